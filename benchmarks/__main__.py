@@ -1,0 +1,50 @@
+"""`python -m benchmarks NAME ... [--json FILE]`: run benchmarks and print ours, the peer and the ratio."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import platform
+import subprocess
+from pathlib import Path
+
+from benchmarks.peers import BENCH_DIR, ROOT
+from benchmarks.result import Result, print_results
+
+#: name -> (module, function). A function returns its results and prints nothing.
+BENCHMARKS = {
+    "rows": ("benchmarks.rows", "run_rows"),
+    "keyed": ("benchmarks.rows", "run_keyed"),
+    "columns": ("benchmarks.columns", "run"),
+    "exchange": ("benchmarks.exchange", "run"),
+    "latency": ("benchmarks.latency", "run"),
+    "start": ("benchmarks.start", "run"),
+    "memory": ("benchmarks.memory", "run"),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of: {' '.join(BENCHMARKS)} (default: all)")
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
+    options = parser.parse_args()
+    unknown = [name for name in options.names if name not in BENCHMARKS]
+    if unknown:
+        parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
+    BENCH_DIR.mkdir(exist_ok=True)
+    results: list[Result] = []
+    for name in options.names or BENCHMARKS:
+        module, function = BENCHMARKS[name]
+        results += getattr(importlib.import_module(module), function)()
+    print_results(results)
+    if options.json:
+        commit = subprocess.run(
+            ["git", "rev-parse", "HEAD"], check=True, capture_output=True, text=True, cwd=ROOT
+        ).stdout.strip()
+        machine = {"platform": platform.platform(), "python": platform.python_version(), "commit": commit}
+        options.json.write_text(json.dumps({**machine, "results": [r.as_dict() for r in results]}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

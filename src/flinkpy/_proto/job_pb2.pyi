@@ -1,0 +1,270 @@
+from flinkpy._proto import common_pb2 as _common_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class DistributionPattern(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DISTRIBUTION_PATTERN_UNSPECIFIED: _ClassVar[DistributionPattern]
+    ALL_TO_ALL: _ClassVar[DistributionPattern]
+    POINTWISE: _ClassVar[DistributionPattern]
+
+class ResultPartitionType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RESULT_PARTITION_TYPE_UNSPECIFIED: _ClassVar[ResultPartitionType]
+    PIPELINED: _ClassVar[ResultPartitionType]
+    PIPELINED_BOUNDED: _ClassVar[ResultPartitionType]
+    BLOCKING: _ClassVar[ResultPartitionType]
+DISTRIBUTION_PATTERN_UNSPECIFIED: DistributionPattern
+ALL_TO_ALL: DistributionPattern
+POINTWISE: DistributionPattern
+RESULT_PARTITION_TYPE_UNSPECIFIED: ResultPartitionType
+PIPELINED: ResultPartitionType
+PIPELINED_BOUNDED: ResultPartitionType
+BLOCKING: ResultPartitionType
+
+class OperatorDescriptor(_message.Message):
+    __slots__ = ("operator_id", "name", "uid", "description", "factory_pickle", "outputs", "coordinator_pickle")
+    OPERATOR_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    UID_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    FACTORY_PICKLE_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    COORDINATOR_PICKLE_FIELD_NUMBER: _ClassVar[int]
+    operator_id: str
+    name: str
+    uid: str
+    description: str
+    factory_pickle: bytes
+    outputs: _containers.RepeatedCompositeFieldContainer[OutputDescriptor]
+    coordinator_pickle: bytes
+    def __init__(self, operator_id: _Optional[str] = ..., name: _Optional[str] = ..., uid: _Optional[str] = ..., description: _Optional[str] = ..., factory_pickle: _Optional[bytes] = ..., outputs: _Optional[_Iterable[_Union[OutputDescriptor, _Mapping]]] = ..., coordinator_pickle: _Optional[bytes] = ...) -> None: ...
+
+class OutputDescriptor(_message.Message):
+    __slots__ = ("chained_operator", "result", "input_index", "side_output_tag")
+    CHAINED_OPERATOR_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    INPUT_INDEX_FIELD_NUMBER: _ClassVar[int]
+    SIDE_OUTPUT_TAG_FIELD_NUMBER: _ClassVar[int]
+    chained_operator: int
+    result: int
+    input_index: int
+    side_output_tag: str
+    def __init__(self, chained_operator: _Optional[int] = ..., result: _Optional[int] = ..., input_index: _Optional[int] = ..., side_output_tag: _Optional[str] = ...) -> None: ...
+
+class IntermediateDataSet(_message.Message):
+    __slots__ = ("id", "type", "partitioner_pickle", "partitioner_name", "type_pickle", "distribution", "buffer_timeout_ms", "consumer_max_parallelism")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONER_PICKLE_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONER_NAME_FIELD_NUMBER: _ClassVar[int]
+    TYPE_PICKLE_FIELD_NUMBER: _ClassVar[int]
+    DISTRIBUTION_FIELD_NUMBER: _ClassVar[int]
+    BUFFER_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    CONSUMER_MAX_PARALLELISM_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    type: ResultPartitionType
+    partitioner_pickle: bytes
+    partitioner_name: str
+    type_pickle: bytes
+    distribution: DistributionPattern
+    buffer_timeout_ms: int
+    consumer_max_parallelism: int
+    def __init__(self, id: _Optional[str] = ..., type: _Optional[_Union[ResultPartitionType, str]] = ..., partitioner_pickle: _Optional[bytes] = ..., partitioner_name: _Optional[str] = ..., type_pickle: _Optional[bytes] = ..., distribution: _Optional[_Union[DistributionPattern, str]] = ..., buffer_timeout_ms: _Optional[int] = ..., consumer_max_parallelism: _Optional[int] = ...) -> None: ...
+
+class JobEdge(_message.Message):
+    __slots__ = ("source_data_set_id", "input_index")
+    SOURCE_DATA_SET_ID_FIELD_NUMBER: _ClassVar[int]
+    INPUT_INDEX_FIELD_NUMBER: _ClassVar[int]
+    source_data_set_id: str
+    input_index: int
+    def __init__(self, source_data_set_id: _Optional[str] = ..., input_index: _Optional[int] = ...) -> None: ...
+
+class JobVertex(_message.Message):
+    __slots__ = ("id", "name", "description", "parallelism", "max_parallelism", "slot_sharing_group", "chain", "inputs", "results")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    PARALLELISM_FIELD_NUMBER: _ClassVar[int]
+    MAX_PARALLELISM_FIELD_NUMBER: _ClassVar[int]
+    SLOT_SHARING_GROUP_FIELD_NUMBER: _ClassVar[int]
+    CHAIN_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    description: str
+    parallelism: int
+    max_parallelism: int
+    slot_sharing_group: str
+    chain: _containers.RepeatedCompositeFieldContainer[OperatorDescriptor]
+    inputs: _containers.RepeatedCompositeFieldContainer[JobEdge]
+    results: _containers.RepeatedCompositeFieldContainer[IntermediateDataSet]
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., description: _Optional[str] = ..., parallelism: _Optional[int] = ..., max_parallelism: _Optional[int] = ..., slot_sharing_group: _Optional[str] = ..., chain: _Optional[_Iterable[_Union[OperatorDescriptor, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[JobEdge, _Mapping]]] = ..., results: _Optional[_Iterable[_Union[IntermediateDataSet, _Mapping]]] = ...) -> None: ...
+
+class UserArtifact(_message.Message):
+    __slots__ = ("name", "blob_key", "kind", "attributes")
+    class AttributesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    BLOB_KEY_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    blob_key: str
+    kind: str
+    attributes: _containers.ScalarMap[str, str]
+    def __init__(self, name: _Optional[str] = ..., blob_key: _Optional[str] = ..., kind: _Optional[str] = ..., attributes: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class JobGraph(_message.Message):
+    __slots__ = ("job_id", "name", "vertices", "configuration", "artifacts", "client_version", "python_version", "created_ms", "python_path", "working_directory")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERTICES_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURATION_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    PYTHON_VERSION_FIELD_NUMBER: _ClassVar[int]
+    CREATED_MS_FIELD_NUMBER: _ClassVar[int]
+    PYTHON_PATH_FIELD_NUMBER: _ClassVar[int]
+    WORKING_DIRECTORY_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    name: str
+    vertices: _containers.RepeatedCompositeFieldContainer[JobVertex]
+    configuration: _common_pb2.Configuration
+    artifacts: _containers.RepeatedCompositeFieldContainer[UserArtifact]
+    client_version: str
+    python_version: str
+    created_ms: int
+    python_path: _containers.RepeatedScalarFieldContainer[str]
+    working_directory: str
+    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., vertices: _Optional[_Iterable[_Union[JobVertex, _Mapping]]] = ..., configuration: _Optional[_Union[_common_pb2.Configuration, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[UserArtifact, _Mapping]]] = ..., client_version: _Optional[str] = ..., python_version: _Optional[str] = ..., created_ms: _Optional[int] = ..., python_path: _Optional[_Iterable[str]] = ..., working_directory: _Optional[str] = ...) -> None: ...
+
+class VertexDetails(_message.Message):
+    __slots__ = ("id", "name", "parallelism", "max_parallelism", "tasks_per_state", "metrics", "subtasks")
+    class TasksPerStateEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PARALLELISM_FIELD_NUMBER: _ClassVar[int]
+    MAX_PARALLELISM_FIELD_NUMBER: _ClassVar[int]
+    TASKS_PER_STATE_FIELD_NUMBER: _ClassVar[int]
+    METRICS_FIELD_NUMBER: _ClassVar[int]
+    SUBTASKS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    parallelism: int
+    max_parallelism: int
+    tasks_per_state: _containers.ScalarMap[str, int]
+    metrics: _common_pb2.IOMetrics
+    subtasks: _containers.RepeatedCompositeFieldContainer[SubtaskDetails]
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., parallelism: _Optional[int] = ..., max_parallelism: _Optional[int] = ..., tasks_per_state: _Optional[_Mapping[str, int]] = ..., metrics: _Optional[_Union[_common_pb2.IOMetrics, _Mapping]] = ..., subtasks: _Optional[_Iterable[_Union[SubtaskDetails, _Mapping]]] = ...) -> None: ...
+
+class SubtaskDetails(_message.Message):
+    __slots__ = ("subtask_index", "attempt_number", "state", "resource_id", "execution_attempt_id", "metrics", "state_timestamps", "allocation_id")
+    class StateTimestampsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    SUBTASK_INDEX_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_NUMBER_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
+    METRICS_FIELD_NUMBER: _ClassVar[int]
+    STATE_TIMESTAMPS_FIELD_NUMBER: _ClassVar[int]
+    ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
+    subtask_index: int
+    attempt_number: int
+    state: _common_pb2.ExecutionState
+    resource_id: str
+    execution_attempt_id: str
+    metrics: _common_pb2.IOMetrics
+    state_timestamps: _containers.ScalarMap[str, int]
+    allocation_id: str
+    def __init__(self, subtask_index: _Optional[int] = ..., attempt_number: _Optional[int] = ..., state: _Optional[_Union[_common_pb2.ExecutionState, str]] = ..., resource_id: _Optional[str] = ..., execution_attempt_id: _Optional[str] = ..., metrics: _Optional[_Union[_common_pb2.IOMetrics, _Mapping]] = ..., state_timestamps: _Optional[_Mapping[str, int]] = ..., allocation_id: _Optional[str] = ...) -> None: ...
+
+class ExceptionHistoryEntry(_message.Message):
+    __slots__ = ("timestamp_ms", "error", "task_name", "resource_id")
+    TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    TASK_NAME_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_ID_FIELD_NUMBER: _ClassVar[int]
+    timestamp_ms: int
+    error: _common_pb2.ErrorInfo
+    task_name: str
+    resource_id: str
+    def __init__(self, timestamp_ms: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.ErrorInfo, _Mapping]] = ..., task_name: _Optional[str] = ..., resource_id: _Optional[str] = ...) -> None: ...
+
+class JobDetails(_message.Message):
+    __slots__ = ("job_id", "name", "status", "start_time_ms", "end_time_ms", "status_timestamps", "vertices", "exception_history", "num_restarts", "configuration")
+    class StatusTimestampsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    STATUS_TIMESTAMPS_FIELD_NUMBER: _ClassVar[int]
+    VERTICES_FIELD_NUMBER: _ClassVar[int]
+    EXCEPTION_HISTORY_FIELD_NUMBER: _ClassVar[int]
+    NUM_RESTARTS_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURATION_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    name: str
+    status: _common_pb2.JobStatus
+    start_time_ms: int
+    end_time_ms: int
+    status_timestamps: _containers.ScalarMap[str, int]
+    vertices: _containers.RepeatedCompositeFieldContainer[VertexDetails]
+    exception_history: _containers.RepeatedCompositeFieldContainer[ExceptionHistoryEntry]
+    num_restarts: int
+    configuration: _common_pb2.Configuration
+    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., status: _Optional[_Union[_common_pb2.JobStatus, str]] = ..., start_time_ms: _Optional[int] = ..., end_time_ms: _Optional[int] = ..., status_timestamps: _Optional[_Mapping[str, int]] = ..., vertices: _Optional[_Iterable[_Union[VertexDetails, _Mapping]]] = ..., exception_history: _Optional[_Iterable[_Union[ExceptionHistoryEntry, _Mapping]]] = ..., num_restarts: _Optional[int] = ..., configuration: _Optional[_Union[_common_pb2.Configuration, _Mapping]] = ...) -> None: ...
+
+class JobResult(_message.Message):
+    __slots__ = ("job_id", "name", "status", "net_runtime_ms", "error", "accumulators_pickle")
+    class AccumulatorsPickleEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: bytes
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    NET_RUNTIME_MS_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    ACCUMULATORS_PICKLE_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    name: str
+    status: _common_pb2.JobStatus
+    net_runtime_ms: int
+    error: _common_pb2.ErrorInfo
+    accumulators_pickle: _containers.ScalarMap[str, bytes]
+    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., status: _Optional[_Union[_common_pb2.JobStatus, str]] = ..., net_runtime_ms: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.ErrorInfo, _Mapping]] = ..., accumulators_pickle: _Optional[_Mapping[str, bytes]] = ...) -> None: ...

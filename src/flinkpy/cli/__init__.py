@@ -1,0 +1,1 @@
+"""The `flinkpy` command: the four services, a local cluster, and jobs."""

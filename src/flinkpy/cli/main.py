@@ -1,0 +1,113 @@
+"""Entry point of `flinkpy` and of every service process.
+
+A verb's module is imported only when the verb is used, because `flinkpy --help` and the start of a service are waited
+for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+from flinkpy import __version__
+from flinkpy.common.errors import ErrorDomain, FlinkError
+
+#: verb -> (module of flinkpy.cli, name of the command there, line of the help)
+_VERBS: dict[str, tuple[str, str, str]] = {
+    "run": ("jobs", "run", "Run a Python program and submit its jobs to the cluster."),
+    "list": ("jobs", "list_jobs", "List jobs."),
+    "info": ("jobs", "info", "Show one job: its vertices, metrics and failures."),
+    "cancel": ("jobs", "cancel", "Cancel a job."),
+    "cluster": ("cluster", "cluster", "Start, stop and look at a cluster on this host."),
+    "dispatcher": ("services", "dispatcher", "Run a Dispatcher process."),
+    "resourcemanager": ("services", "resourcemanager", "Run a ResourceManager process."),
+    "taskexecutor": ("services", "taskexecutor", "Run a TaskExecutor process."),
+    "jobmaster": ("services", "jobmaster", "Run a JobMaster process (the Dispatcher starts these)."),
+}
+
+
+class _LazyGroup(click.Group):
+    """A group whose commands are imported on use; the help shows the lines above without importing any."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _VERBS:
+            return None
+        module, attribute, _ = _VERBS[cmd_name]
+        command: click.Command = getattr(importlib.import_module(f"flinkpy.cli.{module}"), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(verb, line) for verb, (_, _, line) in _VERBS.items()])
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="flinkpy")
+def flinkpy() -> None:
+    """Apache Flink's runtime in Python: stream processing on your own processes."""
+
+
+#: Exit statuses: the user's side is wrong (as click does for usage), or something else is.
+EXIT_USER_ERROR = 2
+EXIT_FAILURE = 1
+EXIT_INTERRUPTED = 130
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit: 0, or a line on standard error and one of the statuses above."""
+    from flinkpy.common.process import die_with_parent_if_asked
+
+    die_with_parent_if_asked()
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command line; returns its exit status."""
+    verbose = "-v" in arguments or "--verbose" in arguments
+    try:
+        result: Any = flinkpy.main(args=arguments, prog_name="flinkpy", standalone_mode=False)
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("flinkpy: interrupted", err=True)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:  # the reader of our output has gone, e.g. `flinkpy list | head`
+        return EXIT_FAILURE
+    except FlinkError as error:
+        _tell_parent(arguments, error)
+        if verbose:
+            raise
+        click.echo(describe_error(error), err=True)
+        return EXIT_USER_ERROR if error.domain is ErrorDomain.USER else EXIT_FAILURE
+    return result if isinstance(result, int) else 0
+
+
+def _tell_parent(arguments: list[str], error: FlinkError) -> None:
+    """A service started by flinkpy hands its reason to whoever waits for it to become ready."""
+    if "--ready-file" in arguments[:-1]:
+        from flinkpy.common.process import announce_failure
+
+        announce_failure(arguments[arguments.index("--ready-file") + 1], str(error))
+
+
+def describe_error(error: FlinkError) -> str:
+    """What a person at a terminal should see: the user's own traceback first where there is one, then one message."""
+    if error.remote_traceback and error.domain is ErrorDomain.USER:
+        text = str(error)
+        return (
+            text if error.remote_traceback.strip() in text else f"{error.remote_traceback.rstrip()}\n\nflinkpy: {text}"
+        )
+    return f"flinkpy: {error}"
+
+
+if __name__ == "__main__":
+    main()

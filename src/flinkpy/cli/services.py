@@ -1,0 +1,166 @@
+"""The service verbs: each runs one service in this process until SIGTERM or SIGINT.
+
+Command-line options are short forms of configuration keys, so that a service has one source of settings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from flinkpy.cli.options import configuration_options, load_valid_configuration, split_address
+
+if TYPE_CHECKING:
+    from flinkpy.common.configuration import Configuration
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_LOG_FORMAT = "%(asctime)s %(levelname)-5s [%(threadName)s] %(name)s - %(message)s"
+
+
+def _service_options(command: F) -> F:
+    for option in (
+        click.option("--host", "--bind-address", "host", help="Address to bind; loopback where not given."),
+        click.option("--port", type=click.IntRange(0, 65535), help="Port to bind; 0 takes any free one."),
+        click.option("--ready-file", help="File to write the address to once the service answers."),
+    ):
+        command = option(command)
+    return configuration_options(command)
+
+
+def _text(value: int | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _host_and_port(address: str | None, option: str) -> tuple[str | None, str | None]:
+    if address is None:
+        return None, None
+    host, port = split_address(address, option)
+    return host, str(port)
+
+
+def _serve(service: Coroutine[Any, Any, int], configuration: Configuration) -> int:
+    from flinkpy.configuration.core_options import LOG_LEVEL
+    from flinkpy.configuration.options import read_option
+
+    level = read_option(configuration, LOG_LEVEL)
+    numeric = {"TRACE": logging.DEBUG, "OFF": logging.CRITICAL + 1}.get(level) or logging.getLevelName(level)
+    logging.basicConfig(level=numeric, format=_LOG_FORMAT)
+    # flinkpy.rpc turns every error of a call into a status and logs what is unexpected; what gRPC itself has to say is
+    # that calls were canceled because this process or its caller is ending.
+    logging.getLogger("grpc._cython.cygrpc").setLevel(logging.CRITICAL)
+    return asyncio.run(service)
+
+
+@click.command()
+@_service_options
+@click.option("--resourcemanager", metavar="HOST:PORT", help="Where the ResourceManager is reached.")
+def dispatcher(
+    host: str | None,
+    port: int | None,
+    ready_file: str | None,
+    resourcemanager: str | None,
+    config_dir: str | None,
+    properties: tuple[str, ...],
+    verbose: bool,
+) -> int:
+    """Run a Dispatcher process: takes jobs from clients and starts a JobMaster process for each."""
+    manager_host, manager_port = _host_and_port(resourcemanager, "--resourcemanager")
+    configuration = load_valid_configuration(
+        config_dir,
+        properties,
+        {
+            "jobmanager.bind-host": host,
+            "jobmanager.rpc.port": _text(port),
+            "resourcemanager.rpc.address": manager_host,
+            "resourcemanager.rpc.port": manager_port,
+        },
+    )
+    from flinkpy.dispatcher.entrypoint import run_dispatcher
+
+    return _serve(run_dispatcher(configuration, ready_file=ready_file), configuration)
+
+
+@click.command()
+@_service_options
+def resourcemanager(
+    host: str | None,
+    port: int | None,
+    ready_file: str | None,
+    config_dir: str | None,
+    properties: tuple[str, ...],
+    verbose: bool,
+) -> int:
+    """Run a ResourceManager process: knows the TaskExecutors and gives their slots to jobs."""
+    configuration = load_valid_configuration(
+        config_dir, properties, {"resourcemanager.bind-host": host, "resourcemanager.rpc.port": _text(port)}
+    )
+    from flinkpy.resourcemanager.entrypoint import run_resourcemanager
+
+    return _serve(run_resourcemanager(configuration, ready_file=ready_file), configuration)
+
+
+@click.command()
+@_service_options
+@click.option("--data-port", type=click.IntRange(0, 65535), help="Port of the data plane; 0 takes any free one.")
+@click.option("--resourcemanager", metavar="HOST:PORT", help="Where the ResourceManager is reached.")
+@click.option("--slots", type=click.IntRange(1), help="Slots of this process.")
+def taskexecutor(
+    host: str | None,
+    port: int | None,
+    ready_file: str | None,
+    data_port: int | None,
+    resourcemanager: str | None,
+    slots: int | None,
+    config_dir: str | None,
+    properties: tuple[str, ...],
+    verbose: bool,
+) -> int:
+    """Run a TaskExecutor process: executes the tasks of jobs in its slots."""
+    manager_host, manager_port = _host_and_port(resourcemanager, "--resourcemanager")
+    configuration = load_valid_configuration(
+        config_dir,
+        properties,
+        {
+            "taskmanager.bind-host": host,
+            "taskmanager.rpc.port": _text(port),
+            "taskmanager.data.port": _text(data_port),
+            "taskmanager.numberOfTaskSlots": _text(slots),
+            "resourcemanager.rpc.address": manager_host,
+            "resourcemanager.rpc.port": manager_port,
+        },
+    )
+    from flinkpy.taskexecutor.entrypoint import run_taskexecutor
+
+    return _serve(run_taskexecutor(configuration, ready_file=ready_file), configuration)
+
+
+@click.command()
+@_service_options
+@click.option("--dispatcher", "dispatcher_address", metavar="HOST:PORT", required=True, help="The Dispatcher to serve.")
+@click.option("--job-id", help="The job this process is started for; without it, it waits for any.")
+def jobmaster(
+    host: str | None,
+    port: int | None,
+    ready_file: str | None,
+    dispatcher_address: str,
+    job_id: str | None,
+    config_dir: str | None,
+    properties: tuple[str, ...],
+    verbose: bool,
+) -> int:
+    """Run a JobMaster process: schedules the tasks of one job and watches over them."""
+    split_address(dispatcher_address, "--dispatcher")
+    configuration = load_valid_configuration(
+        config_dir, properties, {"jobmanager.bind-host": host, "jobmanager.rpc.port": _text(port)}
+    )
+    from flinkpy.jobmaster.entrypoint import run_jobmaster
+
+    return _serve(
+        run_jobmaster(configuration, dispatcher_address=dispatcher_address, job_id=job_id, ready_file=ready_file),
+        configuration,
+    )

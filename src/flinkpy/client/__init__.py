@@ -1,0 +1,1 @@
+"""How a program reaches a cluster: submission, the embedded cluster, and handles on running jobs."""

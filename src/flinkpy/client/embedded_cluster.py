@@ -1,0 +1,206 @@
+"""The cluster inside a plain program: started by the first `execute()`, used again by later ones, gone with it.
+
+It is a LocalCluster with nothing left out: real processes, real RPC, loopback only. It ends with the program however
+the program ends: in order at the interpreter's exit, by the kernel where the program is killed.
+
+Source: org.apache.flink.runtime.minicluster.MiniCluster. Differs: separate processes, not threads, because threads of
+one Python process would share its interpreter lock.
+"""
+
+from __future__ import annotations
+
+import atexit
+import math
+import os
+import queue
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+from flinkpy._proto import job_pb2
+from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions
+from flinkpy.common.configuration import Configuration
+from flinkpy.common.process import ProcessIdentity
+from flinkpy.configuration import client_options, core_options, jobmanager_options, taskmanager_options
+from flinkpy.configuration.options import read_option
+
+_TEMPORARY_PREFIX = "flinkpy-embedded-"
+
+
+def required_slots(job_graph: job_pb2.JobGraph) -> int:
+    """Slots a job needs: for each slot sharing group as many as its widest vertex has subtasks."""
+    widest: dict[str, int] = {}
+    for vertex in job_graph.vertices:
+        group = vertex.slot_sharing_group or "default"
+        widest[group] = max(widest.get(group, 1), vertex.parallelism)
+    return sum(widest.values()) or 1
+
+
+def plan_task_executors(slots: int, configuration: Configuration, cores: int) -> tuple[int, int]:
+    """How many TaskExecutors, and slots of each, hold `slots`.
+
+    One process per core is what two threads of one interpreter cannot replace; more than one per core only costs
+    memory. Two are started for a parallel job even on one core, so that what runs there is what runs on a cluster.
+    """
+    at_least = read_option(configuration, client_options.LOCAL_NUMBER_TASKMANAGER)
+    if configuration.contains_key(taskmanager_options.NUM_TASK_SLOTS.key):
+        slots_each = read_option(configuration, taskmanager_options.NUM_TASK_SLOTS)
+        return max(at_least, math.ceil(slots / slots_each)), slots_each
+    processes = max(at_least, min(slots, max(2, cores)))
+    return processes, math.ceil(slots / processes)
+
+
+class EmbeddedCluster:
+    """The one embedded cluster of this process; see `embedded_cluster()`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._launcher: _Launcher | None = None
+        self._cluster: LocalCluster | None = None
+        self._slots_each = 1
+        #: Slots of jobs that were submitted and have not ended, by JobID.
+        self._claims: dict[str, int] = {}
+
+    def claim_slots(self, job_id: str, slots: int, configuration: Configuration) -> str:
+        """Start or extend the cluster so that it has `slots` free ones for the job; returns the Dispatcher."""
+        with self._lock:
+            self._discard_if_broken()
+            if self._cluster is None:
+                self._start(slots, configuration)
+            else:
+                missing = sum(self._claims.values()) + slots - self._cluster.num_task_executors * self._slots_each
+                if missing > 0:
+                    self._extend(math.ceil(missing / self._slots_each))
+            self._claims[job_id] = slots
+            assert self._cluster is not None
+            return self._cluster.dispatcher_address
+
+    def release_slots(self, job_id: str) -> None:
+        """The job has ended; its slots are there for the next one."""
+        with self._lock:
+            self._claims.pop(job_id, None)
+
+    def stop(self) -> None:
+        """End all processes; a later claim starts anew."""
+        with self._lock:
+            self._stop()
+
+    def _start(self, slots: int, configuration: Configuration) -> None:
+        processes, self._slots_each = plan_task_executors(slots, configuration, os.cpu_count() or 1)
+        cluster = LocalCluster(
+            LocalClusterOptions(
+                num_task_executors=processes,
+                properties=_service_properties(configuration, self._slots_each),
+                temporary_dir=_temporary_dir(),
+                inherit_output=True,
+            )
+        )
+        self._launcher = self._launcher or _Launcher()
+        self._launcher.call(cluster.start)
+        self._cluster = cluster
+        atexit.register(self.stop)
+
+    def _extend(self, count: int) -> None:
+        assert self._cluster is not None and self._launcher is not None
+        cluster = self._cluster
+        self._launcher.call(lambda: cluster.add_task_executors(count))
+
+    def _discard_if_broken(self) -> None:
+        """A cluster that lost its Dispatcher or ResourceManager is of no use any more; start anew."""
+        dead = None if self._cluster is None else self._cluster.dead_process()
+        if dead is not None:
+            self._stop()
+
+    def _stop(self) -> None:
+        atexit.unregister(self.stop)
+        if self._cluster is not None:
+            self._cluster.stop()
+            self._cluster = None
+        self._claims.clear()
+        if self._launcher is not None:
+            self._launcher.close()
+            self._launcher = None
+
+
+def _temporary_dir() -> Path:
+    """A directory named after this process, so that what a killed program left is known to be nobody's."""
+    me = ProcessIdentity.of(os.getpid())
+    assert me is not None
+    base = Path(tempfile.gettempdir())
+    for path in base.glob(f"{_TEMPORARY_PREFIX}*-*"):
+        pid, _, start_ticks = path.name.removeprefix(_TEMPORARY_PREFIX).partition("-")
+        if pid.isdigit() and start_ticks.isdigit() and not ProcessIdentity(int(pid), int(start_ticks)).is_alive:
+            shutil.rmtree(path, ignore_errors=True)
+    return base / f"{_TEMPORARY_PREFIX}{me.pid}-{me.start_ticks}"
+
+
+def _service_properties(configuration: Configuration, slots_each: int) -> dict[str, str]:
+    """What the services of an embedded cluster get: the program's configuration, on loopback, quiet."""
+    properties = dict(configuration.to_dict())
+    for option in (
+        core_options.EXECUTION_TARGET,
+        core_options.PARALLELISM,
+        jobmanager_options.ADDRESS,
+        jobmanager_options.PORT,
+    ):
+        properties.pop(option.key, None)
+    properties[taskmanager_options.NUM_TASK_SLOTS.key] = str(slots_each)
+    # Their standard error is the program's: only what a person should see belongs there.
+    properties.setdefault(core_options.LOG_LEVEL.key, "ERROR")
+    return properties
+
+
+class _Launcher:
+    """A thread that starts processes and lives as long as they may.
+
+    The kernel ends a child that is tied to its parent when the parent's *thread* that started it ends; the thread that
+    calls `execute()` may end long before the program does.
+    """
+
+    def __init__(self) -> None:
+        self._calls: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="flinkpy-launcher", daemon=True)
+        self._thread.start()
+
+    def call(self, function: Callable[[], Any]) -> Any:
+        """Run `function` on the launcher thread; returns its result or raises its error."""
+        result: Future[Any] = Future()
+        self._calls.put((function, result))
+        return result.result()
+
+    def close(self) -> None:
+        """End the thread, after what it is doing."""
+        self._calls.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (item := self._calls.get()) is not None:
+            function, result = item
+            try:
+                result.set_result(function())
+            except BaseException as error:  # noqa: BLE001 - handed to the caller, who raises it
+                result.set_exception(error)
+
+
+_embedded: EmbeddedCluster | None = None
+
+
+def embedded_cluster() -> EmbeddedCluster:
+    """The embedded cluster of this process (not yet started where no job has run)."""
+    global _embedded
+    if _embedded is None:
+        _embedded = EmbeddedCluster()
+        os.register_at_fork(after_in_child=_forget)
+    return _embedded
+
+
+def _forget() -> None:
+    """A forked child does not own its parent's cluster: it must neither use nor stop it."""
+    global _embedded
+    if _embedded is not None:
+        atexit.unregister(_embedded.stop)
+        _embedded = None

@@ -1,0 +1,150 @@
+"""From a JobGraph to a running job: which cluster it goes to, and waiting for it.
+
+`execution.target` decides: `remote` is the cluster of `jobmanager.rpc.address`, `local` the cluster embedded in this
+program. Where it is not set, an address that is set means `remote`.
+
+Source: org.apache.flink.core.execution.PipelineExecutor and the executors behind it.
+"""
+
+from __future__ import annotations
+
+import platform
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from flinkpy import __version__
+from flinkpy._proto import job_pb2
+from flinkpy.client.cluster_client import ClusterClient
+from flinkpy.client.job_client import RemoteJobClient, execution_result
+from flinkpy.client.job_watch import JobWatch
+from flinkpy.common.clock import SystemClock
+from flinkpy.common.configuration import Configuration
+from flinkpy.common.errors import ConfigurationError, FlinkError
+from flinkpy.configuration import client_options, core_options, jobmanager_options, validate
+from flinkpy.configuration.options import read_option
+
+#: How long Ctrl-C waits for the job to be canceled before the program ends without it.
+CANCEL_WAIT_S = 15.0
+
+
+def execute(job_graph: job_pb2.JobGraph, configuration: Configuration) -> RemoteJobClient:
+    """Submit the job to the cluster that the configuration means; returns once the cluster has taken it.
+
+    Raises:
+        ConfigurationError: an option is wrong, or `remote` is asked for without an address.
+        JobSubmissionError: the cluster does not accept the job.
+        RpcUnavailableError: no cluster answers at the address.
+    """
+    validate(configuration)
+    _stamp(job_graph)
+    timeout_s = read_option(configuration, client_options.CLIENT_TIMEOUT) / 1000
+    address = remote_address(configuration)
+    if address is not None:
+        return _submit(ClusterClient(address, timeout_s), job_graph, watched=not _is_detached(configuration))
+
+    from flinkpy.client.embedded_cluster import embedded_cluster, required_slots
+
+    cluster = embedded_cluster()
+    job_id = job_graph.job_id
+    address = cluster.claim_slots(job_id, required_slots(job_graph), configuration)
+    try:
+        return _submit(
+            ClusterClient(address, timeout_s),
+            job_graph,
+            watched=not _is_detached(configuration),
+            on_end=lambda: cluster.release_slots(job_id),
+        )
+    except BaseException:
+        cluster.release_slots(job_id)
+        raise
+
+
+def execute_and_wait(job_graph: job_pb2.JobGraph, configuration: Configuration) -> Any:
+    """Submit the job and return its JobExecutionResult; see `await_result` for how it ends otherwise.
+
+    Where `execution.attached` is false (`flinkpy run --detached`) the result is not waited for and has no runtime.
+    """
+    client = execute(job_graph, configuration)
+    if _is_detached(configuration):
+        from flinkpy.common.job_execution_result import JobExecutionResult
+
+        return JobExecutionResult(client.get_job_id(), -1, {})
+    return await_result(client)
+
+
+def await_result(client: RemoteJobClient) -> Any:
+    """The JobExecutionResult of the job once it has ended. Ctrl-C cancels the job before it is raised.
+
+    Raises:
+        JobExecutionError: the job failed; the message begins with the user's own traceback.
+        JobCancelledError: somebody canceled it.
+    """
+    ended = threading.Event()
+    end = client.job_result()
+    end.add_done_callback(lambda _: ended.set())
+    try:
+        ended.wait()
+    except KeyboardInterrupt:
+        _cancel_and_wait(client, ended)
+        raise
+    return execution_result(end.result())
+
+
+def _is_detached(configuration: Configuration) -> bool:
+    """Whether nobody waits: only where it was said, because a plain program that calls `execute()` waits."""
+    said = configuration.contains_key(core_options.EXECUTION_ATTACHED.key)
+    return said and not read_option(configuration, core_options.EXECUTION_ATTACHED)
+
+
+def remote_address(configuration: Configuration) -> str | None:
+    """`host:port` of the Dispatcher a job goes to; None means the embedded cluster."""
+    target = read_option(configuration, core_options.EXECUTION_TARGET)
+    host = read_option(configuration, jobmanager_options.ADDRESS)
+    if target in ("local", "embedded"):
+        return None
+    if host is None:
+        if target == "remote":
+            raise ConfigurationError("option `execution.target` is `remote`, but `jobmanager.rpc.address` is not set")
+        return None
+    return f"{host}:{read_option(configuration, jobmanager_options.PORT)}"
+
+
+def _submit(
+    client: ClusterClient, job_graph: job_pb2.JobGraph, *, watched: bool, on_end: Callable[[], None] | None = None
+) -> RemoteJobClient:
+    try:
+        _upload_artifacts(client, job_graph)
+        job_id = client.submit_job(job_graph)
+    except BaseException:
+        client.close()
+        raise
+    watch = JobWatch.start(client, job_id, job_graph.name) if watched else None
+    return RemoteJobClient(client, job_id, job_graph.name, watch=watch, on_end=on_end)
+
+
+def _upload_artifacts(client: ClusterClient, job_graph: job_pb2.JobGraph) -> None:
+    """Bring the program's files to the BlobServer; each says where it lies here."""
+    if not job_graph.artifacts:
+        return
+    from flinkpy.datastream.user_artifacts import LOCAL_PATH, read_artifact
+
+    for artifact in job_graph.artifacts:
+        if LOCAL_PATH in artifact.attributes:
+            artifact.blob_key = client.put_blob(read_artifact(artifact))
+            del artifact.attributes[LOCAL_PATH]
+
+
+def _stamp(job_graph: job_pb2.JobGraph) -> None:
+    """Who submits: the cluster refuses a client of another release by this."""
+    job_graph.client_version = job_graph.client_version or __version__
+    job_graph.python_version = job_graph.python_version or platform.python_version()
+    job_graph.created_ms = job_graph.created_ms or SystemClock().now_ms()
+
+
+def _cancel_and_wait(client: RemoteJobClient, ended: threading.Event) -> None:
+    try:
+        client.cluster_client.cancel_job(str(client.get_job_id()))
+    except FlinkError:
+        return  # it has ended already, or its cluster is gone
+    ended.wait(CANCEL_WAIT_S)

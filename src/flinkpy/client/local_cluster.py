@@ -1,0 +1,164 @@
+"""LocalCluster: Dispatcher, ResourceManager and TaskExecutors as processes of this host, all started at once.
+
+The ResourceManager's port is chosen before anything starts, so that nobody waits for anybody: the Dispatcher and the
+TaskExecutors are told it and retry until it answers.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from flinkpy.client.service_process import ServiceProcess, ServiceSpec, wait_until_ready
+from flinkpy.common.addresses import LOOPBACK
+from flinkpy.common.process import free_port, stop_children
+from flinkpy.configuration import core_options, jobmanager_options, resource_manager_options
+from flinkpy.configuration.options import read_option
+
+#: All services of a loaded two-core machine come up in a few seconds; beyond this something hangs.
+START_TIMEOUT_S = 60.0
+#: Time an orderly shutdown gets before SIGKILL.
+STOP_GRACE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class LocalClusterOptions:
+    """What kind of local cluster.
+
+    Attributes:
+        properties: the configuration all services get.
+        dispatcher_port: 0 takes a free one.
+        log_dir: directory for one log file per service; None for no files.
+        temporary_dir: of the services and the user code in them. It is made by `start` and removed by `stop` with all
+            that is in it, so that a service that was killed leaves no more behind than one that ended.
+        inherit_output: let the TaskExecutors' output (what user code prints) appear where this process prints.
+        dies_with_parent: end all services when this process ends.
+    """
+
+    num_task_executors: int
+    properties: Mapping[str, str] = field(default_factory=dict)
+    dispatcher_port: int = 0
+    log_dir: Path | None = None
+    temporary_dir: Path | None = None
+    inherit_output: bool = False
+    dies_with_parent: bool = True
+
+
+class LocalCluster:
+    """The processes of one local cluster.
+
+    Thread: where the services die with their parent, `start` and `add_task_executors` run on a thread that lives as
+    long as this process, because the kernel ends the services with the thread that started them.
+    """
+
+    def __init__(self, options: LocalClusterOptions) -> None:
+        self._options = options
+        self._processes: list[ServiceProcess] = []
+        self._num_task_executors = 0
+        bind_host = options.properties.get(resource_manager_options.BIND_HOST.key)
+        configured = read_option(options.properties, resource_manager_options.IPC_PORT)
+        host = read_option(options.properties, jobmanager_options.ADDRESS) or LOOPBACK
+        self._resource_manager = f"{host}:{configured or free_port(bind_host or LOOPBACK)}"
+
+    @property
+    def processes(self) -> list[ServiceProcess]:
+        return list(self._processes)
+
+    @property
+    def num_task_executors(self) -> int:
+        return self._num_task_executors
+
+    @property
+    def dispatcher_address(self) -> str:
+        """`host:port` of the Dispatcher. Only after `start`."""
+        address = self._processes[0].address
+        if address is None:
+            raise RuntimeError("the local cluster has not been started")
+        return address
+
+    @property
+    def resource_manager_address(self) -> str:
+        return self._resource_manager
+
+    def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Start all services and return when all serve.
+
+        Raises:
+            ExternalError: one could not start; all others have been stopped again.
+        """
+        try:
+            if self._options.temporary_dir is not None:
+                shutil.rmtree(self._options.temporary_dir, ignore_errors=True)
+                self._options.temporary_dir.mkdir(parents=True, mode=0o700)
+            self._spawn(self._dispatcher_spec())
+            for _ in range(self._options.num_task_executors):
+                self._spawn(self._task_executor_spec())
+            self._spawn(self._resource_manager_spec())
+            wait_until_ready(self._processes, timeout_s)
+        except BaseException:
+            self.stop()
+            raise
+
+    def add_task_executors(self, count: int, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Start `count` more TaskExecutors; returns when they serve."""
+        added = [self._spawn(self._task_executor_spec()) for _ in range(count)]
+        wait_until_ready(added, timeout_s)
+
+    def dead_process(self) -> ServiceProcess | None:
+        """A service that has ended, or None while all run."""
+        return next((process for process in self._processes if process.popen.poll() is not None), None)
+
+    def stop(self) -> None:
+        """End all services, in order where they let themselves be ended; returns when all are gone."""
+        stop_children([process.popen for process in self._processes], STOP_GRACE_S)
+        for process in self._processes:
+            process.close()
+        self._processes.clear()
+        if self._options.temporary_dir is not None:
+            shutil.rmtree(self._options.temporary_dir, ignore_errors=True)
+
+    def _spawn(self, spec: ServiceSpec) -> ServiceProcess:
+        process = ServiceProcess(spec)
+        self._processes.append(process)
+        return process
+
+    def _spec(self, name: str, verb: str, arguments: tuple[str, ...], inherit_output: bool = False) -> ServiceSpec:
+        options = self._options
+        return ServiceSpec(
+            name=name,
+            verb=verb,
+            arguments=arguments,
+            properties=options.properties,
+            log=None if options.log_dir is None else options.log_dir / f"{name}.log",
+            inherit_output=inherit_output,
+            dies_with_parent=options.dies_with_parent,
+            temporary_dir=options.temporary_dir,
+        )
+
+    def _dispatcher_spec(self) -> ServiceSpec:
+        return self._spec(
+            "dispatcher",
+            "dispatcher",
+            ("--port", str(self._options.dispatcher_port), "--resourcemanager", self._resource_manager),
+        )
+
+    def _resource_manager_spec(self) -> ServiceSpec:
+        port = self._resource_manager.rpartition(":")[2]
+        return self._spec("resourcemanager", "resourcemanager", ("--port", port))
+
+    def _task_executor_spec(self) -> ServiceSpec:
+        self._num_task_executors += 1
+        return self._spec(
+            f"taskexecutor-{self._num_task_executors}",
+            "taskexecutor",
+            ("--resourcemanager", self._resource_manager),
+            inherit_output=self._options.inherit_output,
+        )
+
+
+def log_directory(properties: Mapping[str, str], default: Path) -> Path:
+    """Where log files go: `env.log.dir`, else `default`."""
+    configured = read_option(properties, core_options.LOG_DIR)
+    return Path(configured) if configured else default

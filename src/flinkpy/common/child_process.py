@@ -1,0 +1,169 @@
+"""Child processes: started without blocking the loop, known to have ended at once, ended for certain.
+
+Thread: the asyncio loop that spawned them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import signal
+import sys
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flinkpy.common.process import environment_for_child
+
+#: Lines of its output that are kept to explain how a child ended.
+KEPT_LINES = 40
+
+#: A line longer than this is cut: the pipe's reader has a bound.
+MAX_LINE_BYTES = 64 * 1024
+
+#: After a child's end its output may still be held open by a grandchild; do not wait for that.
+OUTPUT_DRAIN_S = 0.5
+
+#: SIGKILL works at once unless the process hangs in the kernel.
+KILL_WAIT_S = 5.0
+
+
+class ChildOutput(enum.Enum):
+    """Where the standard output and error of a child go."""
+
+    #: to those of this process
+    INHERIT = 1
+    #: to this process's standard error, and the last lines are kept
+    TEE = 2
+    #: nowhere, but the last lines are kept
+    KEEP = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessEnding:
+    """How a process ended; `last_output` is the end of what it printed, where that was captured."""
+
+    return_code: int
+    last_output: str = ""
+
+    @property
+    def description(self) -> str:
+        """`exit code 3` or `killed by SIGKILL`."""
+        if self.return_code >= 0:
+            return f"exit code {self.return_code}"
+        try:
+            return f"killed by {signal.Signals(-self.return_code).name}"
+        except ValueError:
+            return f"killed by signal {-self.return_code}"
+
+    def __str__(self) -> str:
+        if not self.last_output:
+            return self.description
+        return f"{self.description}; its last output:\n{self.last_output}"
+
+
+class ChildProcess:
+    """One child; made by `spawn_child`."""
+
+    def __init__(self, process: asyncio.subprocess.Process, name: str, output: ChildOutput) -> None:
+        self._process = process
+        self._output = output
+        self._name = name
+        self._lines: deque[str] = deque(maxlen=KEPT_LINES)
+        self._ending: asyncio.Task[ProcessEnding] = asyncio.get_running_loop().create_task(
+            self._run(), name=f"wait for {name}"
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def has_ended(self) -> bool:
+        return self._ending.done()
+
+    async def wait(self) -> ProcessEnding:
+        """Returns when the process has ended; any number of callers may wait."""
+        return await asyncio.shield(self._ending)
+
+    def terminate(self) -> None:
+        """Ask it to end (SIGTERM)."""
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+
+    async def stop(self, grace_s: float) -> ProcessEnding:
+        """Ask it to end, kill it after `grace_s`, and return when it is gone."""
+        self.terminate()
+        try:
+            return await asyncio.wait_for(self.wait(), grace_s)
+        except TimeoutError:
+            self.kill()
+            return await asyncio.wait_for(self.wait(), KILL_WAIT_S)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process.returncode is None:
+            try:
+                self._process.send_signal(number)
+            except ProcessLookupError:
+                return  # it ended by itself in this moment; `wait` tells
+
+    async def _run(self) -> ProcessEnding:
+        reader = None
+        if self._process.stdout is not None:
+            reader = asyncio.get_running_loop().create_task(self._read_output(self._process.stdout))
+        return_code = await self._process.wait()
+        if reader is not None:
+            done, _ = await asyncio.wait({reader}, timeout=OUTPUT_DRAIN_S)
+            if not done:
+                reader.cancel()
+                await asyncio.wait({reader})
+        return ProcessEnding(return_code, "\n".join(self._lines))
+
+    async def _read_output(self, stream: asyncio.StreamReader) -> None:
+        while True:
+            try:
+                line = await stream.readline()
+            except ValueError:  # a line over the reader's bound: what was buffered of it is dropped
+                self._lines.append("... (a line too long to keep)")
+                continue
+            if not line:
+                return
+            self._lines.append(line.decode(errors="replace").rstrip("\n"))
+            if self._output is ChildOutput.TEE:
+                sys.stderr.buffer.write(line)
+                sys.stderr.buffer.flush()
+
+
+async def spawn_child(
+    command: Sequence[str], *, name: str, output: ChildOutput, temporary_directory: str | None = None
+) -> ChildProcess:
+    """Start a flinkpy process as a child that the kernel ends with this process.
+
+    The child gets a session of its own, so that a Ctrl-C in the terminal reaches only its parent, which then ends it.
+
+    Args:
+        temporary_directory: where the child makes its temporary files; where this process does, if not given.
+
+    Raises:
+        OSError: the program cannot be started.
+    """
+    captured = output is not ChildOutput.INHERIT
+    environment = environment_for_child()
+    if temporary_directory is not None:
+        environment["TMPDIR"] = temporary_directory
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE if captured else None,
+        stderr=asyncio.subprocess.STDOUT if captured else None,
+        env=environment,
+        start_new_session=True,
+        limit=MAX_LINE_BYTES,
+    )
+    return ChildProcess(process, name, output)

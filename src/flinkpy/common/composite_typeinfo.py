@@ -1,0 +1,194 @@
+"""Types made of other types: rows, tuples, arrays, lists and maps; and pickled objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flinkpy.common.basic_typeinfo import TypeInformation
+from flinkpy.common.types import Row
+
+
+class _ElementTypeInfo(TypeInformation):
+    def __init__(self, element_type: TypeInformation) -> None:
+        super().__init__()
+        self._element_type = element_type
+
+    @property
+    def element_type(self) -> TypeInformation:
+        return self._element_type
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self._element_type,)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}<{self._element_type}>"
+
+
+class PrimitiveArrayTypeInfo(_ElementTypeInfo):
+    """An array of numbers or booleans; of BYTE: `bytes`."""
+
+
+class BasicArrayTypeInfo(_ElementTypeInfo):
+    """An array of a basic type."""
+
+
+class ObjectArrayTypeInfo(_ElementTypeInfo):
+    """An array of any type."""
+
+
+class PickledBytesTypeInfo(TypeInformation):
+    """Any Python object, pickled where it leaves the process."""
+
+    def __repr__(self) -> str:
+        return "PickledByteArrayTypeInfo"
+
+
+class RowTypeInfo(TypeInformation):
+    """A `Row` of named fields; the names are f0, f1, ... where none are given."""
+
+    def __init__(self, field_types: list[TypeInformation], field_names: list[str] | None = None) -> None:
+        super().__init__()
+        _check_types(field_types)
+        if field_names is None:
+            field_names = [f"f{position}" for position in range(len(field_types))]
+        if len(field_names) != len(field_types):
+            raise ValueError(f"{len(field_types)} field types but {len(field_names)} field names")
+        if len(set(field_names)) != len(field_names):
+            raise ValueError(f"field names must be distinct: {field_names}")
+        self._field_types = list(field_types)
+        self._field_names = list(field_names)
+
+    def get_field_names(self) -> list[str]:
+        return self._field_names
+
+    def get_field_index(self, field_name: str) -> int:
+        """The position of the field, or -1."""
+        return self._field_names.index(field_name) if field_name in self._field_names else -1
+
+    def get_field_types(self) -> list[TypeInformation]:
+        return self._field_types
+
+    def need_conversion(self) -> bool:
+        return True
+
+    def to_internal_type(self, obj: Any) -> Any:
+        """A tuple of the fields' internal values."""
+        if obj is None:
+            return None
+        if isinstance(obj, dict):
+            values: Any = [obj.get(name) for name in self._field_names]
+        elif isinstance(obj, Row):
+            values = obj.get_fields_by_names(self._field_names)
+        else:
+            values = obj
+        return tuple(
+            field.to_internal_type(value) if value is not None and field.need_conversion() else value
+            for field, value in zip(self._field_types, values, strict=True)
+        )
+
+    def from_internal_type(self, obj: Any) -> Any:
+        if obj is None:
+            return None
+        row = Row(
+            *(
+                field.from_internal_type(value) if value is not None and field.need_conversion() else value
+                for field, value in zip(self._field_types, obj, strict=True)
+            )
+        )
+        row.set_field_names(self._field_names)
+        return row
+
+    def _key(self) -> tuple[Any, ...]:
+        return (tuple(self._field_names), tuple(self._field_types))
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}: {field}" for name, field in zip(self._field_names, self._field_types))
+        return f"RowTypeInfo({fields})"
+
+
+class TupleTypeInfo(TypeInformation):
+    """A Python tuple with a type per position."""
+
+    def __init__(self, field_types: list[TypeInformation]) -> None:
+        super().__init__()
+        _check_types(field_types)
+        self._field_types = list(field_types)
+
+    def get_field_types(self) -> list[TypeInformation]:
+        return self._field_types
+
+    def need_conversion(self) -> bool:
+        return True
+
+    def to_internal_type(self, obj: Any) -> Any:
+        if obj is None:
+            return None
+        return tuple(
+            field.to_internal_type(value) if value is not None and field.need_conversion() else value
+            for field, value in zip(self._field_types, obj, strict=True)
+        )
+
+    def from_internal_type(self, obj: Any) -> Any:
+        if obj is None:
+            return None
+        return tuple(
+            field.from_internal_type(value) if value is not None and field.need_conversion() else value
+            for field, value in zip(self._field_types, obj, strict=True)
+        )
+
+    def _key(self) -> tuple[Any, ...]:
+        return tuple(self._field_types)
+
+    def __repr__(self) -> str:
+        return f"TupleTypeInfo({', '.join(map(repr, self._field_types))})"
+
+
+class ListTypeInfo(_ElementTypeInfo):
+    """A Python list with one type of element."""
+
+
+class MapTypeInfo(TypeInformation):
+    """A Python dict with one type of key and one of value."""
+
+    def __init__(self, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
+        super().__init__()
+        self._key_type_info = key_type_info
+        self._value_type_info = value_type_info
+
+    @property
+    def key_type(self) -> TypeInformation:
+        return self._key_type_info
+
+    @property
+    def value_type(self) -> TypeInformation:
+        return self._value_type_info
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self._key_type_info, self._value_type_info)
+
+    def __repr__(self) -> str:
+        return f"MapTypeInfo<{self._key_type_info}, {self._value_type_info}>"
+
+
+class ExternalTypeInfo(TypeInformation):
+    """Wraps the type of a record that comes from the Table API."""
+
+    def __init__(self, type_info: TypeInformation) -> None:
+        super().__init__()
+        self._type_info = type_info
+
+    @property
+    def wrapped_type(self) -> TypeInformation:
+        return self._type_info
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self._type_info,)
+
+    def __repr__(self) -> str:
+        return f"ExternalTypeInfo<{self._type_info}>"
+
+
+def _check_types(field_types: Any) -> None:
+    for position, field in enumerate(field_types):
+        if not isinstance(field, TypeInformation):
+            raise TypeError(f"field {position}: {field!r} is not a TypeInformation (use Types.STRING(), ...)")

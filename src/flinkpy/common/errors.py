@@ -1,0 +1,264 @@
+"""The errors flinkpy raises, and how they cross a process boundary.
+
+Recovery decides on an error's type, `domain` and `retry`, never on its text. Every class here is registered by its
+name, so that the class raised on one side of an RPC is the class caught on the other; an unknown name (a newer peer)
+arrives as `RemoteError` with the same fields.
+"""
+
+from __future__ import annotations
+
+import enum
+import traceback as _traceback
+from typing import Any, ClassVar
+
+
+class ErrorDomain(enum.Enum):
+    """Whose fault it is."""
+
+    USER = 1
+    EXTERNAL = 2
+    INTERNAL = 3
+
+
+class ErrorRetry(enum.Enum):
+    """What a caller may do about it."""
+
+    NEVER = 1
+    RESTART = 2
+    BACKOFF = 3
+
+
+_REGISTRY: dict[str, type[FlinkError]] = {}
+
+
+class FlinkError(Exception):
+    """Root of every error flinkpy raises on purpose.
+
+    Attributes:
+        details: facts a program may want (string to string), e.g. `{"option": "parallelism.default"}`.
+        remote_traceback: formatted traceback of the process it was raised in, user frames first.
+    """
+
+    domain: ClassVar[ErrorDomain] = ErrorDomain.INTERNAL
+    retry: ClassVar[ErrorRetry] = ErrorRetry.NEVER
+
+    def __init__(self, message: str = "", *, details: dict[str, str] | None = None, remote_traceback: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = dict(details or {})
+        self.remote_traceback = remote_traceback
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _REGISTRY[cls.__name__] = cls
+
+    def __str__(self) -> str:
+        return self.message
+
+
+_REGISTRY["FlinkError"] = FlinkError
+
+
+def error_class(name: str) -> type[FlinkError] | None:
+    """The registered class of that name, or None where this release does not know it."""
+    return _REGISTRY.get(name)
+
+
+class UserError(FlinkError):
+    domain = ErrorDomain.USER
+
+
+class ExternalError(FlinkError):
+    domain = ErrorDomain.EXTERNAL
+    retry = ErrorRetry.RESTART
+
+
+class InternalError(FlinkError):
+    domain = ErrorDomain.INTERNAL
+
+
+class RemoteError(FlinkError):
+    """An error of a type this process does not know; `details["type"]` has the name."""
+
+
+class ConfigurationError(UserError):
+    """One or more options are wrong; the message lists all of them."""
+
+
+class AddressInUseError(ExternalError):
+    retry = ErrorRetry.NEVER
+
+
+class VersionMismatchError(UserError):
+    """Client and cluster are of different releases."""
+
+
+class JobSubmissionError(UserError):
+    """The JobGraph cannot be accepted; the message names the vertex or edge."""
+
+
+class DuplicateJobSubmissionError(JobSubmissionError):
+    """A job with this JobID is running or has finished."""
+
+
+class JobNotFoundError(UserError):
+    pass
+
+
+class JobExecutionError(FlinkError):
+    """The job ended in FAILED. `cause_info` in details; the user's traceback is in `remote_traceback`."""
+
+    domain = ErrorDomain.USER
+
+
+class JobCancelledError(UserError):
+    """The job was canceled while its result was awaited."""
+
+
+class JobTerminatedWithoutCancellationError(UserError):
+    """The job to be canceled has ended in another way; `details["status"]` says which."""
+
+
+class FunctionSerializationError(UserError):
+    """A user function cannot be pickled; names the function and the object inside it that is to blame."""
+
+
+class FunctionError(UserError):
+    """A user function raised. `remote_traceback` begins with the user's own frames."""
+
+    retry = ErrorRetry.RESTART
+
+
+class TypeMismatchError(UserError):
+    """A value does not match the type declared for its stream."""
+
+
+class InputFormatError(UserError):
+    """A record of an input could not be parsed; file and row are in `details` and in the message."""
+
+
+class InputNotFoundError(UserError):
+    """An input file or directory is missing or unreadable."""
+
+
+class NoResourceAvailableError(ExternalError):
+    """Slots were not to be had within slot.request.timeout."""
+
+    retry = ErrorRetry.RESTART
+
+
+class StaleFencingTokenError(ExternalError):
+    """The call carried the token of another leadership: the sender or the receiver is from a past life."""
+
+    retry = ErrorRetry.BACKOFF
+
+
+class NotRegisteredError(ExternalError):
+    """The callee does not know the caller (any more); it must register again."""
+
+    retry = ErrorRetry.BACKOFF
+
+
+class RegistrationRefusedError(ExternalError):
+    """The callee does not want the caller now, e.g. because the cluster has as many slots as it may."""
+
+    retry = ErrorRetry.BACKOFF
+
+
+class NotLeaderError(ExternalError):
+    retry = ErrorRetry.BACKOFF
+
+
+class SlotAllocationError(ExternalError):
+    """The slot asked for is taken or does not exist."""
+
+    retry = ErrorRetry.BACKOFF
+
+
+class TaskSubmissionError(ExternalError):
+    pass
+
+
+class TaskManagerLostError(ExternalError):
+    """A TaskExecutor process died or stopped answering."""
+
+
+class JobMasterLostError(ExternalError):
+    """The JobMaster process of a job died."""
+
+
+class PartitionConnectionError(ExternalError):
+    """A data connection to the producer or consumer of a partition broke."""
+
+
+class InsufficientNetworkBuffersError(ExternalError):
+    """The network memory of the process does not hold the buffers that its partitions and gates require."""
+
+
+class PartitionNotFoundError(ExternalError):
+    """The producer does not have the partition (it failed, or has not started yet)."""
+
+
+class RpcUnavailableError(ExternalError):
+    """Nobody answers at that address, or the connection broke before an answer came."""
+
+    retry = ErrorRetry.BACKOFF
+
+
+class RpcTimeoutError(ExternalError):
+    retry = ErrorRetry.BACKOFF
+
+
+class InvalidTransitionError(InternalError):
+    """A state machine was asked for a transition it does not have; carries the story of that id."""
+
+
+class UnsupportedOperationError(UserError):
+    """flinkpy does not have this (yet, or ever); the message says which and what to use instead."""
+
+
+# The five ways a channel or buffer can be unavailable, each named by its cause.
+class ChannelError(FlinkError):
+    domain = ErrorDomain.INTERNAL
+
+
+class ClosedError(ChannelError):
+    """You closed it."""
+
+
+class BrokenError(ChannelError):
+    """The other side broke it."""
+
+
+class EndOfStreamError(ChannelError):
+    """It ended in the regular way; nothing more will come."""
+
+
+class WouldBlockError(ChannelError):
+    """Nothing now; ask again when notified."""
+
+
+class BusyError(ChannelError):
+    """Somebody else is already waiting on it."""
+
+
+def format_user_traceback(error: BaseException) -> str:
+    """The traceback of `error` without flinkpy's own frames, so that the user's code comes first.
+
+    Frames of this package are dropped from the top; where nothing of the user's is left (an error raised by flinkpy
+    itself) the whole traceback is kept.
+    """
+    package = __name__.partition(".")[0]
+
+    def is_runtime(frame: _traceback.FrameSummary) -> bool:
+        path = frame.filename.replace("\\", "/")
+        return f"/{package}/" in path or path.startswith("<flinkpy")
+
+    summary = _traceback.TracebackException.from_exception(error, capture_locals=False)
+    link: _traceback.TracebackException | None = summary
+    while link is not None:
+        kept = [frame for frame in link.stack if not is_runtime(frame)]
+        if kept:
+            link.stack = _traceback.StackSummary.from_list(kept)
+        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+    return "".join(summary.format())

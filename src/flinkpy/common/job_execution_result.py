@@ -1,0 +1,44 @@
+"""JobExecutionResult: what is known of a job that has finished."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from flinkpy.common.ids import JobID
+
+__all__ = ["JobExecutionResult"]
+
+
+class JobExecutionResult:
+    """Source: pyflink.common.JobExecutionResult."""
+
+    def __init__(
+        self, j_job_execution_result: JobID, net_runtime_ms: int = -1, accumulators: dict[str, Any] | None = None
+    ) -> None:
+        self._job_id = j_job_execution_result
+        self._net_runtime_ms = net_runtime_ms
+        self._accumulators = dict(accumulators or {})
+
+    def get_job_id(self) -> JobID:
+        return self._job_id
+
+    def get_net_runtime(self) -> int:
+        """Milliseconds the job ran, or -1 where it was not waited for."""
+        return self._net_runtime_ms
+
+    def get_accumulator_result(self, accumulator_name: str) -> Any:
+        """The accumulator's value, or None."""
+        return self._accumulators.get(accumulator_name)
+
+    def get_all_accumulator_results(self) -> dict[str, Any]:
+        return dict(self._accumulators)
+
+    def __str__(self) -> str:
+        if self._net_runtime_ms < 0:
+            return f"Job has been submitted with JobID {self._job_id}"
+        return (
+            "Program execution finished\n"
+            f"Job with JobID {self._job_id} has finished.\n"
+            f"Job Runtime: {self._net_runtime_ms} ms\n"
+        )

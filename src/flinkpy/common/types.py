@@ -1,0 +1,183 @@
+"""Row and RowKind.
+
+Source: org.apache.flink.types.{Row,RowKind}, pyflink.common.types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any
+
+__all__ = ["Row", "RowKind"]
+
+
+class RowKind(Enum):
+    """What a record says about the table it is part of."""
+
+    INSERT = 0
+    UPDATE_BEFORE = 1
+    UPDATE_AFTER = 2
+    DELETE = 3
+
+    def __str__(self) -> str:
+        return _SHORT_NAMES[self.value]
+
+    def to_j_row_kind(self) -> Any:
+        from flinkpy.common.errors import UnsupportedOperationError
+
+        raise UnsupportedOperationError("RowKind.to_j_row_kind: flinkpy has no JVM")
+
+
+_SHORT_NAMES = ("+I", "-U", "+U", "-D")
+
+
+class Row:
+    """A record of fields, reached by position, by name, or as attributes; with a RowKind.
+
+    `Row(1, "a")` has positions only, `Row(id=1, name="a")` has names. `Row("id", "name")` called with values,
+    `Row("id", "name")(1, "a")`, gives a named row: the first row serves as a factory.
+    """
+
+    __slots__ = ("_fields", "_row_kind", "_values")
+
+    _fields: list[str] | None
+    _row_kind: RowKind
+    _values: list[Any]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if args and kwargs:
+            raise ValueError("Can not use both args and kwargs to create Row")
+        self._row_kind = RowKind.INSERT
+        if kwargs:
+            self._fields = list(kwargs)
+            self._values = list(kwargs.values())
+        else:
+            self._fields = None
+            self._values = list(args)
+
+    @staticmethod
+    def of_kind(row_kind: RowKind, *args: Any, **kwargs: Any) -> Row:
+        """A row of the given kind."""
+        row = Row(*args, **kwargs)
+        row.set_row_kind(row_kind)
+        return row
+
+    def as_dict(self, recursive: bool = False) -> dict[str, Any]:
+        """The fields by name; `recursive`: rows inside lists, dicts and fields too.
+
+        Raises:
+            TypeError: the row has no field names.
+        """
+        if self._fields is None:
+            raise TypeError("Cannot convert a Row without field names into a dict")
+        if not recursive:
+            return dict(zip(self._fields, self._values))
+        return {name: _as_plain(value) for name, value in zip(self._fields, self._values)}
+
+    def get_row_kind(self) -> RowKind:
+        return self._row_kind
+
+    def set_row_kind(self, row_kind: RowKind) -> None:
+        self._row_kind = row_kind
+
+    def set_field_names(self, field_names: list[str]) -> None:
+        self._fields = list(field_names)
+
+    def get_fields_by_names(self, names: list[str]) -> list[Any]:
+        """The values of the named fields in that order; of a row without names, all values.
+
+        Raises:
+            KeyError: the row has no field of such a name.
+        """
+        fields = self._fields
+        if fields is None or names == fields:
+            return self._values
+        unknown = [name for name in names if name not in fields]
+        if unknown:
+            raise KeyError(f"Field names {unknown} do not exist in {fields}.")
+        return [self._values[fields.index(name)] for name in names]
+
+    def __call__(self, *args: Any) -> Row:
+        """A row whose field names are this row's values."""
+        if len(args) != len(self._values):
+            raise ValueError(
+                f"Can not create Row with fields {self._values}, expected {len(self._values)} values but got {args}"
+            )
+        row = Row(*args)
+        row.set_field_names(self._values)
+        return row
+
+    def __getitem__(self, item: Any) -> Any:
+        if isinstance(item, (int, slice)):
+            return self._values[item]
+        if self._fields is None or item not in self._fields:
+            raise KeyError(item)
+        return self._values[self._fields.index(item)]
+
+    def __setitem__(self, item: int | str, value: Any) -> None:
+        if isinstance(item, str):
+            if self._fields is None or item not in self._fields:
+                raise KeyError(item)
+            item = self._fields.index(item)
+        self._values[item] = value
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_"):
+            fields = self._fields
+            if fields is not None and name in fields:
+                return self._values[fields.index(name)]
+        raise AttributeError(name)
+
+    def __contains__(self, item: object) -> bool:
+        return item in self._values
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal kind and values; names are compared where both have them."""
+        if not isinstance(other, Row):
+            return NotImplemented
+        return (
+            self._row_kind is other._row_kind
+            and self._values == other._values
+            and (self._fields is None or other._fields is None or self._fields == other._fields)
+        )
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._values))
+
+    def __reduce__(self) -> Any:
+        return _restore_row, (self._values, self._fields, self._row_kind.value)
+
+    def __repr__(self) -> str:
+        if self._fields is None:
+            return f"<Row({', '.join(map(repr, self._values))})>"
+        return f"Row({', '.join(f'{name}={value!r}' for name, value in zip(self._fields, self._values))})"
+
+
+def row_of(values: list[Any], field_names: list[str] | None = None, row_kind: RowKind = RowKind.INSERT) -> Row:
+    """A row that takes over `values` and shares `field_names`, without checks: for code that makes many."""
+    row = Row.__new__(Row)
+    row._values = values
+    row._fields = field_names
+    row._row_kind = row_kind
+    return row
+
+
+def _restore_row(values: list[Any], field_names: list[str] | None, kind: int) -> Row:
+    return row_of(values, field_names, RowKind(kind))
+
+
+def _as_plain(value: Any) -> Any:
+    if isinstance(value, Row):
+        return value.as_dict(True) if value._fields is not None else [_as_plain(item) for item in value]
+    if isinstance(value, list):
+        return [_as_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _as_plain(item) for key, item in value.items()}
+    return value

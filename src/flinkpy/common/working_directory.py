@@ -1,0 +1,97 @@
+"""WorkingDirectory: where one service process keeps its files.
+
+A configured directory belongs to the user and is kept; a temporary one is removed at the end, and where a process was
+killed before it could, by the next one that starts on the host: every directory is locked while its process lives.
+Blocking.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+from flinkpy.common.errors import ConfigurationError
+
+_LOCK_NAME = ".lock"
+_SUFFIX = re.compile(r"-[a-z0-9_]{8}")
+
+
+class WorkingDirectory:
+    """Locked from `open` to `close`."""
+
+    def __init__(self, path: Path, lock: int, *, is_temporary: bool) -> None:
+        self.path = path
+        self._lock = lock
+        self._is_temporary = is_temporary
+
+    @classmethod
+    def open(cls, configured: str | None, temporary_root: str | None, service: str) -> WorkingDirectory:
+        """The configured directory's part for `service`, or a new temporary one.
+
+        Raises: ConfigurationError where the directory cannot be used or another process uses it.
+        """
+        if configured is not None:
+            path = Path(configured) / service
+            try:
+                path.mkdir(parents=True, exist_ok=True)
+                lock = _try_lock(path)
+            except OSError as error:
+                raise ConfigurationError(f"the working directory {path} cannot be used: {error}") from error
+            if lock is None:
+                raise ConfigurationError(f"the working directory {path} is in use by another process")
+            return cls(path, lock, is_temporary=False)
+        root = Path(temporary_root or tempfile.gettempdir())
+        prefix = f"flinkpy-{service}-{os.getuid()}"
+        remove_abandoned(root, prefix)
+        try:
+            path = Path(tempfile.mkdtemp(prefix=f"{prefix}-", dir=root))
+            lock = _try_lock(path)
+        except OSError as error:
+            raise ConfigurationError(f"no temporary directory can be made in {root}: {error}") from error
+        assert lock is not None, "nobody else knows a directory that was just made"
+        return cls(path, lock, is_temporary=True)
+
+    def subdirectory(self, name: str, *, empty: bool = False) -> Path:
+        """A directory inside; with `empty`, without what a former life left in it."""
+        path = self.path / name
+        if empty:
+            shutil.rmtree(path, ignore_errors=True)
+        path.mkdir(exist_ok=True)
+        return path
+
+    def close(self) -> None:
+        """Give the directory up, removing a temporary one."""
+        if self._is_temporary:
+            shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
+
+
+def remove_abandoned(root: Path, prefix: str) -> None:
+    """Remove directories of processes that were killed. Those of living ones are locked; others' are not touched."""
+    for path in root.glob(f"{prefix}-*"):
+        if not _SUFFIX.fullmatch(path.name.removeprefix(prefix)) or path.is_symlink() or not path.is_dir():
+            continue
+        # Without a lock file its process may be just about to make one.
+        if not (path / _LOCK_NAME).exists():
+            continue
+        try:
+            lock = _try_lock(path)
+        except OSError:
+            continue
+        if lock is not None:
+            shutil.rmtree(path, ignore_errors=True)
+            os.close(lock)
+
+
+def _try_lock(directory: Path) -> int | None:
+    descriptor = os.open(directory / _LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor

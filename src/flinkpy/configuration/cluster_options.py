@@ -1,0 +1,21 @@
+"""Registration back-off and shutdown. Source: org.apache.flink.configuration.ClusterOptions."""
+
+from __future__ import annotations
+
+from flinkpy.configuration.options import duration_option
+
+INITIAL_REGISTRATION_TIMEOUT = duration_option(
+    "cluster.registration.initial-timeout", "100 ms", "Time the first registration attempt may take.", minimum_ms=1
+)
+MAX_REGISTRATION_TIMEOUT = duration_option(
+    "cluster.registration.max-timeout", "30 s", "Longest time one registration attempt may take.", minimum_ms=1
+)
+ERROR_REGISTRATION_DELAY = duration_option(
+    "cluster.registration.error-delay", "10 s", "Pause after a registration attempt that raised an error."
+)
+REFUSED_REGISTRATION_DELAY = duration_option(
+    "cluster.registration.refused-registration-delay", "30 s", "Pause after a registration attempt that was refused."
+)
+CLUSTER_SERVICES_SHUTDOWN_TIMEOUT = duration_option(
+    "cluster.services.shutdown-timeout", "30 s", "Time that a service's orderly shutdown may take."
+)

@@ -1,0 +1,33 @@
+"""Options every component may need. Source: org.apache.flink.configuration.{CoreOptions,DeploymentOptions}."""
+
+from __future__ import annotations
+
+from flinkpy.configuration.options import bool_option, enum_option, int_option, string_option
+
+PARALLELISM = int_option(
+    "parallelism.default", 1, "Parallelism of operators that set none of their own.", minimum=1, maximum=32768
+)
+TMP_DIRS = string_option(
+    "io.tmp.dirs",
+    None,
+    "Directories for temporary files, separated by `,` or the system's path separator; the system's own where unset.",
+)
+LOG_LEVEL = enum_option(
+    "env.log.level",
+    ("DEBUG", "INFO", "WARNING", "WARN", "ERROR", "OFF", "TRACE"),
+    "INFO",
+    "Level of the log that processes write to standard error or their log file.",
+)
+LOG_DIR = string_option("env.log.dir", None, "Directory of the processes' log files.")
+PID_DIR = string_option("env.pid.dir", None, "Directory where `flinkpy cluster` keeps what it knows of its processes.")
+
+EXECUTION_TARGET = enum_option(
+    "execution.target",
+    ("local", "remote", "embedded"),
+    None,
+    "Where `execute()` sends a job: `remote` to the cluster of `jobmanager.rpc.address`, `local` to an embedded "
+    "cluster of this program. Unset: `remote` where an address is configured, else `local`.",
+)
+EXECUTION_ATTACHED = bool_option(
+    "execution.attached", False, "Whether the client of a submitted job waits for its end."
+)

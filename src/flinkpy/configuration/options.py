@@ -1,0 +1,280 @@
+"""ConfigOption: one configuration key with its type, default and meaning, and `read_option`, the only way to read one.
+
+Source: org.apache.flink.configuration.{ConfigOption,ConfigOptions}.
+Differs: durations read as `int` milliseconds and memory sizes as `int` bytes, because Python has no such value types
+that the control path could do arithmetic with at no cost.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar, cast, overload
+
+from flinkpy.common.errors import ConfigurationError
+from flinkpy.configuration import values
+
+T = TypeVar("T")
+
+
+class OptionType(enum.Enum):
+    """How the text of a value is read; the value of the enum is what messages and documentation call it."""
+
+    STRING = "string"
+    INT = "integer"
+    FLOAT = "number"
+    BOOL = "boolean"
+    DURATION = "duration"
+    MEMORY = "memory size"
+    ENUM = "enum"
+    LIST = "list"
+    MAP = "map"
+
+
+def _parse_int(text: str) -> int:
+    try:
+        return int(text.strip())
+    except ValueError:
+        raise ValueError("expected an integer") from None
+
+
+def _parse_float(text: str) -> float:
+    try:
+        return float(text.strip())
+    except ValueError:
+        raise ValueError("expected a number") from None
+
+
+_PARSERS: dict[OptionType, Callable[[str], Any]] = {
+    OptionType.STRING: str,
+    OptionType.ENUM: str,
+    OptionType.INT: _parse_int,
+    OptionType.FLOAT: _parse_float,
+    OptionType.BOOL: values.parse_boolean,
+    OptionType.DURATION: values.parse_duration_ms,
+    OptionType.MEMORY: values.parse_memory_bytes,
+    OptionType.LIST: values.parse_list,
+    OptionType.MAP: values.parse_map,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigOption(Generic[T]):
+    """One key of the configuration.
+
+    Attributes:
+        default: the value where the key is absent; None means "not set".
+        fallback_keys: older or more general keys that are read, in this order, where the key itself is absent.
+        choices: the values of an ENUM, in Flink's spelling; matched without regard to case, `-` and `_`.
+        minimum, maximum: inclusive bounds of a numeric value, in the unit it is read in.
+    """
+
+    key: str
+    type: OptionType
+    default: T
+    description: str
+    fallback_keys: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+
+    def parse(self, text: str) -> T:
+        """The typed value of `text`; ValueError says what was expected."""
+        if self.type is OptionType.ENUM:
+            return cast(T, self._choice(text))
+        value = _PARSERS[self.type](text)
+        if self.minimum is not None and value < self.minimum:
+            raise ValueError(f"expected {_bound(self, self.minimum)} or more")
+        if self.maximum is not None and value > self.maximum:
+            raise ValueError(f"expected {_bound(self, self.maximum)} or less")
+        return cast(T, value)
+
+    def _choice(self, text: str) -> str:
+        wanted = text.strip().lower().replace("-", "_")
+        for choice in self.choices:
+            if choice.lower().replace("-", "_") == wanted:
+                return choice
+        raise ValueError(f"expected one of {', '.join(self.choices)}")
+
+    @property
+    def default_text(self) -> str:
+        """The default as one would write it in a configuration file; `(none)` where there is none."""
+        if self.default is None:
+            return "(none)"
+        if self.type is OptionType.DURATION:
+            return values.format_duration(cast(int, self.default))
+        if self.type is OptionType.MEMORY:
+            return values.format_memory(cast(int, self.default))
+        if self.type is OptionType.BOOL:
+            return str(self.default).lower()
+        if self.type is OptionType.LIST:
+            return ";".join(cast("tuple[str, ...]", self.default)) or "(empty)"
+        return str(self.default)
+
+
+def _bound(option: ConfigOption[Any], bound: float) -> str:
+    if option.type is OptionType.DURATION:
+        return values.format_duration(int(bound))
+    if option.type is OptionType.MEMORY:
+        return values.format_memory(int(bound))
+    return f"{bound:g}"
+
+
+class ReadableConfiguration(Protocol):
+    """What is needed of a Configuration to read options from it; `flinkpy.common.Configuration` has it."""
+
+    def contains_key(self, key: str) -> bool: ...
+
+    def get_string(self, key: str, default_value: str) -> str: ...
+
+    def key_set(self) -> Any: ...
+
+
+AnyConfiguration = ReadableConfiguration | Mapping[str, str]
+
+
+def entries_of(configuration: AnyConfiguration) -> dict[str, str]:
+    """All keys of a configuration with the text of their values."""
+    if isinstance(configuration, Mapping):
+        return {key: str(value) for key, value in configuration.items()}
+    return {key: str(configuration.get_string(key, "")) for key in configuration.key_set()}
+
+
+def raw_value(configuration: AnyConfiguration, option: ConfigOption[Any]) -> tuple[str, str] | None:
+    """The key and text an option would be read from, or None where neither it nor a fallback is set."""
+    for key in (option.key, *option.fallback_keys):
+        if isinstance(configuration, Mapping):
+            if key in configuration:
+                return key, str(configuration[key])
+        elif configuration.contains_key(key):
+            return key, str(configuration.get_string(key, ""))
+    return None
+
+
+def read_option(configuration: AnyConfiguration, option: ConfigOption[T]) -> T:
+    """The typed value of `option`, or its default.
+
+    Raises:
+        ConfigurationError: naming key, value and what was expected.
+    """
+    found = raw_value(configuration, option)
+    if found is None:
+        return cast(T, _map_entries(configuration, option)) if option.type is OptionType.MAP else option.default
+    key, text = found
+    try:
+        return option.parse(text)
+    except ValueError as error:
+        raise ConfigurationError(
+            describe_bad_value(key, text, option, error), details={"option": key, "value": text}
+        ) from None
+
+
+def _map_entries(configuration: AnyConfiguration, option: ConfigOption[Any]) -> dict[str, str]:
+    """The entries of a map that is written as keys of their own, e.g. `pipeline.global-job-parameters.threads: 4`."""
+    prefix = f"{option.key}."
+    entries = {key: value for key, value in entries_of(configuration).items() if key.startswith(prefix)}
+    return {key.removeprefix(prefix): value for key, value in entries.items()} or option.default
+
+
+def describe_bad_value(key: str, text: str, option: ConfigOption[Any], error: ValueError) -> str:
+    return f"option `{key}` has the value `{text}`: {error} (it is of type {option.type.value})"
+
+
+@overload
+def string_option(key: str, default: str, description: str, *fallback_keys: str) -> ConfigOption[str]: ...
+@overload
+def string_option(key: str, default: None, description: str, *fallback_keys: str) -> ConfigOption[str | None]: ...
+def string_option(key: str, default: str | None, description: str, *fallback_keys: str) -> ConfigOption[Any]:
+    return ConfigOption(key, OptionType.STRING, default, description, fallback_keys)
+
+
+@overload
+def int_option(
+    key: str, default: int, description: str, *fallback_keys: str, minimum: int | None = ..., maximum: int | None = ...
+) -> ConfigOption[int]: ...
+@overload
+def int_option(
+    key: str, default: None, description: str, *fallback_keys: str, minimum: int | None = ..., maximum: int | None = ...
+) -> ConfigOption[int | None]: ...
+def int_option(
+    key: str,
+    default: int | None,
+    description: str,
+    *fallback_keys: str,
+    minimum: int | None = None,
+    maximum: int | None = None,
+) -> ConfigOption[Any]:
+    return ConfigOption(key, OptionType.INT, default, description, fallback_keys, (), minimum, maximum)
+
+
+def float_option(
+    key: str,
+    default: float,
+    description: str,
+    *fallback_keys: str,
+    minimum: float | None = None,
+    maximum: float | None = None,
+) -> ConfigOption[float]:
+    return ConfigOption(key, OptionType.FLOAT, default, description, fallback_keys, (), minimum, maximum)
+
+
+def bool_option(key: str, default: bool, description: str, *fallback_keys: str) -> ConfigOption[bool]:
+    return ConfigOption(key, OptionType.BOOL, default, description, fallback_keys)
+
+
+@overload
+def duration_option(
+    key: str, default: str, description: str, *fallback_keys: str, minimum_ms: int | None = ...
+) -> ConfigOption[int]: ...
+@overload
+def duration_option(
+    key: str, default: None, description: str, *fallback_keys: str, minimum_ms: int | None = ...
+) -> ConfigOption[int | None]: ...
+def duration_option(
+    key: str, default: str | None, description: str, *fallback_keys: str, minimum_ms: int | None = None
+) -> ConfigOption[Any]:
+    """An option read as `int` milliseconds."""
+    parsed = None if default is None else values.parse_duration_ms(default)
+    return ConfigOption(key, OptionType.DURATION, parsed, description, fallback_keys, (), minimum_ms)
+
+
+@overload
+def memory_option(
+    key: str, default: str, description: str, *fallback_keys: str, minimum_bytes: int | None = ...
+) -> ConfigOption[int]: ...
+@overload
+def memory_option(
+    key: str, default: None, description: str, *fallback_keys: str, minimum_bytes: int | None = ...
+) -> ConfigOption[int | None]: ...
+def memory_option(
+    key: str, default: str | None, description: str, *fallback_keys: str, minimum_bytes: int | None = None
+) -> ConfigOption[Any]:
+    """An option read as `int` bytes."""
+    parsed = None if default is None else values.parse_memory_bytes(default)
+    return ConfigOption(key, OptionType.MEMORY, parsed, description, fallback_keys, (), minimum_bytes)
+
+
+@overload
+def enum_option(
+    key: str, choices: tuple[str, ...], default: str, description: str, *fallback_keys: str
+) -> ConfigOption[str]: ...
+@overload
+def enum_option(
+    key: str, choices: tuple[str, ...], default: None, description: str, *fallback_keys: str
+) -> ConfigOption[str | None]: ...
+def enum_option(
+    key: str, choices: tuple[str, ...], default: str | None, description: str, *fallback_keys: str
+) -> ConfigOption[Any]:
+    """An option read as one of `choices`, in the spelling given here."""
+    return ConfigOption(key, OptionType.ENUM, default, description, fallback_keys, choices)
+
+
+def list_option(
+    key: str, default: tuple[str, ...], description: str, *fallback_keys: str
+) -> ConfigOption[tuple[str, ...]]:
+    return ConfigOption(key, OptionType.LIST, default, description, fallback_keys)
+
+
+def map_option(key: str, description: str, *fallback_keys: str) -> ConfigOption[dict[str, str]]:
+    return ConfigOption(key, OptionType.MAP, {}, description, fallback_keys)

@@ -1,0 +1,124 @@
+"""Which keys exist: the options flinkpy acts on, and every other key of Flink 2.3.0.
+
+A key that Flink has and flinkpy does not use is accepted, so that a `config.yaml` written for Flink can be used as it
+is; its value is checked against its type all the same. The table of those keys is read on first use only.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib
+import re
+from importlib import resources
+from typing import Any
+
+from flinkpy.configuration.options import ConfigOption, OptionType
+
+#: The modules whose `ConfigOption` constants are the options flinkpy acts on, in the order of the documentation.
+OPTION_MODULES = (
+    "core_options",
+    "client_options",
+    "jobmanager_options",
+    "resource_manager_options",
+    "taskmanager_options",
+    "execution_options",
+    "pipeline_options",
+    "restart_strategy_options",
+    "heartbeat_options",
+    "cluster_options",
+    "rpc_options",
+    "blob_options",
+)
+
+#: Below these, users and plug-ins name their own keys.
+OPEN_PREFIXES = (
+    "metrics.reporter.",
+    "traces.reporter.",
+    "events.reporter.",
+    "containerized.master.env.",
+    "containerized.taskmanager.env.",
+    "security.module.",
+    "fs.",
+    "s3.",
+    "spark.",
+)
+
+#: Similarity (difflib's ratio) from which a known key is offered as what was meant; lower values offer nonsense.
+_SUGGESTION_CUTOFF = 0.6
+
+
+def options_of(module: str) -> list[ConfigOption[Any]]:
+    """The options that one module defines, in the order of definition."""
+    namespace = vars(importlib.import_module(f"flinkpy.configuration.{module}"))
+    return [value for name, value in namespace.items() if name.isupper() and isinstance(value, ConfigOption)]
+
+
+@functools.cache
+def implemented_options() -> dict[str, ConfigOption[Any]]:
+    """Every option flinkpy acts on, by its key and by its fallback keys (where no option has that key itself)."""
+    options = [option for module in OPTION_MODULES for option in options_of(module)]
+    by_key = {fallback: option for option in options for fallback in option.fallback_keys}
+    by_key.update({option.key: option for option in options})
+    return by_key
+
+
+@functools.cache
+def known_options() -> dict[str, ConfigOption[Any]]:
+    """Every key of Flink 2.3.0 as an option without bounds or choices, by key."""
+    table = resources.files("flinkpy.configuration").joinpath("known_keys.tsv").read_text(encoding="utf-8")
+    options: dict[str, ConfigOption[Any]] = {}
+    for line in table.splitlines():
+        if line and not line.startswith("#"):
+            key, type_name, _default = line.split("\t")
+            # An enum's choices are not in the table, so that any text passes.
+            option_type = OptionType.STRING if type_name.startswith("ENUM:") else OptionType[type_name]
+            options[key] = ConfigOption(key, option_type, None, "A key of Flink that flinkpy does not use.")
+    return options
+
+
+@functools.cache
+def _templates() -> tuple[tuple[re.Pattern[str], ConfigOption[Any]], ...]:
+    """Keys with a part the user names, such as `external-resource.<name>.amount`."""
+    compiled = []
+    for key, option in known_options().items():
+        if "<" in key and "." in key:
+            pattern = re.sub(r"<[^>]+>", "\0", key)
+            compiled.append((re.compile(re.escape(pattern).replace("\0", r"[^.]+")), option))
+    return tuple(compiled)
+
+
+def find_option(key: str) -> ConfigOption[Any] | None:
+    """The option a key belongs to, or None where there is no such key."""
+    option = implemented_options().get(key) or known_options().get(key)
+    if option is not None:
+        return option
+    for prefix in OPEN_PREFIXES:
+        if key.startswith(prefix):
+            return ConfigOption(key, OptionType.STRING, None, "Named by the user.")
+    for pattern, template in _templates():
+        if pattern.fullmatch(key):
+            return template
+    return _map_entry(key)
+
+
+def _map_entry(key: str) -> ConfigOption[Any] | None:
+    """The option of an entry of a map written as a key of its own, e.g. `pipeline.global-job-parameters.threads`."""
+    parent = key
+    while "." in parent:
+        parent = parent.rpartition(".")[0]
+        option = implemented_options().get(parent) or known_options().get(parent)
+        if option is not None and option.type is OptionType.MAP:
+            return ConfigOption(key, OptionType.STRING, None, f"An entry of {parent}.")
+    return None
+
+
+def nearest_key(key: str) -> str | None:
+    """The known key most like `key`, or None where none is near."""
+    # `parallelism` is nearer to `parallelism.default` for a person than it is for difflib.
+    longer = next((candidate for candidate in implemented_options() if candidate.startswith(f"{key}.")), None)
+    if longer is not None:
+        return longer
+    candidates = [*implemented_options(), *known_options()]
+    matches = difflib.get_close_matches(key, candidates, n=1, cutoff=_SUGGESTION_CUTOFF)
+    return matches[0] if matches else None

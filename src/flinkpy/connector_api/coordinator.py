@@ -1,0 +1,72 @@
+"""OperatorCoordinator: the half of an operator that lives in the JobMaster.
+
+Events between the halves are pickled dataclasses; only the job's own processes (JobMaster, tasks) load them.
+
+Source: org.apache.flink.runtime.operators.coordination.OperatorCoordinator.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+
+class CoordinatorContext(Protocol):
+    """What a coordinator may ask of the JobMaster. Thread: everything runs on the JobMaster's main thread."""
+
+    @property
+    def operator_id(self) -> str: ...
+
+    @property
+    def parallelism(self) -> int:
+        """Number of subtasks of the operator."""
+        ...
+
+    def send_event(self, subtask_index: int, event: Any) -> None:
+        """Deliver `event` to the running attempt of that subtask; dropped where it has none (it will be reset)."""
+        ...
+
+    def fail_job(self, error: BaseException) -> None:
+        """Trigger a global failover."""
+        ...
+
+    def schedule(self, delay_ms: int, action: Any) -> None:
+        """Run `action()` on the main thread after `delay_ms`, unless the coordinator has been closed or reset."""
+        ...
+
+    def run_blocking(self, call: Any, on_done: Any) -> None:
+        """Run `call()` on an I/O thread, then `on_done(result, error)` on the main thread (one of the two is None)."""
+        ...
+
+
+class OperatorCoordinator(Protocol):
+    """Thread: JobMaster main thread; must not block."""
+
+    def start(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def handle_event(self, subtask_index: int, attempt_number: int, event: Any) -> None:
+        """An event that the task half sent with `OperatorEventGateway.send_event`."""
+        ...
+
+    def handle_request(self, payload: bytes) -> bytes:
+        """A question of a client (`Dispatcher.SendCoordinationRequest`)."""
+        ...
+
+    def subtask_reset(self, subtask_index: int) -> None:
+        """The subtask failed and will be attempted anew: what it had been given and not finished comes back."""
+        ...
+
+    def subtask_ready(self, subtask_index: int) -> None:
+        """The new attempt is running and can receive events."""
+        ...
+
+    def reset(self) -> None:
+        """A full restart from the beginning of the job: as if newly started."""
+        ...
+
+
+class OperatorCoordinatorProvider(Protocol):
+    """Pickled into the JobGraph; made into a coordinator by the JobMaster."""
+
+    def create(self, context: CoordinatorContext) -> OperatorCoordinator: ...

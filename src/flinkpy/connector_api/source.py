@@ -1,0 +1,182 @@
+"""The unified Source: an enumerator in the JobMaster hands splits to readers in the tasks.
+
+Source: org.apache.flink.api.connector.source (FLIP-27). Differs: readers emit batches, not records.
+"""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from flinkpy.records.batch import Batch
+
+
+class Boundedness(enum.Enum):
+    BOUNDED = "BOUNDED"
+    CONTINUOUS_UNBOUNDED = "CONTINUOUS_UNBOUNDED"
+
+
+class ReaderStatus(enum.Enum):
+    """What `SourceReader.poll_batch` answers when it has no batch to give."""
+
+    NOTHING_AVAILABLE = "nothing now: poll again when the availability callback has been called"
+    END_OF_INPUT = "all splits are finished and no more will come"
+
+
+class SplitEnumeratorContext(Protocol):
+    """Thread: JobMaster main thread."""
+
+    @property
+    def parallelism(self) -> int: ...
+
+    @property
+    def registered_readers(self) -> set[int]:
+        """Subtasks whose reader is running now."""
+        ...
+
+    def assign_splits(self, assignment: dict[int, list[Any]]) -> None: ...
+
+    def signal_no_more_splits(self, subtask_index: int) -> None: ...
+
+    def send_event_to_reader(self, subtask_index: int, event: Any) -> None:
+        """Deliver `event` to the connector's reader as `handle_source_event(event)`."""
+        ...
+
+    def call_async(self, call: Any, on_done: Any) -> None:
+        """Run `call()` on an I/O thread, then `on_done(result, error)` on the main thread."""
+        ...
+
+    def schedule(self, delay_ms: int, action: Any) -> None: ...
+
+
+class SplitEnumerator(ABC):
+    """Thread: JobMaster main thread; `start` may do blocking work only through `context.call_async`."""
+
+    @abstractmethod
+    def start(self) -> None: ...
+
+    @abstractmethod
+    def handle_split_request(self, subtask_index: int) -> None:
+        """A reader has nothing left: assign it a split or signal that there are no more."""
+
+    def add_reader(self, subtask_index: int) -> None:
+        """A reader has registered."""
+        return
+
+    @abstractmethod
+    def add_splits_back(self, splits: list[Any], subtask_index: int) -> None:
+        """Splits that a failed reader had been assigned and not finished."""
+
+    def handle_source_event(self, subtask_index: int, event: Any) -> None:
+        """An event of this connector's reader."""
+        return
+
+    def close(self) -> None:
+        return
+
+
+class SourceReaderContext(Protocol):
+    """Thread: task thread."""
+
+    @property
+    def subtask_index(self) -> int: ...
+
+    @property
+    def parallelism(self) -> int: ...
+
+    @property
+    def max_batch_rows(self) -> int:
+        """Emit no more rows than this in one batch."""
+        ...
+
+    def send_split_request(self) -> None: ...
+
+    def send_source_event(self, event: Any) -> None: ...
+
+    def notify_available(self) -> None:
+        """May be called from any thread: `poll_batch` is worth calling again."""
+        ...
+
+
+class SourceReader(ABC):
+    """Thread: task thread. A reader with threads of its own calls `context.notify_available()`.
+
+    The first call is `start`. A reader with no splits asks for one with `context.send_split_request()` and answers
+    `NOTHING_AVAILABLE` until `add_splits` or `notify_no_more_splits` is called.
+    """
+
+    @abstractmethod
+    def start(self) -> None: ...
+
+    @abstractmethod
+    def poll_batch(self) -> Batch | ReaderStatus: ...
+
+    @abstractmethod
+    def add_splits(self, splits: list[Any]) -> None: ...
+
+    @abstractmethod
+    def notify_no_more_splits(self) -> None: ...
+
+    def handle_source_event(self, event: Any) -> None:
+        return
+
+    def snapshot(self) -> list[Any]:
+        """The splits not finished, each with its position (what a checkpoint stores)."""
+        raise NotImplementedError(f"{type(self).__name__} has no snapshot")
+
+    def close(self) -> None:
+        return
+
+
+class SourceBase(ABC):
+    """What a source must offer. Pickled into the JobGraph."""
+
+    @property
+    @abstractmethod
+    def boundedness(self) -> Boundedness: ...
+
+    @abstractmethod
+    def create_enumerator(self, context: SplitEnumeratorContext) -> SplitEnumerator: ...
+
+    @abstractmethod
+    def create_reader(self, context: SourceReaderContext) -> SourceReader: ...
+
+    @property
+    def produced_type(self) -> Any:
+        """TypeInformation of the records, or None: pickled Python objects."""
+        return None
+
+    def for_coordinator(self) -> SourceBase:
+        """What of this source the JobMaster needs (`create_enumerator` is called on it): may leave the data out."""
+        return self
+
+
+# Events between SourceOperator (task) and SourceCoordinator (JobMaster).
+@dataclass(frozen=True, slots=True)
+class ReaderRegistered:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSplit:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class AddSplits:
+    splits: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NoMoreSplits:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEvent:
+    """An event of the connector's own, in either direction."""
+
+    payload: Any

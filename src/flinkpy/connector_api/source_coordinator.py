@@ -1,0 +1,291 @@
+"""SourceCoordinator: runs a source's SplitEnumerator in the JobMaster and remembers who has which split.
+
+Per subtask it keeps one record: the attempt it listens to, whether that attempt's reader has registered, whether it can
+receive events, every split it has been assigned, and what still has to be sent to it. The rules:
+
+* An event of an attempt that is not the newest known one is dropped. An event of a newer attempt than the one listened
+  to, with no reset in between (the reset was lost), counts as the reset too: the older attempt's splits go back first.
+* Splits and "no more splits" leave only when the reader has registered AND the attempt is ready; until then they wait
+  in the record, in order. What was sent to an attempt that died on the way is in its record all the same, so the reset
+  gives it back: no split is lost, and none is given to two living attempts.
+* There are no checkpoints yet, so a failed region restarts from the beginning of its input and whatever it had emitted
+  is thrown away. Therefore a reset subtask gives back *all* splits it was ever assigned, the finished ones too
+  (`_splits_to_give_back`; with checkpoints: those assigned since the last completed one, and the restored rest).
+* `reset` makes a new enumerator; whatever the old one still has in flight (asynchronous listings, timers) is dropped
+  when it comes back, by its epoch.
+
+Source: org.apache.flink.runtime.source.coordinator.SourceCoordinator, with its context and SplitAssignmentTracker.
+Differs: an assignment to a reader that is just being reset is kept for its next attempt's reset, not an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from flinkpy.common.errors import FlinkError, InternalError, UnsupportedOperationError, format_user_traceback
+from flinkpy.connector_api.source import (
+    AddSplits,
+    NoMoreSplits,
+    ReaderRegistered,
+    RequestSplit,
+    SourceBase,
+    SourceEvent,
+    SplitEnumerator,
+)
+
+if TYPE_CHECKING:
+    from flinkpy.connector_api.coordinator import CoordinatorContext
+
+
+@dataclass(slots=True)
+class _Subtask:
+    """What the coordinator knows of one subtask."""
+
+    #: Newest attempt heard of; -1 before the first event. Events of lower attempts are late and dropped.
+    attempt: int = -1
+    #: Attempts up to this one have been reset: their events are late, even where nothing was heard of them before.
+    reset_up_to: int = -1
+    is_registered: bool = False
+    is_ready: bool = False
+    #: Every split assigned to the current attempt, finished or not, in order.
+    assigned: list[Any] = field(default_factory=list)
+    #: Events that wait for the attempt to be registered and ready, in order.
+    pending: list[Any] = field(default_factory=list)
+
+    @property
+    def can_receive(self) -> bool:
+        return self.is_registered and self.is_ready
+
+
+class SourceCoordinator:
+    """The JobMaster's half of a source operator. Thread: JobMaster main thread; never blocks."""
+
+    def __init__(self, source: SourceBase, context: CoordinatorContext) -> None:
+        self._source = source
+        self._context = context
+        self._subtasks: dict[int, _Subtask] = {}
+        self._enumerator: SplitEnumerator | None = None
+        #: Counts enumerators: a callback made for an older one is dropped.
+        self._epoch = 0
+        self._is_started = False
+        self._is_closed = False
+
+    # -- OperatorCoordinator ------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Create and start the enumerator; a second call does nothing."""
+        if self._is_started or self._is_closed:
+            return
+        self._is_started = True
+        self._start_enumerator()
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._close_enumerator()
+        self._subtasks.clear()
+
+    def handle_event(self, subtask_index: int, attempt_number: int, event: Any) -> None:
+        """An event of a reader. The caller has dropped those of executions that are no longer current."""
+        if self._enumerator is None:
+            return
+        subtask = self._subtask(subtask_index)
+        if attempt_number < subtask.attempt or attempt_number <= subtask.reset_up_to:
+            return
+        if attempt_number > subtask.attempt:
+            if subtask.is_registered:
+                self._give_back(subtask_index, subtask)
+            subtask.attempt = attempt_number
+        match event:
+            case ReaderRegistered():
+                self._register(subtask_index, subtask)
+            case RequestSplit():
+                self._register(subtask_index, subtask)
+                self._call_enumerator("handle_split_request", subtask_index)
+            case SourceEvent(payload):
+                self._call_enumerator("handle_source_event", subtask_index, payload)
+            case _:
+                self._fail(InternalError(f"a source reader sent an unknown event: {event!r}"))
+
+    def handle_request(self, payload: bytes) -> bytes:
+        raise UnsupportedOperationError("a source has no answers to client requests")
+
+    def subtask_reset(self, subtask_index: int) -> None:
+        subtask = self._subtask(subtask_index)
+        subtask.reset_up_to = max(subtask.reset_up_to, subtask.attempt)
+        subtask.is_ready = False
+        self._give_back(subtask_index, subtask)
+
+    def subtask_ready(self, subtask_index: int) -> None:
+        subtask = self._subtask(subtask_index)
+        subtask.is_ready = True
+        self._send_pending(subtask_index, subtask)
+
+    def reset(self) -> None:
+        if self._is_closed:
+            return
+        self._close_enumerator()
+        for subtask in self._subtasks.values():
+            subtask.reset_up_to = max(subtask.reset_up_to, subtask.attempt)
+            subtask.is_registered = subtask.is_ready = False
+            subtask.assigned.clear()
+            subtask.pending.clear()
+        if self._is_started:
+            self._start_enumerator()
+
+    # -- what the enumerator's context needs --------------------------------------------------------------------------
+
+    @property
+    def parallelism(self) -> int:
+        return self._context.parallelism
+
+    @property
+    def registered_readers(self) -> set[int]:
+        return {index for index, subtask in self._subtasks.items() if subtask.is_registered}
+
+    def assigned_splits(self, subtask_index: int) -> tuple[Any, ...]:
+        """The splits that the subtask's current attempt has been given."""
+        return tuple(self._subtask(subtask_index).assigned)
+
+    def _assign(self, assignment: dict[int, list[Any]]) -> None:
+        for subtask_index, splits in assignment.items():
+            if splits:
+                self._subtask(subtask_index).assigned.extend(splits)
+                self._send(subtask_index, AddSplits(tuple(splits)))
+
+    def _send(self, subtask_index: int, event: Any) -> None:
+        subtask = self._subtask(subtask_index)
+        subtask.pending.append(event)
+        self._send_pending(subtask_index, subtask)
+
+    def _send_pending(self, subtask_index: int, subtask: _Subtask) -> None:
+        if not subtask.can_receive:
+            return
+        events, subtask.pending = subtask.pending, []
+        for event in events:
+            self._context.send_event(subtask_index, event)
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _subtask(self, subtask_index: int) -> _Subtask:
+        if not 0 <= subtask_index < self._context.parallelism:
+            raise InternalError(
+                f"operator {self._context.operator_id} has no subtask {subtask_index}, only {self._context.parallelism}"
+            )
+        return self._subtasks.setdefault(subtask_index, _Subtask())
+
+    def _register(self, subtask_index: int, subtask: _Subtask) -> None:
+        if subtask.is_registered:
+            return
+        subtask.is_registered = True
+        self._call_enumerator("add_reader", subtask_index)
+        self._send_pending(subtask_index, subtask)
+
+    def _give_back(self, subtask_index: int, subtask: _Subtask) -> None:
+        splits = self._splits_to_give_back(subtask)
+        subtask.is_registered = False
+        subtask.assigned = []
+        subtask.pending = []
+        if splits:
+            self._call_enumerator("add_splits_back", splits, subtask_index)
+
+    def _splits_to_give_back(self, subtask: _Subtask) -> list[Any]:
+        """The splits whose records a reset takes back: without checkpoints all that the attempt was ever given."""
+        return list(subtask.assigned)
+
+    def _start_enumerator(self) -> None:
+        self._epoch += 1
+        try:
+            self._enumerator = self._source.create_enumerator(_EnumeratorContext(self, self._epoch))
+        except Exception as error:  # noqa: BLE001 - the connector's code is not ours; its failure is the job's
+            self._fail(error)
+            return
+        self._call_enumerator("start")
+
+    def _close_enumerator(self) -> None:
+        enumerator, self._enumerator = self._enumerator, None
+        self._epoch += 1
+        if enumerator is not None:
+            enumerator.close()
+
+    def _call_enumerator(self, method: str, *arguments: Any) -> None:
+        if self._enumerator is not None:
+            self._guard(getattr(self._enumerator, method), *arguments)
+
+    def _guard(self, call: Callable[..., None], *arguments: Any) -> None:
+        try:
+            call(*arguments)
+        except Exception as error:  # noqa: BLE001 - the connector's code is not ours; its failure is the job's
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        if not isinstance(error, FlinkError):
+            traceback = format_user_traceback(error)
+            wrapped = InternalError(
+                f"the split enumerator of {type(self._source).__name__} failed: {type(error).__name__}: {error}",
+                remote_traceback=traceback,
+            )
+            wrapped.__cause__ = error
+            error = wrapped
+        self._context.fail_job(error)
+
+
+class _EnumeratorContext:
+    """SplitEnumeratorContext of one enumerator; goes silent when that enumerator has been replaced."""
+
+    def __init__(self, coordinator: SourceCoordinator, epoch: int) -> None:
+        self._coordinator = coordinator
+        self._epoch = epoch
+
+    @property
+    def _is_current(self) -> bool:
+        return self._coordinator._epoch == self._epoch
+
+    @property
+    def parallelism(self) -> int:
+        return self._coordinator.parallelism
+
+    @property
+    def registered_readers(self) -> set[int]:
+        return self._coordinator.registered_readers
+
+    def assign_splits(self, assignment: dict[int, list[Any]]) -> None:
+        if self._is_current:
+            self._coordinator._assign(assignment)
+
+    def signal_no_more_splits(self, subtask_index: int) -> None:
+        if self._is_current:
+            self._coordinator._send(subtask_index, NoMoreSplits())
+
+    def send_event_to_reader(self, subtask_index: int, event: Any) -> None:
+        if self._is_current:
+            self._coordinator._send(subtask_index, SourceEvent(event))
+
+    def call_async(self, call: Callable[[], Any], on_done: Callable[[Any, Any], None]) -> None:
+        def done(result: Any, error: Any) -> None:
+            if self._is_current:
+                self._coordinator._guard(on_done, result, error)
+
+        self._coordinator._context.run_blocking(call, done)
+
+    def schedule(self, delay_ms: int, action: Callable[[], None]) -> None:
+        def run() -> None:
+            if self._is_current:
+                self._coordinator._guard(action)
+
+        self._coordinator._context.schedule(delay_ms, run)
+
+
+@dataclass(frozen=True)
+class SourceCoordinatorProvider:
+    """Pickled into the JobGraph: makes the coordinator of `source`."""
+
+    source: SourceBase
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A source may carry its data (a collection); the JobMaster needs only what enumerates the splits.
+        return (SourceCoordinatorProvider, (self.source.for_coordinator(),))
+
+    def create(self, context: CoordinatorContext) -> SourceCoordinator:
+        return SourceCoordinator(self.source, context)

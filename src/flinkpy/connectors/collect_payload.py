@@ -1,0 +1,48 @@
+"""A batch of results as bytes: Arrow IPC where the records have a declared type with columns, else pickled."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from flinkpy.common.typeinfo import TypeInformation
+    from flinkpy.records.batch import Batch
+
+
+def encode_payload(batch: Batch, type_info: TypeInformation | None) -> bytes:
+    """Raises TypeMismatchError where a row does not match `type_info`."""
+    import cloudpickle
+
+    from flinkpy.records.lanes import has_columns, rows_of, to_columns, type_info_of_schema
+
+    if type_info is not None and has_columns(type_info):
+        batch = to_columns(batch, type_info)
+        if batch.kinds is None:
+            return pickle.dumps((type_info, _to_ipc(batch.values)), protocol=pickle.HIGHEST_PROTOCOL)
+    elif batch.is_columnar:
+        type_info = type_info_of_schema(batch.values.schema)  # type: ignore[union-attr]
+    return cloudpickle.dumps((None, rows_of(batch, type_info)), protocol=pickle.HIGHEST_PROTOCOL)
+
+
+def decode_payload(payload: bytes) -> list[Any]:
+    """The records of the batch."""
+    type_info, content = pickle.loads(payload)
+    if type_info is None:
+        return content
+    import pyarrow as pa
+
+    from flinkpy.records.batch import Batch
+    from flinkpy.records.lanes import rows_of
+
+    with pa.ipc.open_stream(content) as reader:
+        return [row for columns in reader for row in rows_of(Batch(columns), type_info)]
+
+
+def _to_ipc(columns: Any) -> bytes:
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, columns.schema) as writer:
+        writer.write_batch(columns)
+    return sink.getvalue().to_pybytes()

@@ -1,0 +1,150 @@
+"""CollectionSource: records that the program itself brings along."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flinkpy.common.errors import FunctionSerializationError
+from flinkpy.common.typeinfo import TypeInformation
+from flinkpy.connector_api.source import (
+    Boundedness,
+    SourceBase,
+    SourceReader,
+    SourceReaderContext,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+)
+from flinkpy.connectors.split_enumerator import StaticSplitEnumerator
+from flinkpy.connectors.split_reader import OpenSplit, SequentialSplitReader
+
+if TYPE_CHECKING:
+    from flinkpy.records.batch import Batch
+
+#: Records are checked and pickled this many at a time, so that a task needs no second copy of the whole collection.
+_ROWS_PER_BLOCK = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionSplit:
+    """The whole collection: there is one split, so the source keeps its order and runs in one subtask."""
+
+    split_id: str = "0"
+
+
+class CollectionSource(SourceBase):
+    """Emits `elements` in their order, in one subtask.
+
+    With `type_info` every element is checked against it here, where the program can still be told by a traceback into
+    its own code, and takes the form that the type gives it (a tuple becomes a `Row` where the type is a ROW, an int too
+    wide for INT wraps around). Without, the elements are any Python objects that can be pickled.
+
+    Raises:
+        TypeMismatchError: an element does not match `type_info`; names its index and field.
+        FunctionSerializationError: an element cannot be pickled; names its index.
+
+    Source: pyflink StreamExecutionEnvironment.from_collection.
+    """
+
+    def __init__(self, elements: Iterable[Any], type_info: TypeInformation | None = None) -> None:
+        rows = list(elements)
+        self._type_info = type_info
+        self._num_rows = len(rows)
+        self._blocks = [
+            _pickle_block(_checked(rows[start : start + _ROWS_PER_BLOCK], start, type_info), start)
+            for start in range(0, len(rows), _ROWS_PER_BLOCK)
+        ]
+
+    @property
+    def boundedness(self) -> Boundedness:
+        return Boundedness.BOUNDED
+
+    @property
+    def produced_type(self) -> Any:
+        return self._type_info
+
+    def create_enumerator(self, context: SplitEnumeratorContext) -> SplitEnumerator:
+        return StaticSplitEnumerator(context, lambda: [CollectionSplit()])
+
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
+        return _CollectionReader(context, self._blocks)
+
+    def for_coordinator(self) -> CollectionSource:
+        """Without the elements, whose classes the JobMaster may not have."""
+        return CollectionSource(())
+
+    def __len__(self) -> int:
+        return self._num_rows
+
+
+def _checked(rows: list[Any], first_index: int, type_info: TypeInformation | None) -> list[Any]:
+    if type_info is None:
+        return rows
+    from flinkpy.common.errors import TypeMismatchError
+    from flinkpy.records.batch import Batch
+    from flinkpy.records.lanes import has_columns, rows_of, to_columns
+
+    if not has_columns(type_info):
+        return rows
+    try:
+        return rows_of(to_columns(Batch(rows), type_info), type_info)
+    except TypeMismatchError as error:
+        if not first_index:
+            raise
+        raise TypeMismatchError(
+            f"{error.message} (counted from element {first_index} of the collection)", details=error.details
+        ) from error
+
+
+def _pickle_block(rows: list[Any], first_index: int) -> bytes:
+    import cloudpickle
+
+    try:
+        return cloudpickle.dumps(rows, protocol=pickle.HIGHEST_PROTOCOL)
+    except Exception as error:  # the elements' own __reduce__ may raise anything
+        for index, row in enumerate(rows, first_index):
+            try:
+                cloudpickle.dumps(row)
+            except Exception as culprit:
+                raise FunctionSerializationError(
+                    f"element {index} of the collection ({type(row).__name__}) cannot be pickled: {culprit}"
+                ) from culprit
+        raise FunctionSerializationError(f"the collection cannot be pickled: {error}") from error
+
+
+class _CollectionReader(SequentialSplitReader):
+    def __init__(self, context: SourceReaderContext, blocks: list[bytes]) -> None:
+        super().__init__(context)
+        self._blocks = blocks
+
+    def open_split(self, split: CollectionSplit) -> OpenSplit:
+        return _OpenCollection(self._blocks, self._context.max_batch_rows)
+
+
+class _OpenCollection:
+    """What is left of the collection; batches of rows."""
+
+    def __init__(self, blocks: list[bytes], max_batch_rows: int) -> None:
+        self._blocks = iter(blocks)
+        self._max_batch_rows = max_batch_rows
+        self._rows: list[Any] = []
+        self._position = 0
+
+    def read_batch(self) -> Batch | None:
+        from flinkpy.records.batch import Batch
+
+        if self._position >= len(self._rows):
+            block = next(self._blocks, None)
+            if block is None:
+                return None
+            self._rows = pickle.loads(block)
+            self._position = 0
+        end = self._position + self._max_batch_rows
+        rows = self._rows[self._position : end]
+        self._position = end
+        return Batch(rows)
+
+    def close(self) -> None:
+        self._rows = []

@@ -1,0 +1,75 @@
+"""PrintSink: writes each record as a line to the standard output of the TaskExecutor."""
+
+from __future__ import annotations
+
+import select
+import sys
+import threading
+from typing import TYPE_CHECKING, TextIO
+
+from flinkpy.connector_api.sink import SinkBase, SinkWriter, WriterContext
+from flinkpy.connectors.text_form import lines_of
+
+if TYPE_CHECKING:
+    from flinkpy.records.batch import Batch
+
+#: A write up to this size into a pipe is never torn apart by the write of another process (POSIX). Several
+#: TaskExecutors may share the user's terminal, so a batch is written in groups of whole lines no longer than this.
+_ATOMIC_WRITE_BYTES = select.PIPE_BUF
+
+#: Of one process: two subtasks never write at the same time.
+_OUTPUT_LOCK = threading.Lock()
+
+
+class PrintSink(SinkBase):
+    """Prints `ID:N> record`: the sink's identifier where it has one, the subtask where there are several.
+
+    Args:
+        sink_identifier: shown in front of each line.
+        std_err: print to the standard error instead.
+
+    Source: org.apache.flink.api.common.functions.util.PrintSinkOutputWriter.
+    """
+
+    def __init__(self, sink_identifier: str | None = None, std_err: bool = False) -> None:
+        self._sink_identifier = sink_identifier or ""
+        self._std_err = std_err
+
+    def create_writer(self, context: WriterContext) -> SinkWriter:
+        return PrintSinkWriter(context, self._sink_identifier, self._std_err)
+
+
+class PrintSinkWriter(SinkWriter):
+    """Thread: task thread."""
+
+    def __init__(self, context: WriterContext, sink_identifier: str, std_err: bool) -> None:
+        self._input_type = context.input_type
+        self._std_err = std_err
+        parts = [sink_identifier] if sink_identifier else []
+        if context.parallelism > 1:
+            parts.append(str(context.subtask_index + 1))
+        self._prefix = ":".join(parts) + "> " if parts else ""
+
+    def write(self, batch: Batch) -> None:
+        prefix = self._prefix
+        lines = [f"{prefix}{line}\n" for line in lines_of(batch, self._input_type)]
+        # Looked up now, not at the start: a test or a program may have replaced it.
+        stream = sys.stderr if self._std_err else sys.stdout
+        with _OUTPUT_LOCK:
+            _write_lines(stream, lines)
+
+
+def _write_lines(stream: TextIO, lines: list[str]) -> None:
+    group: list[str] = []
+    size_bytes = 0
+    for line in lines:
+        # Four bytes is the most that a character takes in UTF-8; most lines are ASCII and take one.
+        line_bytes = len(line) if line.isascii() else 4 * len(line)
+        if size_bytes + line_bytes > _ATOMIC_WRITE_BYTES and group:
+            stream.write("".join(group))
+            stream.flush()
+            group, size_bytes = [], 0
+        group.append(line)
+        size_bytes += line_bytes
+    stream.write("".join(group))
+    stream.flush()

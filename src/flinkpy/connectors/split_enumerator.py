@@ -1,0 +1,65 @@
+"""StaticSplitEnumerator: hands out a fixed list of splits, one per request."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from flinkpy.connector_api.source import SplitEnumerator, SplitEnumeratorContext
+
+
+class StaticSplitEnumerator(SplitEnumerator):
+    """The first reader to ask gets the next split, so a slow subtask does not hold up the others.
+
+    Args:
+        list_splits: gives all splits. With `blocking` it runs on an I/O thread (it looks at files); requests that come
+            meanwhile wait for its result.
+
+    Source: org.apache.flink.api.connector.source.lib.util.IteratorSourceEnumerator,
+    org.apache.flink.connector.file.src.impl.StaticFileSplitEnumerator.
+    """
+
+    def __init__(
+        self, context: SplitEnumeratorContext, list_splits: Callable[[], list[Any]], *, blocking: bool = False
+    ) -> None:
+        self._context = context
+        self._list_splits = list_splits
+        self._blocking = blocking
+        self._is_listed = False
+        self._remaining: deque[Any] = deque()
+        #: Subtasks that asked before the splits were known, in the order in which they asked.
+        self._waiting: dict[int, None] = {}
+
+    @property
+    def remaining(self) -> tuple[Any, ...]:
+        """The splits nobody has."""
+        return tuple(self._remaining)
+
+    def start(self) -> None:
+        if self._blocking:
+            self._context.call_async(self._list_splits, self._on_listed)
+        else:
+            self._on_listed(self._list_splits(), None)
+
+    def handle_split_request(self, subtask_index: int) -> None:
+        if not self._is_listed:
+            self._waiting[subtask_index] = None
+        elif self._remaining:
+            self._context.assign_splits({subtask_index: [self._remaining.popleft()]})
+        else:
+            self._context.signal_no_more_splits(subtask_index)
+
+    def add_splits_back(self, splits: list[Any], subtask_index: int) -> None:
+        self._remaining.extendleft(reversed(splits))
+
+    def _on_listed(self, splits: list[Any] | None, error: BaseException | None) -> None:
+        if error is not None:
+            raise error
+        self._remaining.extend(splits or ())
+        self._is_listed = True
+        waiting, self._waiting = self._waiting, {}
+        for subtask_index in waiting:
+            # One that was reset meanwhile asks again when it is back.
+            if subtask_index in self._context.registered_readers:
+                self.handle_split_request(subtask_index)

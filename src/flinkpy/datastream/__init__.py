@@ -1,0 +1,137 @@
+"""PyFlink's `pyflink.datastream`: the DataStream API.
+
+Names are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from flinkpy.datastream.async_functions import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
+    from flinkpy.datastream.checkpointing_mode import CheckpointingMode
+    from flinkpy.datastream.data_stream import DataStream, DataStreamSink, KeyedStream
+    from flinkpy.datastream.execution_mode import RuntimeExecutionMode
+    from flinkpy.datastream.functions import (
+        AggregateFunction,
+        BroadcastProcessFunction,
+        CoFlatMapFunction,
+        CoMapFunction,
+        CoProcessFunction,
+        FilterFunction,
+        FlatMapFunction,
+        KeyedBroadcastProcessFunction,
+        KeyedCoProcessFunction,
+        KeyedProcessFunction,
+        KeySelector,
+        MapFunction,
+        Partitioner,
+        ProcessFunction,
+        ProcessWindowFunction,
+        ReduceFunction,
+        RuntimeContext,
+        SinkFunction,
+        SourceFunction,
+        WindowFunction,
+    )
+    from flinkpy.datastream.output_tag import OutputTag
+    from flinkpy.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
+    from flinkpy.datastream.stream_execution_environment import StreamExecutionEnvironment
+    from flinkpy.datastream.time_domain import TimeDomain
+    from flinkpy.datastream.timerservice import TimerService
+
+__all__ = [
+    "AggregateFunction",
+    "AsyncFunction",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
+    "BroadcastProcessFunction",
+    "CheckpointingMode",
+    "CoFlatMapFunction",
+    "CoMapFunction",
+    "CoProcessFunction",
+    "DataStream",
+    "DataStreamSink",
+    "FilterFunction",
+    "FlatMapFunction",
+    "KeySelector",
+    "KeyedBroadcastProcessFunction",
+    "KeyedCoProcessFunction",
+    "KeyedProcessFunction",
+    "KeyedStream",
+    "MapFunction",
+    "MemorySize",
+    "OutputTag",
+    "Partitioner",
+    "ProcessFunction",
+    "ProcessWindowFunction",
+    "ReduceFunction",
+    "RuntimeContext",
+    "RuntimeExecutionMode",
+    "SinkFunction",
+    "SlotSharingGroup",
+    "SourceFunction",
+    "StreamExecutionEnvironment",
+    "TimeDomain",
+    "TimerService",
+    "WindowFunction",
+]
+
+_MODULES = {
+    "async_functions": ("AsyncFunction", "AsyncRetryPredicate", "AsyncRetryStrategy"),
+    "checkpointing_mode": ("CheckpointingMode",),
+    "data_stream": ("DataStream", "DataStreamSink", "KeyedStream"),
+    "execution_mode": ("RuntimeExecutionMode",),
+    "output_tag": ("OutputTag",),
+    "slot_sharing_group": ("MemorySize", "SlotSharingGroup"),
+    "stream_execution_environment": ("StreamExecutionEnvironment",),
+    "time_domain": ("TimeDomain",),
+    "timerservice": ("TimerService",),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+#: PyFlink has these; they come with the part of flinkpy that is named.
+_LATER = {
+    "windows": (
+        "WindowedStream",
+        "Window",
+        "TimeWindow",
+        "CountWindow",
+        "GlobalWindow",
+        "WindowAssigner",
+        "MergingWindowAssigner",
+        "TriggerResult",
+        "Trigger",
+    ),
+    "operators with two inputs": ("ConnectedStreams", "BroadcastStream", "BroadcastConnectedStream"),
+    "asynchronous functions": ("AsyncDataStream",),
+    "checkpoints": (
+        "CheckpointConfig",
+        "ExternalizedCheckpointRetention",
+        "StateBackend",
+        "HashMapStateBackend",
+        "EmbeddedRocksDBStateBackend",
+        "CustomStateBackend",
+        "PredefinedOptions",
+        "CheckpointStorage",
+        "JobManagerCheckpointStorage",
+        "FileSystemCheckpointStorage",
+        "CustomCheckpointStorage",
+    ),
+}
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULE_OF.get(name, "functions" if name in __all__ else None)
+    if module is None:
+        part = next((part for part, names in _LATER.items() if name in names), None)
+        reason = f": {part} are not available yet" if part else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{reason}")
+    value = getattr(import_module(f"{__name__}.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

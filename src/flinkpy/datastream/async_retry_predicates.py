@@ -1,0 +1,18 @@
+"""Predicates for retry strategies. Source: pyflink.datastream.async_retry_predicates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def empty_result_predicate(result: list[Any]) -> bool:
+    """Whether there is no result."""
+    return result is None or len(result) == 0
+
+
+def has_exception_predicate(error: Exception) -> bool:
+    return error is not None
+
+
+def exception_type_predicate(error: Exception, expected_error_type: type) -> bool:
+    return isinstance(error, expected_error_type)

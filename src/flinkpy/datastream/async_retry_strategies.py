@@ -1,0 +1,93 @@
+"""The retry strategies of `AsyncDataStream`. Source: pyflink.datastream.async_retry_strategies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from flinkpy.datastream.async_functions import AsyncRetryPredicate, AsyncRetryStrategy
+
+__all__ = ["ExponentialBackoffDelayRetryStrategy", "FixedDelayRetryStrategy", "NoRetryStrategy", "RetryPredicate"]
+
+OUT = TypeVar("OUT")
+ResultPredicate = Callable[[list[OUT]], bool] | None
+ExceptionPredicate = Callable[[Exception], bool] | None
+
+
+class RetryPredicate(AsyncRetryPredicate, Generic[OUT]):
+    def __init__(
+        self,
+        result_predicate: Callable[[list[OUT]], bool] | None,
+        exception_predicate: Callable[[Exception], bool] | None,
+    ) -> None:
+        self._result_predicate = result_predicate
+        self._exception_predicate = exception_predicate
+
+    def result_predicate(self) -> Callable[[list[OUT]], bool] | None:
+        return self._result_predicate
+
+    def exception_predicate(self) -> Callable[[Exception], bool] | None:
+        return self._exception_predicate
+
+
+class NoRetryStrategy(AsyncRetryStrategy, Generic[OUT]):
+    def can_retry(self, current_attempts: int) -> bool:
+        return False
+
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        return -1
+
+    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
+        return RetryPredicate(None, None)
+
+
+class FixedDelayRetryStrategy(AsyncRetryStrategy, Generic[OUT]):
+    def __init__(
+        self,
+        max_attempts: int,
+        backoff_time_millis: int,
+        result_predicate: Callable[[list[OUT]], bool] | None,
+        exception_predicate: Callable[[Exception], bool] | None,
+    ) -> None:
+        self._max_attempts = max_attempts
+        self._backoff_time_millis = backoff_time_millis
+        self._predicate = RetryPredicate[OUT](result_predicate, exception_predicate)
+
+    def can_retry(self, current_attempts: int) -> bool:
+        return current_attempts <= self._max_attempts
+
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        return self._backoff_time_millis
+
+    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
+        return self._predicate
+
+
+class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy, Generic[OUT]):
+    """The delay grows by `multiplier` with every attempt, up to `max_retry_delay`."""
+
+    def __init__(
+        self,
+        max_attempts: int,
+        initial_delay: int,
+        max_retry_delay: int,
+        multiplier: float,
+        result_predicate: Callable[[list[OUT]], bool] | None,
+        exception_predicate: Callable[[Exception], bool] | None,
+    ) -> None:
+        self._max_attempts = max_attempts
+        self._initial_delay = initial_delay
+        self._max_retry_delay = max_retry_delay
+        self._multiplier = multiplier
+        self._predicate = RetryPredicate[OUT](result_predicate, exception_predicate)
+
+    def can_retry(self, current_attempts: int) -> bool:
+        return current_attempts <= self._max_attempts
+
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        if current_attempts <= 1:
+            return self._initial_delay
+        return int(min(self._initial_delay * self._multiplier ** (current_attempts - 1), self._max_retry_delay))
+
+    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
+        return self._predicate

@@ -1,0 +1,86 @@
+"""CollectedResults: what a CollectSink sends back, with the fate of its job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from flinkpy.common.errors import FlinkError, JobCancelledError, JobTerminatedWithoutCancellationError
+
+#: One question to the sink's coordinator; it answers at once, so this only covers a busy cluster.
+_REQUEST_TIMEOUT_S = 30.0
+#: How long after a failed request the job's own failure is waited for: tasks are canceled before a job has failed.
+_JOB_END_WAIT_S = 10.0
+
+
+class CollectedResults(Iterator[Any]):
+    """Ends when the job has finished; where it fails, raises why, the user's own traceback first.
+
+    Args:
+        client: `flinkpy.client.job_client.RemoteJobClient` of the job.
+        operator_id: of its CollectSink.
+    """
+
+    def __init__(self, client: Any, operator_id: str) -> None:
+        from flinkpy.connectors.collect_iterator import CollectIterator
+
+        self._client = client
+        self._operator_id = operator_id
+        self._end = client.job_result()
+        self._is_over = False
+        self._records = CollectIterator(self._request)
+
+    def __next__(self) -> Any:
+        if self._is_over:
+            raise StopIteration
+        try:
+            return next(self._records)
+        except StopIteration:
+            self._is_over = True
+            self._raise_unless_finished()
+            raise
+        except FlinkError as error:
+            self._is_over = True
+            try:
+                self._raise_unless_finished(after=error)
+            finally:
+                if not self._end.done():
+                    self._client.cancel()  # nobody will read its results any more
+            raise
+
+    def close(self) -> None:
+        """Want no more: cancels the job where it still runs, and waits for its end."""
+        if not self._is_over:
+            self._is_over = True
+            self._records.close()
+            if not self._end.done():
+                self._cancel()
+
+    def _cancel(self) -> None:
+        try:
+            self._client.cancel().result()
+        except FlinkError as error:
+            # The sink lets go of a job whose results nobody wants, so it may have ended by itself meanwhile.
+            if not isinstance(error, JobTerminatedWithoutCancellationError) and not self._end.done():
+                raise
+        self._end.result()
+
+    def _request(self, payload: bytes) -> bytes:
+        if self._end.done() and not self._is_over:
+            self._raise_unless_finished()
+        return self._client.cluster_client.send_coordination_request(
+            str(self._client.get_job_id()), self._operator_id, payload, _REQUEST_TIMEOUT_S
+        )
+
+    def _raise_unless_finished(self, after: FlinkError | None = None) -> None:
+        """Raises why the job failed, which says more than the request that failed `after` the job had.
+
+        A request may fail a moment before the job's end is known, or while the job goes on: then `after` is all there
+        is to say.
+        """
+        from flinkpy.client.job_client import execution_result
+
+        try:
+            execution_result(self._end.result(None if after is None else _JOB_END_WAIT_S))
+        except (JobCancelledError, TimeoutError) as error:
+            raise (after or error) from error

@@ -1,0 +1,38 @@
+"""PyFlink's `pyflink.datastream.connectors.file_system`."""
+
+from flinkpy.connectors.file_sink import FileSink
+from flinkpy.connectors.file_sink_config import (
+    BucketAssigner,
+    DefaultRollingPolicy,
+    FileCompactor,
+    FileCompactStrategy,
+    OnCheckpointRollingPolicy,
+    OutputFileConfig,
+    RollingPolicy,
+)
+from flinkpy.connectors.file_source import (
+    FileEnumeratorProvider,
+    FileSource,
+    FileSourceBuilder,
+    FileSplitAssignerProvider,
+)
+from flinkpy.connectors.streaming_file_sink import StreamingFileSink
+from flinkpy.formats.file_format import BulkFormat, StreamFormat
+
+__all__ = [
+    "BucketAssigner",
+    "BulkFormat",
+    "DefaultRollingPolicy",
+    "FileCompactStrategy",
+    "FileCompactor",
+    "FileEnumeratorProvider",
+    "FileSink",
+    "FileSource",
+    "FileSourceBuilder",
+    "FileSplitAssignerProvider",
+    "OnCheckpointRollingPolicy",
+    "OutputFileConfig",
+    "RollingPolicy",
+    "StreamFormat",
+    "StreamingFileSink",
+]

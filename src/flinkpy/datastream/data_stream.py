@@ -1,0 +1,9 @@
+"""The streams, under the name PyFlink has them. The classes are in modules of their own."""
+
+from __future__ import annotations
+
+from flinkpy.datastream.base_stream import DataStream, DataStreamSink
+from flinkpy.datastream.closeable_iterator import CloseableIterator
+from flinkpy.datastream.keyed_stream import KeyedStream
+
+__all__ = ["CloseableIterator", "DataStream", "DataStreamSink", "KeyedStream"]

@@ -1,0 +1,74 @@
+"""PyFlink's `pyflink.datastream.formats.parquet`.
+
+Differs: a row type is given as `Types.ROW_NAMED(names, types)`, a `pyarrow.Schema`, or a dict from name to type.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.formats.bulk_writer import ParquetBulkWriterFactory
+from flinkpy.formats.parquet_format import ParquetFormat
+from flinkpy.formats.row_types import row_type_of
+
+__all__ = ["AvroParquetReaders", "AvroParquetWriters", "ParquetBulkWriters", "ParquetColumnarRowInputFormat"]
+
+
+class ParquetColumnarRowInputFormat(ParquetFormat):
+    """Reads the columns of `row_type` from Parquet files; batches stay columns.
+
+    Args:
+        hadoop_config: not supported: there is no Hadoop here.
+        batch_size: no batch has more rows.
+        is_utc_timestamp: has no effect: a timestamp without time zone stays as it is in the file.
+        is_case_sensitive: whether `ID` is another column than `id`.
+    """
+
+    def __init__(
+        self,
+        row_type: Any,
+        hadoop_config: Any = None,
+        batch_size: int = 2048,
+        is_utc_timestamp: bool = False,
+        is_case_sensitive: bool = True,
+    ) -> None:
+        _refuse_hadoop(hadoop_config)
+        if batch_size <= 0:
+            raise ValueError(f"batch_size must be positive, not {batch_size}")
+        super().__init__(row_type_of(row_type), batch_size, is_case_sensitive)
+
+
+class ParquetBulkWriters:
+    """Writes Parquet files with a FileSink."""
+
+    @staticmethod
+    def for_row_type(row_type: Any, hadoop_config: Any = None, utc_timestamp: bool = False) -> ParquetBulkWriterFactory:
+        """Files with the columns of `row_type`; beyond PyFlink, None: with those of the stream's type."""
+        _refuse_hadoop(hadoop_config)
+        return ParquetBulkWriterFactory(None if row_type is None else row_type_of(row_type))
+
+
+class AvroParquetReaders:
+    """Avro records in Parquet: not there."""
+
+    @staticmethod
+    def for_generic_record(schema: Any) -> Any:
+        raise UnsupportedOperationError(
+            "AvroParquetReaders is not there yet: read the columns with ParquetColumnarRowInputFormat"
+        )
+
+
+class AvroParquetWriters:
+    """Avro records in Parquet: not there."""
+
+    @staticmethod
+    def for_generic_record(schema: Any) -> Any:
+        raise UnsupportedOperationError(
+            "AvroParquetWriters is not there yet: write the columns with ParquetBulkWriters.for_row_type"
+        )
+
+
+def _refuse_hadoop(hadoop_config: Any) -> None:
+    if hadoop_config is not None:
+        raise UnsupportedOperationError("hadoop_config: flinkpy reads and writes Parquet without Hadoop")

@@ -1,0 +1,147 @@
+"""Checks and wrapping of what users pass to the operations of a stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flinkpy.common.typeinfo import (
+    BasicTypeInfo,
+    PickledBytesTypeInfo,
+    RowTypeInfo,
+    TupleTypeInfo,
+    TypeInformation,
+)
+from flinkpy.datastream.functions import (
+    FilterFunction,
+    FilterFunctionWrapper,
+    FlatMapFunction,
+    FlatMapFunctionWrapper,
+    Function,
+    FunctionWrapper,
+    KeySelector,
+    KeySelectorFunctionWrapper,
+    MapFunction,
+    MapFunctionWrapper,
+    Partitioner,
+    PartitionerFunctionWrapper,
+    ReduceFunction,
+    ReduceFunctionWrapper,
+)
+from flinkpy.graph.operator_specs import FieldKeySelector
+
+
+def map_function(func: Any) -> MapFunction:
+    return _wrapped(func, MapFunction, MapFunctionWrapper, "The input must be a MapFunction or a callable function")
+
+
+def flat_map_function(func: Any) -> FlatMapFunction:
+    message = "The input must be a FlatMapFunction or a callable function"
+    return _wrapped(func, FlatMapFunction, FlatMapFunctionWrapper, message)
+
+
+def filter_function(func: Any) -> FilterFunction:
+    message = "The input must be a FilterFunction or a callable function"
+    return _wrapped(func, FilterFunction, FilterFunctionWrapper, message)
+
+
+def reduce_function(func: Any) -> ReduceFunction:
+    message = "The input must be a ReduceFunction or a callable function"
+    return _wrapped(func, ReduceFunction, ReduceFunctionWrapper, message)
+
+
+def partitioner_function(func: Any) -> Partitioner:
+    message = "Parameter partitioner should be type of Partitioner or a callable function."
+    return _wrapped(func, Partitioner, PartitionerFunctionWrapper, message)
+
+
+_KEY_MESSAGE = "Parameter key_selector should be type of KeySelector or a callable function."
+
+
+def key_selector(selector: Any, input_type: TypeInformation | None) -> KeySelector | FieldKeySelector:
+    """A selector object. A field's name or position, or several in a tuple or list, make a FieldKeySelector.
+
+    Raises:
+        TypeError: it is none of these, or the stream's type has no such field.
+    """
+    if isinstance(selector, FieldKeySelector):
+        return selector
+    if isinstance(selector, (str, int)) and not isinstance(selector, bool):
+        return _field_selector((selector,), input_type)
+    if isinstance(selector, (tuple, list)) and selector:
+        return _field_selector(tuple(selector), input_type)
+    return _wrapped(selector, KeySelector, KeySelectorFunctionWrapper, _KEY_MESSAGE)
+
+
+def key_type_of(selector: Any, key_type: Any, input_type: TypeInformation | None) -> TypeInformation | None:
+    """The declared key type, or that of the fields where those are known; None: any object."""
+    declared = output_type_of(key_type)
+    if declared is not None or not isinstance(selector, FieldKeySelector):
+        return declared
+    columns = columns_of_type(input_type)
+    if columns is None:
+        return None
+    types = [field_type(columns, field) for field in selector.fields]
+    return types[0] if len(types) == 1 else TupleTypeInfo(types)
+
+
+def output_type_of(type_info: Any) -> TypeInformation | None:
+    """A declared type as specs hold it: a list of types is a ROW; None and PICKLED_BYTE_ARRAY are None."""
+    if type_info is None or isinstance(type_info, PickledBytesTypeInfo):
+        return None
+    if isinstance(type_info, list):
+        return RowTypeInfo(type_info)
+    if not isinstance(type_info, TypeInformation):
+        raise TypeError(f"a type must be a TypeInformation (use Types.STRING(), ...), not {type_info!r}")
+    return type_info
+
+
+def columns_of_type(type_info: TypeInformation | None) -> dict[str, TypeInformation] | None:
+    """Names and types of the columns of a ROW or TUPLE type; None for any other."""
+    if isinstance(type_info, RowTypeInfo):
+        return dict(zip(type_info.get_field_names(), type_info.get_field_types()))
+    if isinstance(type_info, TupleTypeInfo):
+        return {f"f{position}": field for position, field in enumerate(type_info.get_field_types())}
+    return None
+
+
+def field_type(columns: dict[str, TypeInformation], field: int | str) -> TypeInformation:
+    return columns[field] if isinstance(field, str) else list(columns.values())[field]
+
+
+def check_position(what: str, position: Any, type_info: TypeInformation | None) -> int | str:
+    """A field's position or name, which the stream's type has; a TUPLE's `"f1"` becomes 1.
+
+    Raises:
+        TypeError, ValueError: it is neither, or there is no such field.
+    """
+    if isinstance(position, bool) or not isinstance(position, (int, str)):
+        raise TypeError(f"The input must be of int or str type to locate the value to {what}")
+    columns = columns_of_type(type_info)
+    if columns is None:
+        if isinstance(type_info, BasicTypeInfo):
+            raise TypeError(f"{what}: the stream is of {type_info!r}; only a TUPLE or ROW has fields")
+        return position
+    names = list(columns)
+    if isinstance(position, str):
+        if position not in columns:
+            raise ValueError(f"{what}: the stream has no field {position!r}, only {names}")
+        return names.index(position) if isinstance(type_info, TupleTypeInfo) else position
+    if not 0 <= position < len(names):
+        raise ValueError(f"{what}: the stream has no field {position}, only {len(names)} fields")
+    return position
+
+
+def _field_selector(fields: tuple[Any, ...], input_type: TypeInformation | None) -> FieldKeySelector:
+    if any(isinstance(field, bool) or not isinstance(field, (int, str)) for field in fields):
+        raise TypeError(_KEY_MESSAGE)
+    return FieldKeySelector(tuple(check_position("key_by", field, input_type) for field in fields))
+
+
+def _wrapped(func: Any, kind: type[Function], wrapper: type[FunctionWrapper], message: str) -> Any:
+    if isinstance(func, kind):
+        return func
+    if isinstance(func, type) and issubclass(func, Function):
+        raise TypeError(f"{message}, not the class {func.__qualname__} itself (are its parentheses missing?)")
+    if not callable(func):
+        raise TypeError(message)
+    return wrapper(func)

@@ -1,0 +1,423 @@
+"""StreamExecutionEnvironment: where a program begins, and where it is executed from."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from flinkpy.common.configuration import Configuration
+from flinkpy.common.errors import JobSubmissionError, UnsupportedOperationError
+from flinkpy.common.execution_config import ExecutionConfig
+from flinkpy.common.parallelism import check_buffer_timeout, check_parallelism
+from flinkpy.common.typeinfo import TypeInformation
+from flinkpy.common.watermark_strategy import WatermarkStrategy
+from flinkpy.connector_api.source import SourceBase
+from flinkpy.datastream import function_checks as checks
+from flinkpy.datastream.base_stream import DataStream
+from flinkpy.datastream.checkpointing_mode import CheckpointingMode
+from flinkpy.datastream.execution_mode import RuntimeExecutionMode
+from flinkpy.datastream.slot_sharing_group import SlotSharingGroup
+from flinkpy.datastream.user_artifacts import UserArtifacts
+from flinkpy.graph.operator_specs import SourceSpec
+from flinkpy.graph.stream_graph import StreamGraph, StreamGraphOptions, build_stream_graph
+from flinkpy.graph.transformation import OperatorTransformation
+
+if TYPE_CHECKING:
+    from flinkpy._proto import job_pb2
+    from flinkpy.common.job_client import JobClient
+    from flinkpy.common.job_execution_result import JobExecutionResult
+
+__all__ = ["StreamExecutionEnvironment"]
+
+DEFAULT_JOB_NAME = "Flink Streaming Job"
+#: A subtask is worth a process of its own, and a program that says nothing should not start one for each of many cores.
+_MAX_DEFAULT_LOCAL_PARALLELISM = 8
+
+_RUNTIME_MODE = "execution.runtime-mode"
+_BUFFER_TIMEOUT = "execution.buffer-timeout.interval"
+_BUFFER_TIMEOUT_ENABLED = "execution.buffer-timeout.enabled"
+_CHAINING = "pipeline.operator-chaining.enabled"
+_CHECKPOINT_INTERVAL = "execution.checkpointing.interval"
+
+
+class StreamExecutionEnvironment:
+    """Makes streams from sources, and executes what was built from them.
+
+    Source: pyflink.datastream.StreamExecutionEnvironment.
+    """
+
+    _default_local_parallelism: int | None = None
+
+    def __init__(self, j_stream_execution_environment: Configuration | None = None, serializer: Any = None) -> None:
+        self._configuration = Configuration(j_stream_execution_environment)
+        self._config = ExecutionConfig(self._configuration)
+        self._operators: list[OperatorTransformation] = []
+        self._slot_sharing_groups: dict[str, SlotSharingGroup] = {}
+        self._artifacts = UserArtifacts()
+
+    @staticmethod
+    def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
+        """A new environment: the configuration files' options, with those given here over them."""
+        from flinkpy.configuration.loading import load_configuration
+
+        loaded = load_configuration()
+        if configuration is not None:
+            loaded.add_all(configuration)
+        return StreamExecutionEnvironment(loaded)
+
+    # -- configuration ---------------------------------------------------------------------------------------------
+
+    def get_config(self) -> ExecutionConfig:
+        return self._config
+
+    def configure(self, configuration: Configuration) -> None:
+        """Take over the options; they are checked when the program is executed."""
+        self._configuration.add_all(configuration)
+
+    def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
+        """Of operators made from now on that set none of their own."""
+        self._config.set_parallelism(parallelism)
+        return self
+
+    def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
+        self._config.set_max_parallelism(max_parallelism)
+        return self
+
+    def get_parallelism(self) -> int:
+        """The configured one; else the default local parallelism on an embedded cluster, and 1 on any other."""
+        configured = self._config.get_parallelism()
+        if self._configuration.contains_key("parallelism.default") or self._is_remote():
+            return configured
+        return self.get_default_local_parallelism()
+
+    def get_max_parallelism(self) -> int:
+        return self._config.get_max_parallelism()
+
+    def get_default_local_parallelism(self) -> int:
+        """The number of cores, but at most 8, unless set otherwise."""
+        chosen = type(self)._default_local_parallelism
+        return chosen if chosen is not None else min(os.cpu_count() or 1, _MAX_DEFAULT_LOCAL_PARALLELISM)
+
+    def set_default_local_parallelism(self, parallelism: int) -> None:
+        """For all environments of this program."""
+        check_parallelism(parallelism)
+        StreamExecutionEnvironment._default_local_parallelism = parallelism
+
+    def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> StreamExecutionEnvironment:
+        """Make a group with its resources known by its name."""
+        self._slot_sharing_groups[slot_sharing_group.get_name()] = slot_sharing_group
+        return self
+
+    def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
+        self._configuration.set_string(_RUNTIME_MODE, execution_mode.name)
+        return self
+
+    def set_buffer_timeout(self, timeout_millis: int) -> StreamExecutionEnvironment:
+        """Longest time a record waits in a batch; -1: until the batch is full, 0: not at all."""
+        check_buffer_timeout(timeout_millis)
+        self._configuration.set_boolean(_BUFFER_TIMEOUT_ENABLED, timeout_millis >= 0)
+        if timeout_millis >= 0:
+            self._configuration.set_string(_BUFFER_TIMEOUT, f"{timeout_millis} ms")
+        return self
+
+    def get_buffer_timeout(self) -> int:
+        from flinkpy.configuration.execution_options import BUFFER_TIMEOUT, BUFFER_TIMEOUT_ENABLED
+        from flinkpy.configuration.options import read_option
+
+        if not read_option(self._configuration, BUFFER_TIMEOUT_ENABLED):
+            return -1
+        return read_option(self._configuration, BUFFER_TIMEOUT)
+
+    def disable_operator_chaining(self) -> StreamExecutionEnvironment:
+        self._configuration.set_boolean(_CHAINING, False)
+        return self
+
+    def is_chaining_enabled(self) -> bool:
+        return self._configuration.get_boolean(_CHAINING, True)
+
+    def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
+        return self._configuration.get_boolean(
+            "pipeline.operator-chaining.chain-operators-with-different-max-parallelism", True
+        )
+
+    # -- checkpoints: the next part of flinkpy ---------------------------------------------------------------------
+
+    def get_checkpoint_config(self) -> Any:
+        raise UnsupportedOperationError("get_checkpoint_config: checkpoints are not available yet")
+
+    def enable_checkpointing(self, interval: int, mode: CheckpointingMode | None = None) -> StreamExecutionEnvironment:
+        raise UnsupportedOperationError("enable_checkpointing: checkpoints are not available yet")
+
+    def get_checkpoint_interval(self) -> int:
+        """-1: there are no checkpoints."""
+        return -1
+
+    def get_checkpointing_mode(self) -> CheckpointingMode:
+        return CheckpointingMode.EXACTLY_ONCE
+
+    def get_checkpointing_consistency_mode(self) -> CheckpointingMode:
+        return CheckpointingMode.EXACTLY_ONCE
+
+    def enable_changelog_state_backend(self, enabled: bool) -> StreamExecutionEnvironment:
+        if enabled:
+            raise UnsupportedOperationError("enable_changelog_state_backend: checkpoints are not available yet")
+        return self
+
+    def is_changelog_state_backend_enabled(self) -> bool | None:
+        return None
+
+    def set_default_savepoint_directory(self, directory: str) -> StreamExecutionEnvironment:
+        self._configuration.set_string("execution.checkpointing.savepoint-dir", directory)
+        return self
+
+    def get_default_savepoint_directory(self) -> str | None:
+        return self._configuration.get_string("execution.checkpointing.savepoint-dir", "") or None
+
+    def is_unaligned_checkpoints_enabled(self) -> bool:
+        return self._configuration.get_boolean("execution.checkpointing.unaligned.enabled", False)
+
+    def is_force_unaligned_checkpoints(self) -> bool:
+        return self._configuration.get_boolean("execution.checkpointing.unaligned.forced", False)
+
+    # -- what the program brings along -----------------------------------------------------------------------------
+
+    def add_python_file(self, file_path: str) -> None:
+        """Make a module, a package directory or a zip file importable wherever the program's functions run."""
+        self._artifacts.add_python_file(file_path)
+
+    def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:
+        """Unpack an archive in the working directory of the program's functions, as `target_dir` or its own name."""
+        self._artifacts.add_python_archive(archive_path, target_dir)
+
+    def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
+        """Bring a file to every TaskExecutor that runs the program's functions."""
+        self._artifacts.add_cached_file(file_path, name, executable)
+
+    def set_python_requirements(self, requirements_file_path: str, requirements_cache_dir: str | None = None) -> None:
+        raise UnsupportedOperationError(
+            "set_python_requirements: installing packages on workers is not available; install them in the environment "
+            "that the cluster runs in, or send modules with add_python_file"
+        )
+
+    def set_python_executable(self, python_exec: str) -> None:
+        """Accepted where it names the interpreter that runs this program: functions run inside the TaskExecutors.
+
+        Raises:
+            UnsupportedOperationError: it is another interpreter.
+        """
+        if os.path.realpath(python_exec) != os.path.realpath(sys.executable) and python_exec not in (
+            "python",
+            "python3",
+        ):
+            raise UnsupportedOperationError(
+                f"set_python_executable({python_exec!r}): functions run inside the TaskExecutor processes; start the "
+                "cluster with that interpreter instead"
+            )
+
+    def add_jars(self, *jars_path: str) -> None:
+        """Accepted for compatibility; a jar can do nothing here."""
+        warnings.warn("add_jars has no effect: flinkpy has no JVM", stacklevel=2)
+
+    def add_classpaths(self, *classpaths: str) -> None:
+        """Accepted for compatibility; a class path can do nothing here."""
+        warnings.warn("add_classpaths has no effect: flinkpy has no JVM", stacklevel=2)
+
+    # -- sources ---------------------------------------------------------------------------------------------------
+
+    def from_collection(self, collection: Iterable[Any], type_info: TypeInformation | None = None) -> DataStream:
+        """The elements of a list (or other iterable), in their order, in one subtask.
+
+        Raises:
+            TypeMismatchError: an element does not match `type_info`; names it.
+        """
+        from flinkpy.connectors.collection import CollectionSource
+
+        if isinstance(collection, (str, bytes, dict)) or not isinstance(collection, Iterable):
+            raise TypeError(f"from_collection needs a list of elements, not a {type(collection).__name__}")
+        declared = checks.output_type_of(type_info)
+        source = CollectionSource(collection, declared)
+        stream = self._source(source, None, "Collection Source", declared)
+        stream.force_non_parallel()
+        return stream
+
+    def from_source(
+        self,
+        source: Any,
+        watermark_strategy: WatermarkStrategy,
+        source_name: str,
+        type_info: TypeInformation | None = None,
+    ) -> DataStream:
+        """The records of `source`, a `flinkpy.connector_api.source.SourceBase`; `type_info` overrides its own type."""
+        if not isinstance(source, SourceBase):
+            raise TypeError("The source must be an implementation of flinkpy.connector_api.source.SourceBase")
+        if not isinstance(watermark_strategy, WatermarkStrategy):
+            raise TypeError("The watermark_strategy must be a WatermarkStrategy")
+        declared = checks.output_type_of(type_info) or checks.output_type_of(source.produced_type)
+        return self._source(source, watermark_strategy, source_name, declared)
+
+    def from_sequence(self, start: int, end: int) -> DataStream:
+        """The numbers `start` to `end`, both included, as LONG columns. Beyond PyFlink (Java's `fromSequence`)."""
+        from flinkpy.common.typeinfo import Types
+        from flinkpy.connectors.number_sequence import NumberSequenceSource
+
+        return self._source(NumberSequenceSource(start, end), None, "Sequence Source", Types.LONG())
+
+    def add_source(
+        self, source_func: Any, source_name: str = "Custom Source", type_info: TypeInformation | None = None
+    ) -> DataStream:
+        """Always raises: a SourceFunction is a Java object. Use `from_source`."""
+        raise UnsupportedOperationError(
+            "add_source: a SourceFunction is a Java object, and flinkpy has no JVM; use from_source with one of "
+            "flinkpy's sources or your own flinkpy.connector_api.source.SourceBase"
+        )
+
+    def create_input(self, input_format: Any, type_info: TypeInformation | None = None) -> DataStream:
+        """Always raises: an InputFormat is a Java object. Use `from_source`."""
+        raise UnsupportedOperationError(
+            "create_input: an InputFormat is a Java object, and flinkpy has no JVM; use from_source"
+        )
+
+    # -- execution -------------------------------------------------------------------------------------------------
+
+    def execute(self, job_name: str | None = None) -> JobExecutionResult:
+        """Execute the program and wait for its end.
+
+        Raises:
+            FunctionSerializationError: a function cannot be pickled.
+            JobExecutionError: the job failed; the message begins with the user's own traceback.
+        """
+        from flinkpy.client.executor import execute_and_wait
+
+        return execute_and_wait(self.generate_job_graph(job_name), self._configuration)
+
+    def execute_async(self, job_name: str = DEFAULT_JOB_NAME) -> JobClient:
+        """Execute the program without waiting for it."""
+        from flinkpy.client.executor import execute
+        from flinkpy.common.job_client import JobClient
+
+        return JobClient(execute(self.generate_job_graph(job_name), self._configuration))
+
+    def get_execution_plan(self) -> str:
+        """The program so far as JSON."""
+        from flinkpy.graph.execution_plan import execution_plan
+
+        return execution_plan(self._stream_graph(None))
+
+    def close(self) -> None:
+        """Forget the program built so far."""
+        self._operators.clear()
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def generate_job_graph(self, job_name: str | None = None) -> job_pb2.JobGraph:
+        """The JobGraph of everything built since the last execution, which is forgotten by this. Beyond PyFlink."""
+        from flinkpy.graph.job_graph_generator import generate_job_graph
+
+        graph = self._stream_graph(job_name)
+        self._refuse_unavailable(graph)
+        job_graph = generate_job_graph(
+            graph,
+            self._configuration,
+            job_id=self._configured_job_id(),
+            artifacts=self._artifacts.collect(self._configuration),
+        )
+        self._operators.clear()
+        return job_graph
+
+    def collect(self, stream: DataStream, job_name: str | None) -> Any:
+        """Execute the program with a sink that brings `stream` here; gives an iterator with `close()`."""
+        from flinkpy.client.executor import execute
+        from flinkpy.connectors.collect_sink import CollectSink
+        from flinkpy.datastream.collected_results import CollectedResults
+        from flinkpy.graph.operator_hashes import id_of_uid
+
+        # One subtask, as in Flink: what a stream of parallelism 1 gives arrives in its order.
+        sink = stream.sink_to(CollectSink()).name("Collect").set_parallelism(1)
+        sink.uid(f"collect-{sink.transformation.id}")
+        client = execute(self.generate_job_graph(job_name), self._configuration)
+        return CollectedResults(client, id_of_uid(sink.transformation.uid))
+
+    def add_operator(self, operator: OperatorTransformation) -> None:
+        """The operator is part of the program, whether or not anything reads its result."""
+        if operator.parallelism is None:
+            operator.parallelism = self.get_parallelism()
+        if not operator.is_source:
+            self._operators.append(operator)
+
+    def _source(
+        self,
+        source: SourceBase,
+        watermark_strategy: WatermarkStrategy | None,
+        name: str,
+        type_info: TypeInformation | None,
+    ) -> DataStream:
+        strategy = None if _does_nothing(watermark_strategy) else watermark_strategy
+        operator = OperatorTransformation(name, SourceSpec(source, strategy, output_type=type_info), ())
+        self.add_operator(operator)
+        return DataStream(operator, self)
+
+    def _stream_graph(self, job_name: str | None) -> StreamGraph:
+        from flinkpy.configuration import pipeline_options
+        from flinkpy.configuration.options import read_option
+
+        configuration = self._configuration
+        options = StreamGraphOptions(
+            parallelism=self.get_parallelism(),
+            max_parallelism=self.get_max_parallelism(),
+            buffer_timeout_ms=self.get_buffer_timeout(),
+            is_chaining_enabled=self.is_chaining_enabled(),
+            is_chaining_with_different_max_parallelism_enabled=(
+                self.is_chaining_of_operators_with_different_max_parallelism_enabled()
+            ),
+            are_uids_generated=self._config.has_auto_generated_uids_enabled(),
+        )
+        name = job_name or read_option(configuration, pipeline_options.NAME) or DEFAULT_JOB_NAME
+        return build_stream_graph(self._operators, name, options)
+
+    def _refuse_unavailable(self, graph: StreamGraph) -> None:
+        """Options that this release would have to ignore, and must not."""
+        if self._configuration.contains_key(_CHECKPOINT_INTERVAL):
+            raise UnsupportedOperationError(f"{_CHECKPOINT_INTERVAL}: checkpoints are not available yet")
+        mode = self._configuration.get_string(_RUNTIME_MODE, "STREAMING").upper()
+        is_bounded = all(node.transformation.is_bounded for node in graph.sources)
+        if mode == "BATCH" or (mode == "AUTOMATIC" and is_bounded):
+            raise UnsupportedOperationError(
+                f"{_RUNTIME_MODE}: {mode} would run this program in batch mode, which is not available yet; "
+                "use STREAMING"
+            )
+        if self._config.has_generic_types_disabled():
+            for node in graph.nodes:
+                if node.spec.output_type is None and not node.transformation.is_sink:
+                    raise JobSubmissionError(
+                        f"operator '{node.name}' has no declared output type, and pipeline.generic-types is false"
+                    )
+
+    def _is_remote(self) -> bool:
+        target = self._configuration.get_string("execution.target", "")
+        if target:
+            return target == "remote"
+        return self._configuration.contains_key("jobmanager.rpc.address")
+
+    def _configured_job_id(self) -> Any:
+        from flinkpy.common.ids import JobID
+        from flinkpy.configuration import pipeline_options
+        from flinkpy.configuration.options import read_option
+
+        text = read_option(self._configuration, pipeline_options.JOB_ID)
+        if text is None:
+            return None
+        if len(text) != 32 or set(text.lower()) - set("0123456789abcdef"):
+            raise JobSubmissionError(f"{pipeline_options.JOB_ID.key}: {text!r} is not 32 hex digits")
+        return JobID(text.lower())
+
+
+def _does_nothing(strategy: WatermarkStrategy | None) -> bool:
+    return strategy is None or (
+        strategy.out_of_orderness_ms is None
+        and strategy.timestamp_assigner is None
+        and strategy.idle_timeout_ms is None
+        and strategy.alignment is None
+    )

@@ -1,0 +1,125 @@
+"""UserArtifacts: files that a program sends along with its job."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import zipfile
+from dataclasses import dataclass
+
+from flinkpy._proto import job_pb2
+from flinkpy.common.configuration import Configuration
+from flinkpy.common.errors import InputNotFoundError, UserError
+
+#: Where the client finds the content of an artifact to upload; removed from the JobGraph once it has.
+LOCAL_PATH = "local_path"
+
+_ARCHIVE_ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz", ".jar")
+_READ_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Artifact:
+    path: str
+    name: str
+    kind: str
+    attributes: tuple[tuple[str, str], ...] = ()
+
+
+class UserArtifacts:
+    """Collects files by path; `collect` looks at their content."""
+
+    def __init__(self) -> None:
+        self._artifacts: list[_Artifact] = []
+
+    def add_python_file(self, path: str) -> None:
+        self._add(_Artifact(_existing(path), os.path.basename(os.path.normpath(path)), "PYTHON_FILE"))
+
+    def add_python_archive(self, path: str, target_dir: str | None) -> None:
+        if not path.endswith(_ARCHIVE_ENDINGS):
+            raise UserError(f"add_python_archive: {path!r} is none of {', '.join(_ARCHIVE_ENDINGS)}")
+        attributes = (("target_dir", target_dir),) if target_dir else ()
+        self._add(_Artifact(_existing(path), os.path.basename(path), "PYTHON_ARCHIVE", attributes))
+
+    def add_cached_file(self, path: str, name: str, executable: bool) -> None:
+        attributes = (("executable", "true"),) if executable else ()
+        self._add(_Artifact(_existing(path), name, "CACHED_FILE", attributes))
+
+    def _add(self, artifact: _Artifact) -> None:
+        if artifact not in self._artifacts:
+            self._artifacts.append(artifact)
+
+    def collect(self, configuration: Configuration) -> list[job_pb2.UserArtifact]:
+        """The artifacts with the SHA-256 of their present content; those of `python.files` and `python.archives` too.
+
+        Both options are lists separated by commas; an archive may be followed by `#` and its target directory.
+        """
+        for path in _entries(configuration.get_string("python.files", "")):
+            self.add_python_file(path)
+        for entry in _entries(configuration.get_string("python.archives", "")):
+            path, _, target_dir = entry.partition("#")
+            self.add_python_archive(path, target_dir or None)
+        return [_described(artifact) for artifact in self._artifacts]
+
+
+def read_artifact(artifact: job_pb2.UserArtifact) -> bytes:
+    """The content of an artifact that `UserArtifacts.collect` described."""
+    path = artifact.attributes[LOCAL_PATH]
+    if os.path.isdir(path):
+        return _zipped(path)
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _described(artifact: _Artifact) -> job_pb2.UserArtifact:
+    name = artifact.name
+    if os.path.isdir(artifact.path):
+        name += ".zip"
+        digest = hashlib.sha256(_zipped(artifact.path)).hexdigest()
+    else:
+        digest = _digest_of_file(artifact.path)
+    attributes = {**dict(artifact.attributes), LOCAL_PATH: artifact.path}
+    return job_pb2.UserArtifact(name=name, blob_key=digest, kind=artifact.kind, attributes=attributes)
+
+
+def _digest_of_file(path: str) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(_READ_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _zipped(directory: str) -> bytes:
+    """A zip of the directory itself where it is a package, else of what is in it: so that it can be imported from.
+
+    The same files give the same bytes: no times, names in order.
+    """
+    is_package = os.path.isfile(os.path.join(directory, "__init__.py"))
+    root = os.path.dirname(directory) if is_package else directory
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in _files_in(directory):
+            with open(path, "rb") as file:
+                archive.writestr(zipfile.ZipInfo(os.path.relpath(path, root)), file.read(), zipfile.ZIP_DEFLATED)
+    return content.getvalue()
+
+
+def _files_in(directory: str) -> list[str]:
+    found: list[str] = []
+    for parent, names, files in os.walk(directory):
+        names[:] = [name for name in names if name != "__pycache__"]
+        found.extend(os.path.join(parent, name) for name in files)
+    return sorted(found)
+
+
+def _entries(text: str) -> list[str]:
+    return [entry.strip() for entry in text.split(",") if entry.strip()]
+
+
+def _existing(path: str) -> str:
+    absolute = os.path.abspath(os.path.expanduser(path))
+    if not os.path.exists(absolute):
+        raise InputNotFoundError(f"{path}: no such file or directory", details={"file": path})
+    return absolute

@@ -1,0 +1,471 @@
+"""Dispatcher: the endpoint that clients call and that JobMaster processes report to.
+
+It owns one JobManagerRunner per job that has not ended, the pool of JobMaster processes, the stores and the archive of
+ended jobs. Calls become events of the machines; the effects they answer with are run here, and every outcome of an
+effect comes back as an event.
+
+| message                                    | unknown job        | job has ended          | duplicate or late         |
+|--------------------------------------------|--------------------|------------------------|---------------------------|
+| SubmitJob                                  | accepted           | DuplicateJobSubmission | DuplicateJobSubmission    |
+| RequestJob, -Status, -Result, Watch...     | JobNotFoundError   | from the archive       | the same answer           |
+| CancelJob                                  | JobNotFoundError   | ack or error (see 1)   | handed on again           |
+| NotifyJobMasterStarted, -Status            | StaleFencingToken  | acknowledged           | acknowledged, no effect   |
+| NotifyJobTerminated                        | StaleFencingToken  | acknowledged           | acknowledged, no effect   |
+| any of these three, other JobMasterId      | StaleFencingToken  | StaleFencingToken      | StaleFencingToken         |
+
+(1) Acknowledged where the job was canceled; JobTerminatedWithoutCancellationError where it ended in another way.
+
+Source: org.apache.flink.runtime.dispatcher.Dispatcher.
+Thread: one asyncio loop; files are read and written on I/O threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import platform
+from collections.abc import AsyncIterator, Awaitable, Iterable
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from flinkpy import __version__
+from flinkpy._proto import common_pb2, job_pb2, resourcemanager_pb2
+from flinkpy._proto import dispatcher_pb2 as pb
+from flinkpy.common.clock import Clock
+from flinkpy.common.errors import (
+    DuplicateJobSubmissionError,
+    ExternalError,
+    FlinkError,
+    JobNotFoundError,
+    JobSubmissionError,
+    RpcTimeoutError,
+    RpcUnavailableError,
+    StaleFencingTokenError,
+    VersionMismatchError,
+)
+from flinkpy.common.ids import DispatcherId, JobID, JobMasterId
+from flinkpy.common.states import JobState
+from flinkpy.dispatcher.job_manager_runner import (
+    check_cancellation_of_ended,
+    status_to_proto,
+)
+from flinkpy.dispatcher.job_status_watchers import JobStatusWatchers
+from flinkpy.dispatcher.options import DispatcherOptions
+from flinkpy.dispatcher.running_jobs import DispatcherServices, RunningJob, RunningJobs
+from flinkpy.dispatcher.submission_check import check_submission
+from flinkpy.rpc.endpoint import RpcEndpoint
+from flinkpy.rpc.server import CallContext, unfenced
+from flinkpy.rpc.services import MAX_MESSAGE_BYTES
+
+logger = logging.getLogger(__name__)
+
+ACK = common_pb2.Acknowledge()
+CLUSTER_PYTHON = ".".join(platform.python_version_tuple()[:2])
+
+#: A JobGraph is handed to its JobMaster in one message, beside the cluster's configuration.
+MAX_GRAPH_BYTES = MAX_MESSAGE_BYTES - 1024 * 1024
+
+#: One question for a result is left open at most this long.
+MAX_RESULT_WAIT_MS = 10 * 60_000
+
+#: The overview of a cluster must not wait long for a ResourceManager that does not answer.
+OVERVIEW_TIMEOUT_S = 3.0
+
+#: A coordinator may take its time to answer, e.g. until there are results to hand out.
+COORDINATION_TIMEOUT_S = 60.0
+
+
+class Dispatcher(RpcEndpoint):
+    """Serves `Dispatcher` of dispatcher.proto."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        options: DispatcherOptions,
+        dispatcher_id: DispatcherId,
+        services: DispatcherServices,
+        configuration: dict[str, str] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        super().__init__(loop, clock)
+        self._options = options
+        self._id = dispatcher_id
+        self._services = services
+        self.jobs = RunningJobs(
+            self,
+            options=options,
+            services=services,
+            dispatcher_id=str(dispatcher_id),
+            configuration=dict(configuration or {}),
+        )
+        #: being stored; neither known nor free
+        self._submitting: set[JobID] = set()
+        self._is_shutting_down = False
+
+    @property
+    def fencing_token(self) -> str:
+        return str(self._id)
+
+    def start(self, address: str, recovered: Iterable[pb.JobTerminated] = ()) -> None:
+        """Begin to act; `address` is where JobMasters report to. Call once, when the server listens."""
+        self.validate_runs_in_main_thread()
+        self.jobs.start(address, recovered)
+        self.schedule(self._options.blob_cleanup_interval_s * 1000 or 1000, self._clean_up_blobs)
+
+    async def stop_jobs(self, reason: str) -> None:
+        """End all JobMaster processes; jobs that run are suspended. While the server still serves."""
+        self._is_shutting_down = True
+        await self.jobs.stop(reason)
+
+    # --- submission -------------------------------------------------------------------------------------------------
+
+    @unfenced
+    def submit_job(self, request: pb.SubmitJobRequest, context: CallContext) -> Awaitable[pb.SubmitJobResponse]:
+        """Answers when the job is stored, so that an acknowledged job is never forgotten.
+
+        Raises: VersionMismatchError, JobSubmissionError, DuplicateJobSubmissionError.
+        """
+        self.validate_runs_in_main_thread()
+        answer: asyncio.Future[pb.SubmitJobResponse] = self._loop.create_future()
+        if not request.job_graph_blob_key:
+            self._accept(request.job_graph, context.client_version, answer)
+            return answer
+
+        def loaded(graph: job_pb2.JobGraph | None, error: BaseException | None) -> None:
+            if graph is None:
+                _settle_error(answer, error)
+                return
+            try:
+                self._accept(graph, context.client_version, answer)
+            except FlinkError as refusal:
+                _settle_error(answer, refusal)
+
+        key = request.job_graph_blob_key
+        self.run_blocking(lambda: self._load_graph(key), loaded, f"load JobGraph {key[:16]}")
+        return answer
+
+    def _load_graph(self, key: str) -> job_pb2.JobGraph:
+        try:
+            return job_pb2.JobGraph.FromString(self._services.blobs.get(key))
+        except DecodeError as error:
+            raise JobSubmissionError(
+                f"blob {key} is no JobGraph: {error}", details={"job_graph_blob_key": key}
+            ) from error
+
+    def _accept(
+        self, graph: job_pb2.JobGraph, caller_version: str | None, answer: asyncio.Future[pb.SubmitJobResponse]
+    ) -> None:
+        if self._is_shutting_down:
+            raise JobSubmissionError("the cluster is shutting down and takes no more jobs")
+        check_submission(
+            graph, caller_version=caller_version, cluster_version=__version__, cluster_python=CLUSTER_PYTHON
+        )
+        if graph.ByteSize() > MAX_GRAPH_BYTES:
+            raise JobSubmissionError(
+                f"the JobGraph of '{graph.name}' has {graph.ByteSize()} bytes, {MAX_GRAPH_BYTES} are possible: "
+                "ship large objects as files instead of capturing them in functions"
+            )
+        job_id = JobID(graph.job_id)
+        self._check_not_known(job_id)
+        self._submitting.add(job_id)
+
+        def stored(_: None, error: BaseException | None) -> None:
+            self._submitting.discard(job_id)
+            if error is not None:
+                failure = ExternalError(f"job {job_id} could not be stored: {error}")
+                _settle_error(answer, failure)
+                return
+            self.jobs.run(graph)
+            if not answer.done():
+                answer.set_result(pb.SubmitJobResponse(job_id=str(job_id)))
+
+        self.run_blocking(lambda: self._services.job_graphs.put(graph), stored, f"store job {job_id}")
+
+    def _check_not_known(self, job_id: JobID) -> None:
+        known = self.jobs.find(job_id)
+        overview = self.jobs.archive.overview(job_id)
+        if known is not None:
+            phase = f"is {known.runner.status.name}"
+        elif overview is not None:
+            phase = f"has ended ({JobState(overview.status).name})"
+        elif job_id in self._submitting:
+            phase = "is being submitted"
+        elif self.jobs.archive.was_forgotten(job_id) or self._services.job_results.contains(job_id):
+            phase = "has ended"
+        else:
+            return
+        raise DuplicateJobSubmissionError(
+            f"a job with the id {job_id} {phase}; an id is used once", details={"job_id": str(job_id)}
+        )
+
+    # --- clients ----------------------------------------------------------------------------------------------------
+
+    @unfenced
+    def list_jobs(self, request: pb.ListJobsRequest, context: CallContext) -> pb.ListJobsResponse:
+        """Every job that runs or is archived, in the order they started."""
+        self.validate_runs_in_main_thread()
+        running = [
+            pb.JobOverview(
+                job_id=str(job.runner.job_id),
+                name=job.runner.job_graph.name,
+                status=status_to_proto(job.runner.status),
+                start_time_ms=job.runner.submitted_ms,
+                end_time_ms=-1,
+            )
+            for job in self.jobs
+        ]
+        jobs: list[pb.JobOverview] = [*self.jobs.archive.overviews(), *running]
+        jobs.sort(key=lambda job: job.start_time_ms)
+        return pb.ListJobsResponse(jobs=jobs)
+
+    @unfenced
+    async def request_job(self, request: pb.JobIdMessage, context: CallContext) -> job_pb2.JobDetails:
+        """The JobMaster's own answer while it runs; before that what the graph says, afterwards what was archived."""
+        self.validate_runs_in_main_thread()
+        job_id = JobID(request.job_id)
+        job = self.jobs.find(job_id)
+        if job is None:
+            return (await self._archived(job_id)).details
+        gateway = self.jobs.job_master_gateway(job)
+        if gateway is None:
+            return job.runner.details()
+        try:
+            details: job_pb2.JobDetails = await gateway.request_job_details(
+                request, timeout_s=self._options.rpc_timeout_s
+            )
+        except (RpcUnavailableError, RpcTimeoutError):
+            return job.runner.details()  # it is going down, or busy: what is known is better than an error
+        return details
+
+    @unfenced
+    def request_job_status(self, request: pb.JobIdMessage, context: CallContext) -> pb.JobStatusResponse:
+        self.validate_runs_in_main_thread()
+        status = self._status_of(JobID(request.job_id))
+        return pb.JobStatusResponse(job_id=request.job_id, status=status_to_proto(status))
+
+    @unfenced
+    async def watch_job_status(
+        self, request: pb.JobIdMessage, context: CallContext
+    ) -> AsyncIterator[pb.JobStatusResponse]:
+        self.validate_runs_in_main_thread()
+        job_id = JobID(request.job_id)
+        status = self._status_of(job_id)
+        job = self.jobs.find(job_id)
+        watchers = JobStatusWatchers() if job is None else job.watchers
+        async for seen in watchers.watch(status):
+            yield pb.JobStatusResponse(job_id=request.job_id, status=status_to_proto(seen))
+
+    @unfenced
+    async def request_job_result(
+        self, request: pb.RequestJobResultRequest, context: CallContext
+    ) -> pb.RequestJobResultResponse:
+        """Answers at the job's end, or after the time-out with `finished` false."""
+        self.validate_runs_in_main_thread()
+        job_id = JobID(request.job_id)
+        job = self.jobs.find(job_id)
+        if job is None:
+            archived = await self._archived(job_id)
+            return pb.RequestJobResultResponse(finished=True, result=archived.result)
+        timeout_s = min(max(request.timeout_ms, 0), MAX_RESULT_WAIT_MS) / 1000
+        done, _ = await asyncio.wait({job.ended}, timeout=timeout_s)
+        if not done:
+            return pb.RequestJobResultResponse(finished=False)
+        return pb.RequestJobResultResponse(finished=True, result=job.ended.result().result)
+
+    @unfenced
+    def cancel_job(self, request: pb.JobIdMessage, context: CallContext) -> common_pb2.Acknowledge:
+        """Acknowledged when the cancellation is under way; may be repeated.
+
+        Raises: JobNotFoundError, JobTerminatedWithoutCancellationError.
+        """
+        self.validate_runs_in_main_thread()
+        job_id = JobID(request.job_id)
+        job = self.jobs.find(job_id)
+        if job is None:
+            check_cancellation_of_ended(job_id, self._status_of(job_id))
+            return ACK
+        logger.info("job %s is to be canceled", job_id)
+        self.jobs.cancel(job)
+        return ACK
+
+    @unfenced
+    async def send_coordination_request(
+        self, request: pb.CoordinationRequest, context: CallContext
+    ) -> pb.CoordinationResponse:
+        """Handed to the job's JobMaster; while that starts, the question waits for it."""
+        self.validate_runs_in_main_thread()
+        job_id = JobID(request.job_id)
+        job = self.jobs.find(job_id)
+        if job is not None and not job.decided.is_set():
+            try:
+                await asyncio.wait_for(job.decided.wait(), self._options.rpc_timeout_s)
+            except TimeoutError:
+                raise RpcUnavailableError(f"the JobMaster of job {job_id} is still starting") from None
+        gateway = None if job is None else self.jobs.job_master_gateway(job)
+        if gateway is None:
+            status = self._status_of(job_id)
+            raise JobNotFoundError(
+                f"job {job_id} does not run (it is {status.name}): its coordinators are gone",
+                details={"job_id": str(job_id), "status": status.name},
+            )
+        response: pb.CoordinationResponse = await gateway.deliver_coordination_request(
+            request, timeout_s=COORDINATION_TIMEOUT_S
+        )
+        return response
+
+    @unfenced
+    async def request_cluster_overview(
+        self, request: pb.ClusterOverviewRequest, context: CallContext
+    ) -> pb.ClusterOverview:
+        """Slots and TaskExecutors are -1 where the ResourceManager does not answer."""
+        self.validate_runs_in_main_thread()
+        address = self._options.resource_manager_address
+        resources = resourcemanager_pb2.ResourceOverview(num_task_managers=-1, num_slots_total=-1, num_slots_free=-1)
+        try:
+            resources = await self._services.gateways.gateway("ResourceManager", address).request_resource_overview(
+                resourcemanager_pb2.ResourceOverviewRequest(), timeout_s=OVERVIEW_TIMEOUT_S
+            )
+        except (RpcUnavailableError, RpcTimeoutError) as error:
+            logger.warning("the ResourceManager does not answer: %s", error)
+        ended = self.jobs.archive.count_by_status()
+        return pb.ClusterOverview(
+            num_task_managers=resources.num_task_managers,
+            num_slots_total=resources.num_slots_total,
+            num_slots_available=resources.num_slots_free,
+            num_jobs_running=len(self.jobs),
+            num_jobs_finished=ended[JobState.FINISHED],
+            num_jobs_cancelled=ended[JobState.CANCELED],
+            num_jobs_failed=ended[JobState.FAILED],
+            version=__version__,
+            dispatcher_id=str(self._id),
+            resource_manager_address=address,
+        )
+
+    @unfenced
+    async def shut_down_cluster(
+        self, request: pb.ShutDownClusterRequest, context: CallContext
+    ) -> common_pb2.Acknowledge:
+        """Cancels the jobs, ends the JobMasters, answers; then the process ends."""
+        self.validate_runs_in_main_thread()
+        self._is_shutting_down = True
+        for job in self.jobs:
+            if not job.runner.is_over:
+                self.jobs.cancel(job)
+        pending = [job.ended for job in self.jobs]
+        if pending:
+            _, unfinished = await asyncio.wait(pending, timeout=self._options.shutdown_timeout_ms / 1000)
+            if unfinished:
+                logger.warning("%d job(s) did not end in time and are cut off", len(unfinished))
+        await self.stop_jobs("the cluster is being shut down")
+        self._services.on_shutdown_requested("ShutDownCluster was called")
+        return ACK
+
+    # --- JobMasters -------------------------------------------------------------------------------------------------
+
+    @unfenced
+    async def open_job_master_session(
+        self, request: pb.JobMasterHello, context: CallContext
+    ) -> AsyncIterator[pb.JobMasterCommand]:
+        """The lease of a JobMaster process: its end, from either side, is the end of what it does.
+
+        Raises: VersionMismatchError.
+        """
+        self.validate_runs_in_main_thread()
+        if context.client_version != __version__:
+            raise VersionMismatchError(
+                f"a JobMaster of flinkpy {context.client_version}, a Dispatcher of {__version__}"
+            )
+        session = self.jobs.job_masters.open(request)
+        try:
+            while (command := await session.commands.get()) is not None:
+                yield command
+        finally:
+            self.jobs.job_masters.closed(session)
+
+    def notify_job_master_started(self, request: pb.JobMasterStarted, context: CallContext) -> common_pb2.Acknowledge:
+        self.validate_runs_in_main_thread()
+        job = self._led_job(request.job_id, request.job_master_id)
+        if job is not None:
+            self.jobs.job_master_started(job, request)
+        return ACK
+
+    def notify_job_status(self, request: pb.JobStatusUpdate, context: CallContext) -> common_pb2.Acknowledge:
+        self.validate_runs_in_main_thread()
+        job = self._led_job(request.job_id, request.job_master_id)
+        if job is not None and request.status:
+            effects = job.runner.status_notified(
+                JobMasterId(request.job_master_id), JobState(request.status), request.timestamp_ms
+            )
+            self.jobs.run_effects(job, effects)
+        return ACK
+
+    def notify_job_terminated(
+        self, request: pb.JobTerminated, context: CallContext
+    ) -> common_pb2.Acknowledge | Awaitable[common_pb2.Acknowledge]:
+        """Acknowledged when the result is stored."""
+        self.validate_runs_in_main_thread()
+        job = self._led_job(request.job_id, request.job_master_id)
+        if job is None:
+            return ACK
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        job.stored.append(answer)
+        self.jobs.run_effects(job, job.runner.job_terminated(request))
+        return _acknowledged(answer)
+
+    def _led_job(self, job_id: str, job_master_id: str) -> RunningJob | None:
+        """The job, if that JobMaster leads it; None where it led it to its end."""
+        job = self.jobs.find(JobID(job_id))
+        if job is not None:
+            job.runner.check_job_master(JobMasterId(job_master_id))
+            return job
+        archived = self.jobs.archive.cached(JobID(job_id))
+        if archived is not None and archived.job_master_id == job_master_id:
+            return None
+        raise StaleFencingTokenError(
+            f"JobMaster {job_master_id} does not lead job {job_id}", details={"job_id": job_id, "got": job_master_id}
+        )
+
+    # --- what others are asked --------------------------------------------------------------------------------------
+
+    def _status_of(self, job_id: JobID) -> JobState:
+        job = self.jobs.find(job_id)
+        if job is not None:
+            return job.runner.status
+        overview = self.jobs.archive.overview(job_id)
+        if overview is None:
+            raise _not_found(job_id)
+        return JobState(overview.status)
+
+    async def _archived(self, job_id: JobID) -> pb.JobTerminated:
+        if not self.jobs.archive.contains(job_id):
+            raise _not_found(job_id)
+        terminated = self.jobs.archive.cached(job_id)
+        if terminated is None:
+            terminated = await asyncio.to_thread(self.jobs.archive.load, job_id)
+        if terminated is None:
+            raise _not_found(job_id)
+        return terminated
+
+    def _clean_up_blobs(self) -> None:
+        used = {artifact.blob_key for job in self.jobs for artifact in job.runner.job_graph.artifacts}
+        interval_s = self._options.blob_cleanup_interval_s
+        oldest_s = self.clock.now_ms() / 1000 - interval_s
+        self.run_blocking(lambda: self._services.blobs.remove_unused(used, oldest_s), None, "clean up blobs")
+        self.schedule(max(interval_s, 1) * 1000, self._clean_up_blobs)
+
+
+async def _acknowledged(stored: asyncio.Future[Any]) -> common_pb2.Acknowledge:
+    await stored
+    return ACK
+
+
+def _settle_error(answer: asyncio.Future[Any], error: BaseException | None) -> None:
+    """The caller may have gone, in which case nobody is told."""
+    if not answer.done():
+        answer.set_exception(error or RuntimeError("no result and no error"))
+
+
+def _not_found(job_id: JobID) -> JobNotFoundError:
+    return JobNotFoundError(f"there is no job {job_id}", details={"job_id": str(job_id)})

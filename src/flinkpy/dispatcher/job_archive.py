@@ -1,0 +1,105 @@
+"""JobArchive: the jobs that ended. Short overviews are in memory, results and details on disk with a few cached.
+
+Thread: the Dispatcher's loop, except `load`, which blocks and runs on an I/O thread.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+
+from flinkpy._proto import dispatcher_pb2
+from flinkpy.common.ids import JobID
+from flinkpy.common.states import JobState
+from flinkpy.highavailability.job_stores import JobResultStore
+
+#: Ids of forgotten jobs that are remembered, so that none of them is accepted again.
+MAX_FORGOTTEN = 100_000
+
+
+class JobArchive:
+    """Keeps up to `max_entries` jobs for `expiration_ms`, and up to `cache_bytes` of their details in memory."""
+
+    def __init__(self, store: JobResultStore, *, max_entries: int, expiration_ms: int, cache_bytes: int) -> None:
+        self._store = store
+        self._max_entries = max_entries
+        self._expiration_ms = expiration_ms
+        self._cache_bytes = cache_bytes
+        #: in the order they were archived
+        self._overviews: OrderedDict[JobID, dispatcher_pb2.JobOverview] = OrderedDict()
+        self._cache: OrderedDict[JobID, dispatcher_pb2.JobTerminated] = OrderedDict()
+        self._cached_bytes = 0
+        #: results that could not be stored; nobody else has them
+        self._pinned: dict[JobID, dispatcher_pb2.JobTerminated] = {}
+        self._forgotten: OrderedDict[JobID, None] = OrderedDict()
+
+    def add(self, terminated: dispatcher_pb2.JobTerminated, *, is_stored: bool = True) -> list[JobID]:
+        """Take a job that ended; returns the oldest ones where there are too many, to be removed from the store."""
+        job_id = JobID(terminated.job_id)
+        self._overviews[job_id] = overview_of(terminated)
+        if is_stored:
+            self._cache[job_id] = terminated
+            self._cached_bytes += terminated.ByteSize()
+        else:
+            self._pinned[job_id] = terminated
+        while self._cached_bytes > self._cache_bytes and len(self._cache) > 1:
+            self._uncache(next(iter(self._cache)))
+        surplus = len(self._overviews) - self._max_entries
+        return self._forget(list(self._overviews)[: max(0, surplus)])
+
+    def expire(self, now_ms: int) -> list[JobID]:
+        """Forget jobs that ended too long ago; returns them, to be removed from the store."""
+        return self._forget(
+            [
+                job_id
+                for job_id, overview in self._overviews.items()
+                if now_ms - overview.end_time_ms >= self._expiration_ms
+            ]
+        )
+
+    def was_forgotten(self, job_id: JobID) -> bool:
+        """Whether a job of that id was archived once."""
+        return job_id in self._forgotten
+
+    def contains(self, job_id: JobID) -> bool:
+        return job_id in self._overviews
+
+    def overview(self, job_id: JobID) -> dispatcher_pb2.JobOverview | None:
+        return self._overviews.get(job_id)
+
+    def overviews(self) -> list[dispatcher_pb2.JobOverview]:
+        return list(self._overviews.values())
+
+    def cached(self, job_id: JobID) -> dispatcher_pb2.JobTerminated | None:
+        return self._cache.get(job_id) or self._pinned.get(job_id)
+
+    def _forget(self, job_ids: list[JobID]) -> list[JobID]:
+        for job_id in job_ids:
+            del self._overviews[job_id]
+            self._pinned.pop(job_id, None)
+            self._uncache(job_id)
+            self._forgotten[job_id] = None
+        while len(self._forgotten) > MAX_FORGOTTEN:
+            self._forgotten.popitem(last=False)
+        return job_ids
+
+    def _uncache(self, job_id: JobID) -> None:
+        terminated = self._cache.pop(job_id, None)
+        if terminated is not None:
+            self._cached_bytes -= terminated.ByteSize()
+
+    def load(self, job_id: JobID) -> dispatcher_pb2.JobTerminated | None:
+        """Blocking. Raises: CorruptFileError."""
+        return self._store.load(job_id)
+
+    def count_by_status(self) -> Counter[JobState]:
+        return Counter(JobState(overview.status) for overview in self._overviews.values())
+
+
+def overview_of(terminated: dispatcher_pb2.JobTerminated) -> dispatcher_pb2.JobOverview:
+    return dispatcher_pb2.JobOverview(
+        job_id=terminated.job_id,
+        name=terminated.result.name or terminated.details.name,
+        status=terminated.result.status,
+        start_time_ms=terminated.details.start_time_ms,
+        end_time_ms=terminated.details.end_time_ms,
+    )

@@ -1,0 +1,321 @@
+"""JobManagerRunner: the life of one job as the Dispatcher sees it.
+
+```
+             process assigned          started                terminated, lost, no process
+   WAITING ------------------> STARTING -------> RUNNING ---+---------------------------> ARCHIVING --> ARCHIVED
+      |                            |                        |                               ^
+      +----- canceled, no process -+------ lost ------------+-------------------------------+
+```
+
+Rules:
+* What a JobMaster says counts only under the JobMasterId that was drawn for it; a repetition is acknowledged and
+  changes nothing.
+* The job shows a terminal status only when its result has been stored; a terminal status that a JobMaster merely
+  notifies is not believed before its result has come.
+* A cancellation is taken in every phase: without a JobMaster the job is canceled on the spot, while one starts it is
+  remembered, later it is handed on (each time: the JobMaster treats a repetition as one).
+* A JobMaster that is lost before its job's result has come fails the job.
+
+Pure. Source: org.apache.flink.runtime.dispatcher.Dispatcher,
+org.apache.flink.runtime.jobmaster.JobMasterServiceLeadershipRunner.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
+
+from flinkpy._proto import common_pb2, dispatcher_pb2, job_pb2
+from flinkpy.common.errors import (
+    FlinkError,
+    InternalError,
+    InvalidTransitionError,
+    JobMasterLostError,
+    JobTerminatedWithoutCancellationError,
+    StaleFencingTokenError,
+)
+from flinkpy.common.ids import JobID, JobMasterId
+from flinkpy.common.states import JobState
+from flinkpy.rpc.error_codec import error_to_proto
+
+
+class RunnerState(enum.Enum):
+    WAITING = 1
+    STARTING = 2
+    RUNNING = 3
+    ARCHIVING = 4
+    ARCHIVED = 5
+
+
+_S = RunnerState
+RUNNER_TRANSITIONS: frozenset[tuple[RunnerState, RunnerState]] = frozenset(
+    {
+        (_S.WAITING, _S.STARTING),
+        (_S.WAITING, _S.ARCHIVING),
+        (_S.STARTING, _S.RUNNING),
+        (_S.STARTING, _S.ARCHIVING),
+        (_S.RUNNING, _S.ARCHIVING),
+        (_S.ARCHIVING, _S.ARCHIVED),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestJobMaster:
+    """Get a process for the job; answer with `process_assigned` or `failed_to_start`."""
+
+
+@dataclass(frozen=True, slots=True)
+class WithdrawRequest:
+    """No process is needed any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class CancelAtJobMaster:
+    address: str
+    job_master_id: JobMasterId
+
+
+@dataclass(frozen=True, slots=True)
+class StoreResult:
+    """Make the result durable; answer with `result_stored`."""
+
+    terminated: dispatcher_pb2.JobTerminated
+
+
+@dataclass(frozen=True, slots=True)
+class PublishStatus:
+    """Tell who watches."""
+
+    status: JobState
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseJobMaster:
+    """The process has done its work."""
+
+
+RunnerEffect = RequestJobMaster | WithdrawRequest | CancelAtJobMaster | StoreResult | PublishStatus | ReleaseJobMaster
+Effects = list[RunnerEffect]
+
+
+class JobManagerRunner:
+    def __init__(
+        self, job_graph: job_pb2.JobGraph, submitted_ms: int, new_job_master_id: Callable[[], JobMasterId]
+    ) -> None:
+        self.job_graph = job_graph
+        self.job_id = JobID(job_graph.job_id)
+        self.submitted_ms = submitted_ms
+        self._new_job_master_id = new_job_master_id
+        self._state = RunnerState.WAITING
+        self._status = JobState.INITIALIZING
+        self._status_ms: dict[JobState, int] = {JobState.INITIALIZING: submitted_ms}
+        self._is_cancel_requested = False
+        self.job_master_id: JobMasterId | None = None
+        self.job_master_address: str | None = None
+        self._terminated: dispatcher_pb2.JobTerminated | None = None
+        self._last_details: job_pb2.JobDetails | None = None
+
+    @property
+    def state(self) -> RunnerState:
+        return self._state
+
+    @property
+    def status(self) -> JobState:
+        """What clients are shown."""
+        return self._status
+
+    @property
+    def is_over(self) -> bool:
+        return self._state in (RunnerState.ARCHIVING, RunnerState.ARCHIVED)
+
+    def submitted(self) -> Effects:
+        """The graph is stored and the client told."""
+        return [PublishStatus(self._status), RequestJobMaster()]
+
+    def process_assigned(self) -> JobMasterId:
+        """A process takes the job: draws the fencing token of this leadership."""
+        self._move_to(RunnerState.STARTING)
+        self.job_master_id = self._new_job_master_id()
+        return self.job_master_id
+
+    def job_master_started(self, job_master_id: JobMasterId, address: str) -> Effects:
+        """Raises: StaleFencingTokenError."""
+        self.check_job_master(job_master_id)
+        if self._state is not RunnerState.STARTING:
+            return []
+        self._move_to(RunnerState.RUNNING)
+        self.job_master_address = address
+        return [CancelAtJobMaster(address, job_master_id)] if self._is_cancel_requested else []
+
+    def status_notified(self, job_master_id: JobMasterId, status: JobState, timestamp_ms: int) -> Effects:
+        """Raises: StaleFencingTokenError."""
+        self.check_job_master(job_master_id)
+        if self.is_over or status.is_terminal or status is self._status:
+            return []
+        if timestamp_ms < self._status_ms[self._status]:
+            return []  # overtaken by a later one
+        return [self._set_status(status, timestamp_ms)]
+
+    def cancel(self, now_ms: int) -> Effects:
+        """Raises: JobTerminatedWithoutCancellationError where the job has ended in another way."""
+        if self.is_over:
+            assert self._terminated is not None
+            check_cancellation_of_ended(self.job_id, JobState(self._terminated.result.status))
+            return []
+        self._is_cancel_requested = True
+        if self._state is RunnerState.WAITING:
+            return [WithdrawRequest(), *self._end_with(JobState.CANCELED, None, now_ms)]
+        if self._state is RunnerState.STARTING:
+            if self._status is JobState.CANCELLING:
+                return []
+            return [self._set_status(JobState.CANCELLING, now_ms)]
+        assert self.job_master_address is not None and self.job_master_id is not None
+        return [CancelAtJobMaster(self.job_master_address, self.job_master_id)]
+
+    def details_reported(self, details: job_pb2.JobDetails) -> None:
+        """What the JobMaster tells of its job; kept in case it cannot be asked any more."""
+        self._last_details = details
+
+    def job_terminated(self, terminated: dispatcher_pb2.JobTerminated) -> Effects:
+        """The JobMaster brought the result. Raises: StaleFencingTokenError."""
+        self.check_job_master(JobMasterId(terminated.job_master_id))
+        if self.is_over:
+            return []
+        if not (terminated.result.status and JobState(terminated.result.status).is_terminal):
+            raise InternalError(f"the result of job {self.job_id} has the status {terminated.result.status}")
+        return self._end(terminated)
+
+    def job_master_lost(self, reason: str, now_ms: int) -> Effects:
+        """The process ended, or its session broke, before the result had come."""
+        if self.is_over:
+            return []
+        error = JobMasterLostError(
+            f"the JobMaster of job {self.job_id} ('{self.job_graph.name}') was lost: {reason}",
+            details={"job_id": str(self.job_id)},
+        )
+        return self._end_with(JobState.FAILED, error, now_ms)
+
+    def failed_to_start(self, reason: str, now_ms: int) -> Effects:
+        """No process could be had for the job."""
+        if self._state is not RunnerState.WAITING:
+            return []
+        error = JobMasterLostError(
+            f"no JobMaster could be started for job {self.job_id} ('{self.job_graph.name}'): {reason}",
+            details={"job_id": str(self.job_id)},
+        )
+        return self._end_with(JobState.FAILED, error, now_ms)
+
+    def suspend(self, reason: str, now_ms: int) -> Effects:
+        """The Dispatcher ends and the job with it, but its graph stays in the store."""
+        if self.is_over:
+            return []
+        error = JobMasterLostError(f"job {self.job_id} was suspended: {reason}", details={"job_id": str(self.job_id)})
+        self._end_with(JobState.SUSPENDED, error, now_ms)
+        return self.result_stored()
+
+    def result_stored(self) -> Effects:
+        """The result is safe: show it, and let the process go."""
+        assert self._terminated is not None
+        self._move_to(RunnerState.ARCHIVED)
+        end_ms = self._terminated.details.end_time_ms
+        return [self._set_status(JobState(self._terminated.result.status), end_ms), ReleaseJobMaster()]
+
+    @property
+    def terminated(self) -> dispatcher_pb2.JobTerminated | None:
+        """Result and archived details, from ARCHIVING on."""
+        return self._terminated
+
+    def details(self) -> job_pb2.JobDetails:
+        """What can be told of the job without its JobMaster."""
+        if self._terminated is not None and self._state is RunnerState.ARCHIVED:
+            return self._terminated.details
+        if self._last_details is not None:
+            return self._last_details
+        details = job_pb2.JobDetails(
+            job_id=str(self.job_id),
+            name=self.job_graph.name,
+            status=status_to_proto(self._status),
+            start_time_ms=self.submitted_ms,
+            end_time_ms=-1,
+            status_timestamps={status.name: at_ms for status, at_ms in self._status_ms.items()},
+            configuration=self.job_graph.configuration,
+        )
+        for vertex in self.job_graph.vertices:
+            details.vertices.add(
+                id=vertex.id,
+                name=vertex.name,
+                parallelism=vertex.parallelism,
+                max_parallelism=vertex.max_parallelism,
+                tasks_per_state={"CREATED": vertex.parallelism},
+            )
+        return details
+
+    def check_job_master(self, job_master_id: JobMasterId) -> None:
+        """Raises: StaleFencingTokenError where another leadership of the job is, or was, the last."""
+        if job_master_id != self.job_master_id:
+            raise StaleFencingTokenError(
+                f"JobMaster {job_master_id} does not lead job {self.job_id}",
+                details={"expected": str(self.job_master_id), "got": str(job_master_id)},
+            )
+
+    def _end_with(self, status: JobState, error: FlinkError | None, now_ms: int) -> Effects:
+        self._status_ms.setdefault(status, now_ms)
+        return self._end(
+            terminated_without_job_master(self.details(), status, error, now_ms, str(self.job_master_id or ""))
+        )
+
+    def _end(self, terminated: dispatcher_pb2.JobTerminated) -> Effects:
+        self._move_to(RunnerState.ARCHIVING)
+        self._terminated = terminated
+        return [StoreResult(terminated)]
+
+    def _set_status(self, status: JobState, at_ms: int) -> PublishStatus:
+        self._status = status
+        self._status_ms[status] = at_ms
+        return PublishStatus(status)
+
+    def _move_to(self, state: RunnerState) -> None:
+        if (self._state, state) not in RUNNER_TRANSITIONS:
+            raise InvalidTransitionError(f"job {self.job_id} cannot go from {self._state.name} to {state.name}")
+        self._state = state
+
+
+def check_cancellation_of_ended(job_id: JobID, status: JobState) -> None:
+    """Canceling a canceled job is fine; any other end is told. Raises: JobTerminatedWithoutCancellationError."""
+    if status is not JobState.CANCELED:
+        raise JobTerminatedWithoutCancellationError(
+            f"job {job_id} cannot be canceled: it has ended ({status.name})",
+            details={"job_id": str(job_id), "status": status.name},
+        )
+
+
+def terminated_without_job_master(
+    details: job_pb2.JobDetails, status: JobState, error: FlinkError | None, now_ms: int, job_master_id: str = ""
+) -> dispatcher_pb2.JobTerminated:
+    """The result of a job whose JobMaster did not live to tell one."""
+    archived = job_pb2.JobDetails()
+    archived.CopyFrom(details)
+    proto_status = status_to_proto(status)
+    archived.status = proto_status
+    archived.end_time_ms = now_ms
+    archived.status_timestamps[status.name] = now_ms
+    result = job_pb2.JobResult(
+        job_id=details.job_id,
+        name=details.name,
+        status=proto_status,
+        net_runtime_ms=max(0, now_ms - details.start_time_ms),
+    )
+    if error is not None:
+        result.error.CopyFrom(error_to_proto(error))
+        archived.exception_history.add(timestamp_ms=now_ms, error=result.error)
+    return dispatcher_pb2.JobTerminated(
+        job_id=details.job_id, job_master_id=job_master_id, result=result, details=archived
+    )
+
+
+def status_to_proto(status: JobState) -> common_pb2.JobStatus:
+    """Values are the same by definition; the stubs know enum members only."""
+    return cast("common_pb2.JobStatus", status.value)

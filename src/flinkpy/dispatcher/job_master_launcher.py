@@ -1,0 +1,104 @@
+"""Starts JobMaster processes as children and says when they end. Thread: the Dispatcher's loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any
+
+from flinkpy.common.child_process import ChildOutput, ChildProcess, spawn_child
+
+logger = logging.getLogger(__name__)
+
+#: A JobMaster whose job is over has little left to do; one that is told to stop in the middle says good-bye first.
+STOP_GRACE_S = 2.0
+
+
+class JobMasterLauncher:
+    """`on_exited(process_id, ending)` is called on the loop for every child that was spawned, once."""
+
+    def __init__(
+        self,
+        configuration: Mapping[str, str],
+        bind_address: str,
+        temporary_directory: Path,
+        on_exited: Callable[[str, str], None],
+    ) -> None:
+        self._configuration = dict(configuration)
+        self._temporary_directory = temporary_directory
+        self._bind_address = bind_address
+        self._on_exited = on_exited
+        self._children: dict[str, ChildProcess] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+
+    def spawn(self, process_id: str, dispatcher_address: str) -> None:
+        """Start a standby that will say hello with `process_id` as its ResourceID."""
+        self._run(self._spawn(process_id, dispatcher_address), f"spawn {process_id}")
+
+    def pid_of(self, process_id: str) -> int | None:
+        child = self._children.get(process_id)
+        return None if child is None else child.pid
+
+    def process_id_of(self, pid: int) -> str | None:
+        """The child with that pid."""
+        return next((process_id for process_id, child in self._children.items() if child.pid == pid), None)
+
+    def stop(self, process_id: str, *, at_once: bool) -> None:
+        """End the child, with a grace or without; unknown names (no children of ours) are ignored."""
+        child = self._children.get(process_id)
+        if child is None:
+            return
+        if at_once:
+            child.kill()
+        else:
+            self._run(_stop(child), f"stop {process_id}")
+
+    async def close(self) -> None:
+        """End all children and return when none is left."""
+        self._is_closed = True
+        await asyncio.gather(*(_stop(child) for child in list(self._children.values())))
+        await asyncio.gather(*list(self._tasks))
+
+    def _run(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _spawn(self, process_id: str, dispatcher_address: str) -> None:
+        if self._is_closed:
+            return
+        try:
+            child = await spawn_child(
+                self._command(process_id, dispatcher_address),
+                name=process_id,
+                output=ChildOutput.TEE,
+                # What a killed JobMaster leaves there goes with the Dispatcher.
+                temporary_directory=str(self._temporary_directory),
+            )
+        except OSError as error:
+            self._on_exited(process_id, f"it could not be started: {error}")
+            return
+        self._children[process_id] = child
+        if self._is_closed:
+            await _stop(child)
+        ending = await child.wait()
+        del self._children[process_id]
+        logger.info("JobMaster process %s (pid %d) ended: %s", process_id, child.pid, ending.description)
+        self._on_exited(process_id, str(ending))
+
+    def _command(self, process_id: str, dispatcher_address: str) -> list[str]:
+        entries = {**self._configuration, "jobmanager.resource-id": process_id}
+        # The Dispatcher's own ports; a JobMaster takes any free one.
+        for key in ("jobmanager.rpc.port", "jobmanager.rpc.bind-port"):
+            entries.pop(key, None)
+        arguments = ["--dispatcher", dispatcher_address, "--bind-address", self._bind_address, "--port", "0"]
+        settings = [word for key, value in sorted(entries.items()) for word in ("-D", f"{key}={value}")]
+        return [sys.executable, "-m", "flinkpy.cli.main", "jobmaster", *arguments, *settings]
+
+
+async def _stop(child: ChildProcess) -> None:
+    await child.stop(STOP_GRACE_S)

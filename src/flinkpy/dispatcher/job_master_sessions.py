@@ -1,0 +1,159 @@
+"""JobMasterSessions: runs the effects of the JobMasterPool with child processes and the streams to them.
+
+A JobMaster process opens a stream as its first act and keeps it open: commands go out on it, and its end, from either
+side, is the end of what that process may do.
+
+Thread: the Dispatcher's loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from flinkpy._proto import dispatcher_pb2 as pb
+from flinkpy.common.ids import JobID
+from flinkpy.dispatcher import job_master_pool as pools
+from flinkpy.dispatcher.job_master_pool import JobMasterPool
+
+logger = logging.getLogger(__name__)
+
+#: Importing everything takes a JobMaster a second; on a machine that is busy with other starts, many.
+START_TIMEOUT_MS = 60_000
+
+
+class JobMasterProcesses(Protocol):
+    """What is used of JobMasterLauncher; tests hand in their own."""
+
+    def spawn(self, process_id: str, dispatcher_address: str) -> None: ...
+
+    def process_id_of(self, pid: int) -> str | None: ...
+
+    def stop(self, process_id: str, *, at_once: bool) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class JobMasterEvents(Protocol):
+    """What the Dispatcher is told."""
+
+    def start_command(self, job_id: JobID) -> pb.StartJob | None:
+        """A process takes the job: what it is to run, or None where the job needs none any more."""
+        ...
+
+    def job_master_lost(self, job_id: JobID, reason: str) -> None: ...
+
+    def job_master_cannot_start(self, job_id: JobID, reason: str) -> None: ...
+
+
+@dataclass(slots=True, eq=False)
+class JobMasterSession:
+    """One stream. At most one StartJob, one StopJobMaster and the end mark are ever queued."""
+
+    process_id: str
+    commands: asyncio.Queue[pb.JobMasterCommand | None] = field(default_factory=asyncio.Queue)
+
+    def stop(self, reason: str) -> None:
+        self.commands.put_nowait(pb.JobMasterCommand(stop=pb.StopJobMaster(reason=reason)))
+        self.commands.put_nowait(None)
+
+
+class JobMasterSessions:
+    def __init__(
+        self,
+        *,
+        num_standbys: int,
+        events: JobMasterEvents,
+        make_launcher: Callable[[Callable[[str, str], None]], JobMasterProcesses],
+        schedule: Callable[[float, Callable[[], None]], object],
+    ) -> None:
+        self.pool = JobMasterPool(num_standbys)
+        self._events = events
+        self._launcher = make_launcher(self._process_exited)
+        self._schedule = schedule
+        self._sessions: dict[str, JobMasterSession] = {}
+        self._num_opened = 0
+        self._dispatcher_address = ""
+
+    def start(self, dispatcher_address: str) -> None:
+        """Get the standbys ready; they report to that address."""
+        self._dispatcher_address = dispatcher_address
+        self._run(self.pool.start())
+
+    def request(self, job_id: JobID) -> None:
+        self._run(self.pool.request(job_id))
+
+    def withdraw(self, job_id: JobID) -> None:
+        self.pool.withdraw(job_id)
+
+    def release(self, job_id: JobID) -> None:
+        self._run(self.pool.release(job_id))
+
+    def open(self, hello: pb.JobMasterHello) -> JobMasterSession:
+        """A process said hello; its stream carries the session's commands."""
+        child = self._launcher.process_id_of(hello.pid)
+        # A process of another host may have the same pid; only a child knows the name it was given.
+        is_child = child is not None and (child == hello.resource_id or hello.host in (socket.gethostname(), ""))
+        self._num_opened += 1
+        process_id = child if child is not None and is_child else f"{hello.resource_id}#{self._num_opened}"
+        session = JobMasterSession(process_id)
+        if process_id in self._sessions:
+            session.stop("this process has another session")
+            return session
+        self._sessions[process_id] = session
+        wanted = JobID(hello.job_id) if hello.job_id else None
+        logger.info("JobMaster process %s (pid %d on %s) is ready", process_id, hello.pid, hello.host)
+        self._run(self.pool.session_opened(process_id, is_child=is_child, wanted_job=wanted))
+        return session
+
+    def closed(self, session: JobMasterSession) -> None:
+        """The stream ended."""
+        if self._sessions.get(session.process_id) is session:
+            del self._sessions[session.process_id]
+            self._run(self.pool.session_closed(session.process_id))
+
+    async def close(self, reason: str) -> None:
+        """End every process and stream; returns when no child is left."""
+        self._run(self.pool.close())
+        for session in self._sessions.values():
+            session.stop(reason)
+        self._sessions.clear()
+        await self._launcher.close()
+
+    def _process_exited(self, process_id: str, ending: str) -> None:
+        self._run(self.pool.process_exited(process_id, ending))
+
+    def _run(self, effects: Iterable[pools.PoolEffect]) -> None:
+        for effect in effects:
+            match effect:
+                case pools.SpawnProcess():
+                    self._spawn(effect.process_id)
+                case pools.AssignJob():
+                    self._assign(effect.process_id, effect.job_id)
+                case pools.EndProcess():
+                    session = self._sessions.pop(effect.process_id, None)
+                    if session is not None:
+                        session.stop(effect.reason)
+                    self._launcher.stop(effect.process_id, at_once=effect.at_once)
+                case pools.JobMasterLost():
+                    self._events.job_master_lost(effect.job_id, effect.reason)
+                case pools.CannotStart():
+                    self._events.job_master_cannot_start(effect.job_id, effect.reason)
+                case pools.ReplenishAfter():
+                    self._schedule(effect.delay_ms, lambda: self._run(self.pool.replenish()))
+
+    def _spawn(self, process_id: str) -> None:
+        self._launcher.spawn(process_id, self._dispatcher_address)
+        self._schedule(START_TIMEOUT_MS, lambda: self._run(self.pool.start_timed_out(process_id)))
+
+    def _assign(self, process_id: str, job_id: JobID) -> None:
+        session = self._sessions.get(process_id)
+        command = None if session is None else self._events.start_command(job_id)
+        if session is None or command is None:
+            self._run(self.pool.release(job_id))
+        else:
+            session.commands.put_nowait(pb.JobMasterCommand(start=command))

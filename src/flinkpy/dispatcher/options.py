@@ -1,0 +1,101 @@
+"""DispatcherOptions: the configuration of one Dispatcher, read and checked once at its start."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+
+from flinkpy.common.addresses import LOOPBACK
+from flinkpy.common.errors import ConfigurationError
+from flinkpy.configuration import (
+    blob_options,
+    cluster_options,
+    core_options,
+    heartbeat_options,
+    jobmanager_options,
+    read_option,
+    resource_manager_options,
+    rpc_options,
+)
+from flinkpy.configuration.options import AnyConfiguration
+
+ANY_ADDRESSES = ("0.0.0.0", "::", "[::]")
+
+#: Results kept on disk at most, however large `jobstore.max-capacity` is: each is a file of its own.
+MAX_KEPT_RESULTS = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatcherOptions:
+    resource_manager_address: str
+    bind_address: str = LOOPBACK
+    advertised_host: str = LOOPBACK
+    port: int = 0
+    rpc_timeout_ms: int = 10_000
+    shutdown_timeout_ms: int = 30_000
+    heartbeat_interval_ms: int = 10_000
+    heartbeat_timeout_ms: int = 50_000
+    heartbeat_rpc_failure_threshold: int = 2
+    num_standbys: int = 1
+    max_kept_results: int = MAX_KEPT_RESULTS
+    result_expiration_ms: int = 3_600_000
+    result_cache_bytes: int = 50 << 20
+    max_blob_bytes: int = 2 << 30
+    blob_cleanup_interval_s: int = 3_600
+    blob_directory: str | None = None
+    working_directory: str | None = None
+    temporary_root: str | None = None
+
+    @property
+    def rpc_timeout_s(self) -> float:
+        return self.rpc_timeout_ms / 1000
+
+
+def dispatcher_options(configuration: AnyConfiguration) -> DispatcherOptions:
+    """Read what a Dispatcher needs. Raises: ConfigurationError naming the option."""
+    bind_address = read_option(configuration, jobmanager_options.BIND_HOST) or LOOPBACK
+    bind_port = read_option(configuration, jobmanager_options.RPC_BIND_PORT)
+    return DispatcherOptions(
+        resource_manager_address=_resource_manager_address(configuration),
+        bind_address=bind_address,
+        advertised_host=_advertised_host(configuration, bind_address),
+        port=read_option(configuration, jobmanager_options.PORT) if bind_port is None else bind_port,
+        rpc_timeout_ms=read_option(configuration, rpc_options.ASK_TIMEOUT),
+        shutdown_timeout_ms=read_option(configuration, cluster_options.CLUSTER_SERVICES_SHUTDOWN_TIMEOUT),
+        heartbeat_interval_ms=read_option(configuration, heartbeat_options.HEARTBEAT_INTERVAL),
+        heartbeat_timeout_ms=read_option(configuration, heartbeat_options.HEARTBEAT_TIMEOUT),
+        heartbeat_rpc_failure_threshold=read_option(configuration, heartbeat_options.HEARTBEAT_RPC_FAILURE_THRESHOLD),
+        num_standbys=read_option(configuration, jobmanager_options.STANDBY_JOB_MASTERS),
+        max_kept_results=min(read_option(configuration, jobmanager_options.JOB_STORE_MAX_CAPACITY), MAX_KEPT_RESULTS),
+        result_expiration_ms=read_option(configuration, jobmanager_options.JOB_STORE_EXPIRATION_TIME) * 1000,
+        result_cache_bytes=read_option(configuration, jobmanager_options.JOB_STORE_CACHE_SIZE),
+        max_blob_bytes=read_option(configuration, blob_options.MAX_BLOB_SIZE),
+        blob_cleanup_interval_s=read_option(configuration, blob_options.CLEANUP_INTERVAL_S),
+        blob_directory=read_option(configuration, blob_options.STORAGE_DIRECTORY),
+        working_directory=read_option(configuration, jobmanager_options.WORKING_DIR),
+        temporary_root=_first_directory(read_option(configuration, core_options.TMP_DIRS)),
+    )
+
+
+def _resource_manager_address(configuration: AnyConfiguration) -> str:
+    host = read_option(configuration, resource_manager_options.ADDRESS) or LOOPBACK
+    port = read_option(configuration, resource_manager_options.IPC_PORT)
+    if port == 0:
+        raise ConfigurationError(
+            "a Dispatcher must know the ResourceManager: set resourcemanager.rpc.address and resourcemanager.rpc.port "
+            "(or --resourcemanager HOST:PORT)",
+            details={"option": resource_manager_options.IPC_PORT.key},
+        )
+    return f"{host}:{port}"
+
+
+def _advertised_host(configuration: AnyConfiguration, bind_address: str) -> str:
+    if bind_address not in ANY_ADDRESSES:
+        return bind_address
+    return read_option(configuration, jobmanager_options.ADDRESS) or socket.gethostname()
+
+
+def _first_directory(directories: str | None) -> str | None:
+    if directories is None:
+        return None
+    return directories.replace(":", ",").replace("|", ",").split(",")[0].strip() or None

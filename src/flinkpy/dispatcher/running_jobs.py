@@ -1,0 +1,297 @@
+"""RunningJobs: the jobs that have not ended, and the effects of their JobManagerRunners.
+
+Thread: the Dispatcher's loop; files are written on I/O threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from flinkpy._proto import common_pb2, job_pb2
+from flinkpy._proto import dispatcher_pb2 as pb
+from flinkpy.common.errors import RpcTimeoutError, RpcUnavailableError
+from flinkpy.common.ids import JobID, JobMasterId
+from flinkpy.dispatcher import job_manager_runner as runners
+from flinkpy.dispatcher.blob_store import BlobStore
+from flinkpy.dispatcher.job_archive import JobArchive
+from flinkpy.dispatcher.job_manager_runner import JobManagerRunner, RunnerState
+from flinkpy.dispatcher.job_master_sessions import JobMasterProcesses, JobMasterSessions
+from flinkpy.dispatcher.job_status_watchers import JobStatusWatchers
+from flinkpy.dispatcher.options import DispatcherOptions
+from flinkpy.highavailability.job_stores import JobGraphStore, JobResultStore
+from flinkpy.rpc.endpoint import RpcEndpoint
+from flinkpy.rpc.heartbeat import HeartbeatMonitor
+
+logger = logging.getLogger(__name__)
+
+#: Attempts to store a result, and the pause between them; then it is kept in memory only.
+STORE_ATTEMPTS = 3
+STORE_RETRY_DELAY_MS = 1_000
+
+#: How often it is looked for results that have expired.
+EXPIRATION_CHECK_INTERVAL_MS = 60_000
+
+#: Results that are being stored when the Dispatcher ends get this long.
+LAST_RESULTS_TIMEOUT_S = 1.0
+
+
+class Gateways(Protocol):
+    """What is used of RpcClient; tests hand in their own."""
+
+    def gateway(self, service: str, address: str, fencing_token: str | None = None) -> Any: ...
+
+    async def drop(self, address: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class DispatcherServices:
+    """What a Dispatcher works with."""
+
+    gateways: Gateways
+    launcher: Callable[[Callable[[str, str], None]], JobMasterProcesses]
+    job_graphs: JobGraphStore
+    job_results: JobResultStore
+    blobs: BlobStore
+    on_shutdown_requested: Callable[[str], None]
+    new_job_master_id: Callable[[], JobMasterId] = JobMasterId.generate
+
+
+@dataclass(slots=True)
+class RunningJob:
+    runner: JobManagerRunner
+    ended: asyncio.Future[pb.JobTerminated]
+    #: set when the JobMaster is up, or never will be
+    decided: asyncio.Event = field(default_factory=asyncio.Event)
+    watchers: JobStatusWatchers = field(default_factory=JobStatusWatchers)
+    stored: list[asyncio.Future[None]] = field(default_factory=list)
+
+
+class RunningJobs:
+    """Owns one RunningJob per job from its acceptance until its terminal status is shown, then the archive has it."""
+
+    def __init__(
+        self,
+        endpoint: RpcEndpoint,
+        *,
+        options: DispatcherOptions,
+        services: DispatcherServices,
+        dispatcher_id: str,
+        configuration: dict[str, str],
+    ) -> None:
+        self._endpoint = endpoint
+        self._options = options
+        self._services = services
+        self._dispatcher_id = dispatcher_id
+        self._configuration = configuration
+        self.archive = JobArchive(
+            services.job_results,
+            max_entries=options.max_kept_results,
+            expiration_ms=options.result_expiration_ms,
+            cache_bytes=options.result_cache_bytes,
+        )
+        self.job_masters = JobMasterSessions(
+            num_standbys=options.num_standbys,
+            events=self,
+            make_launcher=services.launcher,
+            schedule=endpoint.schedule,
+        )
+        self._jobs: dict[JobID, RunningJob] = {}
+        self._monitor: HeartbeatMonitor[JobID] = HeartbeatMonitor(
+            options.heartbeat_timeout_ms, options.heartbeat_rpc_failure_threshold
+        )
+        self._polls_in_flight: set[JobID] = set()
+
+    def find(self, job_id: JobID) -> RunningJob | None:
+        return self._jobs.get(job_id)
+
+    def __iter__(self) -> Iterator[RunningJob]:
+        return iter(list(self._jobs.values()))
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def start(self, address: str, recovered: Iterable[pb.JobTerminated]) -> None:
+        """Get standbys ready that report to that address, and watch over those that work."""
+        for terminated in recovered:
+            self._add_to_archive(terminated)
+        self.expire_results()
+        self.job_masters.start(address)
+        self._endpoint.schedule(self._options.heartbeat_interval_ms, self.poll_job_masters)
+
+    def run(self, graph: job_pb2.JobGraph) -> None:
+        """The job is stored: get it a JobMaster."""
+        runner = JobManagerRunner(graph, self._endpoint.clock.now_ms(), self._services.new_job_master_id)
+        job = RunningJob(runner, asyncio.get_running_loop().create_future())
+        self._jobs[runner.job_id] = job
+        logger.info("job %s ('%s') was submitted", runner.job_id, graph.name)
+        self.run_effects(job, runner.submitted())
+
+    def cancel(self, job: RunningJob) -> None:
+        self.run_effects(job, job.runner.cancel(self._endpoint.clock.now_ms()))
+
+    def job_master_started(self, job: RunningJob, request: pb.JobMasterStarted) -> None:
+        effects = job.runner.job_master_started(JobMasterId(request.job_master_id), request.address)
+        job.decided.set()
+        if not job.runner.is_over:
+            self._monitor.add_target(job.runner.job_id, self._endpoint.clock.monotonic_ms())
+        self.run_effects(job, effects)
+
+    async def stop(self, reason: str) -> None:
+        """End all JobMaster processes; jobs that run are suspended."""
+        for job in self:
+            self.run_effects(job, job.runner.suspend(reason, self._endpoint.clock.now_ms()))
+        if self._jobs:
+            await asyncio.wait([job.ended for job in self], timeout=LAST_RESULTS_TIMEOUT_S)
+        await self.job_masters.close(reason)
+
+    # --- events of the JobMaster processes --------------------------------------------------------------------------
+
+    def start_command(self, job_id: JobID) -> pb.StartJob | None:
+        job = self._jobs.get(job_id)
+        if job is None or job.runner.state is not RunnerState.WAITING:
+            return None
+        return pb.StartJob(
+            job_graph=job.runner.job_graph,
+            job_master_id=str(job.runner.process_assigned()),
+            resource_manager_address=self._options.resource_manager_address,
+            configuration=common_pb2.Configuration(entries=self._configuration),
+            dispatcher_id=self._dispatcher_id,
+            submitted_ms=job.runner.submitted_ms,
+        )
+
+    def job_master_lost(self, job_id: JobID, reason: str) -> None:
+        job = self._jobs.get(job_id)
+        if job is not None:
+            self.run_effects(job, job.runner.job_master_lost(reason, self._endpoint.clock.now_ms()))
+
+    def job_master_cannot_start(self, job_id: JobID, reason: str) -> None:
+        job = self._jobs.get(job_id)
+        if job is not None:
+            self.run_effects(job, job.runner.failed_to_start(reason, self._endpoint.clock.now_ms()))
+
+    def job_master_gateway(self, job: RunningJob) -> Any | None:
+        """None while the job has no JobMaster, or none any more."""
+        if job.runner.state is not RunnerState.RUNNING:
+            return None
+        address, token = job.runner.job_master_address, str(job.runner.job_master_id)
+        assert address is not None
+        return self._services.gateways.gateway("JobMaster", address, token)
+
+    def poll_job_masters(self) -> None:
+        """Ask every JobMaster for its job's details: it shows that it lives, and they are there when it does not."""
+        for job_id in self._monitor.expired(self._endpoint.clock.monotonic_ms()):
+            self.job_master_lost(job_id, "its heartbeat timed out")
+        for job_id, job in self._jobs.items():
+            gateway = self.job_master_gateway(job)
+            if gateway is not None and job_id not in self._polls_in_flight:
+                self._poll(job_id, job, gateway)
+        self._endpoint.schedule(self._options.heartbeat_interval_ms, self.poll_job_masters)
+
+    def _poll(self, job_id: JobID, job: RunningJob, gateway: Any) -> None:
+        self._polls_in_flight.add(job_id)
+
+        def answered(details: job_pb2.JobDetails | None, error: BaseException | None) -> None:
+            self._polls_in_flight.discard(job_id)
+            if details is not None:
+                self._monitor.received(job_id, self._endpoint.clock.monotonic_ms())
+                job.runner.details_reported(details)
+            elif isinstance(error, RpcUnavailableError):
+                self._monitor.rpc_failed(job_id)
+
+        request = pb.JobIdMessage(job_id=str(job_id))
+        call = gateway.request_job_details(request, timeout_s=self._options.rpc_timeout_s)
+        self._endpoint.run_async(call, answered, f"poll JobMaster of {job_id}")
+
+    # --- effects ----------------------------------------------------------------------------------------------------
+
+    def run_effects(self, job: RunningJob, effects: Iterable[runners.RunnerEffect]) -> None:
+        job_id = job.runner.job_id
+        for effect in effects:
+            match effect:
+                case runners.RequestJobMaster():
+                    self.job_masters.request(job_id)
+                case runners.WithdrawRequest():
+                    self.job_masters.withdraw(job_id)
+                case runners.CancelAtJobMaster():
+                    self._cancel_at_job_master(job, effect)
+                case runners.StoreResult():
+                    job.decided.set()
+                    self._monitor.remove(job_id)
+                    self._store_result(job, effect.terminated, attempt=1)
+                case runners.PublishStatus():
+                    logger.info("job %s is %s", job_id, effect.status.name)
+                    job.watchers.publish(effect.status)
+                    if effect.status.is_terminal:
+                        self._archive(job)
+                case runners.ReleaseJobMaster():
+                    self.job_masters.release(job_id)
+
+    def _cancel_at_job_master(self, job: RunningJob, effect: runners.CancelAtJobMaster) -> None:
+        gateway = self._services.gateways.gateway("JobMaster", effect.address, str(effect.job_master_id))
+
+        def answered(_: Any, error: BaseException | None) -> None:
+            # A JobMaster that cannot be reached is about to be found lost; one that is slow is asked again.
+            if isinstance(error, RpcTimeoutError) and not job.runner.is_over:
+                self._cancel_at_job_master(job, effect)
+
+        call = gateway.cancel(pb.JobIdMessage(job_id=str(job.runner.job_id)), timeout_s=self._options.rpc_timeout_s)
+        self._endpoint.run_async(call, answered, f"cancel job {job.runner.job_id}")
+
+    def _store_result(self, job: RunningJob, terminated: pb.JobTerminated, attempt: int) -> None:
+        job_id = job.runner.job_id
+
+        def store() -> None:
+            self._services.job_results.create_dirty(terminated)
+            self._services.job_graphs.remove(job_id)
+            self._services.job_results.mark_clean(job_id)
+
+        def stored(_: None, error: BaseException | None) -> None:
+            if job.runner.state is not RunnerState.ARCHIVING:
+                return  # suspended meanwhile
+            if error is not None:
+                logger.error("the result of job %s could not be stored (attempt %d): %s", job_id, attempt, error)
+                if attempt < STORE_ATTEMPTS:
+                    self._endpoint.schedule(
+                        STORE_RETRY_DELAY_MS, lambda: self._store_result(job, terminated, attempt + 1)
+                    )
+                    return
+                self._add_to_archive(terminated, is_stored=False)
+            self.run_effects(job, job.runner.result_stored())
+
+        self._endpoint.run_blocking(store, stored, f"store result of {job_id}")
+
+    def _add_to_archive(self, terminated: pb.JobTerminated, *, is_stored: bool = True) -> None:
+        self._remove_results(self.archive.add(terminated, is_stored=is_stored))
+
+    def expire_results(self) -> None:
+        """Forget jobs that ended long ago. Runs now and then."""
+        self._remove_results(self.archive.expire(self._endpoint.clock.now_ms()))
+        self._endpoint.schedule(EXPIRATION_CHECK_INTERVAL_MS, self.expire_results)
+
+    def _remove_results(self, job_ids: list[JobID]) -> None:
+        def remove() -> None:
+            for job_id in job_ids:
+                self._services.job_results.remove(job_id)
+
+        if job_ids:
+            self._endpoint.run_blocking(remove, None, f"remove {len(job_ids)} old results")
+
+    def _archive(self, job: RunningJob) -> None:
+        """The job shows a terminal status: from now on it is answered from the archive."""
+        terminated = job.runner.terminated
+        assert terminated is not None
+        del self._jobs[job.runner.job_id]
+        if not self.archive.contains(job.runner.job_id):
+            self._add_to_archive(terminated)
+        job.ended.set_result(terminated)
+        for answer in job.stored:
+            if not answer.done():
+                answer.set_result(None)
+        if job.runner.job_master_address is not None:
+            self._endpoint.run_async(
+                self._services.gateways.drop(job.runner.job_master_address), None, "drop JobMaster channel"
+            )

@@ -1,0 +1,159 @@
+"""CsvParser: bytes that are whole CSV records -> one RecordBatch of the wanted type, and where a bad record is."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+
+from flinkpy.common.errors import InputFormatError
+from flinkpy.common.typeinfo import RowTypeInfo
+from flinkpy.formats.csv_format import CsvOptions
+from flinkpy.formats.line_chunks import RecordCutter, line_number_at
+from flinkpy.records.lanes import arrow_schema
+
+_COLUMN_NUMBER = re.compile(r"column #(\d+)")
+_MESSAGE_PREFIX = re.compile(r"^(In CSV column #\d+: )?(CSV parse error: )?(Row #\d+: )?")
+#: So much of a bad row is shown: enough to recognise it, not enough to flood the log.
+_SHOWN_CHARACTERS = 500
+
+
+def cutter_of(options: CsvOptions) -> RecordCutter:
+    if not options.newlines_in_values:
+        return RecordCutter()
+    return RecordCutter(options.quote_char.encode(), options.escape_char.encode())
+
+
+def parse_options(options: CsvOptions) -> pa_csv.ParseOptions:
+    return pa_csv.ParseOptions(
+        delimiter=options.delimiter,
+        quote_char=options.quote_char or False,
+        escape_char=options.escape_char or False,
+        newlines_in_values=options.newlines_in_values,
+    )
+
+
+def null_options(options: CsvOptions) -> dict[str, Any]:
+    """Arguments of ConvertOptions for what is null."""
+    return {
+        "null_values": ["", *options.null_values],
+        "strings_can_be_null": bool(options.null_values),
+        "quoted_strings_can_be_null": False,
+    }
+
+
+class CsvParser:
+    """Thread: the one that made it.
+
+    Args:
+        path: named in errors.
+        row_type: the wanted columns.
+        file_columns: the names of all columns of the file, in their order; includes those of `row_type`.
+    """
+
+    def __init__(self, path: str, row_type: RowTypeInfo, options: CsvOptions, file_columns: list[str]) -> None:
+        self._path = path
+        self._options = options
+        self._cutter = cutter_of(options)
+        self._file_columns = file_columns
+        schema = arrow_schema(row_type)
+        assert schema is not None  # a ROW always has columns
+        self._schema = schema
+        self._read_options = pa_csv.ReadOptions(use_threads=False, column_names=file_columns)
+        self._parse_options = parse_options(options)
+        self._convert_options = pa_csv.ConvertOptions(
+            column_types={column.name: _csv_type(column.type) for column in self._schema},
+            include_columns=self._schema.names,
+            **null_options(options),
+        )
+
+    def parse(self, data: memoryview, offset: int) -> pa.RecordBatch | None:
+        """The records of `data`, which stands at byte `offset` of the file; None where there are only blank lines.
+
+        Raises:
+            InputFormatError: names the file, the row's number in it, the column, and shows the row.
+        """
+        if self._options.allow_comments:
+            data = memoryview(_blank_comments(bytes(data)))
+        try:
+            return self._parse(data)
+        except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
+            raise self._locate(data, offset, error) from error
+
+    def _parse(self, data: memoryview) -> pa.RecordBatch | None:
+        self._read_options.block_size = len(data) + 1
+        table = pa_csv.read_csv(
+            pa.BufferReader(pa.py_buffer(data)), self._read_options, self._parse_options, self._convert_options
+        )
+        if not table.num_rows:
+            return None
+        columns = table.to_batches()[0]
+        if columns.schema.equals(self._schema):
+            return columns
+        return pa.RecordBatch.from_arrays(
+            [self._finish(columns.column(i), column) for i, column in enumerate(self._schema)], schema=self._schema
+        )
+
+    def _finish(self, array: pa.Array, column: pa.Field) -> pa.Array:
+        """From what pyarrow's CSV reader can make to what the type asks for."""
+        if array.type == column.type:
+            return array
+        is_empty = pc.equal(array, "")
+        if pa.types.is_list(column.type):
+            separator = self._options.array_separators.get(column.name, ";")
+            # No separator: the whole field is the one element; a NUL is in no field.
+            parts = pc.split_pattern(array, separator or "\0")
+            # An empty field has no elements, not one empty element.
+            array = pc.if_else(is_empty, pa.scalar([], parts.type), parts)
+        else:
+            array = pc.if_else(is_empty, pa.scalar(None, array.type), array)
+        try:
+            return array.cast(column.type)
+        except pa.ArrowInvalid as error:
+            raise pa.ArrowInvalid(f"In CSV column #{self._file_columns.index(column.name)}: {error}") from error
+
+    def _locate(self, data: memoryview, offset: int, error: Exception) -> InputFormatError:
+        """Find the first record that makes the parser fail, by halving."""
+        content = bytes(data)
+        ends = list(self._cutter.record_ends(content))
+        good, bad = 0, len(ends)  # the first `good` records parse, the first `bad` do not
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            try:
+                self._parse(data[: ends[middle - 1]])
+            except (pa.ArrowInvalid, pa.ArrowKeyError) as earlier:
+                bad, error = middle, earlier
+            else:
+                good = middle
+        start = ends[good - 1] if good else 0
+        row = line_number_at(self._path, offset) + content.count(b"\n", 0, start)
+        text = content[start : ends[bad - 1]].decode("utf-8", "backslashreplace").rstrip("\r\n")
+        return self._error(row, text, str(error))
+
+    def _error(self, row: int, text: str, reason: str) -> InputFormatError:
+        shown = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
+        details = {"path": self._path, "row": str(row), "text": shown}
+        column = ""
+        number = _COLUMN_NUMBER.search(reason)
+        if number and int(number[1]) < len(self._file_columns):
+            details["column"] = self._file_columns[int(number[1])]
+            column = f", column {details['column']!r}"
+        reason = _MESSAGE_PREFIX.sub("", reason.partition("\n")[0])
+        return InputFormatError(f"{self._path}, row {row}{column}: {reason}; the row is: {shown}", details=details)
+
+
+def _csv_type(arrow_type: pa.DataType) -> pa.DataType:
+    """What to have the CSV reader make: a string where it cannot make the type itself."""
+    if pa.types.is_list(arrow_type) or pa.types.is_decimal256(arrow_type):
+        return pa.string()
+    return arrow_type
+
+
+def _blank_comments(data: bytes) -> bytes:
+    """Comment lines become blank lines, which the parser passes over and which keep the line numbers."""
+    if b"#" not in data:
+        return data
+    return b"".join(b"\n" if line.startswith(b"#") else line for line in data.splitlines(keepends=True))

@@ -1,0 +1,260 @@
+"""Large pieces of a file that consist of whole records, for formats whose records end with a newline.
+
+A split is a range of bytes cut anywhere. It owns the records that START in its range: its first piece begins after the
+first newline at or after `offset - 1`, its last one ends with the record that began before `end`. Thus neighbouring
+splits agree on every record without looking at each other.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from flinkpy.common.errors import ExternalError, InputFormatError
+from flinkpy.formats.file_format import FileSourceSplit
+from flinkpy.formats.input_files import DECOMPRESSION_ERRORS, is_compressed, not_found_error, open_input
+
+#: No record may be longer: a file without newlines (a wrong format) must not be loaded whole.
+MAX_RECORD_BYTES = 64 << 20
+#: Pieces are at least this large (the cost of a piece is spread over it) and at most that (memory, latency).
+MIN_CHUNK_BYTES = 64 << 10
+MAX_CHUNK_BYTES = 4 << 20
+_UTF8_BOM = b"\xef\xbb\xbf"
+
+
+class Chunk(NamedTuple):
+    """Whole records, and where in the (decompressed) file they begin; without the byte order mark of UTF-8."""
+
+    offset: int
+    data: memoryview
+
+
+class RecordCutter:
+    """Finds where records end. A newline between two quote characters does not end one, if `quote` is given.
+
+    With `quote` it must be used from the start of a record, and a doubled quote inside quotes is not special: it leaves
+    the count even.
+    """
+
+    def __init__(self, quote: bytes = b"", escape: bytes = b"") -> None:
+        self._quote = quote
+        self._escape = escape
+
+    @property
+    def is_plain(self) -> bool:
+        """Every newline ends a record, so one can be found from any position."""
+        return not self._quote
+
+    def last_end(self, data: bytes) -> int:
+        """Length of the longest prefix of `data` that is whole records; 0 if there is none."""
+        end = data.rfind(b"\n") + 1
+        if self.is_plain:
+            return end
+        open_quotes = self._count_quotes(data, 0, end)
+        while end and open_quotes % 2:
+            previous = data.rfind(b"\n", 0, end - 1) + 1
+            open_quotes -= self._count_quotes(data, previous, end)
+            end = previous
+        return end
+
+    def record_ends(self, data: bytes, start: int = 0) -> Iterator[int]:
+        """Where each record from `start` on ends, in order; the last may lack its newline."""
+        open_quotes = 0
+        while start < len(data):
+            end = data.find(b"\n", start) + 1 or len(data)
+            open_quotes += self._count_quotes(data, start, end)
+            if self.is_plain or open_quotes % 2 == 0 or end == len(data):
+                yield end
+            start = end
+
+    def _count_quotes(self, data: bytes, start: int, end: int) -> int:
+        if not self._quote:
+            return 0
+        if not self._escape:
+            return data.count(self._quote, start, end)
+        # An escaped escape character escapes nothing.
+        text = data[start:end].replace(self._escape + self._escape, b"")
+        return text.count(self._quote) - text.count(self._escape + self._quote)
+
+
+class LineChunks(ABC):
+    """The pieces of one split, in order. Thread: task thread."""
+
+    @abstractmethod
+    def next_chunk(self, target_bytes: int) -> Chunk | None:
+        """About `target_bytes` of whole records, at least one record; None at the end.
+
+        Raises:
+            InputFormatError: a record is longer than MAX_RECORD_BYTES.
+        """
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+def open_chunks(split: FileSourceSplit, cutter: RecordCutter) -> LineChunks:
+    """The pieces of the split. One that covers its whole file may be compressed or have quoted newlines."""
+    if is_compressed(split.path) or not cutter.is_plain:
+        return _WholeFileChunks(split.path, cutter)
+    return _RangeChunks(split)
+
+
+class _RangeChunks(LineChunks):
+    """Pieces of a plain file by position, so that nothing before the range is read."""
+
+    def __init__(self, split: FileSourceSplit) -> None:
+        self._split = split
+        try:
+            self._fd = os.open(split.path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise not_found_error(split.path, error) from error
+        self._position = -1
+
+    def next_chunk(self, target_bytes: int) -> Chunk | None:
+        if self._position < 0:
+            self._position = self._first_record()
+        position, end = self._position, self._split.end
+        if position >= end:
+            return None
+        data = os.pread(self._fd, target_bytes, position)
+        while True:
+            stop = self._stop(data, position, end)
+            if stop:
+                break
+            more = os.pread(self._fd, max(len(data), MIN_CHUNK_BYTES), position + len(data))
+            if not more:
+                stop = len(data)
+                self._check_not_truncated(position + stop)
+                break
+            data += more
+            _check_record_length(len(data), self._split.path, position)
+        if not stop:
+            return None
+        self._position = position + stop
+        start = len(_UTF8_BOM) if position == 0 and data.startswith(_UTF8_BOM) else 0
+        return Chunk(position + start, memoryview(data)[start:stop])
+
+    def _stop(self, data: bytes, position: int, end: int) -> int:
+        """How much of `data` is whole records that start before `end`; 0: more must be read to tell."""
+        last_start = end - 1 - position
+        if len(data) <= last_start:
+            return data.rfind(b"\n") + 1
+        return data.find(b"\n", last_start) + 1 or data.rfind(b"\n", 0, last_start) + 1
+
+    def _first_record(self) -> int:
+        offset = self._split.offset
+        if offset == 0:
+            return 0
+        position = offset - 1
+        while True:
+            data = os.pread(self._fd, MIN_CHUNK_BYTES, position)
+            newline = data.find(b"\n")
+            if newline >= 0:
+                return position + newline + 1
+            position += len(data)
+            if not data or position >= self._split.end:
+                # The line that began before this split reaches beyond it: no line starts here.
+                return self._split.end
+            _check_record_length(position - offset, self._split.path, offset)
+
+    def _check_not_truncated(self, size: int) -> None:
+        if size < self._split.file_size:
+            raise ExternalError(
+                f"input {self._split.path} was truncated while it was read: "
+                f"it had {self._split.file_size} bytes, now {size}",
+                details={"path": self._split.path},
+            )
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class _WholeFileChunks(LineChunks):
+    """Pieces of a file that can only be read from its start."""
+
+    def __init__(self, path: str, cutter: RecordCutter) -> None:
+        self._path = path
+        self._cutter = cutter
+        self._file = open_input(path)
+        self._offset = 0
+        self._rest = b""
+        self._is_at_end = False
+
+    def next_chunk(self, target_bytes: int) -> Chunk | None:
+        if self._offset == 0 and not self._rest:
+            self._skip_bom()
+        while True:
+            if not self._is_at_end:
+                self._read(max(target_bytes - len(self._rest), MIN_CHUNK_BYTES))
+            data = self._rest
+            stop = len(data) if self._is_at_end else self._cutter.last_end(data)
+            if stop or self._is_at_end:
+                break
+            _check_record_length(len(data), self._path, self._offset)
+        if not stop:
+            return None
+        chunk = Chunk(self._offset, memoryview(data)[:stop])
+        self._rest = data[stop:]
+        self._offset += stop
+        return chunk
+
+    def _skip_bom(self) -> None:
+        self._read(len(_UTF8_BOM))
+        if self._rest == _UTF8_BOM:
+            self._offset, self._rest = len(_UTF8_BOM), b""
+
+    def _read(self, size_bytes: int) -> None:
+        try:
+            data = self._file.read(size_bytes)
+        except DECOMPRESSION_ERRORS as error:
+            raise InputFormatError(
+                f"input {self._path} cannot be decompressed: {error}", details={"path": self._path}
+            ) from error
+        self._is_at_end = not data
+        self._rest += data
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def line_number_at(path: str, offset: int) -> int:
+    """The 1-based number of the line that contains byte `offset` of the decompressed file."""
+    lines = 1
+    with open_input(path) as file:
+        while offset > 0:
+            data = file.read(min(offset, MAX_CHUNK_BYTES))
+            if not data:
+                break
+            lines += data.count(b"\n")
+            offset -= len(data)
+    return lines
+
+
+def _check_record_length(length_bytes: int, path: str, offset: int) -> None:
+    if length_bytes > MAX_RECORD_BYTES:
+        raise InputFormatError(
+            f"input {path}: the record at byte {offset} has no end within {MAX_RECORD_BYTES} bytes; "
+            "the file is not of this format",
+            details={"path": path, "offset": str(offset)},
+        )
+
+
+class ChunkSizer:
+    """How many bytes to take so that a piece has a little less than `max_batch_rows` records."""
+
+    #: A piece that has a few records too many would leave a tiny batch behind.
+    _AIM = 0.95
+    _FIRST_BYTES = 1 << 20
+
+    def __init__(self, max_batch_rows: int) -> None:
+        self._max_batch_rows = max_batch_rows
+        self.target_bytes = self._FIRST_BYTES
+
+    def observe(self, size_bytes: int, rows: int) -> None:
+        if rows:
+            wanted = int(size_bytes / rows * self._max_batch_rows * self._AIM)
+            self.target_bytes = min(max(wanted, MIN_CHUNK_BYTES), MAX_CHUNK_BYTES)

@@ -1,0 +1,157 @@
+"""What each operator of a JobGraph is to do, as plain data.
+
+The user API makes these; they are pickled into `OperatorDescriptor.factory_pickle`; `flinkpy.streaming.operators` turns
+each into a running operator. So the user API never imports the runtime, and the runtime can look at a whole chain of
+specs and fuse them. Functions are PyFlink's function objects (plain callables are wrapped by the user API).
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSpec:
+    """Common part. `input_types` / `output_type` are TypeInformation, or None for pickled Python objects."""
+
+    input_types: tuple[Any, ...] = field(default=(), kw_only=True)
+    output_type: Any = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSpec(OperatorSpec):
+    source: Any
+    watermark_strategy: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class MapSpec(OperatorSpec):
+    function: Any
+
+
+@dataclass(frozen=True, slots=True)
+class FlatMapSpec(OperatorSpec):
+    function: Any
+
+
+@dataclass(frozen=True, slots=True)
+class FilterSpec(OperatorSpec):
+    function: Any
+
+
+@dataclass(frozen=True, slots=True)
+class MapBatchesSpec(OperatorSpec):
+    """Vectorised: `function(RecordBatch) -> RecordBatch` of any length (beyond PyFlink)."""
+
+    function: Any
+
+
+@dataclass(frozen=True, slots=True)
+class FilterBatchesSpec(OperatorSpec):
+    """Vectorised: `function(RecordBatch) -> boolean array or Arrow compute Expression` (beyond PyFlink)."""
+
+    function: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectSpec(OperatorSpec):
+    """Keep these positions of a TUPLE or ROW stream, in this order."""
+
+    fields: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampsAndWatermarksSpec(OperatorSpec):
+    watermark_strategy: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSpec(OperatorSpec):
+    function: Any
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedSpec(OperatorSpec):
+    """Common part of keyed operators. `key_selector` has `get_key(value)`; a FieldKeySelector also names columns."""
+
+    key_selector: Any
+    key_type: Any = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedProcessSpec(KeyedSpec):
+    function: Any
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedMapSpec(KeyedSpec):
+    """map / flat_map / filter on a KeyedStream: the function may use keyed state. `kind`: MAP, FLAT_MAP, FILTER."""
+
+    function: Any
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceSpec(KeyedSpec):
+    """Rolling reduce: one output per input."""
+
+    function: Any
+
+
+class RollingKind(enum.Enum):
+    SUM = "sum"
+    MIN = "min"
+    MAX = "max"
+    MIN_BY = "min_by"
+    MAX_BY = "max_by"
+
+
+@dataclass(frozen=True, slots=True)
+class RollingAggregateSpec(KeyedSpec):
+    """PyFlink's KeyedStream.sum/min/max/min_by/max_by: one output per input, of the input's type."""
+
+    kind: RollingKind
+    position: int | str
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnAggregate:
+    """One result column: `function` in COUNT SUM MIN MAX MEAN over `column` (None for COUNT of rows)."""
+
+    name: str
+    function: str
+    column: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnAggregateSpec(KeyedSpec):
+    """Vectorised keyed aggregation (beyond PyFlink): key columns, then one column per aggregate.
+
+    `emit`: UPDATES (after each input batch, the new row of every key the batch touched, as Flink's mini-batch does) or
+    FINAL (one row per key when the input ends).
+    """
+
+    aggregates: tuple[ColumnAggregate, ...]
+    emit: str = "UPDATES"
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSpec(OperatorSpec):
+    sink: Any
+
+
+@dataclass(frozen=True, slots=True)
+class FieldKeySelector:
+    """Key by named columns or positions: works on rows (`get_key`) and on columns without a Python object per row.
+
+    `get_key` gives the bare value for one field, a tuple for several.
+    """
+
+    fields: tuple[int | str, ...]
+
+    def get_key(self, value: Any) -> Any:
+        if len(self.fields) == 1:
+            return value[self.fields[0]]
+        return tuple(value[name] for name in self.fields)

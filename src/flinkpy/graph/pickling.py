@@ -1,0 +1,157 @@
+"""Pickling of user functions, and the search for what is to blame where one cannot be pickled.
+
+cloudpickle takes functions and classes of the main script, lambdas and closures along by value; what is imported from
+a module goes by name. Locks, open files, sockets, generators and the like have no pickle at all.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import cloudpickle
+
+from flinkpy.common.errors import FunctionSerializationError
+
+#: How deep the search follows references: deeper ones are reported at this depth.
+_MAX_DEPTH = 12
+#: How many objects it looks at: each costs a pickling attempt.
+_MAX_OBJECTS = 2_000
+_VALUE_CHARACTERS = 100
+
+_PROTOCOL = 5
+
+
+def dumps_function(payload: Any, function: Any, operator_name: str) -> bytes:
+    """Pickle `payload`, which contains the user's `function`, for the given operator.
+
+    Raises:
+        FunctionSerializationError: names function, operator, and the object inside it that cannot be pickled, with the
+            way to it.
+    """
+    try:
+        return cloudpickle.dumps(payload, protocol=_PROTOCOL)
+    except Exception as error:  # user objects' __reduce__ may raise anything
+        raise _explain(function, operator_name, error) from error
+
+
+def name_of_function(function: Any) -> str:
+    """Module and qualified name of a function, or of the class of a function object."""
+    wrapped = getattr(function, "_func", None)
+    if wrapped is not None:
+        function = wrapped
+    if isinstance(function, functools.partial):
+        return f"partial of {name_of_function(function.func)}"
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+def _explain(function: Any, operator_name: str, error: Exception) -> FunctionSerializationError:
+    subject = getattr(function, "_func", None) or function
+    name = name_of_function(function)
+    culprit = _Search().find(subject, "")
+    message = f"the function {name} of operator '{operator_name}' cannot be pickled"
+    details = {"function": name, "operator": operator_name}
+    if culprit is None:
+        return FunctionSerializationError(f"{message}: {error}", details=details)
+    path, value, reason = culprit
+    details["culprit"] = path or name
+    what = f"{path} is {_describe(value)}" if path else f"it is {_describe(value)}"
+    return FunctionSerializationError(
+        f"{message}: {what}, and {reason}. Create it in open(), where every subtask runs it for itself.",
+        details=details,
+    )
+
+
+def _describe(value: Any) -> str:
+    kind = type(value)
+    text = repr(value)
+    if len(text) > _VALUE_CHARACTERS:
+        text = text[:_VALUE_CHARACTERS] + "..."
+    return f"a {kind.__module__}.{kind.__qualname__} ({text})"
+
+
+class _Search:
+    """Depth first into what an object refers to, always along things that cannot be pickled themselves."""
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+
+    def find(self, value: Any, path: str, depth: int = 0) -> tuple[str, Any, str] | None:
+        """(way to it, object, reason) of the deepest object that cannot be pickled; None where `value` can be."""
+        if id(value) in self._seen or len(self._seen) >= _MAX_OBJECTS:
+            return None
+        self._seen.add(id(value))
+        reason = _failure(value)
+        if reason is None:
+            return None
+        if depth < _MAX_DEPTH:
+            for step, child in _references(value):
+                found = self.find(child, f"{path} -> {step}" if path else step, depth + 1)
+                if found is not None:
+                    return found
+        return path, value, reason
+
+
+def _failure(value: Any) -> str | None:
+    try:
+        cloudpickle.dumps(value, protocol=_PROTOCOL)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
+        return str(error) or type(error).__name__
+    return None
+
+
+def _references(value: Any) -> Iterator[tuple[str, Any]]:
+    """What pickling `value` pickles too, each with the step that leads to it."""
+    if isinstance(value, types.FunctionType):
+        yield from _function_references(value)
+    elif isinstance(value, types.MethodType):
+        yield "the method's object", value.__self__
+    elif isinstance(value, functools.partial):
+        yield "the partial's function", value.func
+        yield from ((f"argument {i}", argument) for i, argument in enumerate(value.args))
+        yield from ((f"argument {name!r}", argument) for name, argument in value.keywords.items())
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield f"key {key!r}", key
+            yield f"item {key!r}", item
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        yield from ((f"element {i}", item) for i, item in enumerate(value))
+    elif isinstance(value, type):
+        yield from ((f"class attribute {name!r}", item) for name, item in vars(value).items() if name != "__dict__")
+    elif not isinstance(value, types.ModuleType):
+        yield from _attribute_references(value)
+
+
+def _function_references(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+        try:
+            yield f"closure variable {name!r}", cell.cell_contents
+        except ValueError:  # not yet assigned
+            continue
+    for name in _global_names(function.__code__):
+        if name in function.__globals__:
+            yield f"global variable {name!r}", function.__globals__[name]
+    for i, default in enumerate(function.__defaults__ or ()):
+        yield f"default argument {i}", default
+    yield from ((f"default argument {name!r}", item) for name, item in (function.__kwdefaults__ or {}).items())
+
+
+def _global_names(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _global_names(constant)
+
+
+def _attribute_references(value: Any) -> Iterator[tuple[str, Any]]:
+    yield from ((f"attribute {name!r}", item) for name, item in getattr(value, "__dict__", {}).items())
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if hasattr(value, name):
+                yield f"attribute {name!r}", getattr(value, name)
+    if not isinstance(type(value), type(None)) and type(value).__module__ == "__main__":
+        yield "its class", type(value)

@@ -1,0 +1,191 @@
+"""StreamGraph: one node per operator, one edge per way that records take; partitions and unions are resolved.
+
+Source: org.apache.flink.streaming.api.graph.{StreamGraph,StreamGraphGenerator}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from flinkpy.common.errors import JobSubmissionError, UnsupportedOperationError
+from flinkpy.graph.operator_specs import OperatorSpec
+from flinkpy.graph.partitioning import FORWARD, HASH, REBALANCE, Partitioning
+from flinkpy.graph.transformation import (
+    ChainingStrategy,
+    OperatorTransformation,
+    PartitionTransformation,
+    SideOutputTransformation,
+    Transformation,
+    UnionTransformation,
+)
+
+DEFAULT_SLOT_SHARING_GROUP = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamGraphOptions:
+    """What the environment says for all operators that say nothing themselves."""
+
+    parallelism: int = 1
+    #: -1: derived from the parallelism.
+    max_parallelism: int = -1
+    buffer_timeout_ms: int = 100
+    is_chaining_enabled: bool = True
+    is_chaining_with_different_max_parallelism_enabled: bool = True
+    are_uids_generated: bool = True
+
+
+@dataclass(slots=True, eq=False)
+class StreamEdge:
+    """Records from one node to one input of another. `partitioning` is never None once the edge is in the graph."""
+
+    source: StreamNode
+    target: StreamNode
+    partitioning: Partitioning
+    input_index: int
+    side_output_tag: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class StreamNode:
+    """One operator."""
+
+    id: int
+    name: str
+    transformation: OperatorTransformation
+    parallelism: int
+    max_parallelism: int
+    slot_sharing_group: str
+    buffer_timeout_ms: int
+    in_edges: list[StreamEdge] = field(default_factory=list)
+    out_edges: list[StreamEdge] = field(default_factory=list)
+
+    @property
+    def spec(self) -> OperatorSpec:
+        return self.transformation.spec
+
+    @property
+    def chaining_strategy(self) -> ChainingStrategy:
+        return self.transformation.chaining_strategy
+
+
+@dataclass(slots=True)
+class StreamGraph:
+    """Nodes in topological order: the producer of an edge comes before its consumer. Ids count from 1 in that order."""
+
+    job_name: str
+    options: StreamGraphOptions
+    nodes: list[StreamNode] = field(default_factory=list)
+
+    @property
+    def sources(self) -> list[StreamNode]:
+        return [node for node in self.nodes if not node.in_edges]
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """Where the records of a transformation really come from."""
+
+    node: StreamNode
+    partitioning: Partitioning | None = None
+    side_output_tag: str = ""
+
+
+def build_stream_graph(
+    transformations: Iterable[Transformation], job_name: str, options: StreamGraphOptions
+) -> StreamGraph:
+    """The graph of the given transformations and everything they depend on.
+
+    Raises:
+        JobSubmissionError: there is nothing to execute, or an operator cannot be placed; names it.
+    """
+    builder = _Builder(StreamGraph(job_name, options))
+    for transformation in transformations:
+        builder.origins_of(transformation)
+    if not builder.graph.nodes:
+        raise JobSubmissionError("No operators defined in streaming topology. Cannot execute.")
+    return builder.graph
+
+
+class _Builder:
+    def __init__(self, graph: StreamGraph) -> None:
+        self.graph = graph
+        self._origins: dict[int, list[_Origin]] = {}
+
+    def origins_of(self, transformation: Transformation) -> list[_Origin]:
+        """Iterative depth first: a program may chain more operators than Python may nest calls."""
+        stack = [transformation]
+        while stack:
+            current = stack[-1]
+            missing = [input_ for input_ in current.inputs if input_.id not in self._origins]
+            if current.id in self._origins:
+                stack.pop()
+            elif missing:
+                stack.extend(reversed(missing))
+            else:
+                self._origins[current.id] = self._resolve(current)
+                stack.pop()
+        return self._origins[transformation.id]
+
+    def _resolve(self, transformation: Transformation) -> list[_Origin]:
+        if isinstance(transformation, OperatorTransformation):
+            return [_Origin(self._add_node(transformation))]
+        origins = [origin for input_ in transformation.inputs for origin in self._origins[input_.id]]
+        if isinstance(transformation, UnionTransformation):
+            return origins
+        if isinstance(transformation, PartitionTransformation):
+            partitioning = transformation.partitioning
+            return [_Origin(origin.node, partitioning, origin.side_output_tag) for origin in origins]
+        if isinstance(transformation, SideOutputTransformation):
+            return [_Origin(origin.node, None, transformation.tag_id) for origin in origins]
+        raise UnsupportedOperationError(f"unknown transformation {type(transformation).__name__}")
+
+    def _add_node(self, transformation: OperatorTransformation) -> StreamNode:
+        options = self.graph.options
+        inputs = [
+            (index, origin) for index, one in enumerate(transformation.inputs) for origin in self._origins[one.id]
+        ]
+        max_parallelism = transformation.max_parallelism or options.max_parallelism
+        timeout = transformation.buffer_timeout_ms
+        node = StreamNode(
+            id=len(self.graph.nodes) + 1,
+            name=transformation.display_name,
+            transformation=transformation,
+            parallelism=transformation.parallelism or options.parallelism,
+            max_parallelism=max_parallelism,
+            slot_sharing_group=transformation.slot_sharing_group or _common_group([one.node for _, one in inputs]),
+            buffer_timeout_ms=options.buffer_timeout_ms if timeout is None else timeout,
+        )
+        if 0 < max_parallelism < node.parallelism:
+            raise JobSubmissionError(
+                f"operator '{node.name}': its parallelism {node.parallelism} is higher than its maximum "
+                f"parallelism {max_parallelism}"
+            )
+        for input_index, origin in inputs:
+            _connect(origin, node, input_index)
+        self.graph.nodes.append(node)
+        return node
+
+
+def _common_group(inputs: list[StreamNode]) -> str:
+    groups = {node.slot_sharing_group for node in inputs}
+    return groups.pop() if len(groups) == 1 else DEFAULT_SLOT_SHARING_GROUP
+
+
+def _connect(origin: _Origin, target: StreamNode, input_index: int) -> None:
+    source = origin.node
+    partitioning = origin.partitioning
+    same = source.parallelism == target.parallelism
+    if partitioning is None:
+        partitioning = Partitioning(FORWARD if same else REBALANCE)
+    elif partitioning.kind == FORWARD and not same:
+        raise JobSubmissionError(
+            "Forward partitioning does not allow change of parallelism: upstream operator "
+            f"'{source.name}' has {source.parallelism}, downstream operator '{target.name}' has {target.parallelism}"
+        )
+    if target.transformation.is_keyed and partitioning.kind != HASH:
+        raise JobSubmissionError(f"operator '{target.name}' needs an input partitioned by key")
+    edge = StreamEdge(source, target, partitioning, input_index, origin.side_output_tag)
+    source.out_edges.append(edge)
+    target.in_edges.append(edge)

@@ -1,0 +1,62 @@
+"""Between the messages of jobmaster.proto and the JobMaster's own vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import cast
+
+from flinkpy._proto import common_pb2, jobmaster_pb2
+from flinkpy.common.errors import FlinkError
+from flinkpy.common.ids import AllocationID, ExecutionAttemptID
+from flinkpy.common.states import ExecutionState, JobState
+from flinkpy.jobmaster.executiongraph.io_metrics import IO_METRIC_NAMES, IOMetrics
+from flinkpy.jobmaster.scheduler.events import TaskStateUpdated
+from flinkpy.rpc.error_codec import error_from_proto, error_to_proto
+
+
+def io_metrics_from_proto(message: common_pb2.IOMetrics) -> IOMetrics:
+    return IOMetrics(*(getattr(message, name) for name in IO_METRIC_NAMES))
+
+
+def io_metrics_to_proto(metrics: IOMetrics) -> common_pb2.IOMetrics:
+    return common_pb2.IOMetrics(**{name: getattr(metrics, name) for name in IO_METRIC_NAMES})
+
+
+def job_status(state: JobState) -> common_pb2.JobStatus:
+    return cast("common_pb2.JobStatus", state.value)  # the values are the proto enum's
+
+
+def execution_state(state: ExecutionState) -> common_pb2.ExecutionState:
+    return cast("common_pb2.ExecutionState", state.value)  # the values are the proto enum's
+
+
+def attempt_ids(texts: Iterable[str]) -> frozenset[ExecutionAttemptID]:
+    return frozenset(ExecutionAttemptID.parse(text) for text in texts)
+
+
+def state_update(message: jobmaster_pb2.TaskExecutionStateUpdate) -> TaskStateUpdated:
+    return TaskStateUpdated(
+        ExecutionAttemptID.parse(message.execution_attempt_id),
+        ExecutionState(message.state),
+        error_from_proto(message.error) if message.HasField("error") else None,
+        io_metrics_from_proto(message.metrics) if message.HasField("metrics") else None,
+    )
+
+
+def metrics(
+    messages: Iterable[jobmaster_pb2.TaskExecutionStateUpdate],
+) -> tuple[tuple[ExecutionAttemptID, IOMetrics], ...]:
+    return tuple(
+        (ExecutionAttemptID.parse(message.execution_attempt_id), io_metrics_from_proto(message.metrics))
+        for message in messages
+        if message.HasField("metrics")
+    )
+
+
+def offers(messages: Iterable[jobmaster_pb2.SlotOffer]) -> tuple[tuple[AllocationID, int], ...]:
+    return tuple((AllocationID(message.allocation_id), message.slot_index) for message in messages)
+
+
+def as_flink_error(error: BaseException) -> FlinkError:
+    """The error itself, or an InternalError with the traceback of what nobody foresaw."""
+    return error if isinstance(error, FlinkError) else error_from_proto(error_to_proto(error))

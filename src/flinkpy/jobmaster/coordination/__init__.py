@@ -1,0 +1,1 @@
+"""Operator coordinators: user code that runs in the JobMaster."""

@@ -1,0 +1,163 @@
+"""OperatorCoordinatorHolder: one operator's coordinator, and everything that may go wrong with it.
+
+The coordinator is user code on the JobMaster's main thread: each call to it is guarded, and what it raises fails the
+job with the user's own traceback first. What it left running before it was reset or closed is void when it comes back.
+
+Source: org.apache.flink.runtime.operators.coordination.OperatorCoordinatorHolder.
+Thread: JobMaster main thread, except `load_provider`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import cloudpickle
+
+from flinkpy._proto import job_pb2
+from flinkpy.common.errors import FlinkError, FunctionError, UnsupportedOperationError, format_user_traceback
+from flinkpy.common.ids import JobVertexID
+from flinkpy.connector_api.coordinator import OperatorCoordinator, OperatorCoordinatorProvider
+from flinkpy.rpc.endpoint import OnDone
+
+
+class CoordinatorHost(Protocol):
+    """What the holder needs of the JobMaster."""
+
+    def deliver_event(self, job_vertex_id: JobVertexID, operator_id: str, subtask_index: int, payload: bytes) -> None:
+        """To the running attempt; dropped where there is none."""
+        ...
+
+    def fail_job_globally(self, error: FlinkError) -> None: ...
+
+    def schedule_action(self, delay_ms: int, action: Callable[[], None]) -> None: ...
+
+    def run_in_io_thread(self, call: Callable[[], Any], on_done: OnDone) -> None: ...
+
+
+def load_provider(operator: job_pb2.OperatorDescriptor) -> OperatorCoordinatorProvider:
+    """Unpickle the user's coordinator provider. Blocking: imports the user's modules. Thread: any.
+
+    Raises: FunctionError with the user's traceback.
+    """
+    try:
+        return cloudpickle.loads(operator.coordinator_pickle)
+    except Exception as error:
+        raise _user_error(f"the coordinator of operator {operator.name!r} cannot be loaded", error) from error
+
+
+class OperatorCoordinatorHolder:
+    """Is the CoordinatorContext of its coordinator.
+
+    Raises at construction: FunctionError where the provider does not make a coordinator.
+    """
+
+    def __init__(
+        self,
+        operator: job_pb2.OperatorDescriptor,
+        job_vertex_id: JobVertexID,
+        parallelism: int,
+        provider: OperatorCoordinatorProvider,
+        host: CoordinatorHost,
+    ) -> None:
+        self._name = operator.name
+        self._operator_id = operator.operator_id
+        self._parallelism = parallelism
+        self._host = host
+        self.job_vertex_id = job_vertex_id
+        #: Raised by each reset and by the close; work begun under another number is void.
+        self._epoch = 0
+        self._is_closed = False
+        try:
+            self._coordinator: OperatorCoordinator = provider.create(self)
+        except Exception as error:
+            raise _user_error(f"the coordinator of operator {self._name!r} cannot be created", error) from error
+
+    # Told by the JobMaster
+
+    def start(self) -> None:
+        self._guarded(self._coordinator.start)
+
+    def handle_event(self, subtask_index: int, attempt_number: int, payload: bytes) -> None:
+        """An event of the task half, as it came over the wire."""
+
+        def handle() -> None:
+            self._coordinator.handle_event(subtask_index, attempt_number, cloudpickle.loads(payload))
+
+        self._guarded(handle)
+
+    def handle_request(self, payload: bytes) -> bytes:
+        """A client's question. Raises: UnsupportedOperationError after the end; what the coordinator raised, typed."""
+        if self._is_closed:
+            raise UnsupportedOperationError(f"operator {self._name!r} does not answer any more: the job is over")
+        try:
+            return self._coordinator.handle_request(payload)
+        except Exception as error:
+            raise _user_error(f"operator {self._name!r} could not answer", error) from error
+
+    def subtask_ready(self, subtask_index: int) -> None:
+        self._guarded(self._coordinator.subtask_ready, subtask_index)
+
+    def subtask_reset(self, subtask_index: int) -> None:
+        self._guarded(self._coordinator.subtask_reset, subtask_index)
+
+    def reset(self) -> None:
+        self._epoch += 1
+        self._guarded(self._coordinator.reset)
+
+    def close(self) -> None:
+        """Idempotent. An error of the coordinator is not worth failing a job that is over."""
+        if self._is_closed:
+            return
+        self._epoch += 1
+        try:
+            self._coordinator.close()
+        finally:
+            self._is_closed = True
+
+    # CoordinatorContext
+
+    @property
+    def operator_id(self) -> str:
+        return self._operator_id
+
+    @property
+    def parallelism(self) -> int:
+        return self._parallelism
+
+    def send_event(self, subtask_index: int, event: Any) -> None:
+        self._host.deliver_event(
+            self.job_vertex_id, self._operator_id, subtask_index, cloudpickle.dumps(event, protocol=5)
+        )
+
+    def fail_job(self, error: BaseException) -> None:
+        self._host.fail_job_globally(_user_error(f"the coordinator of operator {self._name!r} failed", error))
+
+    def schedule(self, delay_ms: int, action: Any) -> None:
+        epoch = self._epoch
+        self._host.schedule_action(delay_ms, lambda: self._guarded_if_current(epoch, action))
+
+    def run_blocking(self, call: Any, on_done: Any) -> None:
+        epoch = self._epoch
+        self._host.run_in_io_thread(call, lambda result, error: self._guarded_if_current(epoch, on_done, result, error))
+
+    def _guarded_if_current(self, epoch: int, call: Callable[..., None], *args: Any) -> None:
+        if epoch == self._epoch:
+            self._guarded(call, *args)
+
+    def _guarded(self, call: Callable[..., None], *args: Any) -> None:
+        if self._is_closed:
+            return
+        try:
+            call(*args)
+        except Exception as error:  # noqa: BLE001 - user code; it fails the job, not the JobMaster
+            self.fail_job(error)
+
+
+def _user_error(message: str, error: BaseException) -> FlinkError:
+    if isinstance(error, FlinkError):
+        return error
+    return FunctionError(
+        f"{message}: {type(error).__name__}: {error}",
+        remote_traceback=format_user_traceback(error),
+    )

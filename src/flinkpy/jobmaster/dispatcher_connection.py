@@ -1,0 +1,112 @@
+"""DispatcherConnection: what the JobMaster reports to its Dispatcher, in order and until it is heard.
+
+Thread: main thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from flinkpy._proto import dispatcher_pb2, job_pb2
+from flinkpy.common.errors import FlinkError, RpcTimeoutError, RpcUnavailableError
+from flinkpy.common.states import JobState
+from flinkpy.jobmaster.conversions import job_status
+from flinkpy.rpc.endpoint import RpcEndpoint
+
+logger = logging.getLogger(__name__)
+
+INITIAL_RETRY_DELAY_MS = 100
+MAX_RETRY_DELAY_MS = 10_000
+#: A job that restarts again and again while the Dispatcher does not answer changes its status without end.
+MAX_WAITING_REPORTS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    method: str
+    request: Any
+    on_answered: Callable[[], None] | None = None
+
+
+class DispatcherConnection:
+    """One report after the other; each is repeated, with back-off, until it is answered.
+
+    An answer that is a refusal ends that report: the Dispatcher knows better. How the life of the session ends is the
+    process's business, which closes the endpoint and with it this.
+    """
+
+    def __init__(
+        self, endpoint: RpcEndpoint, gateway: Any, *, job_id: str, job_master_id: str, rpc_timeout_ms: int
+    ) -> None:
+        self._endpoint = endpoint
+        self._gateway = gateway
+        self._job_id = job_id
+        self._job_master_id = job_master_id
+        self._timeout_s = rpc_timeout_ms / 1000
+        #: Bounded: a status that found it full replaces the one before it.
+        self._waiting: deque[_Report] = deque()
+        self._is_sending = False
+
+    def started(self, address: str) -> None:
+        request = dispatcher_pb2.JobMasterStarted(
+            job_id=self._job_id, job_master_id=self._job_master_id, address=address
+        )
+        self._report("notify_job_master_started", request)
+
+    def status(self, state: JobState, timestamp_ms: int) -> None:
+        request = dispatcher_pb2.JobStatusUpdate(
+            job_id=self._job_id,
+            job_master_id=self._job_master_id,
+            status=job_status(state),
+            timestamp_ms=timestamp_ms,
+        )
+        if len(self._waiting) >= MAX_WAITING_REPORTS and self._waiting[-1].method == "notify_job_status":
+            self._waiting.pop()
+        self._report("notify_job_status", request)
+
+    def terminated(
+        self, result: job_pb2.JobResult, details: job_pb2.JobDetails, on_acknowledged: Callable[[], None]
+    ) -> None:
+        request = dispatcher_pb2.JobTerminated(
+            job_id=self._job_id, job_master_id=self._job_master_id, result=result, details=details
+        )
+        self._report("notify_job_terminated", request, on_acknowledged)
+
+    def _report(self, method: str, request: Any, on_answered: Callable[[], None] | None = None) -> None:
+        self._waiting.append(_Report(method, request, on_answered))
+        self._send_waiting()
+
+    def _send_waiting(self) -> None:
+        if self._waiting and not self._is_sending:
+            self._is_sending = True
+            report = self._waiting.popleft()
+            self._endpoint.run_async(
+                self._send(report), lambda _, error: self._sent(report, error), f"{report.method} at the Dispatcher"
+            )
+
+    def _sent(self, report: _Report, error: BaseException | None) -> None:
+        self._is_sending = False
+        if error is not None:
+            self._endpoint.on_fatal_error(error)
+        elif report.on_answered is not None:
+            report.on_answered()
+        self._send_waiting()
+
+    async def _send(self, report: _Report) -> None:
+        delay_ms = INITIAL_RETRY_DELAY_MS
+        while True:
+            try:
+                await getattr(self._gateway, report.method)(report.request, timeout_s=self._timeout_s)
+                return
+            except (RpcUnavailableError, RpcTimeoutError) as error:
+                logger.warning("%s: %s; next try in %d ms", report.method, error, delay_ms)
+                await asyncio.sleep(delay_ms / 1000)
+                delay_ms = min(delay_ms * 2, MAX_RETRY_DELAY_MS)
+            except FlinkError as error:
+                logger.error("the Dispatcher refused %s: %s", report.method, error)
+                return

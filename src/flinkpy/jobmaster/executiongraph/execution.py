@@ -1,0 +1,77 @@
+"""Execution: one attempt at running an ExecutionVertex.
+
+Decides nothing; it keeps the state of the attempt and refuses transitions that do not exist
+(`flinkpy.common.states` has the diagram).
+
+Source: org.apache.flink.runtime.executiongraph.Execution.
+"""
+
+from __future__ import annotations
+
+from flinkpy.common.errors import FlinkError, InvalidTransitionError
+from flinkpy.common.event_sequence import ReceivedEvents, SentEvents
+from flinkpy.common.ids import ExecutionAttemptID
+from flinkpy.common.states import EXECUTION_TRANSITIONS, ExecutionState
+from flinkpy.jobmaster.executiongraph.io_metrics import IOMetrics
+from flinkpy.jobmaster.slotpool.physical_slot import PhysicalSlot
+
+#: The states in which a task of this attempt exists, or may exist, in a TaskExecutor.
+DEPLOYED_STATES = frozenset(
+    {ExecutionState.DEPLOYING, ExecutionState.INITIALIZING, ExecutionState.RUNNING, ExecutionState.CANCELING}
+)
+#: The states in which a task can be sent operator events.
+REACHABLE_STATES = frozenset({ExecutionState.INITIALIZING, ExecutionState.RUNNING})
+
+
+class Execution:
+    """One attempt.
+
+    Invariant: `slot` is set before DEPLOYING and kept afterwards, so that one can always say where an attempt ran.
+    """
+
+    __slots__ = (
+        "attempt_id",
+        "failure",
+        "metrics",
+        "received_events",
+        "sent_events",
+        "slot",
+        "state",
+        "state_timestamps",
+    )
+
+    def __init__(self, attempt_id: ExecutionAttemptID, now_ms: int) -> None:
+        self.attempt_id = attempt_id
+        self.state = ExecutionState.CREATED
+        #: When each state was entered; in order, because a state is never entered twice.
+        self.state_timestamps: dict[ExecutionState, int] = {ExecutionState.CREATED: now_ms}
+        self.slot: PhysicalSlot | None = None
+        self.failure: FlinkError | None = None
+        self.metrics = IOMetrics()
+        self.sent_events = SentEvents()
+        self.received_events = ReceivedEvents()
+
+    def transition(self, target: ExecutionState, now_ms: int) -> None:
+        """Enter `target`. Raises: InvalidTransitionError with the story of this attempt."""
+        if (self.state, target) not in EXECUTION_TRANSITIONS:
+            raise InvalidTransitionError(
+                f"execution {self.attempt_id} cannot go from {self.state.name} to {target.name}; story: {self.story()}"
+            )
+        self.state = target
+        self.state_timestamps[target] = now_ms
+
+    @property
+    def is_deployed(self) -> bool:
+        """A task of this attempt exists, or may exist, in a TaskExecutor."""
+        return self.state in DEPLOYED_STATES
+
+    @property
+    def is_reachable(self) -> bool:
+        """Operator events can be sent to the task."""
+        return self.state in REACHABLE_STATES
+
+    def story(self) -> str:
+        return " -> ".join(f"{state.name}@{at}" for state, at in self.state_timestamps.items())
+
+    def __repr__(self) -> str:
+        return f"Execution({self.attempt_id}, {self.state.name})"

@@ -1,0 +1,168 @@
+"""ExecutionGraph: the parallel version of a JobGraph, and the state of the job.
+
+Plain state with guarded transitions; `flinkpy.jobmaster.scheduler` decides which transition comes when.
+
+```
+  INITIALIZING -> CREATED -> RUNNING <-> RESTARTING        FINISHED
+        |            |          |            |                ^
+        |            +----------+------------+--> FAILING --> FAILED
+        +------------+----------+------------+--> CANCELLING --> CANCELED       (any but a terminal one --> SUSPENDED)
+```
+
+Source: org.apache.flink.runtime.executiongraph.{DefaultExecutionGraph,DefaultExecutionGraphBuilder}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flinkpy._proto import job_pb2
+from flinkpy.common.errors import FlinkError, InvalidTransitionError, JobSubmissionError
+from flinkpy.common.ids import ExecutionAttemptID, ExecutionVertexID, JobVertexID
+from flinkpy.common.states import JOB_TRANSITIONS, JobState
+from flinkpy.jobmaster.executiongraph.edge_manager import connect_vertex_to_result
+from flinkpy.jobmaster.executiongraph.execution import Execution
+from flinkpy.jobmaster.executiongraph.execution_job_vertex import ExecutionJobVertex
+from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
+from flinkpy.jobmaster.executiongraph.intermediate_result import IntermediateResult
+
+#: jobmanager.execution.attempts-history-size
+DEFAULT_MAX_PRIOR_ATTEMPTS = 16
+#: Status changes kept for the story of a job that restarts for ever.
+MAX_STORY_LENGTH = 64
+
+
+class ExecutionGraph:
+    """All subtasks of a job, wired to each other, and the job's status.
+
+    Invariant: no cycle, every edge reads a data set of another vertex, every data set has one consumer at most.
+    Raises at construction: JobSubmissionError naming the vertex or edge that breaks the invariant.
+    """
+
+    def __init__(
+        self,
+        job_graph: job_pb2.JobGraph,
+        *,
+        graph_id: str,
+        now_ms: int,
+        max_prior_attempts: int = DEFAULT_MAX_PRIOR_ATTEMPTS,
+    ) -> None:
+        self.job_id = job_graph.job_id
+        self.name = job_graph.name
+        self.graph_id = graph_id
+        self.state = JobState.INITIALIZING
+        self.status_timestamps: dict[JobState, int] = {JobState.INITIALIZING: now_ms}
+        self.start_time_ms = now_ms
+        self.end_time_ms = -1
+        #: Why the job is FAILING, FAILED or SUSPENDED.
+        self.failure_cause: FlinkError | None = None
+        self._story: list[tuple[JobState, int]] = [(self.state, now_ms)]
+        #: In topological order.
+        self.job_vertices: dict[JobVertexID, ExecutionJobVertex] = {}
+        self._vertices: dict[ExecutionVertexID, ExecutionVertex] = {}
+        self._attach(job_graph, max_prior_attempts, now_ms)
+
+    @property
+    def vertices(self) -> Iterator[ExecutionVertex]:
+        """All subtasks, vertex by vertex in topological order."""
+        return iter(self._vertices.values())
+
+    def vertex(self, vertex_id: ExecutionVertexID) -> ExecutionVertex:
+        return self._vertices[vertex_id]
+
+    def find_vertex(self, attempt_id: ExecutionAttemptID) -> ExecutionVertex | None:
+        """The vertex of an attempt of this graph, current or not; None where the attempt is of another graph."""
+        if attempt_id.execution_graph_id != self.graph_id:
+            return None
+        return self._vertices.get(attempt_id.vertex)
+
+    def find_execution(self, attempt_id: ExecutionAttemptID) -> Execution | None:
+        """The current execution with that id; None where it is unknown or has been replaced."""
+        vertex = self.find_vertex(attempt_id)
+        if vertex is None or vertex.current.attempt_id != attempt_id:
+            return None
+        return vertex.current
+
+    def transition(self, target: JobState, now_ms: int) -> None:
+        """Enter `target`. Raises: InvalidTransitionError with the story of the job."""
+        if (self.state, target) not in JOB_TRANSITIONS:
+            story = " -> ".join(f"{state.name}@{at}" for state, at in self._story)
+            raise InvalidTransitionError(
+                f"job {self.job_id} cannot go from {self.state.name} to {target.name}; story: {story}"
+            )
+        self.state = target
+        self.status_timestamps[target] = now_ms
+        self._story = [*self._story[-MAX_STORY_LENGTH:], (target, now_ms)]
+        if target.is_terminal:
+            self.end_time_ms = now_ms
+
+    @property
+    def is_all_terminal(self) -> bool:
+        return all(vertex.current.state.is_terminal for vertex in self._vertices.values())
+
+    def validate(self) -> None:
+        """Assert every invariant between the parts."""
+        for vertex in self._vertices.values():
+            execution = vertex.current
+            if execution.is_deployed:
+                assert execution.slot is not None, f"{vertex} is deployed without a slot"
+            for gate in vertex.consumed:
+                for partition in gate.partitions:
+                    assert partition.consumers[gate.subpartition_index] is vertex
+        if self.state in (JobState.FINISHED, JobState.CANCELED, JobState.FAILED):
+            assert self.is_all_terminal or JobState.CREATED not in self.status_timestamps
+            assert self.end_time_ms >= self.start_time_ms
+
+    def _attach(self, job_graph: job_pb2.JobGraph, max_prior_attempts: int, now_ms: int) -> None:
+        if not job_graph.vertices:
+            raise JobSubmissionError(f"job {job_graph.name!r} has no vertices")
+        results: dict[str, IntermediateResult] = {}
+        for job_vertex in topologically_sorted(job_graph):
+            vertex = ExecutionJobVertex(job_vertex, self.graph_id, max_prior_attempts, now_ms)
+            self.job_vertices[vertex.id] = vertex
+            for task_vertex in vertex.task_vertices:
+                self._vertices[task_vertex.id] = task_vertex
+            for edge_index, edge in enumerate(job_vertex.inputs):
+                result = results[edge.source_data_set_id]
+                if result.consumer is not None:
+                    raise JobSubmissionError(f"data set {edge.source_data_set_id} has more than one consumer")
+                connect_vertex_to_result(vertex, edge_index, result)
+            for result in vertex.results:
+                results[str(result.id)] = result
+
+
+def topologically_sorted(job_graph: job_pb2.JobGraph) -> list[job_pb2.JobVertex]:
+    """The vertices, producers before consumers, otherwise in the order given.
+
+    Raises: JobSubmissionError for a vertex or data set defined twice, an edge from nowhere, or a cycle.
+    """
+    producer_of: dict[str, str] = {}
+    by_id: dict[str, job_pb2.JobVertex] = {}
+    for vertex in job_graph.vertices:
+        if vertex.id in by_id:
+            raise JobSubmissionError(f"vertex {vertex.name!r} ({vertex.id}) is defined twice")
+        by_id[vertex.id] = vertex
+        for data_set in vertex.results:
+            if data_set.id in producer_of:
+                raise JobSubmissionError(f"data set {data_set.id} of vertex {vertex.name!r} is defined twice")
+            producer_of[data_set.id] = vertex.id
+    missing: dict[str, set[str]] = {}
+    for vertex in job_graph.vertices:
+        for edge in vertex.inputs:
+            if edge.source_data_set_id not in producer_of:
+                raise JobSubmissionError(
+                    f"vertex {vertex.name!r} reads data set {edge.source_data_set_id}, which no vertex produces"
+                )
+        missing[vertex.id] = {producer_of[edge.source_data_set_id] for edge in vertex.inputs}
+    ordered: list[job_pb2.JobVertex] = []
+    while missing:
+        ready = [vertex_id for vertex_id, producers in missing.items() if not producers]
+        if not ready:
+            names = ", ".join(repr(by_id[vertex_id].name) for vertex_id in missing)
+            raise JobSubmissionError(f"the job graph has a cycle through the vertices {names}")
+        for vertex_id in ready:
+            ordered.append(by_id[vertex_id])
+            del missing[vertex_id]
+        for producers in missing.values():
+            producers.difference_update(ready)
+    return ordered

@@ -1,0 +1,60 @@
+"""ExecutionJobVertex: all parallel instances of one JobVertex.
+
+Source: org.apache.flink.runtime.executiongraph.ExecutionJobVertex.
+"""
+
+from __future__ import annotations
+
+from flinkpy._proto import job_pb2
+from flinkpy.common.errors import JobSubmissionError
+from flinkpy.common.ids import JobVertexID
+from flinkpy.common.key_groups import UPPER_BOUND_MAX_PARALLELISM, default_max_parallelism
+from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
+from flinkpy.jobmaster.executiongraph.intermediate_result import IntermediateResult, IntermediateResultPartition
+
+DEFAULT_SLOT_SHARING_GROUP = "default"
+
+
+class ExecutionJobVertex:
+    """Raises at construction: JobSubmissionError where parallelism and max parallelism do not fit together."""
+
+    def __init__(self, job_vertex: job_pb2.JobVertex, graph_id: str, max_prior_attempts: int, now_ms: int) -> None:
+        self.id = JobVertexID(job_vertex.id)
+        self.name = job_vertex.name
+        self.parallelism = job_vertex.parallelism
+        self.max_parallelism = _resolve_max_parallelism(job_vertex)
+        self.slot_sharing_group = job_vertex.slot_sharing_group or DEFAULT_SLOT_SHARING_GROUP
+        #: The JobVertex with its parallelism and max parallelism final: what TaskExecutors are given.
+        self.job_vertex = job_pb2.JobVertex()
+        self.job_vertex.CopyFrom(job_vertex)
+        self.job_vertex.max_parallelism = self.max_parallelism
+        self.has_coordinators = any(operator.coordinator_pickle for operator in job_vertex.chain)
+        self.results = [IntermediateResult(data_set, i, self) for i, data_set in enumerate(job_vertex.results)]
+        self.task_vertices = [
+            ExecutionVertex(self, index, graph_id, max_prior_attempts, now_ms) for index in range(self.parallelism)
+        ]
+        for result in self.results:
+            for vertex in self.task_vertices:
+                partition = IntermediateResultPartition(result, vertex.subtask_index, vertex)
+                result.partitions.append(partition)
+                vertex.produced.append(partition)
+
+
+def _resolve_max_parallelism(job_vertex: job_pb2.JobVertex) -> int:
+    parallelism = job_vertex.parallelism
+    if parallelism < 1:
+        raise JobSubmissionError(f"vertex {job_vertex.name!r} has parallelism {parallelism}; it must be at least 1")
+    if job_vertex.max_parallelism in (-1, 0):
+        max_parallelism = default_max_parallelism(parallelism)
+    else:
+        max_parallelism = job_vertex.max_parallelism
+    if not 1 <= max_parallelism <= UPPER_BOUND_MAX_PARALLELISM:
+        raise JobSubmissionError(
+            f"vertex {job_vertex.name!r} has max parallelism {max_parallelism}; "
+            f"it must be between 1 and {UPPER_BOUND_MAX_PARALLELISM}"
+        )
+    if parallelism > max_parallelism:
+        raise JobSubmissionError(
+            f"vertex {job_vertex.name!r} has parallelism {parallelism}, more than its max parallelism {max_parallelism}"
+        )
+    return max_parallelism

@@ -1,0 +1,72 @@
+"""ExecutionVertex: one parallel instance of a JobVertex.
+
+Source: org.apache.flink.runtime.executiongraph.ExecutionVertex.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flinkpy.common.ids import ExecutionAttemptID, ExecutionVertexID
+from flinkpy.jobmaster.executiongraph.execution import Execution
+from flinkpy.jobmaster.executiongraph.intermediate_result import IntermediateResultPartition
+from flinkpy.jobmaster.slotpool.physical_slot import PhysicalSlot
+
+if TYPE_CHECKING:
+    from flinkpy.jobmaster.executiongraph.execution_job_vertex import ExecutionJobVertex
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumedPartitions:
+    """What a subtask reads over one JobEdge: one subpartition of each of these partitions."""
+
+    edge_index: int
+    input_index: int
+    subpartition_index: int
+    partitions: tuple[IntermediateResultPartition, ...]
+
+
+class ExecutionVertex:
+    """Holds the current attempt and a bounded memory of earlier ones."""
+
+    def __init__(
+        self, job_vertex: ExecutionJobVertex, subtask_index: int, graph_id: str, max_prior_attempts: int, now_ms: int
+    ) -> None:
+        self.job_vertex = job_vertex
+        self.id = ExecutionVertexID(job_vertex.id, subtask_index)
+        self._graph_id = graph_id
+        self.current = Execution(ExecutionAttemptID(graph_id, self.id, 0), now_ms)
+        self.prior: deque[Execution] = deque(maxlen=max_prior_attempts)
+        #: By result index.
+        self.produced: list[IntermediateResultPartition] = []
+        self.consumed: list[ConsumedPartitions] = []
+        #: Where the last attempt that had a slot ran; the next one prefers it.
+        self.last_slot: PhysicalSlot | None = None
+
+    @property
+    def subtask_index(self) -> int:
+        return self.id.subtask_index
+
+    @property
+    def task_name(self) -> str:
+        """`Map (1/2)`, as shown to users."""
+        return f"{self.job_vertex.name} ({self.subtask_index + 1}/{self.job_vertex.parallelism})"
+
+    def assign_slot(self, slot: PhysicalSlot) -> None:
+        self.current.slot = slot
+        self.last_slot = slot
+
+    def reset_for_new_execution(self, now_ms: int) -> None:
+        """Start the next attempt. Invariant: the current one is terminal."""
+        assert self.current.state.is_terminal, f"{self.current} is not terminal"
+        self.prior.append(self.current)
+        attempt = ExecutionAttemptID(self._graph_id, self.id, self.current.attempt_id.attempt_number + 1)
+        self.current = Execution(attempt, now_ms)
+
+    def prior_execution(self, attempt_id: ExecutionAttemptID) -> Execution | None:
+        return next((prior for prior in self.prior if prior.attempt_id == attempt_id), None)
+
+    def __repr__(self) -> str:
+        return f"ExecutionVertex({self.task_name}, {self.current.state.name})"

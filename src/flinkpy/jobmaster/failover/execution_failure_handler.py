@@ -1,0 +1,89 @@
+"""ExecutionFailureHandler: what to do about a failure: restart these tasks after that delay, or fail the job.
+
+Source: org.apache.flink.runtime.executiongraph.failover.ExecutionFailureHandler.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flinkpy.common.errors import (
+    ErrorDomain,
+    ErrorRetry,
+    FlinkError,
+    PartitionConnectionError,
+    PartitionNotFoundError,
+    TaskManagerLostError,
+)
+from flinkpy.common.ids import ExecutionVertexID
+from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
+from flinkpy.jobmaster.failover.failover_strategy import FailoverStrategy
+from flinkpy.jobmaster.failover.restart_strategy import RestartBackoffTimeStrategy
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    vertices: frozenset[ExecutionVertexID]
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class FailJob:
+    """`reason` says why there is no restart."""
+
+    reason: str
+
+
+class ExecutionFailureHandler:
+    def __init__(
+        self,
+        graph: ExecutionGraph,
+        failover_strategy: FailoverStrategy,
+        restart_strategy: RestartBackoffTimeStrategy,
+    ) -> None:
+        self._graph = graph
+        self._failover_strategy = failover_strategy
+        self._restart_strategy = restart_strategy
+        #: Restarts so far; failures that were merged into one count once.
+        self.num_restarts = 0
+
+    def handle_task_failure(self, failed: ExecutionVertexID, cause: FlinkError, now_ms: int) -> Restart | FailJob:
+        return self._decide(self._failover_strategy.tasks_needing_restart(failed, cause), cause, now_ms)
+
+    def handle_global_failure(self, cause: FlinkError, now_ms: int) -> Restart | FailJob:
+        return self._decide(frozenset(vertex.id for vertex in self._graph.vertices), cause, now_ms)
+
+    def _decide(self, vertices: frozenset[ExecutionVertexID], cause: FlinkError, now_ms: int) -> Restart | FailJob:
+        if is_unrecoverable(cause):
+            return FailJob("the failure would happen again")
+        is_new = self._restart_strategy.notify_failure(now_ms)
+        if not self._restart_strategy.can_restart(now_ms):
+            return FailJob(f"the restart strategy {self._restart_strategy} allows no (further) restart")
+        if is_new:
+            self.num_restarts += 1
+        return Restart(vertices, self._restart_strategy.backoff_ms(now_ms))
+
+
+def is_unrecoverable(cause: FlinkError) -> bool:
+    """The user's program, configuration or data is at fault in a way that no restart cures."""
+    link: BaseException | None = cause
+    while link is not None:
+        if isinstance(link, FlinkError) and link.domain is ErrorDomain.USER and link.retry is ErrorRetry.NEVER:
+            return True
+        link = link.__cause__
+    return False
+
+
+def is_closer_to_root(candidate: FlinkError, present: FlinkError) -> bool:
+    """`candidate` explains more than `present`: a broken connection is what a failure elsewhere looks like."""
+    return _rank(candidate) < _rank(present)
+
+
+def _rank(error: FlinkError) -> int:
+    if error.domain is ErrorDomain.USER:
+        return 0
+    if isinstance(error, (PartitionConnectionError, PartitionNotFoundError)):
+        return 3
+    if isinstance(error, TaskManagerLostError):
+        return 1
+    return 2

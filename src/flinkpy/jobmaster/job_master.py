@@ -1,0 +1,495 @@
+"""JobMaster: the endpoint of one job.
+
+It owns the DefaultScheduler, which decides everything, and does what that decides: every call, timer and coordinator is
+an effect run here, and every outcome of one goes back as an event. Events are taken one at a time: one that comes up
+while effects are being run (a coordinator that fails at once) waits until they are done.
+
+| message                        | unknown or former sender       | duplicate or late                             |
+|--------------------------------|--------------------------------|-----------------------------------------------|
+| RegisterTaskManager            | -                              | the same answer                               |
+| OfferSlots                     | NotRegisteredError             | what was accepted is accepted again           |
+| FailSlot                       | acknowledged, no effect        | acknowledged, no effect                       |
+| UpdateTaskExecutionStates      | no effect                      | no effect; an attempt that should not live is |
+|                                |                                | cancelled                                     |
+| SendOperatorEventsToCoordinator| dropped                        | events of a former attempt are dropped        |
+| HeartbeatFromTaskManager       | registered = false             | no effect                                     |
+| DisconnectTaskManager          | acknowledged, no effect        | acknowledged, no effect                       |
+| Cancel                         | -                              | acknowledged, no effect                       |
+| any, with another JobMasterId  | StaleFencingTokenError         |                                               |
+
+Source: org.apache.flink.runtime.jobmaster.JobMaster. Thread: one asyncio loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from flinkpy._proto import job_pb2, jobmaster_pb2, taskexecutor_pb2
+from flinkpy.common.clock import Clock
+from flinkpy.common.configuration import Configuration
+from flinkpy.common.errors import FlinkError, JobMasterLostError, NotRegisteredError, RpcUnavailableError
+from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ExecutionVertexID, JobVertexID, ResourceID
+from flinkpy.common.states import ExecutionState, JobState
+from flinkpy.jobmaster import conversions
+from flinkpy.jobmaster.coordination.user_code import add_to_import_path, fetch_artifacts
+from flinkpy.jobmaster.dispatcher_connection import DispatcherConnection
+from flinkpy.jobmaster.job_details import job_details, job_result
+from flinkpy.jobmaster.job_master_environment import JobMasterEnvironment
+from flinkpy.jobmaster.operator_coordinators import OperatorCoordinators, load_providers
+from flinkpy.jobmaster.options import job_master_options, restart_strategy
+from flinkpy.jobmaster.resource_manager_connection import ResourceManagerConnection
+from flinkpy.jobmaster.scheduler import effects as fx
+from flinkpy.jobmaster.scheduler import events as ev
+from flinkpy.jobmaster.scheduler.default_scheduler import DefaultScheduler
+from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
+from flinkpy.jobmaster.task_manager_connection import TaskManagerConnection
+from flinkpy.rpc.endpoint import OnDone, RpcEndpoint, TimerHandle
+from flinkpy.rpc.heartbeat import HeartbeatMonitor
+
+logger = logging.getLogger(__name__)
+
+
+class JobMaster(RpcEndpoint):
+    """Runs one job from `start` to `terminated`.
+
+    Raises at construction: JobSubmissionError (a graph that cannot be executed), ConfigurationError.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        job_graph: job_pb2.JobGraph,
+        job_master_id: str,
+        resource_manager_address: str,
+        cluster_configuration: dict[str, str],
+        submitted_ms: int,
+        environment: JobMasterEnvironment,
+        clock: Clock | None = None,
+    ) -> None:
+        super().__init__(loop, clock)
+        self._job_graph = job_graph
+        self._job_master_id = job_master_id
+        self._environment = environment
+        # Times to show and deadlines to keep are one reading: wall time at the start, moved on by the monotonic clock.
+        self._wall_offset_ms = self.clock.now_ms() - self.clock.monotonic_ms()
+        configuration = Configuration.from_dict({**cluster_configuration, **job_graph.configuration.entries})
+        self._options = job_master_options(configuration)
+        self.scheduler = DefaultScheduler(
+            job_graph,
+            graph_id=environment.graph_id,
+            options=self._options.scheduler,
+            restart_strategy=restart_strategy(configuration, environment.random),
+            now_ms=min(submitted_ms, self._now_ms) if submitted_ms else self._now_ms,
+        )
+        self._coordinators = OperatorCoordinators()
+        self._task_managers: dict[ResourceID, TaskManagerConnection] = {}
+        self._heartbeats: HeartbeatMonitor[ResourceID] = HeartbeatMonitor(
+            self._options.heartbeat_timeout_ms, self._options.heartbeat_rpc_failure_threshold
+        )
+        self._dispatcher = DispatcherConnection(
+            self,
+            environment.dispatcher,
+            job_id=job_graph.job_id,
+            job_master_id=job_master_id,
+            rpc_timeout_ms=self._options.rpc_timeout_ms,
+        )
+        self._resource_manager = ResourceManagerConnection(
+            self,
+            environment.peers,
+            resource_manager_address,
+            self._options,
+            job_id=job_graph.job_id,
+            job_master_id=job_master_id,
+            resource_id=environment.resource_id,
+            job_master_address=environment.address,
+        )
+        self._job_information = taskexecutor_pb2.JobInformation(
+            job_id=job_graph.job_id,
+            name=job_graph.name,
+            configuration=job_graph.configuration,
+            artifacts=job_graph.artifacts,
+            python_path=job_graph.python_path,
+            working_directory=job_graph.working_directory,
+            blob_server_address=environment.dispatcher_address,
+        )
+        self._events: deque[ev.SchedulerEvent] = deque()
+        self._is_handling = False
+        self._accepted_offers: tuple[AllocationID, ...] = ()
+        self._deadline_timer: TimerHandle | None = None
+        self._deadline_ms: int | None = None
+        #: Set when the job is over and everybody concerned has been told.
+        self.terminated = asyncio.Event()
+        self._open_ends = 2  # of the end: the Dispatcher's acknowledgement, and everything given back
+
+    @property
+    def job_id(self) -> str:
+        return self._job_graph.job_id
+
+    @property
+    def heartbeat_interval_ms(self) -> int:
+        return self._options.heartbeat_interval_ms
+
+    @property
+    def state(self) -> JobState:
+        return self.scheduler.state
+
+    # ---- life
+
+    def start(self) -> None:
+        """Begin: report to the Dispatcher, load the coordinators, register at the ResourceManager, schedule."""
+        self.validate_runs_in_main_thread()
+        logger.info("job %s (%s) starts", self._job_graph.name, self.job_id)
+        self._dispatcher.started(self._environment.address)
+        self._resource_manager.start()
+        self.schedule(self._options.heartbeat_interval_ms, self._send_heartbeats)
+        self.run_async(self._load_user_code(), self._user_code_loaded, "load user code")
+
+    async def _load_user_code(self) -> dict[str, Any]:
+        environment = self._environment
+        fetched = await fetch_artifacts(
+            self._job_graph.artifacts, environment.working_directory, environment.fetch_blob
+        )
+        add_to_import_path([*fetched, *self._job_graph.python_path])
+        return await self._loop.run_in_executor(None, load_providers, self._job_graph)
+
+    def _user_code_loaded(self, providers: Any, error: BaseException | None) -> None:
+        if self.state is not JobState.INITIALIZING:  # cancelled in the meantime
+            return
+        try:
+            if error is not None:
+                raise error
+            self._coordinators.create(self.scheduler.graph, providers, self)
+        except Exception as failure:  # noqa: BLE001 - user code, fetching it included
+            self._handle(ev.InitializationFailed(conversions.as_flink_error(failure)))
+            return
+        self._handle(ev.JobMasterInitialized())
+        self._handle(ev.StartScheduling())
+
+    def suspend(self, reason: str) -> None:
+        """This process can no longer lead the job: stop its tasks and give its slots back."""
+        self.validate_runs_in_main_thread()
+        self._open_ends -= 1  # there is no Dispatcher to wait for
+        self._handle(ev.SuspendJob(JobMasterLostError(f"the JobMaster of job {self.job_id} stopped: {reason}")))
+
+    async def close(self) -> None:
+        for connection in self._task_managers.values():
+            connection.close()
+        self._resource_manager.close()
+        self._coordinators.close()
+        await super().close()
+
+    # ---- TaskExecutors
+
+    def register_task_manager(self, location: TaskManagerLocation) -> None:
+        self.validate_runs_in_main_thread()
+        present = self._task_managers.get(location.resource_id)
+        if present is not None and present.location == location:
+            return
+        if present is not None:
+            present.lost("it registered anew at another address")
+        logger.info("TaskExecutor %s at %s registered", location.resource_id, location.address)
+        self._task_managers[location.resource_id] = TaskManagerConnection(
+            self,
+            self._environment.peers,
+            self,
+            location,
+            job_id=self.job_id,
+            job_master_id=self._job_master_id,
+            rpc_timeout_ms=self._options.rpc_timeout_ms,
+        )
+        self._heartbeats.add_target(location.resource_id, self.clock.monotonic_ms())
+        self._handle(ev.TaskManagerRegistered(location))
+
+    def offer_slots(
+        self, resource_id: ResourceID, offers: tuple[tuple[AllocationID, int], ...]
+    ) -> tuple[AllocationID, ...]:
+        """Returns the offers that are taken. Raises: NotRegisteredError."""
+        self.validate_runs_in_main_thread()
+        self._connection_of(resource_id)
+        self._accepted_offers = ()
+        self._handle(ev.SlotsOffered(resource_id, offers))
+        return self._accepted_offers
+
+    def fail_slot(self, resource_id: ResourceID, allocation_id: AllocationID, cause: FlinkError) -> None:
+        self.validate_runs_in_main_thread()
+        self._handle(ev.SlotFailed(resource_id, allocation_id, cause))
+
+    def update_task_execution_states(self, updates: list[ev.TaskStateUpdated]) -> None:
+        self.validate_runs_in_main_thread()
+        for update in updates:
+            self._handle(update)
+
+    def report_task_metrics(self, metrics: ev.TaskMetricsReported) -> None:
+        self.validate_runs_in_main_thread()
+        self._handle(metrics)
+
+    def receive_operator_events(self, events: list[jobmaster_pb2.OperatorEvent]) -> None:
+        """Events of task halves, in order; those of former attempts, and repetitions, are dropped."""
+        self.validate_runs_in_main_thread()
+        for event in events:
+            attempt_id = ExecutionAttemptID.parse(event.execution_attempt_id)
+            self._handle(ev.OperatorEventReceived(attempt_id))
+            execution = self.scheduler.graph.find_execution(attempt_id)
+            holder = self._coordinators.find(event.operator_id)
+            if execution is None or not execution.is_reachable or holder is None:
+                continue
+            if execution.received_events.is_new(event.sequence_number):
+                holder.handle_event(event.subtask_index, attempt_id.attempt_number, event.payload_pickle)
+
+    def partition_state(self, producer: ExecutionAttemptID) -> ExecutionState:
+        """State of the attempt that produces a partition; CANCELED for one that is history."""
+        execution = self.scheduler.graph.find_execution(producer)
+        return ExecutionState.CANCELED if execution is None else execution.state
+
+    def heartbeat_from_task_manager(
+        self, heartbeat: jobmaster_pb2.TaskManagerToJobMasterHeartbeat
+    ) -> jobmaster_pb2.JobMasterHeartbeatResponse:
+        self.validate_runs_in_main_thread()
+        resource_id = ResourceID(heartbeat.resource_id)
+        if resource_id not in self._task_managers:
+            return jobmaster_pb2.JobMasterHeartbeatResponse(registered=False)
+        self.on_heartbeat(heartbeat)
+        return jobmaster_pb2.JobMasterHeartbeatResponse(
+            registered=True, allocation_ids=self._allocations_of(resource_id)
+        )
+
+    def disconnect_task_manager(self, resource_id: ResourceID, reason: str) -> None:
+        """The TaskExecutor leaves, or the ResourceManager knows that it is gone."""
+        self.validate_runs_in_main_thread()
+        connection = self._task_managers.get(resource_id)
+        if connection is not None:
+            connection.lost(reason)
+
+    # ---- clients
+
+    def cancel(self) -> None:
+        self.validate_runs_in_main_thread()
+        self._handle(ev.CancelJob())
+
+    def details(self) -> job_pb2.JobDetails:
+        return job_details(self.scheduler, self._job_graph.configuration)
+
+    def handle_coordination_request(self, operator_id: str, payload: bytes) -> bytes:
+        self.validate_runs_in_main_thread()
+        if self.state is JobState.INITIALIZING:
+            raise RpcUnavailableError(f"the JobMaster of job {self.job_id} is still loading its coordinators")
+        return self._coordinators.handle_request(operator_id, payload)
+
+    # ---- TaskManagerListener
+
+    def on_tasks_submitted(
+        self, attempts: tuple[ExecutionAttemptID, ...], rejections: tuple[tuple[ExecutionAttemptID, FlinkError], ...]
+    ) -> None:
+        self._handle(ev.TasksSubmitted(attempts, rejections))
+
+    def on_operator_events_lost(self, attempts: tuple[ExecutionAttemptID, ...], cause: FlinkError) -> None:
+        self._handle(ev.OperatorEventsLost(attempts, cause))
+
+    def on_heartbeat(self, heartbeat: jobmaster_pb2.TaskManagerToJobMasterHeartbeat) -> None:
+        resource_id = ResourceID(heartbeat.resource_id)
+        if not self._heartbeats.received(resource_id, self.clock.monotonic_ms()):
+            return
+        if heartbeat.metrics:
+            self._handle(ev.TaskMetricsReported(conversions.metrics(heartbeat.metrics)))
+        attempts = conversions.attempt_ids(heartbeat.deployed_execution_attempts)
+        self._handle(ev.DeploymentsReported(resource_id, attempts))
+
+    def on_heartbeat_undeliverable(self, connection: TaskManagerConnection) -> None:
+        self._heartbeats.rpc_failed(connection.location.resource_id)
+        self._check_heartbeats()
+
+    def on_task_manager_lost(self, connection: TaskManagerConnection, cause: FlinkError) -> None:
+        resource_id = connection.location.resource_id
+        logger.warning("%s", cause)
+        self._task_managers.pop(resource_id, None)
+        self._heartbeats.remove(resource_id)
+        self.run_async(
+            self._environment.peers.drop(connection.location.address), None, f"drop the channel to {resource_id}"
+        )
+        self._handle(ev.TaskManagerLost(resource_id, cause))
+
+    # ---- CoordinatorHost
+
+    def deliver_event(self, job_vertex_id: JobVertexID, operator_id: str, subtask_index: int, payload: bytes) -> None:
+        execution = self.scheduler.reachable_execution(ExecutionVertexID(job_vertex_id, subtask_index))
+        if execution is None or execution.slot is None:
+            return
+        connection = self._task_managers.get(execution.slot.location.resource_id)
+        if connection is not None:
+            connection.send_operator_event(
+                jobmaster_pb2.OperatorEvent(
+                    operator_id=operator_id,
+                    execution_attempt_id=str(execution.attempt_id),
+                    subtask_index=subtask_index,
+                    payload_pickle=payload,
+                    sequence_number=execution.sent_events.next_number(),
+                )
+            )
+
+    def fail_job_globally(self, error: FlinkError) -> None:
+        self._handle(ev.GlobalFailure(error))
+
+    def schedule_action(self, delay_ms: int, action: Callable[[], None]) -> None:
+        self.schedule(delay_ms, action)
+
+    def run_in_io_thread(self, call: Callable[[], Any], on_done: OnDone) -> None:
+        self.run_blocking(call, on_done, "coordinator I/O")
+
+    # ---- timers
+
+    @property
+    def _now_ms(self) -> int:
+        return self.clock.monotonic_ms() + self._wall_offset_ms
+
+    def _send_heartbeats(self) -> None:
+        for resource_id, connection in list(self._task_managers.items()):
+            connection.send_heartbeat(self._allocations_of(resource_id))
+        self._check_heartbeats()
+        self._resource_manager.send_heartbeat()
+        self.schedule(self._options.heartbeat_interval_ms, self._send_heartbeats)
+
+    def _check_heartbeats(self) -> None:
+        for resource_id in self._heartbeats.expired(self.clock.monotonic_ms()):
+            connection = self._task_managers.get(resource_id)
+            if connection is not None:
+                connection.lost(
+                    f"no heartbeat for {self._options.heartbeat_timeout_ms} ms (heartbeat.timeout), "
+                    "or heartbeats cannot be delivered"
+                )
+
+    def _arm_deadline(self) -> None:
+        """One timer, always at the scheduler's next deadline."""
+        deadline_ms = self.scheduler.next_deadline_ms
+        if deadline_ms == self._deadline_ms:
+            return
+        if self._deadline_timer is not None:
+            self._deadline_timer.cancel()
+            self._deadline_timer = None
+        self._deadline_ms = deadline_ms
+        if deadline_ms is not None:
+            self._deadline_timer = self.schedule(max(0, deadline_ms - self._now_ms), self._deadline_passed)
+
+    def _deadline_passed(self) -> None:
+        self._deadline_timer = None
+        self._deadline_ms = None
+        self._handle(ev.CheckDeadlines())
+
+    # ---- events in, effects out
+
+    def _handle(self, event: ev.SchedulerEvent) -> None:
+        self._events.append(event)
+        if self._is_handling:
+            return
+        self._is_handling = True
+        try:
+            while self._events:
+                for effect in self.scheduler.handle(self._events.popleft(), self._now_ms):
+                    self._run(effect)
+        except Exception as error:
+            # Half of an event has been done: nothing this JobMaster would say from now on could be relied on.
+            self.on_fatal_error(error)
+            raise
+        finally:
+            self._is_handling = False
+        self._arm_deadline()
+
+    def _run(self, effect: fx.SchedulerEffect) -> None:
+        match effect:
+            case fx.TaskStateChanged():
+                _log_task_state(effect)
+            case fx.AnswerOffer(accepted):
+                self._accepted_offers = accepted
+            case fx.DeclareRequirements(num_slots):
+                self._resource_manager.declare(num_slots)
+            case fx.SubmitTasks():
+                self._submit_tasks(effect)
+            case fx.CancelTasks(location, attempts):
+                connection = self._task_managers.get(location.resource_id)
+                if connection is not None:
+                    connection.cancel_tasks(attempts)
+            case fx.FreeSlot(slot, cause):
+                connection = self._task_managers.get(slot.location.resource_id)
+                if connection is not None:
+                    connection.free_slot(slot, cause)
+            case fx.ReleasePartitions(location, partition_ids):
+                connection = self._task_managers.get(location.resource_id)
+                if connection is not None:
+                    connection.release_partitions(partition_ids)
+            case fx.StartCoordinators():
+                self._coordinators.start()
+            case fx.SubtaskReady(vertex_id):
+                self._coordinators.subtask_ready(vertex_id)
+            case fx.SubtaskReset(vertex_id):
+                self._coordinators.subtask_reset(vertex_id)
+            case fx.ResetCoordinators(job_vertex_id):
+                self._coordinators.reset(job_vertex_id)
+            case fx.JobStatusChanged(state, timestamp_ms):
+                logger.info("job %s (%s) is %s", self._job_graph.name, self.job_id, state.name)
+                self._dispatcher.status(state, timestamp_ms)
+            case fx.JobTerminated(state, cause):
+                self._on_terminated(state, cause)
+
+    def _submit_tasks(self, effect: fx.SubmitTasks) -> None:
+        connection = self._task_managers.get(effect.location.resource_id)
+        if connection is None:
+            # Lost between the decision and now; the event of the loss is waiting and will say the same.
+            cause = NotRegisteredError(f"{effect.location.resource_id} is not registered (any more)")
+            self._handle(
+                ev.TasksSubmitted(effect.attempts, tuple((attempt_id, cause) for attempt_id in effect.attempts))
+            )
+            return
+        job_vertices = self.scheduler.graph.job_vertices
+        request = taskexecutor_pb2.SubmitTasksRequest(
+            job=self._job_information,
+            vertices=[job_vertices[vertex_id].job_vertex for vertex_id in effect.vertices],
+            tasks=effect.tasks,
+        )
+        connection.submit_tasks(request, effect.attempts)
+
+    def _on_terminated(self, state: JobState, cause: FlinkError | None) -> None:
+        if cause is not None:
+            logger.error("job %s ended as %s: %s\n%s", self.job_id, state.name, cause, cause.remote_traceback)
+        self._coordinators.close()
+        if state.is_globally_terminal:
+            result = job_result(self.scheduler)
+            self._dispatcher.terminated(result, self.details(), self._one_end_done)
+        reason = f"job {self._job_graph.name!r} is {state.name}"
+        self.run_async(self._give_everything_back(reason), lambda _, __: self._one_end_done(), "give everything back")
+
+    async def _give_everything_back(self, reason: str) -> None:
+        connections = list(self._task_managers.values())
+        await asyncio.gather(
+            *(connection.disconnect(reason) for connection in connections),
+            self._resource_manager.disconnect(reason),
+        )
+        for connection in connections:  # its end is no loss any more
+            connection.close()
+            if self._task_managers.get(connection.location.resource_id) is connection:
+                del self._task_managers[connection.location.resource_id]
+                self._heartbeats.remove(connection.location.resource_id)
+
+    def _one_end_done(self) -> None:
+        self._open_ends -= 1
+        if self._open_ends <= 0:
+            self.terminated.set()
+
+    def _connection_of(self, resource_id: ResourceID) -> TaskManagerConnection:
+        connection = self._task_managers.get(resource_id)
+        if connection is None:
+            raise NotRegisteredError(f"TaskExecutor {resource_id} is not registered at the JobMaster of {self.job_id}")
+        return connection
+
+    def _allocations_of(self, resource_id: ResourceID) -> list[str]:
+        return [str(allocation_id) for allocation_id in self.scheduler.slot_pool.allocations_of(resource_id)]
+
+
+def _log_task_state(effect: fx.TaskStateChanged) -> None:
+    if effect.state is ExecutionState.FAILED:
+        logger.warning("%s #%d is FAILED: %s", effect.task_name, effect.attempt_id.attempt_number, effect.error)
+    else:
+        logger.info("%s #%d is %s", effect.task_name, effect.attempt_id.attempt_number, effect.state.name)

@@ -1,0 +1,28 @@
+"""JobMasterEnvironment: what a process hands to its JobMaster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from flinkpy.jobmaster.coordination.user_code import FetchBlob
+from flinkpy.rpc.peers import Peers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobMasterEnvironment:
+    """Everything a JobMaster is given but its job."""
+
+    peers: Peers
+    resource_id: str
+    #: Where this JobMaster's server is reached.
+    address: str
+    dispatcher: Any
+    dispatcher_address: str
+    fetch_blob: FetchBlob
+    #: For the job's Python files; removed by whoever made it.
+    working_directory: Path
+    random: Random
+    graph_id: str

@@ -1,0 +1,92 @@
+"""OperatorCoordinators: all coordinators of a job, by operator and by vertex. Thread: main thread."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from flinkpy._proto import job_pb2
+from flinkpy.common.errors import JobSubmissionError, UserError
+from flinkpy.common.ids import ExecutionVertexID, JobVertexID
+from flinkpy.connector_api.coordinator import OperatorCoordinatorProvider
+from flinkpy.jobmaster.coordination.operator_coordinator_holder import (
+    CoordinatorHost,
+    OperatorCoordinatorHolder,
+    load_provider,
+)
+from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
+
+logger = logging.getLogger(__name__)
+
+
+def load_providers(job_graph: job_pb2.JobGraph) -> dict[str, OperatorCoordinatorProvider]:
+    """Unpickle the providers of all operators that have one, by operator id. Blocking. Thread: any.
+
+    Raises: FunctionError with the user's traceback.
+    """
+    return {
+        operator.operator_id: load_provider(operator)
+        for vertex in job_graph.vertices
+        for operator in vertex.chain
+        if operator.coordinator_pickle
+    }
+
+
+class OperatorCoordinators:
+    """Empty until `create`."""
+
+    def __init__(self) -> None:
+        self._holders: dict[str, OperatorCoordinatorHolder] = {}
+        self._by_vertex: dict[JobVertexID, list[OperatorCoordinatorHolder]] = {}
+
+    def create(
+        self, graph: ExecutionGraph, providers: Mapping[str, OperatorCoordinatorProvider], host: CoordinatorHost
+    ) -> None:
+        """Make the coordinators; they do nothing before `start`.
+
+        Raises: FunctionError (a provider raised), JobSubmissionError (two operators with one id).
+        """
+        for vertex in graph.job_vertices.values():
+            for operator in vertex.job_vertex.chain:
+                provider = providers.get(operator.operator_id)
+                if provider is None:
+                    continue
+                if operator.operator_id in self._holders:
+                    raise JobSubmissionError(f"operator {operator.name!r} ({operator.operator_id}) is defined twice")
+                holder = OperatorCoordinatorHolder(operator, vertex.id, vertex.parallelism, provider, host)
+                self._holders[operator.operator_id] = holder
+                self._by_vertex.setdefault(vertex.id, []).append(holder)
+
+    def start(self) -> None:
+        for holder in self._holders.values():
+            holder.start()
+
+    def subtask_ready(self, vertex_id: ExecutionVertexID) -> None:
+        for holder in self._by_vertex.get(vertex_id.job_vertex_id, ()):
+            holder.subtask_ready(vertex_id.subtask_index)
+
+    def subtask_reset(self, vertex_id: ExecutionVertexID) -> None:
+        for holder in self._by_vertex.get(vertex_id.job_vertex_id, ()):
+            holder.subtask_reset(vertex_id.subtask_index)
+
+    def reset(self, job_vertex_id: JobVertexID) -> None:
+        for holder in self._by_vertex.get(job_vertex_id, ()):
+            holder.reset()
+
+    def find(self, operator_id: str) -> OperatorCoordinatorHolder | None:
+        return self._holders.get(operator_id)
+
+    def handle_request(self, operator_id: str, payload: bytes) -> bytes:
+        """Raises: UserError where no such operator answers requests."""
+        holder = self._holders.get(operator_id)
+        if holder is None:
+            raise UserError(f"no operator {operator_id} of this job answers requests")
+        return holder.handle_request(payload)
+
+    def close(self) -> None:
+        """Idempotent."""
+        for holder in self._holders.values():
+            try:
+                holder.close()
+            except Exception:
+                logger.exception("closing the coordinator of operator %s failed", holder.operator_id)

@@ -1,0 +1,121 @@
+"""JobMasterOptions: the configuration of one JobMaster, read and checked once."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from dataclasses import dataclass, field
+from random import Random
+
+from flinkpy.common.addresses import LOOPBACK
+from flinkpy.configuration import cluster_options, heartbeat_options, jobmanager_options, read_option, rpc_options
+from flinkpy.configuration import restart_strategy_options as restart_options
+from flinkpy.configuration.options import AnyConfiguration
+from flinkpy.jobmaster.failover.restart_strategy import (
+    ExponentialDelayOptions,
+    ExponentialDelayRestartStrategy,
+    FailureRateRestartStrategy,
+    FixedDelayRestartStrategy,
+    NoRestartStrategy,
+    RestartBackoffTimeStrategy,
+)
+from flinkpy.jobmaster.scheduler.scheduler_options import SchedulerOptions
+from flinkpy.jobmaster.slotpool.declarative_slot_pool import SlotPoolOptions
+from flinkpy.rpc.registration import RegistrationOptions
+
+ANY_ADDRESSES = ("0.0.0.0", "::", "[::]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobMasterOptions:
+    """Of one job: the cluster's configuration with the job's on top."""
+
+    rpc_timeout_ms: int = 10_000
+    heartbeat_interval_ms: int = 10_000
+    heartbeat_timeout_ms: int = 50_000
+    heartbeat_rpc_failure_threshold: int = 2
+    registration: RegistrationOptions = field(default_factory=RegistrationOptions)
+    scheduler: SchedulerOptions = field(default_factory=SchedulerOptions)
+
+
+def job_master_options(configuration: AnyConfiguration) -> JobMasterOptions:
+    """Raises: ConfigurationError naming the option."""
+    return JobMasterOptions(
+        rpc_timeout_ms=read_option(configuration, rpc_options.ASK_TIMEOUT),
+        heartbeat_interval_ms=read_option(configuration, heartbeat_options.HEARTBEAT_INTERVAL),
+        heartbeat_timeout_ms=read_option(configuration, heartbeat_options.HEARTBEAT_TIMEOUT),
+        heartbeat_rpc_failure_threshold=read_option(configuration, heartbeat_options.HEARTBEAT_RPC_FAILURE_THRESHOLD),
+        registration=RegistrationOptions(
+            initial_timeout_ms=read_option(configuration, cluster_options.INITIAL_REGISTRATION_TIMEOUT),
+            max_timeout_ms=read_option(configuration, cluster_options.MAX_REGISTRATION_TIMEOUT),
+            error_delay_ms=read_option(configuration, cluster_options.ERROR_REGISTRATION_DELAY),
+            refused_delay_ms=read_option(configuration, cluster_options.REFUSED_REGISTRATION_DELAY),
+        ),
+        scheduler=SchedulerOptions(
+            slot_pool=SlotPoolOptions(
+                request_timeout_ms=read_option(configuration, jobmanager_options.SLOT_REQUEST_TIMEOUT),
+                idle_timeout_ms=read_option(configuration, jobmanager_options.SLOT_IDLE_TIMEOUT),
+            ),
+            failover_strategy=read_option(configuration, jobmanager_options.FAILOVER_STRATEGY),
+            attempts_history_size=read_option(configuration, jobmanager_options.ATTEMPTS_HISTORY_SIZE),
+            exception_history_size=read_option(configuration, jobmanager_options.EXCEPTION_HISTORY_SIZE),
+        ),
+    )
+
+
+def restart_strategy(configuration: AnyConfiguration, random: Random) -> RestartBackoffTimeStrategy:
+    """The strategy of `restart-strategy.type`; none where it is not set. Raises: ConfigurationError."""
+    match read_option(configuration, restart_options.RESTART_STRATEGY):
+        case "fixed-delay":
+            return FixedDelayRestartStrategy(
+                read_option(configuration, restart_options.FIXED_DELAY_ATTEMPTS),
+                read_option(configuration, restart_options.FIXED_DELAY_DELAY),
+            )
+        case "failure-rate":
+            return FailureRateRestartStrategy(
+                read_option(configuration, restart_options.FAILURE_RATE_MAX_FAILURES_PER_INTERVAL),
+                read_option(configuration, restart_options.FAILURE_RATE_INTERVAL),
+                read_option(configuration, restart_options.FAILURE_RATE_DELAY),
+            )
+        case "exponential-delay":
+            return ExponentialDelayRestartStrategy(
+                ExponentialDelayOptions(
+                    initial_backoff_ms=read_option(configuration, restart_options.EXPONENTIAL_DELAY_INITIAL_BACKOFF),
+                    max_backoff_ms=read_option(configuration, restart_options.EXPONENTIAL_DELAY_MAX_BACKOFF),
+                    backoff_multiplier=read_option(configuration, restart_options.EXPONENTIAL_DELAY_BACKOFF_MULTIPLIER),
+                    reset_backoff_threshold_ms=read_option(
+                        configuration, restart_options.EXPONENTIAL_DELAY_RESET_BACKOFF_THRESHOLD
+                    ),
+                    jitter_factor=read_option(configuration, restart_options.EXPONENTIAL_DELAY_JITTER_FACTOR),
+                    attempts_before_reset_backoff=read_option(
+                        configuration, restart_options.EXPONENTIAL_DELAY_ATTEMPTS
+                    ),
+                ),
+                random,
+            )
+        case _:
+            return NoRestartStrategy()
+
+
+def bind_address(configuration: AnyConfiguration) -> str:
+    return read_option(configuration, jobmanager_options.BIND_HOST) or LOOPBACK
+
+
+def advertised_host(configuration: AnyConfiguration) -> str:
+    """The host other processes reach this JobMaster at."""
+    address = bind_address(configuration)
+    return socket.gethostname() if address in ANY_ADDRESSES else address
+
+
+def rpc_port(configuration: AnyConfiguration, dispatcher_address: str) -> int:
+    """The port to bind: any free one, where the configuration names none but the Dispatcher's."""
+    port = read_option(configuration, jobmanager_options.PORT)
+    is_default = port == jobmanager_options.PORT.default
+    return 0 if is_default or dispatcher_address.endswith(f":{port}") else port
+
+
+def resource_id(configuration: AnyConfiguration) -> str:
+    """This process's name: the one it was started with, or one that says where it is."""
+    configured = read_option(configuration, jobmanager_options.RESOURCE_ID)
+    return configured or f"jobmaster-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"

@@ -1,0 +1,207 @@
+"""ResourceManagerConnection: tells the ResourceManager how many slots the job wants, for as long as there is one.
+
+Registers with back-off; when the ResourceManager is lost the job goes on and the registration starts anew. What is
+wanted is a number, and only the latest counts, so a declaration that failed is simply made again.
+
+Source: org.apache.flink.runtime.jobmaster.JobMaster.ResourceManagerConnection and
+org.apache.flink.runtime.jobmaster.slotpool.DefaultDeclareResourceRequirementServiceConnectionManager.
+Thread: main thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from flinkpy._proto import resourcemanager_pb2
+from flinkpy.common.errors import FlinkError, RpcTimeoutError, RpcUnavailableError
+from flinkpy.jobmaster.options import JobMasterOptions
+from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
+from flinkpy.rpc.heartbeat import HeartbeatMonitor
+from flinkpy.rpc.peers import Peers, PeerWatchHandle
+from flinkpy.rpc.registration import RetryingRegistration
+
+logger = logging.getLogger(__name__)
+
+#: Pause before a declaration that got no answer is made again.
+DECLARE_RETRY_DELAY_MS = 500
+
+_PEER = "ResourceManager"
+
+
+class ResourceManagerConnection:
+    def __init__(
+        self,
+        endpoint: RpcEndpoint,
+        peers: Peers,
+        address: str,
+        options: JobMasterOptions,
+        *,
+        job_id: str,
+        job_master_id: str,
+        resource_id: str,
+        job_master_address: str,
+    ) -> None:
+        self._endpoint = endpoint
+        self._peers = peers
+        self._address = address
+        self._options = options
+        self._job_id = job_id
+        self._job_master_id = job_master_id
+        self._resource_id = resource_id
+        self._job_master_address = job_master_address
+        self._timeout_s = options.rpc_timeout_ms / 1000
+        self._monitor: HeartbeatMonitor[str] = HeartbeatMonitor(
+            options.heartbeat_timeout_ms, options.heartbeat_rpc_failure_threshold
+        )
+        #: Of the registration now; None while there is none.
+        self._gateway: Any = None
+        self._watch: PeerWatchHandle | None = None
+        self._registration: RetryingRegistration[Any] | None = None
+        self._wanted = 0
+        #: What the ResourceManager is known to know; None: nothing of this registration.
+        self._acknowledged: int | None = None
+        self._sequence_number = 0
+        self._is_declaring = False
+        self._retry_timer: TimerHandle | None = None
+        self._is_closed = False
+
+    @property
+    def is_registered(self) -> bool:
+        return self._gateway is not None
+
+    def start(self) -> None:
+        self._register()
+
+    def declare(self, num_slots: int) -> None:
+        """The job wants this many slots from now on."""
+        self._wanted = num_slots
+        self._declare_if_needed()
+
+    def send_heartbeat(self) -> None:
+        """To be called every heartbeat interval."""
+        gateway = self._gateway
+        if gateway is None:
+            return
+        request = resourcemanager_pb2.JobMasterHeartbeat(resource_id=self._resource_id, job_id=self._job_id)
+
+        def done(response: Any, error: BaseException | None) -> None:
+            if gateway is not self._gateway:
+                return
+            if error is None and response.registered:
+                self._monitor.received(_PEER, self._endpoint.clock.monotonic_ms())
+            elif error is None:
+                self._lost("it does not know this job (any more)")
+            elif isinstance(error, RpcUnavailableError):
+                self._monitor.rpc_failed(_PEER)
+            elif not isinstance(error, RpcTimeoutError):
+                self._lost(str(error))
+
+        self._endpoint.run_async(
+            gateway.heartbeat_from_job_master(request, timeout_s=self._timeout_s), done, "heartbeat to ResourceManager"
+        )
+        if self._monitor.expired(self._endpoint.clock.monotonic_ms()):
+            self._lost(f"no heartbeat for {self._options.heartbeat_timeout_ms} ms, or it cannot be called")
+
+    async def disconnect(self, reason: str) -> None:
+        """The job is over: give up the claim and leave; best effort."""
+        gateway = self._gateway
+        self.close()
+        if gateway is None:
+            return
+        request = resourcemanager_pb2.DisconnectRequest(
+            resource_id=self._resource_id, job_id=self._job_id, reason=reason
+        )
+        try:
+            await gateway.declare_required_resources(self._requirements(0), timeout_s=self._timeout_s)
+            await gateway.disconnect_job_master(request, timeout_s=self._timeout_s)
+        except FlinkError as error:
+            logger.debug("disconnecting from the ResourceManager: %s", error)
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._drop_registration()
+
+    # Inside
+
+    def _register(self) -> None:
+        request = resourcemanager_pb2.RegisterJobMasterRequest(
+            job_id=self._job_id,
+            job_master_id=self._job_master_id,
+            resource_id=self._resource_id,
+            address=self._job_master_address,
+        )
+        gateway = self._peers.gateway("ResourceManager", self._address)
+        self._registration = RetryingRegistration(
+            self._endpoint,
+            f"job {self._job_id} at the ResourceManager",
+            lambda timeout_s: gateway.register_job_master(request, timeout_s=timeout_s),
+            self._registered,
+            options=self._options.registration,
+            on_refused=lambda error: not self._is_closed,
+        )
+        self._registration.start()
+
+    def _registered(self, response: Any) -> None:
+        if self._is_closed:
+            return
+        logger.info("job %s is registered at the ResourceManager %s", self._job_id, self._address)
+        self._gateway = self._peers.gateway("ResourceManager", self._address, response.resource_manager_id)
+        self._monitor.add_target(_PEER, self._endpoint.clock.monotonic_ms())
+        self._watch = self._peers.watch_peer(self._address, lambda: self._lost("its connection broke"))
+        self._acknowledged = None
+        self._declare_if_needed()
+
+    def _declare_if_needed(self) -> None:
+        gateway = self._gateway
+        if gateway is None or self._is_declaring or self._wanted == self._acknowledged:
+            return
+        if self._acknowledged is None and self._wanted == 0:
+            return  # nothing has been asked for yet
+        self._is_declaring = True
+        wanted = self._wanted
+
+        def done(_: Any, error: BaseException | None) -> None:
+            self._is_declaring = False
+            if gateway is not self._gateway:
+                self._declare_if_needed()  # registered anew in the meantime
+            elif error is None:
+                self._acknowledged = wanted
+                self._declare_if_needed()
+            elif isinstance(error, RpcUnavailableError | RpcTimeoutError):
+                self._retry_timer = self._endpoint.schedule(DECLARE_RETRY_DELAY_MS, self._declare_if_needed)
+            else:
+                self._lost(str(error))
+
+        call = gateway.declare_required_resources(self._requirements(wanted), timeout_s=self._timeout_s)
+        self._endpoint.run_async(call, done, "declare required resources")
+
+    def _requirements(self, num_slots: int) -> resourcemanager_pb2.ResourceRequirements:
+        self._sequence_number += 1
+        return resourcemanager_pb2.ResourceRequirements(
+            job_id=self._job_id,
+            job_master_id=self._job_master_id,
+            job_master_address=self._job_master_address,
+            requirements=[resourcemanager_pb2.ResourceRequirement(num_slots=num_slots)] if num_slots else [],
+            sequence_number=self._sequence_number,
+        )
+
+    def _lost(self, reason: str) -> None:
+        if self._is_closed or self._gateway is None:
+            return
+        logger.warning("the ResourceManager %s is lost: %s; the job goes on, registering again", self._address, reason)
+        self._drop_registration()
+        self._register()
+
+    def _drop_registration(self) -> None:
+        self._gateway = None
+        self._monitor.remove(_PEER)
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+        if self._registration is not None:
+            self._registration.cancel()
+            self._registration = None
+        if self._retry_timer is not None:
+            self._retry_timer.cancel()
+            self._retry_timer = None

@@ -1,0 +1,1 @@
+"""Decides what runs when: regions, slots for them, deployment, failover. Pure: events in, effects out."""

@@ -1,0 +1,493 @@
+"""DefaultScheduler: the one machine that decides what happens to a job.
+
+`handle(event, now_ms)` is called with everything that happens and returns everything that is to be done, in order.
+Between two calls nothing is half done. Time only comes in; `next_deadline_ms` says when `CheckDeadlines` is wanted.
+
+The rules:
+  * A region is deployed when all its subtasks have slots; what goes to one TaskExecutor goes in one SubmitTasks.
+  * A failure restarts the tasks that the failover strategy names, after the delay of the restart strategy, once all of
+    them are terminal; later failures take tasks over from restarts still waiting. Without a restart the job fails.
+  * A task is cancelled only after its submission has been answered: a cancel must not overtake it.
+  * Messages may be late, doubled or of an earlier attempt. An update that says nothing new is ignored; a task that
+    lives and should not is cancelled (again).
+
+Source: org.apache.flink.runtime.scheduler.{DefaultScheduler,SchedulerBase}. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from flinkpy._proto import job_pb2
+from flinkpy.common.errors import (
+    FlinkError,
+    NoResourceAvailableError,
+    RpcTimeoutError,
+    SlotAllocationError,
+    TaskSubmissionError,
+)
+from flinkpy.common.ids import ExecutionAttemptID, ExecutionVertexID
+from flinkpy.common.states import ExecutionState, JobState
+from flinkpy.jobmaster.executiongraph.execution import Execution
+from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
+from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
+from flinkpy.jobmaster.failover.exception_history import ExceptionHistory
+from flinkpy.jobmaster.failover.execution_failure_handler import ExecutionFailureHandler, FailJob, is_closer_to_root
+from flinkpy.jobmaster.failover.failover_strategy import failover_strategy
+from flinkpy.jobmaster.failover.restart_strategy import RestartBackoffTimeStrategy
+from flinkpy.jobmaster.scheduler import effects as fx
+from flinkpy.jobmaster.scheduler import events as ev
+from flinkpy.jobmaster.scheduler.deployment_reconciler import DeploymentReconciler
+from flinkpy.jobmaster.scheduler.effect_buffer import EffectBuffer
+from flinkpy.jobmaster.scheduler.pending_restarts import PendingRestarts
+from flinkpy.jobmaster.scheduler.pipelined_region import PipelinedRegion, PipelinedRegions
+from flinkpy.jobmaster.scheduler.pipelined_region_scheduling_strategy import PipelinedRegionSchedulingStrategy
+from flinkpy.jobmaster.scheduler.scheduler_options import SchedulerOptions
+from flinkpy.jobmaster.scheduler.slot_allocator import SlotSharingExecutionSlotAllocator
+from flinkpy.jobmaster.slotpool import slot_pool_messages as sp
+from flinkpy.jobmaster.slotpool.declarative_slot_pool import DeclarativeSlotPool
+
+_E = ExecutionState
+_J = JobState
+
+#: A task that cancelled itself did so because another failed. Where no such failure is heard of for this long, the
+#: news has been lost, and the job would wait for ever.
+UNEXPLAINED_CANCEL_GRACE_MS = 10_000
+
+#: How far a task on its way up has come; an update that does not go up says nothing new.
+_PROGRESS = {_E.DEPLOYING: 1, _E.INITIALIZING: 2, _E.RUNNING: 3}
+
+
+class DefaultScheduler:
+    """Raises at construction: JobSubmissionError where the JobGraph cannot be executed."""
+
+    def __init__(
+        self,
+        job_graph: job_pb2.JobGraph,
+        *,
+        graph_id: str,
+        options: SchedulerOptions,
+        restart_strategy: RestartBackoffTimeStrategy,
+        now_ms: int,
+    ) -> None:
+        self.graph = ExecutionGraph(
+            job_graph, graph_id=graph_id, now_ms=now_ms, max_prior_attempts=options.attempts_history_size
+        )
+        self.slot_pool = DeclarativeSlotPool(options.slot_pool)
+        self.exception_history = ExceptionHistory(options.exception_history_size)
+        self._options = options
+        self._regions = PipelinedRegions(self.graph)
+        self._strategy = PipelinedRegionSchedulingStrategy(self.graph, self._regions)
+        self._allocator = SlotSharingExecutionSlotAllocator(self.graph)
+        self._failure_handler = ExecutionFailureHandler(
+            self.graph, failover_strategy(options.failover_strategy, self.graph, self._regions), restart_strategy
+        )
+        self._restarts = PendingRestarts()
+        self._reconciler = DeploymentReconciler(options.absence_grace_ms)
+        #: Attempts whose SubmitTasks has not been answered.
+        self._unanswered: set[ExecutionAttemptID] = set()
+        #: Attempts that cancelled themselves, and until when a failure must have explained it.
+        self._unexplained: dict[ExecutionAttemptID, int] = {}
+        self._now_ms = now_ms
+        self._out = EffectBuffer()
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            ev.JobMasterInitialized: self._on_job_master_initialized,
+            ev.InitializationFailed: self._on_initialization_failed,
+            ev.StartScheduling: self._on_start_scheduling,
+            ev.CancelJob: self._on_cancel_job,
+            ev.SuspendJob: self._on_suspend_job,
+            ev.GlobalFailure: self._on_global_failure,
+            ev.TaskManagerRegistered: lambda e: self._tell_pool(sp.RegisterTaskManager(e.location)),
+            ev.TaskManagerLost: lambda e: self._tell_pool(sp.ReleaseTaskManager(e.resource_id, e.cause)),
+            ev.SlotsOffered: lambda e: self._tell_pool(sp.OfferSlots(e.resource_id, e.offers)),
+            ev.SlotFailed: lambda e: self._tell_pool(sp.FailSlot(e.resource_id, e.allocation_id, e.cause)),
+            ev.TaskStateUpdated: self._on_task_state_updated,
+            ev.TaskMetricsReported: self._on_task_metrics_reported,
+            ev.DeploymentsReported: self._on_deployments_reported,
+            ev.TasksSubmitted: self._on_tasks_submitted,
+            ev.OperatorEventReceived: self._on_operator_event_received,
+            ev.OperatorEventsLost: self._on_operator_events_lost,
+            ev.CheckDeadlines: self._on_check_deadlines,
+        }
+
+    def handle(self, event: ev.SchedulerEvent, now_ms: int) -> list[fx.SchedulerEffect]:
+        """Take in `event`; returns what is to be done, in this order.
+
+        Raises: NotRegisteredError for slots offered by a TaskExecutor that is not registered.
+        """
+        self._now_ms = max(self._now_ms, now_ms)
+        self._handlers[type(event)](event)
+        self._advance()
+        return self._out.drain()
+
+    # Readings
+
+    @property
+    def state(self) -> JobState:
+        return self.graph.state
+
+    @property
+    def num_restarts(self) -> int:
+        return self._failure_handler.num_restarts
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When CheckDeadlines is wanted; None: nothing is waited for but events."""
+        if self.state.is_terminal:
+            return None
+        deadlines = [self.slot_pool.next_deadline_ms, self._restarts.next_due_ms(self._now_ms)]
+        return min([at for at in (*deadlines, *self._unexplained.values()) if at is not None], default=None)
+
+    def reachable_execution(self, vertex_id: ExecutionVertexID) -> Execution | None:
+        """The current execution, where operator events can be sent to it."""
+        execution = self.graph.vertex(vertex_id).current
+        return execution if execution.is_reachable else None
+
+    def validate(self) -> None:
+        """Assert every invariant of this machine and its parts."""
+        self.graph.validate()
+        self.slot_pool.validate()
+        self._allocator.validate()
+        assert self.state.is_terminal or (self.state is _J.RESTARTING) == bool(self._restarts)
+        if not self.state.is_terminal:
+            assert self._allocator.allocations == self.slot_pool.reserved_allocations, "a slot is kept for nobody"
+            assert self._allocator.waiting_requests == self.slot_pool.waiting_requests
+        for vertex in self.graph.vertices:
+            if vertex.current.is_deployed:
+                assert self._allocator.slot_of(vertex.id) == vertex.current.slot, f"{vertex} runs in a slot it has not"
+
+    # The job
+
+    def _on_job_master_initialized(self, event: ev.JobMasterInitialized) -> None:
+        if self.state is _J.INITIALIZING:
+            self._set_job_state(_J.CREATED)
+
+    def _on_initialization_failed(self, event: ev.InitializationFailed) -> None:
+        if self.state is _J.INITIALIZING:
+            self.exception_history.record(event.cause, None, self._now_ms)
+            self.graph.failure_cause = event.cause
+            self._terminate(_J.FAILED)
+
+    def _on_start_scheduling(self, event: ev.StartScheduling) -> None:
+        if self.state is _J.CREATED:
+            self._set_job_state(_J.RUNNING)
+            self._out.add(fx.StartCoordinators())
+            self._schedule(self._strategy.regions_to_start())
+
+    def _on_cancel_job(self, event: ev.CancelJob) -> None:
+        if self.state is _J.CANCELLING or self.state.is_terminal:
+            return
+        self._set_job_state(_J.CANCELLING)
+        self._cancel_everything()
+
+    def _on_suspend_job(self, event: ev.SuspendJob) -> None:
+        if self.state.is_terminal:
+            return
+        self.graph.failure_cause = event.cause
+        self._cancel_everything()
+        for vertex in self.graph.vertices:
+            if vertex.current.state is _E.CANCELING:
+                self._out.cancel(vertex.current)  # nobody will be here to hear the answer of a submission
+                self._leave(vertex, _E.CANCELED)
+        self._terminate(_J.SUSPENDED)
+
+    def _cancel_everything(self) -> None:
+        self._restarts.clear()
+        for vertex in self.graph.vertices:
+            self._cancel(vertex)
+
+    def _set_job_state(self, state: JobState) -> None:
+        self.graph.transition(state, self._now_ms)
+        self._out.add(fx.JobStatusChanged(state, self._now_ms))
+
+    def _terminate(self, state: JobState) -> None:
+        self._set_job_state(state)
+        self._unexplained.clear()
+        reason = SlotAllocationError(f"job {self.graph.name!r} is {state.name}")
+        self._tell_pool(sp.CloseSlotPool(reason))
+        self._out.terminated(fx.JobTerminated(state, self.graph.failure_cause))
+
+    def _advance(self) -> None:
+        """Do what has become possible by the event."""
+        state = self.state
+        if state is _J.FAILING and self.graph.is_all_terminal:
+            self._terminate(_J.FAILED)
+        elif state is _J.CANCELLING and self.graph.is_all_terminal:
+            self.graph.failure_cause = None
+            self._terminate(_J.CANCELED)
+        elif state is _J.RUNNING and all(vertex.current.state is _E.FINISHED for vertex in self.graph.vertices):
+            self._terminate(_J.FINISHED)
+        elif state is _J.RESTARTING:
+            ready = self._restarts.take_ready(self._now_ms, self._is_terminal)
+            if ready and not self._restarts:
+                self._set_job_state(_J.RUNNING)
+            for vertex_ids in ready:
+                self._restart_tasks(vertex_ids)
+
+    # Slots and deployment
+
+    def _schedule(self, regions: Iterable[PipelinedRegion]) -> None:
+        requests: list[sp.SlotRequest] = []
+        scheduled = list(regions)
+        for region in scheduled:
+            for vertex_id in region.vertex_ids:
+                self._enter(self.graph.vertex(vertex_id), _E.SCHEDULED)
+            requests += self._allocator.allocate(region.vertex_ids)
+        for region in scheduled:
+            for vertex_id in region.vertex_ids:
+                slot = self._allocator.slot_of(vertex_id)
+                if slot is not None:
+                    self.graph.vertex(vertex_id).assign_slot(slot)
+            self._deploy_if_complete(region)
+        if requests:
+            self._tell_pool(sp.RequestSlots(tuple(requests)))
+
+    def _deploy_if_complete(self, region: PipelinedRegion) -> None:
+        vertices = [self.graph.vertex(vertex_id) for vertex_id in region.vertex_ids]
+        if any(vertex.current.state is not _E.SCHEDULED or vertex.current.slot is None for vertex in vertices):
+            return
+        for vertex in vertices:
+            self._enter(vertex, _E.DEPLOYING)
+            self._unanswered.add(vertex.current.attempt_id)
+        self._out.submit(vertices)
+
+    def _tell_pool(self, event: sp.SlotPoolEvent) -> None:
+        fulfilled: dict[int, PipelinedRegion] = {}
+        for effect in self.slot_pool.handle(event, self._now_ms):
+            match effect:
+                case sp.SlotRequestFulfilled(request_id, slot):
+                    for vertex_id in self._allocator.fulfilled(request_id, slot):
+                        self.graph.vertex(vertex_id).assign_slot(slot)
+                        region = self._regions.region_of(vertex_id)
+                        fulfilled[region.index] = region
+                case sp.SlotRequestsTimedOut():
+                    self._on_slots_timed_out(effect)
+                case sp.SlotsAccepted(allocation_ids):
+                    self._out.add(fx.AnswerOffer(allocation_ids))
+                case sp.RequirementsChanged():
+                    # Not the number in the effect: handling the effects before it may have changed it again.
+                    self._out.declare(self.slot_pool.num_required)
+                case sp.FreeSlotAtTaskManager(slot, cause):
+                    self._out.add(fx.FreeSlot(slot, cause))
+                case sp.SlotLost(slot, cause):
+                    for vertex_id in self._allocator.users_of_slot(slot.allocation_id):
+                        self._fail(self.graph.vertex(vertex_id), cause)
+        for region in fulfilled.values():
+            self._deploy_if_complete(region)
+
+    def _on_slots_timed_out(self, effect: sp.SlotRequestsTimedOut) -> None:
+        timeout_ms = self._options.slot_pool.request_timeout_ms
+        cause = NoResourceAvailableError(
+            f"job {self.graph.name!r} needs {effect.num_required} slots, and {effect.num_available} were available "
+            f"within slot.request.timeout ({timeout_ms} ms). Add TaskExecutors or slots, or lower the parallelism.",
+            details={"required": str(effect.num_required), "available": str(effect.num_available)},
+        )
+        for vertex_id in self._allocator.users_of_requests(effect.request_ids):
+            self._fail(self.graph.vertex(vertex_id), cause)
+
+    def _on_tasks_submitted(self, event: ev.TasksSubmitted) -> None:
+        self._unanswered.difference_update(event.attempts)
+        rejected = dict(event.rejections)
+        for attempt_id in event.attempts:
+            execution = self.graph.find_execution(attempt_id)
+            if execution is None:
+                continue
+            error = rejected.get(attempt_id)
+            if error is None:
+                if execution.state is _E.CANCELING:
+                    self._out.cancel(execution)
+            else:
+                if isinstance(error, RpcTimeoutError):  # it may be there all the same
+                    self._out.cancel(execution)
+                self._fail(self.graph.vertex(attempt_id.vertex), error)
+
+    # News of tasks
+
+    def _on_task_state_updated(self, event: ev.TaskStateUpdated) -> None:
+        vertex = self.graph.find_vertex(event.attempt_id)
+        if vertex is None:
+            return
+        if vertex.current.attempt_id != event.attempt_id:
+            prior = vertex.prior_execution(event.attempt_id)
+            if prior is not None and not event.state.is_terminal:
+                self._out.cancel(prior)
+            return
+        if event.metrics is not None:
+            vertex.current.metrics = event.metrics
+        match event.state:
+            case _E.INITIALIZING | _E.RUNNING:
+                self._on_task_progress(vertex, event.state)
+            case _E.FINISHED:
+                self._on_task_finished(vertex)
+            case _E.FAILED:
+                self._fail(vertex, event.error or TaskSubmissionError(f"{vertex.task_name} failed and gave no reason"))
+            case _E.CANCELED:
+                self._on_task_canceled(vertex, event.error)
+
+    def _on_task_progress(self, vertex: ExecutionVertex, state: ExecutionState) -> None:
+        execution = vertex.current
+        if execution.state in (_E.CANCELING, _E.CANCELED, _E.FAILED):
+            if execution.attempt_id not in self._unanswered:
+                self._out.cancel(execution)
+            return
+        if _PROGRESS[state] > _PROGRESS.get(execution.state, len(_PROGRESS)):
+            was_reachable = execution.is_reachable
+            self._enter(vertex, state)
+            if not was_reachable and vertex.job_vertex.has_coordinators:
+                self._out.add(fx.SubtaskReady(vertex.id))
+
+    def _on_task_finished(self, vertex: ExecutionVertex) -> None:
+        if not vertex.current.is_deployed:
+            return
+        self._leave(vertex, _E.FINISHED)
+        if self.state is _J.RUNNING or self.state is _J.RESTARTING:
+            self._schedule(self._strategy.regions_after_finish(vertex.id))
+
+    def _on_task_canceled(self, vertex: ExecutionVertex, error: FlinkError | None) -> None:
+        execution = vertex.current
+        if execution.state is _E.CANCELING:
+            self._leave(vertex, _E.CANCELED)
+        elif execution.is_deployed:
+            # It gave up by itself, because a producer or consumer of it failed; that failure decides what happens.
+            if error is not None:
+                self._fail(vertex, error)
+                return
+            self._enter(vertex, _E.CANCELING)
+            self._leave(vertex, _E.CANCELED)
+            self._unexplained[execution.attempt_id] = self._now_ms + UNEXPLAINED_CANCEL_GRACE_MS
+
+    def _on_task_metrics_reported(self, event: ev.TaskMetricsReported) -> None:
+        for attempt_id, metrics in event.metrics:
+            execution = self.graph.find_execution(attempt_id)
+            if execution is not None and not execution.state.is_terminal:
+                execution.metrics = metrics
+
+    def _on_deployments_reported(self, event: ev.DeploymentsReported) -> None:
+        found = self._reconciler.compare(self.graph, event.resource_id, event.attempts, self._unanswered, self._now_ms)
+        for vertex in found.missing:
+            self._fail(vertex, TaskSubmissionError(f"{event.resource_id} does not have {vertex.task_name} any more"))
+        location = self.slot_pool.location(event.resource_id)
+        if location is not None:
+            for attempt_id in found.unwanted:
+                self._out.cancel_at(location, attempt_id)
+
+    def _on_operator_event_received(self, event: ev.OperatorEventReceived) -> None:
+        execution = self.graph.find_execution(event.attempt_id)
+        if execution is not None and execution.state is _E.DEPLOYING:
+            self._on_task_progress(self.graph.vertex(event.attempt_id.vertex), _E.INITIALIZING)
+
+    def _on_operator_events_lost(self, event: ev.OperatorEventsLost) -> None:
+        for attempt_id in event.attempts:
+            execution = self.graph.find_execution(attempt_id)
+            if execution is not None and execution.is_reachable:
+                self._out.cancel(execution)
+                self._fail(self.graph.vertex(attempt_id.vertex), event.cause)
+
+    def _on_check_deadlines(self, event: ev.CheckDeadlines) -> None:
+        self._tell_pool(sp.CheckTimeouts())
+        for attempt_id, deadline_ms in list(self._unexplained.items()):
+            if deadline_ms > self._now_ms:
+                continue
+            del self._unexplained[attempt_id]
+            vertex = self.graph.vertex(attempt_id.vertex)
+            if vertex.current.attempt_id == attempt_id and not self._restarts.has(vertex.id):
+                cause = TaskSubmissionError(f"{vertex.task_name} was canceled by its TaskExecutor and no reason given")
+                self._handle_failure(cause, vertex)
+
+    # Transitions of a task
+
+    def _enter(self, vertex: ExecutionVertex, state: ExecutionState) -> None:
+        vertex.current.transition(state, self._now_ms)
+        self._out.add(fx.TaskStateChanged(vertex.task_name, vertex.current.attempt_id, state, vertex.current.failure))
+
+    def _leave(self, vertex: ExecutionVertex, state: ExecutionState) -> None:
+        """Enter a terminal state and let go of the slot."""
+        self._enter(vertex, state)
+        self._reconciler.forget(vertex.current.attempt_id)
+        self._unanswered.discard(vertex.current.attempt_id)
+        released = self._allocator.release(vertex.id)
+        if released.cancelled_requests:
+            self._tell_pool(sp.CancelSlotRequests(released.cancelled_requests))
+        for allocation_id in released.returned_slots:
+            self._tell_pool(sp.ReturnSlot(allocation_id))
+
+    def _cancel(self, vertex: ExecutionVertex) -> None:
+        execution = vertex.current
+        if execution.state.is_terminal or execution.state is _E.CANCELING:
+            return
+        if not execution.is_deployed:
+            self._leave(vertex, _E.CANCELED)
+            return
+        self._enter(vertex, _E.CANCELING)
+        assert execution.slot is not None
+        if self.slot_pool.location(execution.slot.location.resource_id) is None:  # its TaskExecutor is gone
+            self._leave(vertex, _E.CANCELED)
+        elif execution.attempt_id not in self._unanswered:
+            self._out.cancel(execution)
+
+    def _fail(self, vertex: ExecutionVertex, cause: FlinkError) -> None:
+        """The task is no more, because of `cause`; nothing where it was terminal before."""
+        execution = vertex.current
+        if execution.state.is_terminal:
+            return
+        if execution.state is _E.CANCELING:
+            self._leave(vertex, _E.CANCELED)
+            self._consider_root_cause(cause)
+            return
+        execution.failure = cause
+        self._leave(vertex, _E.FAILED)
+        self._handle_failure(cause, vertex)
+
+    # Failover
+
+    def _on_global_failure(self, event: ev.GlobalFailure) -> None:
+        if not self.state.is_terminal:
+            self._handle_failure(event.cause, None)
+
+    def _handle_failure(self, cause: FlinkError, vertex: ExecutionVertex | None) -> None:
+        self.exception_history.record(cause, vertex, self._now_ms)
+        if self.state is _J.FAILING:
+            self._consider_root_cause(cause)
+        if self.state not in (_J.CREATED, _J.RUNNING, _J.RESTARTING):
+            return
+        if vertex is None:
+            decision = self._failure_handler.handle_global_failure(cause, self._now_ms)
+        else:
+            decision = self._failure_handler.handle_task_failure(vertex.id, cause, self._now_ms)
+        if isinstance(decision, FailJob) or self.state is _J.CREATED:
+            self.graph.failure_cause = cause
+            self._set_job_state(_J.FAILING)
+            self._cancel_everything()
+            return
+        if self.state is _J.RUNNING:
+            self._set_job_state(_J.RESTARTING)
+        self._restarts.add(decision.vertices, self._now_ms + decision.delay_ms)
+        for other in self.graph.vertices:
+            if other.id in decision.vertices:
+                self._cancel(other)
+
+    def _restart_tasks(self, vertex_ids: frozenset[ExecutionVertexID]) -> None:
+        for vertex in self.graph.vertices:
+            if vertex.id in vertex_ids:
+                self._unexplained.pop(vertex.current.attempt_id, None)
+                self._out.release_partitions(vertex)
+                vertex.reset_for_new_execution(self._now_ms)
+        for job_vertex in self.graph.job_vertices.values():
+            if job_vertex.has_coordinators:
+                affected = [vertex.id for vertex in job_vertex.task_vertices if vertex.id in vertex_ids]
+                if len(affected) == job_vertex.parallelism:
+                    self._out.add(fx.ResetCoordinators(job_vertex.id))
+                else:
+                    for vertex_id in affected:
+                        self._out.add(fx.SubtaskReset(vertex_id))
+        self._schedule(self._strategy.regions_to_restart(vertex_ids))
+
+    def _consider_root_cause(self, cause: FlinkError) -> None:
+        """While the job fails, the news that explains most may come after the news that made it fail."""
+        present = self.graph.failure_cause
+        if self.state is _J.FAILING and present is not None and is_closer_to_root(cause, present):
+            self.graph.failure_cause = cause
+
+    def _is_terminal(self, vertex_id: ExecutionVertexID) -> bool:
+        return self.graph.vertex(vertex_id).current.state.is_terminal

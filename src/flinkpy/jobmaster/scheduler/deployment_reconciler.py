@@ -1,0 +1,73 @@
+"""Compares what a TaskExecutor says it runs with what the JobMaster believes it runs.
+
+A task that has just finished is gone from the TaskExecutor while the news of it is still on its way, so a task counts
+as missing only when two reports in a row, some time apart, do not have it.
+
+Source: org.apache.flink.runtime.jobmaster.DefaultExecutionDeploymentReconciler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass
+
+from flinkpy.common.ids import ExecutionAttemptID, ResourceID
+from flinkpy.common.states import ExecutionState
+from flinkpy.jobmaster.executiongraph.execution import Execution
+from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
+from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
+
+#: A state update is retried for as long as an RPC may take; within this time it has come, or never will.
+ABSENCE_GRACE_MS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    #: Believed to run there, and gone.
+    missing: list[ExecutionVertex]
+    #: Running there, and not wanted (any more).
+    unwanted: list[ExecutionAttemptID]
+
+
+class DeploymentReconciler:
+    """Pure. Remembers since when each attempt has been absent."""
+
+    def __init__(self, grace_ms: int = ABSENCE_GRACE_MS) -> None:
+        self._grace_ms = grace_ms
+        self._absent_since_ms: dict[ExecutionAttemptID, int] = {}
+
+    def compare(
+        self,
+        graph: ExecutionGraph,
+        resource_id: ResourceID,
+        reported: frozenset[ExecutionAttemptID],
+        unanswered: Set[ExecutionAttemptID],
+        now_ms: int,
+    ) -> Differences:
+        """What one TaskExecutor reports against the graph; attempts in `unanswered` may or may not be there yet."""
+        expected = [
+            vertex
+            for vertex in graph.vertices
+            if _is_deployed_at(vertex.current, resource_id) and vertex.current.attempt_id not in unanswered
+        ]
+        missing = [vertex for vertex in expected if self._is_missing(vertex.current.attempt_id, reported, now_ms)]
+        unwanted = []
+        for attempt_id in sorted(reported.difference(vertex.current.attempt_id for vertex in expected)):
+            found = graph.find_execution(attempt_id)
+            is_unwanted = found is None or found.state in (ExecutionState.CANCELED, ExecutionState.FAILED)
+            if is_unwanted and attempt_id not in unanswered:
+                unwanted.append(attempt_id)
+        return Differences(missing, unwanted)
+
+    def forget(self, attempt: ExecutionAttemptID) -> None:
+        self._absent_since_ms.pop(attempt, None)
+
+    def _is_missing(self, attempt: ExecutionAttemptID, reported: frozenset[ExecutionAttemptID], now_ms: int) -> bool:
+        if attempt in reported:
+            self.forget(attempt)
+            return False
+        return now_ms - self._absent_since_ms.setdefault(attempt, now_ms) >= self._grace_ms
+
+
+def _is_deployed_at(execution: Execution, resource_id: ResourceID) -> bool:
+    return execution.is_deployed and execution.slot is not None and execution.slot.location.resource_id == resource_id

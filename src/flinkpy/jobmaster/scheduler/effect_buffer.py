@@ -1,0 +1,101 @@
+"""EffectBuffer: gathers the effects of one event, and what goes to one TaskExecutor into one call.
+
+Python gRPC does a few thousand calls a second, and a job may have thousands of tasks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from flinkpy._proto import taskexecutor_pb2
+from flinkpy.common.ids import ExecutionAttemptID, JobVertexID
+from flinkpy.jobmaster.executiongraph.execution import Execution
+from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
+from flinkpy.jobmaster.scheduler import effects as fx
+from flinkpy.jobmaster.scheduler.deployment import task_deployment
+from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
+
+
+@dataclass(frozen=True, slots=True)
+class _Submission:
+    vertex: ExecutionVertex
+    execution: Execution
+    deployment: taskexecutor_pb2.TaskDeployment
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """The effects of one event."""
+
+    effects: list[fx.SchedulerEffect] = field(default_factory=list)
+    cancels: dict[TaskManagerLocation, dict[ExecutionAttemptID, None]] = field(default_factory=dict)
+    submissions: dict[TaskManagerLocation, list[_Submission]] = field(default_factory=dict)
+    releases: dict[TaskManagerLocation, list[str]] = field(default_factory=dict)
+    num_slots: int | None = None
+    terminated: fx.JobTerminated | None = None
+
+
+class EffectBuffer:
+    """`drain` gives cancels, then everything else in the order it was added, then submissions, then the job's end."""
+
+    def __init__(self) -> None:
+        self._gathered = _Gathered()
+
+    def add(self, effect: fx.SchedulerEffect) -> None:
+        self._gathered.effects.append(effect)
+
+    def cancel(self, execution: Execution) -> None:
+        """Where it ran. Nothing for an attempt that never had a slot."""
+        if execution.slot is not None:
+            self.cancel_at(execution.slot.location, execution.attempt_id)
+
+    def cancel_at(self, location: TaskManagerLocation, attempt_id: ExecutionAttemptID) -> None:
+        self._gathered.cancels.setdefault(location, {})[attempt_id] = None
+
+    def submit(self, vertices: list[ExecutionVertex]) -> None:
+        for vertex in vertices:
+            execution = vertex.current
+            assert execution.slot is not None
+            submission = _Submission(vertex, execution, task_deployment(vertex))
+            self._gathered.submissions.setdefault(execution.slot.location, []).append(submission)
+
+    def declare(self, num_slots: int) -> None:
+        """Only the last word of an event counts."""
+        self._gathered.num_slots = num_slots
+
+    def release_partitions(self, vertex: ExecutionVertex) -> None:
+        """Blocking results of the current attempt, which is about to be replaced."""
+        slot = vertex.current.slot
+        kept = [str(partition.current_id) for partition in vertex.produced if partition.result.is_blocking]
+        if slot is not None and kept:
+            self._gathered.releases.setdefault(slot.location, []).extend(kept)
+
+    def terminated(self, effect: fx.JobTerminated) -> None:
+        self._gathered.terminated = effect
+
+    def drain(self) -> list[fx.SchedulerEffect]:
+        gathered, self._gathered = self._gathered, _Gathered()
+        drained: list[fx.SchedulerEffect] = []
+        drained += [fx.CancelTasks(location, tuple(ids)) for location, ids in gathered.cancels.items()]
+        drained += [fx.ReleasePartitions(location, tuple(ids)) for location, ids in gathered.releases.items()]
+        drained += gathered.effects
+        if gathered.num_slots is not None:
+            drained.append(fx.DeclareRequirements(gathered.num_slots))
+        for location, submissions in gathered.submissions.items():
+            # What failed again within the same event was never sent, and need not be.
+            alive = [submission for submission in submissions if not submission.execution.state.is_terminal]
+            if alive:
+                drained.append(_submit_tasks(location, alive))
+        if gathered.terminated is not None:
+            drained.append(gathered.terminated)
+        return drained
+
+
+def _submit_tasks(location: TaskManagerLocation, submissions: list[_Submission]) -> fx.SubmitTasks:
+    job_vertices: dict[JobVertexID, None] = {submission.vertex.job_vertex.id: None for submission in submissions}
+    return fx.SubmitTasks(
+        location,
+        tuple(job_vertices),
+        tuple(submission.deployment for submission in submissions),
+        tuple(submission.execution.attempt_id for submission in submissions),
+    )

@@ -1,0 +1,122 @@
+"""What the scheduler wants done. The JobMaster does it, and tells the outcome as an event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flinkpy._proto import taskexecutor_pb2
+from flinkpy.common.errors import FlinkError
+from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ExecutionVertexID, JobVertexID
+from flinkpy.common.states import ExecutionState, JobState
+from flinkpy.jobmaster.slotpool.physical_slot import PhysicalSlot, TaskManagerLocation
+
+
+@dataclass(frozen=True, slots=True)
+class DeclareRequirements:
+    """Tell the ResourceManager that the job wants `num_slots` in all."""
+
+    num_slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerOffer:
+    """These of the slots just offered are taken."""
+
+    accepted: tuple[AllocationID, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FreeSlot:
+    slot: PhysicalSlot
+    cause: FlinkError
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitTasks:
+    """Deploy `tasks` at one TaskExecutor; answered by TasksSubmitted or TaskManagerLost."""
+
+    location: TaskManagerLocation
+    vertices: tuple[JobVertexID, ...]
+    tasks: tuple[taskexecutor_pb2.TaskDeployment, ...]
+    attempts: tuple[ExecutionAttemptID, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CancelTasks:
+    location: TaskManagerLocation
+    attempts: tuple[ExecutionAttemptID, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasePartitions:
+    """Results kept for consumers that will not come."""
+
+    location: TaskManagerLocation
+    partition_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatusChanged:
+    state: JobState
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStateChanged:
+    """For the log."""
+
+    task_name: str
+    attempt_id: ExecutionAttemptID
+    state: ExecutionState
+    error: FlinkError | None
+
+
+@dataclass(frozen=True, slots=True)
+class StartCoordinators:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskReady:
+    """The attempt can be sent operator events."""
+
+    vertex_id: ExecutionVertexID
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskReset:
+    """The subtask will be attempted anew."""
+
+    vertex_id: ExecutionVertexID
+
+
+@dataclass(frozen=True, slots=True)
+class ResetCoordinators:
+    """Every subtask of the vertex starts from the beginning."""
+
+    job_vertex_id: JobVertexID
+
+
+@dataclass(frozen=True, slots=True)
+class JobTerminated:
+    """The last effect of a job, after JobStatusChanged. SUSPENDED: another JobMaster may take it up."""
+
+    state: JobState
+    cause: FlinkError | None
+
+
+SchedulerEffect = (
+    DeclareRequirements
+    | AnswerOffer
+    | FreeSlot
+    | SubmitTasks
+    | CancelTasks
+    | ReleasePartitions
+    | JobStatusChanged
+    | TaskStateChanged
+    | StartCoordinators
+    | SubtaskReady
+    | SubtaskReset
+    | ResetCoordinators
+    | JobTerminated
+)

@@ -1,0 +1,19 @@
+"""What the configuration says about scheduling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from flinkpy.jobmaster.scheduler.deployment_reconciler import ABSENCE_GRACE_MS
+from flinkpy.jobmaster.slotpool.declarative_slot_pool import SlotPoolOptions
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerOptions:
+    """Defaults are Flink's."""
+
+    slot_pool: SlotPoolOptions = field(default_factory=SlotPoolOptions)
+    failover_strategy: str = "region"
+    attempts_history_size: int = 16
+    exception_history_size: int = 16
+    absence_grace_ms: int = ABSENCE_GRACE_MS

@@ -1,0 +1,125 @@
+"""SlotSharingExecutionSlotAllocator: one physical slot per ExecutionSlotSharingGroup, kept while a subtask uses it.
+
+Pure: it asks the slot pool through the scheduler and is told the answers.
+
+Source: org.apache.flink.runtime.scheduler.SlotSharingExecutionSlotAllocator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from flinkpy.common.ids import AllocationID, ExecutionVertexID
+from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
+from flinkpy.jobmaster.scheduler.slot_sharing import ExecutionSlotSharingGroup, assign_slot_sharing
+from flinkpy.jobmaster.slotpool.physical_slot import PhysicalSlot
+from flinkpy.jobmaster.slotpool.slot_pool_messages import SlotRequest
+
+
+@dataclass(eq=False, slots=True)
+class SharedSlot:
+    """A slot asked for (`slot` is None) or had, and who uses it."""
+
+    request_id: int
+    group: ExecutionSlotSharingGroup
+    slot: PhysicalSlot | None = None
+    users: set[ExecutionVertexID] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """What became of a shared slot whose last user left: a request to cancel, or a slot to return."""
+
+    cancelled_requests: frozenset[int] = frozenset()
+    returned_slots: tuple[AllocationID, ...] = ()
+
+
+class SlotSharingExecutionSlotAllocator:
+    """Invariant: a shared slot exists exactly as long as it has users."""
+
+    def __init__(self, graph: ExecutionGraph) -> None:
+        self._graph = graph
+        self._group_of = assign_slot_sharing(graph)
+        self._shared: dict[ExecutionSlotSharingGroup, SharedSlot] = {}
+        self._by_request: dict[int, SharedSlot] = {}
+        self._next_request_id = 1
+
+    def allocate(self, vertex_ids: Iterable[ExecutionVertexID]) -> list[SlotRequest]:
+        """Make these subtasks users of their slots; returns the requests for the slots that are not there yet."""
+        requests: list[SlotRequest] = []
+        for vertex_id in vertex_ids:
+            group = self._group_of[vertex_id]
+            shared = self._shared.get(group)
+            if shared is None:
+                shared = SharedSlot(self._next_request_id, group)
+                self._next_request_id += 1
+                self._shared[group] = shared
+                self._by_request[shared.request_id] = shared
+                requests.append(self._request(shared))
+            shared.users.add(vertex_id)
+        return requests
+
+    def fulfilled(self, request_id: int, slot: PhysicalSlot) -> list[ExecutionVertexID]:
+        """The pool gave a slot; returns its users. Empty where the request has been cancelled."""
+        shared = self._by_request.get(request_id)
+        if shared is None:
+            return []
+        shared.slot = slot
+        return _ordered(shared)
+
+    def slot_of(self, vertex_id: ExecutionVertexID) -> PhysicalSlot | None:
+        shared = self._shared.get(self._group_of[vertex_id])
+        return shared.slot if shared is not None and vertex_id in shared.users else None
+
+    def release(self, vertex_id: ExecutionVertexID) -> Released:
+        """The subtask uses its slot no more. Idempotent."""
+        shared = self._shared.get(self._group_of[vertex_id])
+        if shared is None or vertex_id not in shared.users:
+            return Released()
+        shared.users.discard(vertex_id)
+        if shared.users:
+            return Released()
+        del self._shared[shared.group]
+        del self._by_request[shared.request_id]
+        if shared.slot is None:
+            return Released(cancelled_requests=frozenset({shared.request_id}))
+        return Released(returned_slots=(shared.slot.allocation_id,))
+
+    def users_of_requests(self, request_ids: Iterable[int]) -> list[ExecutionVertexID]:
+        found = (self._by_request.get(request_id) for request_id in request_ids)
+        return [user for shared in found if shared is not None for user in _ordered(shared)]
+
+    def users_of_slot(self, allocation_id: AllocationID) -> list[ExecutionVertexID]:
+        for shared in self._shared.values():
+            if shared.slot is not None and shared.slot.allocation_id == allocation_id:
+                return _ordered(shared)
+        return []
+
+    @property
+    def allocations(self) -> frozenset[AllocationID]:
+        """The slots in use."""
+        return frozenset(shared.slot.allocation_id for shared in self._shared.values() if shared.slot is not None)
+
+    @property
+    def waiting_requests(self) -> frozenset[int]:
+        return frozenset(shared.request_id for shared in self._shared.values() if shared.slot is None)
+
+    def validate(self) -> None:
+        """Assert every invariant."""
+        assert {shared.request_id: shared for shared in self._shared.values()} == self._by_request
+        for group, shared in self._shared.items():
+            assert shared.users, f"nobody uses the slot of {group}"
+            assert shared.users <= set(group.members.values())
+
+    def _request(self, shared: SharedSlot) -> SlotRequest:
+        for vertex_id in shared.group.members.values():
+            last = self._graph.vertex(vertex_id).last_slot
+            if last is not None:
+                return SlotRequest(shared.request_id, last.allocation_id, last.location.resource_id)
+        return SlotRequest(shared.request_id)
+
+
+def _ordered(shared: SharedSlot) -> list[ExecutionVertexID]:
+    """Its users in topological order, so that what follows does not depend on hashing."""
+    return [vertex_id for vertex_id in shared.group.members.values() if vertex_id in shared.users]

@@ -1,0 +1,114 @@
+"""JobMasterServicer: the gRPC face of a JobMaster process: decodes, calls the JobMaster, encodes.
+
+It is served before there is a job, so that a standby process has its address; until `attach` every call is answered
+with StaleFencingTokenError, as any call of another leadership is.
+
+Thread: main thread.
+"""
+
+from __future__ import annotations
+
+from flinkpy._proto import common_pb2, dispatcher_pb2, job_pb2
+from flinkpy._proto import jobmaster_pb2 as pb
+from flinkpy.common.errors import JobNotFoundError, SlotAllocationError
+from flinkpy.common.ids import AllocationID, ResourceID, ResultPartitionID
+from flinkpy.jobmaster import conversions
+from flinkpy.jobmaster.job_master import JobMaster
+from flinkpy.jobmaster.scheduler.events import TaskMetricsReported
+from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
+from flinkpy.rpc.error_codec import error_from_proto
+from flinkpy.rpc.server import CallContext
+
+ACKNOWLEDGE = common_pb2.Acknowledge()
+
+
+class JobMasterServicer:
+    def __init__(self, resource_id: str) -> None:
+        self._resource_id = resource_id
+        self._job_master: JobMaster | None = None
+        #: The JobMasterId every call must carry; None: no call is taken.
+        self.fencing_token: str | None = None
+
+    def attach(self, job_master: JobMaster, job_master_id: str) -> None:
+        self._job_master = job_master
+        self.fencing_token = job_master_id
+
+    def register_task_manager(
+        self, request: pb.RegisterTaskManagerRequest, context: CallContext
+    ) -> pb.RegisterTaskManagerResponse:
+        job_master = self._job(request.job_id)
+        location = TaskManagerLocation(ResourceID(request.resource_id), request.address, request.data_address)
+        job_master.register_task_manager(location)
+        return pb.RegisterTaskManagerResponse(
+            resource_id=self._resource_id, heartbeat_interval_ms=job_master.heartbeat_interval_ms
+        )
+
+    def offer_slots(self, request: pb.OfferSlotsRequest, context: CallContext) -> pb.OfferSlotsResponse:
+        job_master = self._job(request.job_id)
+        accepted = job_master.offer_slots(ResourceID(request.resource_id), conversions.offers(request.offers))
+        taken = {str(allocation_id) for allocation_id in accepted}
+        return pb.OfferSlotsResponse(accepted=[offer for offer in request.offers if offer.allocation_id in taken])
+
+    def fail_slot(self, request: pb.FailSlotRequest, context: CallContext) -> common_pb2.Acknowledge:
+        if request.HasField("cause"):
+            cause = error_from_proto(request.cause)
+        else:
+            cause = SlotAllocationError("the TaskExecutor failed the slot")
+        self._job(request.job_id).fail_slot(ResourceID(request.resource_id), AllocationID(request.allocation_id), cause)
+        return ACKNOWLEDGE
+
+    def update_task_execution_states(
+        self, request: pb.UpdateTaskExecutionStatesRequest, context: CallContext
+    ) -> common_pb2.Acknowledge:
+        updates = [conversions.state_update(update) for update in request.updates]
+        self._job(request.job_id).update_task_execution_states(updates)
+        return ACKNOWLEDGE
+
+    def send_operator_events_to_coordinator(
+        self, request: pb.OperatorEventsToCoordinator, context: CallContext
+    ) -> common_pb2.Acknowledge:
+        self._job(request.job_id).receive_operator_events(list(request.events))
+        return ACKNOWLEDGE
+
+    def request_partition_state(
+        self, request: pb.RequestPartitionStateRequest, context: CallContext
+    ) -> pb.RequestPartitionStateResponse:
+        producer = ResultPartitionID.parse(request.result_partition_id).producer
+        state = self._job(request.job_id).partition_state(producer)
+        return pb.RequestPartitionStateResponse(producer_state=conversions.execution_state(state))
+
+    def heartbeat_from_task_manager(
+        self, request: pb.TaskManagerToJobMasterHeartbeat, context: CallContext
+    ) -> pb.JobMasterHeartbeatResponse:
+        return self._job(request.job_id).heartbeat_from_task_manager(request)
+
+    def report_task_metrics(self, request: pb.TaskMetricsReport, context: CallContext) -> common_pb2.Acknowledge:
+        self._job(request.job_id).report_task_metrics(TaskMetricsReported(conversions.metrics(request.tasks)))
+        return ACKNOWLEDGE
+
+    def disconnect_task_manager(
+        self, request: pb.DisconnectTaskManagerRequest, context: CallContext
+    ) -> common_pb2.Acknowledge:
+        reason = request.reason or "it disconnected"
+        self._job(request.job_id).disconnect_task_manager(ResourceID(request.resource_id), reason)
+        return ACKNOWLEDGE
+
+    def request_job_details(self, request: dispatcher_pb2.JobIdMessage, context: CallContext) -> job_pb2.JobDetails:
+        return self._job(request.job_id).details()
+
+    def cancel(self, request: dispatcher_pb2.JobIdMessage, context: CallContext) -> common_pb2.Acknowledge:
+        self._job(request.job_id).cancel()
+        return ACKNOWLEDGE
+
+    def deliver_coordination_request(
+        self, request: dispatcher_pb2.CoordinationRequest, context: CallContext
+    ) -> dispatcher_pb2.CoordinationResponse:
+        answer = self._job(request.job_id).handle_coordination_request(request.operator_id, request.payload)
+        return dispatcher_pb2.CoordinationResponse(payload=answer)
+
+    def _job(self, job_id: str) -> JobMaster:
+        """Raises: JobNotFoundError where this JobMaster runs another job."""
+        job_master = self._job_master
+        if job_master is None or job_master.job_id != job_id:
+            raise JobNotFoundError(f"this JobMaster does not run job {job_id}")
+        return job_master

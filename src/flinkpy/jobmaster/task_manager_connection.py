@@ -1,0 +1,236 @@
+"""TaskManagerConnection: the JobMaster's side of one registered TaskExecutor.
+
+Makes the calls and tells their outcomes to a listener. A call that finds nobody, or finds a TaskExecutor that does not
+know this JobMaster, means that the TaskExecutor is lost; so does a watched connection that breaks.
+
+Thread: main thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Coroutine
+from typing import Any, Protocol
+
+from flinkpy._proto import jobmaster_pb2, resourcemanager_pb2, taskexecutor_pb2
+from flinkpy.common.errors import (
+    FlinkError,
+    NotRegisteredError,
+    RpcTimeoutError,
+    RpcUnavailableError,
+    StaleFencingTokenError,
+    TaskManagerLostError,
+    TaskSubmissionError,
+)
+from flinkpy.common.ids import ExecutionAttemptID
+from flinkpy.jobmaster.conversions import as_flink_error
+from flinkpy.jobmaster.slotpool.physical_slot import PhysicalSlot, TaskManagerLocation
+from flinkpy.rpc.endpoint import OnDone, RpcEndpoint
+from flinkpy.rpc.error_codec import error_from_proto, error_to_proto
+from flinkpy.rpc.peers import Peers
+
+logger = logging.getLogger(__name__)
+
+#: Operator events that may wait for one TaskExecutor. A coordinator that is this far ahead of its tasks is broken.
+MAX_WAITING_EVENTS = 65_536
+#: Events of one call: enough to make the call worth it, few enough to stay far below the largest message.
+MAX_EVENTS_PER_CALL = 512
+MAX_EVENT_BYTES_PER_CALL = 4 * 1024 * 1024
+#: A cancel whose answer did not come in time is sent again after this pause, until the TaskExecutor is given up.
+CANCEL_RETRY_DELAY_MS = 500
+
+#: Nobody is there, or nobody that works for us.
+_LOST = (RpcUnavailableError, NotRegisteredError, StaleFencingTokenError)
+
+
+class TaskManagerListener(Protocol):
+    def on_tasks_submitted(
+        self,
+        attempts: tuple[ExecutionAttemptID, ...],
+        rejections: tuple[tuple[ExecutionAttemptID, FlinkError], ...],
+    ) -> None: ...
+
+    def on_operator_events_lost(self, attempts: tuple[ExecutionAttemptID, ...], cause: FlinkError) -> None: ...
+
+    def on_heartbeat(self, heartbeat: jobmaster_pb2.TaskManagerToJobMasterHeartbeat) -> None: ...
+
+    def on_heartbeat_undeliverable(self, connection: TaskManagerConnection) -> None: ...
+
+    def on_task_manager_lost(self, connection: TaskManagerConnection, cause: FlinkError) -> None: ...
+
+
+class TaskManagerConnection:
+    """Lost at most once; silent after `close`."""
+
+    def __init__(
+        self,
+        endpoint: RpcEndpoint,
+        peers: Peers,
+        listener: TaskManagerListener,
+        location: TaskManagerLocation,
+        *,
+        job_id: str,
+        job_master_id: str,
+        rpc_timeout_ms: int,
+    ) -> None:
+        self.location = location
+        self._endpoint = endpoint
+        self._listener = listener
+        self._job_id = job_id
+        self._timeout_s = rpc_timeout_ms / 1000
+        self._gateway = peers.gateway("TaskExecutor", location.address, job_master_id)
+        self._is_closed = False
+        self._waiting_events: deque[jobmaster_pb2.OperatorEvent] = deque()
+        self._is_sending_events = False
+        self._is_heartbeat_on_its_way = False
+        self._watch = peers.watch_peer(location.address, lambda: self.lost("its connection broke"))
+
+    def submit_tasks(
+        self, request: taskexecutor_pb2.SubmitTasksRequest, attempts: tuple[ExecutionAttemptID, ...]
+    ) -> None:
+        """Deploy; answered by `on_tasks_submitted`, or `on_task_manager_lost`."""
+
+        def done(response: Any, error: BaseException | None) -> None:
+            if error is None:
+                rejections = tuple(
+                    (ExecutionAttemptID.parse(rejection.execution_attempt_id), _rejection_error(rejection))
+                    for rejection in response.rejections
+                )
+            else:
+                cause = as_flink_error(error)
+                rejections = tuple((attempt, cause) for attempt in attempts)
+            self._listener.on_tasks_submitted(attempts, rejections)
+
+        self._call(self._gateway.submit_tasks(request, timeout_s=self._timeout_s), done, "submit tasks to")
+
+    def cancel_tasks(self, attempts: tuple[ExecutionAttemptID, ...]) -> None:
+        """Ask for the end of these tasks until the TaskExecutor has heard it; their ends come as state updates."""
+        request = taskexecutor_pb2.CancelTasksRequest(
+            job_id=self._job_id, execution_attempt_ids=[str(attempt) for attempt in attempts]
+        )
+
+        def done(_: Any, error: BaseException | None) -> None:
+            if error is not None:
+                logger.warning("cancelling tasks at %s failed: %s", self.location.resource_id, error)
+                self._endpoint.schedule(CANCEL_RETRY_DELAY_MS, retry)
+
+        def retry() -> None:
+            if not self._is_closed:
+                self.cancel_tasks(attempts)
+
+        self._call(self._gateway.cancel_tasks(request, timeout_s=self._timeout_s), done, "cancel tasks at")
+
+    def free_slot(self, slot: PhysicalSlot, cause: FlinkError) -> None:
+        """Give the slot back. Should the call fail, the TaskExecutor learns it from the next heartbeat."""
+        request = taskexecutor_pb2.FreeSlotRequest(
+            allocation_id=str(slot.allocation_id), job_id=self._job_id, cause=error_to_proto(cause)
+        )
+        self._call(self._gateway.free_slot(request, timeout_s=self._timeout_s), self._log_error, "free a slot at")
+
+    def release_partitions(self, partition_ids: tuple[str, ...]) -> None:
+        request = taskexecutor_pb2.ReleasePartitionsRequest(job_id=self._job_id, result_partition_ids=partition_ids)
+        call = self._gateway.release_partitions(request, timeout_s=self._timeout_s)
+        self._call(call, self._log_error, "release partitions at")
+
+    def send_operator_event(self, event: jobmaster_pb2.OperatorEvent) -> None:
+        """In order of the calls; an event that may not have arrived is told to `on_operator_events_lost`."""
+        if self._is_closed:
+            return
+        if len(self._waiting_events) >= MAX_WAITING_EVENTS:
+            cause = TaskSubmissionError(f"{MAX_WAITING_EVENTS} operator events wait for {self.location.resource_id}")
+            self._listener.on_operator_events_lost((ExecutionAttemptID.parse(event.execution_attempt_id),), cause)
+            return
+        self._waiting_events.append(event)
+        self._send_waiting_events()
+
+    def send_heartbeat(self, allocation_ids: list[str]) -> None:
+        """Skipped while the last one is unanswered."""
+        if self._is_heartbeat_on_its_way:
+            return
+        self._is_heartbeat_on_its_way = True
+        report = taskexecutor_pb2.AllocatedSlotReport(job_id=self._job_id, allocation_ids=allocation_ids)
+
+        def done(response: Any, error: BaseException | None) -> None:
+            self._is_heartbeat_on_its_way = False
+            if error is None:
+                self._listener.on_heartbeat(response)
+            elif isinstance(error, RpcUnavailableError):
+                self._listener.on_heartbeat_undeliverable(self)
+            elif isinstance(error, _LOST):
+                self.lost(f"it does not work for this JobMaster: {error}")
+            else:
+                logger.debug("heartbeat to %s failed: %s", self.location.resource_id, error)
+
+        call = self._gateway.heartbeat_from_job_master(report, timeout_s=self._timeout_s)
+        self._call(call, done, "heartbeat to", loses=False)
+
+    async def disconnect(self, reason: str) -> None:
+        """Tell the TaskExecutor that this job needs nothing of it any more; best effort."""
+        request = resourcemanager_pb2.DisconnectRequest(job_id=self._job_id, reason=reason)
+        try:
+            await self._gateway.disconnect_job_master(request, timeout_s=self._timeout_s)
+        except FlinkError as error:
+            logger.debug("disconnecting from %s: %s", self.location.resource_id, error)
+
+    def lost(self, reason: str) -> None:
+        """The TaskExecutor is gone, as far as this job is concerned."""
+        if self._is_closed:
+            return
+        self.close()
+        location = self.location
+        cause = TaskManagerLostError(
+            f"TaskExecutor {location.resource_id} at {location.address} is lost: {reason}",
+            details={"resource_id": str(location.resource_id), "address": location.address},
+        )
+        self._listener.on_task_manager_lost(self, cause)
+
+    def close(self) -> None:
+        """Stop watching and calling. Idempotent."""
+        self._is_closed = True
+        self._watch.cancel()
+        self._waiting_events.clear()
+
+    # Inside
+
+    def _send_waiting_events(self) -> None:
+        if self._is_sending_events or not self._waiting_events:
+            return
+        batch: list[jobmaster_pb2.OperatorEvent] = []
+        size_bytes = 0
+        while self._waiting_events and len(batch) < MAX_EVENTS_PER_CALL and size_bytes < MAX_EVENT_BYTES_PER_CALL:
+            batch.append(self._waiting_events.popleft())
+            size_bytes += len(batch[-1].payload_pickle)
+        self._is_sending_events = True
+        request = taskexecutor_pb2.OperatorEventsToTasks(job_id=self._job_id, events=batch)
+
+        def done(_: Any, error: BaseException | None) -> None:
+            self._is_sending_events = False
+            if error is not None:
+                attempts = dict.fromkeys(ExecutionAttemptID.parse(event.execution_attempt_id) for event in batch)
+                self._listener.on_operator_events_lost(tuple(attempts), as_flink_error(error))
+            self._send_waiting_events()
+
+        call = self._gateway.send_operator_events_to_tasks(request, timeout_s=self._timeout_s)
+        self._call(call, done, "send operator events to")
+
+    def _call(self, call: Coroutine[Any, Any, Any], on_done: OnDone, name: str, *, loses: bool = True) -> None:
+        """Run `call`; where `loses`, an answer that means that the TaskExecutor is gone goes no further than that."""
+
+        def done(result: Any, error: BaseException | None) -> None:
+            if self._is_closed:
+                return
+            if loses and isinstance(error, _LOST):
+                self.lost(str(error))
+                return
+            on_done(result, error)
+
+        self._endpoint.run_async(call, done, f"{name} {self.location.resource_id}")
+
+    def _log_error(self, _: Any, error: BaseException | None) -> None:
+        if error is not None and not isinstance(error, RpcTimeoutError):
+            logger.warning("a call to %s failed: %s", self.location.resource_id, error)
+
+
+def _rejection_error(rejection: taskexecutor_pb2.SubmitTasksResponse.Rejection) -> FlinkError:
+    return error_from_proto(rejection.error)

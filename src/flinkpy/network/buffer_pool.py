@@ -1,0 +1,225 @@
+"""Buffer pools: who may have how many bytes in flight.
+
+A segment is a unit of accounting (`taskmanager.memory.segment-size`), not a piece of memory: Arrow and Python own the
+bytes. The `NetworkBufferPool` of a process has a fixed number of segments and divides them among `LocalBufferPool`s,
+one per result partition and one per gate with remote channels; each is sure of the segments it requires, and what is
+spare is shared out anew whenever a pool comes or goes.
+
+Invariant: a pool's quota is never less than it requires. So nobody waits for segments without which it cannot go on
+while those who hold them wait for it in turn. Beyond that, the sum over all pools of `max(quota, used)` never exceeds
+the total, overdrafts apart: a partition's `reserve` always succeeds, because `emit` must not block, and shows as
+overdraft until the queue has drained.
+
+Source: org.apache.flink.runtime.io.network.buffer.{NetworkBufferPool, LocalBufferPool}.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from flinkpy.common.errors import InsufficientNetworkBuffersError
+
+
+def _ignore() -> None:
+    return None
+
+
+class LocalBufferPool:
+    """The share of one partition or gate. Thread: any; the lock is held for a few instructions only."""
+
+    def __init__(self, parent: NetworkBufferPool, name: str, required: int, maximum: int) -> None:
+        self.name = name
+        self.required = required
+        self.maximum = maximum
+        self._parent = parent
+        self._lock = threading.Lock()
+        self._quota = 0
+        self._used = 0
+        #: Segments kept back while still available, so that one more buffer of this size fits under the quota.
+        self.headroom = 1
+        self._available = True
+        self._destroyed = False
+        #: Called, on any thread, each time the pool turns available again.
+        self.on_available: Callable[[], None] = _ignore
+        #: Called, on any thread, after the quota changed.
+        self.on_quota_change: Callable[[], None] = _ignore
+
+    @property
+    def quota(self) -> int:
+        """Segments it may use now."""
+        return self._quota
+
+    @property
+    def used(self) -> int:
+        return self._used
+
+    @property
+    def free(self) -> int:
+        return max(0, self._quota - self._used)
+
+    @property
+    def is_available(self) -> bool:
+        """Whether a producer should go on: False from the reserve being touched until half of the quota is free.
+
+        The hysteresis makes a stalled producer wake once for many buffers instead of once for each.
+        """
+        return self._available
+
+    def reserve(self, segments: int) -> None:
+        """Take `segments` in any case: the caller has looked at `is_available` and cannot stop half-way."""
+        with self._lock:
+            self._used += segments
+            if self._available and self._used + self.headroom > self._quota:
+                self._available = False
+
+    def try_acquire(self, wanted: int) -> int:
+        """Take up to `wanted` segments of the free ones; returns how many."""
+        with self._lock:
+            if self._destroyed:
+                return 0
+            got = min(wanted, self._quota - self._used)
+            if got <= 0:
+                return 0
+            self._used += got
+            return got
+
+    def recycle(self, segments: int) -> None:
+        """Give back what `reserve` or `try_acquire` took."""
+        with self._lock:
+            was_over = self._used > self._quota
+            self._used -= segments
+            if self._used < 0:
+                raise AssertionError(f"{self.name}: more segments came back than were taken")
+            turned = not self._available and self._may_turn_available()
+            if turned:
+                self._available = True
+        if was_over:
+            self._parent.redistribute()
+        if turned:
+            self.on_available()
+
+    def destroy(self) -> None:
+        """Return the quota. Segments still in use (on the wire, in a queue being dropped) may be recycled later."""
+        self._parent.remove(self)
+
+    def _may_turn_available(self) -> bool:
+        return self._used == 0 or self._used <= self._quota // 2
+
+    def _set_quota(self, quota: int) -> None:
+        """Thread: under the parent's lock."""
+        with self._lock:
+            self._quota = quota
+            self.headroom = max(1, quota // 4)
+
+    def _notify_quota_change(self) -> None:
+        with self._lock:
+            turned = not self._available and self._may_turn_available()
+            if turned:
+                self._available = True
+        self.on_quota_change()
+        if turned:
+            self.on_available()
+
+
+class NetworkBufferPool:
+    """All segments of a process. Thread: any."""
+
+    def __init__(self, memory_bytes: int, segment_size_bytes: int) -> None:
+        if segment_size_bytes <= 0 or memory_bytes < segment_size_bytes:
+            raise InsufficientNetworkBuffersError(
+                f"network memory of {memory_bytes} bytes does not hold one segment of {segment_size_bytes} bytes: "
+                "raise taskmanager.memory.network.min"
+            )
+        self.segment_size_bytes = segment_size_bytes
+        self.total = memory_bytes // segment_size_bytes
+        self._lock = threading.Lock()
+        self._pools: list[LocalBufferPool] = []
+        #: Pools that were destroyed with segments in use: those count until they are recycled.
+        self._lingering: list[LocalBufferPool] = []
+
+    @property
+    def used(self) -> int:
+        with self._lock:
+            return sum(pool.used for pool in self._pools) + sum(pool.used for pool in self._lingering)
+
+    @property
+    def used_bytes(self) -> int:
+        return self.used * self.segment_size_bytes
+
+    @property
+    def required(self) -> int:
+        """Segments that the present pools are sure of."""
+        with self._lock:
+            return sum(pool.required for pool in self._pools)
+
+    def segments_of(self, size_bytes: int) -> int:
+        """What a buffer of that size costs; an empty one costs one."""
+        return -(-size_bytes // self.segment_size_bytes) or 1
+
+    def create_local_pool(self, name: str, required: int, maximum: int | None = None) -> LocalBufferPool:
+        """A pool that is sure of `required` segments and gets its share of the spare ones up to `maximum`.
+
+        Raises:
+            InsufficientNetworkBuffersError: the required segments of all pools together would exceed the total.
+        """
+        pool = LocalBufferPool(self, name, required, self.total if maximum is None else max(maximum, required))
+        with self._lock:
+            taken = sum(other.required for other in self._pools)
+            if taken + required > self.total:
+                raise InsufficientNetworkBuffersError(
+                    f"{name} requires {required} network buffers, but only {self.total - taken} of "
+                    f"{self.total} ({self.segment_size_bytes} bytes each) are not yet required by others: raise "
+                    "taskmanager.memory.network.min (or .fraction / .max), or lower the parallelism",
+                    details={"required": str(required), "free": str(self.total - taken), "total": str(self.total)},
+                )
+            self._pools.append(pool)
+        self.redistribute()
+        return pool
+
+    def remove(self, pool: LocalBufferPool) -> None:
+        with self._lock:
+            if pool not in self._pools:
+                return
+            self._pools.remove(pool)
+            pool._destroyed = True
+            pool._set_quota(0)
+            if pool.used:
+                self._lingering.append(pool)
+        self.redistribute()
+
+    def redistribute(self) -> None:
+        """Share the spare segments out in proportion to what each pool could still take."""
+        with self._lock:
+            self._lingering = [pool for pool in self._lingering if pool.used]
+            changed = self._share_out()
+        for pool in changed:
+            pool._notify_quota_change()
+
+    def _share_out(self) -> list[LocalBufferPool]:
+        pools = self._pools
+        if not pools:
+            return []
+        spare = self.total - sum(pool.required for pool in pools)
+        room = [min(pool.maximum - pool.required, spare) for pool in pools]
+        total_room = sum(room)
+        wanted = [
+            pool.required + (min(space, spare * space // total_room) if total_room else 0)
+            for pool, space in zip(pools, room)
+        ]
+        # What is in use beyond the new quotas cannot be handed out a second time: others wait until it comes back.
+        overhang = sum(pool.used for pool in self._lingering)
+        overhang += sum(max(0, pool.used - quota) for pool, quota in zip(pools, wanted))
+        overhang -= self.total - sum(wanted)
+        for index in sorted(range(len(pools)), key=lambda i: pools[i].used - wanted[i]):
+            if overhang <= 0:
+                break
+            given_up = min(overhang, max(0, wanted[index] - max(pools[index].used, pools[index].required)))
+            wanted[index] -= given_up
+            overhang -= given_up
+        changed = []
+        for pool, quota in zip(pools, wanted):
+            if pool.quota != quota:
+                pool._set_quota(quota)
+                changed.append(pool)
+        return changed

@@ -1,0 +1,276 @@
+"""The wire form of batches and control elements, without the frames around them.
+
+* Columns: an Arrow IPC record batch message. The schema travels apart, once per channel. Encoding copies nothing: the
+  message is a list of parts, the column buffers themselves among them, for a scatter-gather send.
+* Rows (untyped Python objects): one pickle of protocol 5 per batch. Loaded only from authenticated connections.
+* Timestamps and kinds follow as raw little-endian arrays.
+* Control elements: a kind and a few packed integers.
+
+Differs: dictionary-encoded columns are sent decoded, since dictionaries would need a memory of their own per channel.
+"""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pyarrow as pa
+
+from flinkpy.common.errors import BrokenError, TypeMismatchError
+from flinkpy.records.batch import Batch
+from flinkpy.records.elements import (
+    CheckpointBarrier,
+    Element,
+    EndOfData,
+    EndOfPartition,
+    LatencyMarker,
+    Watermark,
+    WatermarkStatus,
+)
+
+_PICKLE_PROTOCOL = 5
+
+
+class EncodedBatch:
+    """A batch ready to be sent.
+
+    Attributes:
+        parts: buffers to send one after the other: payload, timestamps, kinds, each padded to eight bytes.
+        size_bytes: of all parts.
+    """
+
+    __slots__ = ("is_pickled", "kinds_bytes", "parts", "payload_bytes", "size_bytes", "timestamps_bytes")
+
+    def __init__(self, is_pickled: bool, parts: list[Any], payload_bytes: int, batch: Batch) -> None:
+        self.is_pickled = is_pickled
+        self.payload_bytes = payload_bytes
+        self.timestamps_bytes = self.kinds_bytes = 0
+        size = payload_bytes
+        if payload_bytes & 7:
+            size = _pad(parts, size)
+        if batch.timestamps is not None:
+            data = np.ascontiguousarray(batch.timestamps, dtype="<i8")
+            self.timestamps_bytes = data.nbytes
+            size += data.nbytes
+            parts.append(data.data.cast("B"))
+        if batch.kinds is not None:
+            data = np.ascontiguousarray(batch.kinds, dtype=np.int8)
+            self.kinds_bytes = data.nbytes
+            parts.append(data.data.cast("B"))
+            size = _pad(parts, size + data.nbytes)
+        self.parts = parts
+        self.size_bytes = size
+
+
+def _pad(parts: list[Any], size: int) -> int:
+    missing = -size % 8
+    if missing:
+        parts.append(bytes(missing))
+    return size + missing
+
+
+class _PartsSink:
+    """A file that keeps what is written as it is: pyarrow hands column buffers over without copying them."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self.parts: list[Any] = []
+
+    def write(self, data: Any) -> None:
+        self.parts.append(data)
+
+    def flush(self) -> None:
+        return None
+
+    def close(self) -> None:
+        return None
+
+
+class ColumnEncoder:
+    """Encodes the record batches of one channel. Thread: one at a time."""
+
+    def __init__(self) -> None:
+        self.schema: pa.Schema | None = None
+        self._sink = _PartsSink()
+        self._writer: Any = None
+        self._has_dictionaries = False
+
+    def open_schema(self, values: pa.RecordBatch) -> bytes | None:
+        """The schema to be sent before `values`; None where it is that of the batch before."""
+        schema = values.schema
+        if self.schema is not None and schema.equals(self.schema):
+            return None
+        self.schema = schema
+        self._has_dictionaries = _has_dictionaries(schema)
+        wire_schema = _without_dictionaries(schema) if self._has_dictionaries else schema
+        self._writer = pa.ipc.new_stream(self._sink, wire_schema)
+        # The writer puts its own schema message in front of the first batch: let that be an empty one, and drop both.
+        empty = values.slice(0, 0)
+        self._writer.write_batch(_decode_dictionaries(empty) if self._has_dictionaries else empty)
+        return wire_schema.serialize().to_pybytes()
+
+    def encode(self, batch: Batch) -> EncodedBatch:
+        """`open_schema` has been called with this batch."""
+        values = batch.values
+        if self._has_dictionaries:
+            values = _decode_dictionaries(values)
+        sink = self._sink
+        sink.parts = []
+        self._writer.write_batch(values)
+        parts = sink.parts
+        return EncodedBatch(False, parts, sum(map(len, parts)), batch)
+
+
+def _without_dictionaries(schema: pa.Schema) -> pa.Schema:
+    fields = [
+        field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field for field in schema
+    ]
+    return pa.schema(fields, schema.metadata)
+
+
+def _decode_dictionaries(values: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [
+        column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in values.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_without_dictionaries(values.schema))
+
+
+def encode_small_columns(batch: Batch) -> EncodedBatch | None:
+    """The batch in one piece; None where columns have dictionaries.
+
+    Copying some kilobytes costs less than handling every column buffer as a part of its own.
+    """
+    values: Any = batch.values
+    if _has_dictionaries(values.schema):
+        return None  # ColumnEncoder decodes them
+    message = values.serialize()
+    return EncodedBatch(False, [message], message.size, batch)
+
+
+#: The schema asked for last and its answer: replaced as one, so any thread may read it.
+_last: tuple[pa.Schema, bool] = (pa.schema([]), False)
+
+
+def _has_dictionaries(schema: pa.Schema) -> bool:
+    global _last
+    known, answer = _last
+    if not schema.equals(known):
+        answer = any(pa.types.is_dictionary(field.type) for field in schema)
+        _last = (schema, answer)
+    return answer
+
+
+def encode_rows(batch: Batch) -> EncodedBatch:
+    """One pickle of the rows; classes that only this process can import are pickled by value.
+
+    Raises:
+        TypeMismatchError: a row cannot be pickled; names the first such row.
+    """
+    try:
+        data = pickle.dumps(batch.values, protocol=_PICKLE_PROTOCOL)
+    except Exception:  # noqa: BLE001 - whatever a user's __reduce__ raises
+        data = _cloudpickle_rows(batch.values)
+    return EncodedBatch(True, [data], len(data), batch)
+
+
+def _cloudpickle_rows(rows: Any) -> bytes:
+    try:
+        return cloudpickle.dumps(rows, protocol=_PICKLE_PROTOCOL)
+    except Exception as error:
+        for index, row in enumerate(rows):
+            try:
+                cloudpickle.dumps(row, protocol=_PICKLE_PROTOCOL)
+            except Exception as row_error:
+                raise TypeMismatchError(
+                    f"row {index} of a batch cannot be sent to another process: {type(row).__qualname__} "
+                    f"{row!r:.200}: {row_error}",
+                    details={"type": type(row).__qualname__},
+                ) from row_error
+        raise TypeMismatchError(f"a batch of rows cannot be sent to another process: {error}") from error
+
+
+def decode_schema(data: Any) -> pa.Schema:
+    return pa.ipc.read_schema(pa.py_buffer(data))
+
+
+def decode_batch(
+    schema: pa.Schema | None, body: pa.Buffer, payload_bytes: int, timestamps_bytes: int, kinds_bytes: int
+) -> Batch:
+    """The batch of a body; its arrays point into `body`.
+
+    Args:
+        schema: of the channel, or None for pickled rows.
+    """
+    values: Any
+    payload = body if payload_bytes == body.size else body.slice(0, payload_bytes)
+    if schema is None:
+        values = pickle.loads(payload)
+    else:
+        values = pa.ipc.read_record_batch(payload, schema)
+    if not (timestamps_bytes or kinds_bytes):
+        return Batch(values)
+    offset = payload_bytes + (-payload_bytes % 8)
+    timestamps = kinds = None
+    if timestamps_bytes:
+        timestamps = np.frombuffer(body, dtype="<i8", count=timestamps_bytes // 8, offset=offset)
+        offset += timestamps_bytes
+    if kinds_bytes:
+        kinds = np.frombuffer(body, dtype=np.int8, count=kinds_bytes, offset=offset)
+    return Batch(values, timestamps, kinds)
+
+
+# Kinds of control elements on the wire; never reuse a number.
+_WATERMARK, _WATERMARK_STATUS, _BARRIER, _LATENCY_MARKER, _END_OF_DATA, _END_OF_PARTITION = range(1, 7)
+_I64 = struct.Struct("<q")
+_TWO_I64 = struct.Struct("<qq")
+_MARKER = struct.Struct("<qi")
+
+
+def encode_element(element: Element) -> tuple[int, bytes]:
+    """Kind and body."""
+    match element:
+        case Watermark(timestamp):
+            return _WATERMARK, _I64.pack(timestamp)
+        case WatermarkStatus(is_idle):
+            return _WATERMARK_STATUS, bytes([is_idle])
+        case CheckpointBarrier(checkpoint_id, timestamp_ms, options):
+            body = _TWO_I64.pack(checkpoint_id, timestamp_ms)
+            return _BARRIER, body if options is None else body + pickle.dumps(options, protocol=_PICKLE_PROTOCOL)
+        case LatencyMarker(marked_time_ms, operator_id, subtask_index):
+            return _LATENCY_MARKER, _MARKER.pack(marked_time_ms, subtask_index) + operator_id.encode()
+        case EndOfData(drain):
+            return _END_OF_DATA, bytes([drain])
+        case EndOfPartition():
+            return _END_OF_PARTITION, b""
+    raise TypeError(f"not a control element: {element!r}")
+
+
+def decode_element(kind: int, body: bytes) -> Element:
+    """The element; the body may be padded only where its length says so.
+
+    Raises:
+        BrokenError: an unknown kind, or a body of the wrong length.
+    """
+    try:
+        if kind == _WATERMARK:
+            return Watermark(_I64.unpack(body)[0])
+        if kind == _WATERMARK_STATUS:
+            return WatermarkStatus(bool(body[0]))
+        if kind == _BARRIER:
+            checkpoint_id, timestamp_ms = _TWO_I64.unpack_from(body)
+            rest = body[_TWO_I64.size :]
+            return CheckpointBarrier(checkpoint_id, timestamp_ms, pickle.loads(rest) if rest else None)
+        if kind == _LATENCY_MARKER:
+            marked_time_ms, subtask_index = _MARKER.unpack_from(body)
+            return LatencyMarker(marked_time_ms, body[_MARKER.size :].decode(), subtask_index)
+        if kind == _END_OF_DATA:
+            return EndOfData(bool(body[0]))
+        if kind == _END_OF_PARTITION:
+            return EndOfPartition()
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise BrokenError(f"a control element of kind {kind} does not parse: {error}") from error
+    raise BrokenError(f"control element of unknown kind {kind}")

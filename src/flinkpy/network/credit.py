@@ -1,0 +1,361 @@
+"""Credits: how many segments each remote channel may still send.
+
+Both halves are plain bookkeeping; the sending is done by whoever calls them.
+
+```
+   sender                                             receiver (one CreditManager per gate)
+   credit  <---- CREDIT n --------------------------  unannounced   acquired from the gate's pool, not yet told
+     |                                                    ^
+     |                                                    |  consumed by the task
+     +----- DATA (cost, backlog) ------------------>  queued        received, waiting for the task
+            outstanding = credit + what is on the wire
+```
+
+* Invariant: a channel holds `outstanding + unannounced + queued` segments of the gate's pool, and never more than
+  `MAX_WINDOW_SEGMENTS`; the sender has at most `outstanding`. So what is on the wire always has its place.
+* A channel has its window ahead of demand: a fair share of half of the pool, never less than the exclusive buffers.
+  With a backlog announced it may grow to the full window out of what is free, first come first served.
+* Freed segments are announced in parcels of a quarter of the window, not one by one: a CREDIT wakes the other process.
+* A sender that cannot send its next buffer says so (BACKLOG with the cost). It is answered as soon as there is
+  enough, or, when the channel holds nothing more that the task could free, with all there is, marked final: then the
+  sender cuts the buffer to size. So no cost, however large, can wait for ever.
+* A gate whose pool shrinks takes back credits that are not in use (RECLAIM, RETURNED).
+
+Source: org.apache.flink.runtime.io.network.partition.consumer.BufferManager,
+org.apache.flink.runtime.io.network.netty.CreditBasedSequenceNumberingViewReader.
+Differs: Flink's window is exclusive plus floating buffers (320 KiB per gate by default); here a buffer is a whole
+batch of up to tens of segments, so the window is 4 MiB where the memory allows it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass
+
+from flinkpy.network.buffer_pool import LocalBufferPool
+
+# 4 MiB at the default segment size: two of the largest batches a record writer makes, so one can be sent while the
+# other is processed. More would only add latency under back-pressure.
+MAX_WINDOW_SEGMENTS = 128
+
+
+@dataclass(slots=True)
+class Grant:
+    """Tell the sender of `channel_index`: so many credits more. `is_final`: do not wait for more, cut to size."""
+
+    channel_index: int
+    credits: int
+    window: int
+    is_final: bool = False
+
+
+#: Shared, so never changed.
+_NO_GRANTS: list[Grant] = []
+
+
+class ChannelCredit:
+    """The receiver's account of one channel, in segments. Changed only under the lock of its CreditManager."""
+
+    __slots__ = (
+        "backlog",
+        "index",
+        "is_closed",
+        "is_suspended",
+        "is_waiting",
+        "outstanding",
+        "queued",
+        "starving_for",
+        "unannounced",
+    )
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.outstanding = 0
+        self.unannounced = 0
+        self.queued = 0
+        self.backlog = 0
+        #: What the sender's next buffer costs, while it waits for that much credit; else 0.
+        self.starving_for = 0
+        #: Whether it stands in the line for segments that become free.
+        self.is_waiting = False
+        self.is_closed = False
+        #: Nobody at the other end to announce to: before the partition is requested, and between two requests.
+        self.is_suspended = True
+
+    @property
+    def held(self) -> int:
+        return self.outstanding + self.unannounced + self.queued
+
+
+class CreditManager:
+    """The receiver's half, for all remote channels of one gate. Thread: any.
+
+    Args:
+        pool: the gate's pool; the manager owns all that is used of it.
+        num_channels: remote channels, with indices of the caller's choice given to `open_channel`.
+    """
+
+    def __init__(self, pool: LocalBufferPool, num_channels: int, exclusive: int) -> None:
+        self._pool = pool
+        self._num_channels = max(1, num_channels)
+        self._exclusive = exclusive
+        self._lock = threading.Lock()
+        self._channels: dict[int, ChannelCredit] = {}
+        self._waiting: deque[ChannelCredit] = deque()
+        #: Segments a channel may hold ahead of demand.
+        self.window = self._fair_window()
+
+    def _fair_window(self) -> int:
+        fair = self._pool.quota // (2 * self._num_channels)
+        return max(self._exclusive, min(MAX_WINDOW_SEGMENTS, fair))
+
+    def open_channel(self, index: int) -> Grant:
+        """A channel is about to ask for its partition, perhaps again: what the request may promise (0 is possible).
+
+        Nothing is announced for it until `resume_channel`.
+        """
+        with self._lock:
+            channel = self._channels.get(index)
+            if channel is None:
+                channel = self._channels[index] = ChannelCredit(index)
+            channel.is_suspended = True
+            channel.backlog = channel.starving_for = 0
+            window = self.window
+            missing = window - channel.held
+            channel.outstanding += channel.unannounced + (self._pool.try_acquire(missing) if missing > 0 else 0)
+            channel.unannounced = 0
+            if channel.held < self._exclusive:
+                self._wait(channel)
+            return Grant(index, channel.outstanding, window)
+
+    def resume_channel(self, index: int) -> list[Grant]:
+        """The request is on its way: from now on announcements follow it."""
+        with self._lock:
+            channel = self._channels.get(index)
+            if channel is None:
+                return []
+            channel.is_suspended = False
+            return self._due(channel)
+
+    def suspend_channel(self, index: int) -> None:
+        """The producer does not have the partition; it will be asked again."""
+        with self._lock:
+            channel = self._channels.get(index)
+            if channel is not None:
+                channel.is_suspended = True
+
+    def close_channel(self, index: int) -> list[Grant]:
+        """The channel is gone with everything it held; others may profit."""
+        with self._lock:
+            channel = self._channels.pop(index, None)
+            if channel is None:
+                return []
+            channel.is_closed = True
+            held = channel.held
+            channel.outstanding = channel.unannounced = channel.queued = 0
+        return self._recycle(held)
+
+    def received(self, index: int, cost: int, backlog: int) -> list[Grant]:
+        """A buffer of `cost` arrived, with `backlog` segments behind it at the sender.
+
+        Raises:
+            ValueError: the sender did not have that much credit.
+        """
+        with self._lock:
+            channel = self._channels.get(index)
+            if channel is None:
+                return []
+            if cost > channel.outstanding:
+                raise ValueError(f"a buffer of {cost} segments came with {channel.outstanding} credits")
+            channel.outstanding -= cost
+            channel.queued += cost
+            channel.backlog = backlog
+            if backlog and channel.outstanding + channel.unannounced < backlog:
+                self._grow(channel)
+                return self._due(channel)
+            return _NO_GRANTS
+
+    def consumed(self, index: int, cost: int) -> list[Grant]:
+        """The task has taken a buffer of `cost` out of the channel."""
+        with self._lock:
+            channel = self._channels.get(index)
+            if channel is None:
+                return []
+            channel.queued -= cost
+            pool = self._pool
+            if pool.used > pool.quota:
+                limit = self._exclusive
+            elif channel.backlog and len(self._waiting) <= channel.is_waiting:
+                limit = MAX_WINDOW_SEGMENTS
+            else:
+                limit = self.window
+            room = limit - channel.outstanding - channel.unannounced - channel.queued
+            if cost <= room:
+                channel.unannounced += cost
+                return self._due(channel)
+            keep = max(0, room)
+            channel.unannounced += keep
+            grants = self._due(channel)
+        return grants + self._recycle(cost - keep)
+
+    def starving(self, index: int, backlog: int, next_cost: int) -> list[Grant]:
+        """The sender has a buffer of `next_cost` and not enough credit for it."""
+        with self._lock:
+            channel = self._channels.get(index)
+            if channel is None:
+                return []
+            channel.backlog = backlog
+            channel.starving_for = next_cost
+            self._grow(channel)
+            return self._due(channel)
+
+    def returned(self, index: int, credits: int) -> list[Grant]:
+        """The sender gave back what RECLAIM asked for."""
+        with self._lock:
+            channel = self._channels.get(index)
+            if channel is None:
+                return []
+            given = min(credits, channel.outstanding)
+            channel.outstanding -= given
+        return self._recycle(given)
+
+    def quota_changed(self) -> tuple[list[Grant], list[tuple[int, int]]]:
+        """The pool grew or shrank: grants to make, and (channel, credits to keep) to reclaim."""
+        with self._lock:
+            window = self.window = self._fair_window()
+            if self._pool.used <= self._pool.quota:
+                grants = list(self._serve_waiting())
+                for channel in self._channels.values():
+                    missing = window - channel.held
+                    if missing > 0:
+                        channel.unannounced += self._pool.try_acquire(missing)
+                        grants += self._due(channel)
+                return grants, []
+            unused = 0
+            reclaims: list[tuple[int, int]] = []
+            for channel in self._channels.values():
+                spare = max(0, min(channel.unannounced, channel.held - self._exclusive))
+                channel.unannounced -= spare
+                unused += spare
+                if channel.outstanding > window:
+                    reclaims.append((channel.index, window))
+        return self._recycle(unused), reclaims
+
+    def _recycle(self, segments: int) -> list[Grant]:
+        """Give segments back to the pool; who waits for some gets them. Not under the lock: the pool may redistribute,
+        and call `quota_changed` of this or another gate.
+        """
+        if segments:
+            self._pool.recycle(segments)
+        with self._lock:
+            return self._serve_waiting()
+
+    def validate(self) -> None:
+        """Assert the invariants."""
+        with self._lock:
+            for channel in self._channels.values():
+                for name in ("outstanding", "unannounced", "queued"):
+                    assert getattr(channel, name) >= 0, f"channel {channel.index}: {name} is negative"
+                assert channel.held <= MAX_WINDOW_SEGMENTS, f"channel {channel.index} holds {channel.held}"
+            held = sum(channel.held for channel in self._channels.values())
+            assert held == self._pool.used, f"channels hold {held}, the pool counts {self._pool.used}"
+
+    def _grow(self, channel: ChannelCredit) -> None:
+        """Let the channel have, out of what is free, as much as its backlog asks for."""
+        wanted = max(channel.backlog, channel.starving_for) - channel.outstanding - channel.unannounced
+        wanted = min(wanted, MAX_WINDOW_SEGMENTS - channel.held)
+        if wanted > 0:
+            got = self._pool.try_acquire(wanted)
+            channel.unannounced += got
+            if got < wanted:
+                self._wait(channel)
+
+    def _wait(self, channel: ChannelCredit) -> None:
+        if not channel.is_waiting:
+            channel.is_waiting = True
+            self._waiting.append(channel)
+
+    def _serve_waiting(self) -> list[Grant]:
+        grants: list[Grant] = []
+        for _ in range(len(self._waiting)):
+            if self._pool.free <= 0:
+                break
+            channel = self._waiting.popleft()
+            channel.is_waiting = False
+            if channel.is_closed:
+                continue
+            missing = self._exclusive - channel.held
+            if missing > 0:
+                channel.unannounced += self._pool.try_acquire(missing)
+            self._grow(channel)
+            grants += self._due(channel)
+        return grants
+
+    def _due(self, channel: ChannelCredit) -> list[Grant]:
+        """What is to be announced now, if anything."""
+        credits = channel.unannounced
+        if channel.is_suspended:
+            return _NO_GRANTS
+        # While the task has something to do, wait until a parcel is full; a starving sender can wait as long.
+        is_parcel = credits * 4 >= min(self.window, channel.outstanding + credits + channel.queued)
+        if channel.starving_for:
+            if channel.queued and not is_parcel:
+                return _NO_GRANTS
+            enough = channel.outstanding + credits >= channel.starving_for
+            if not enough and (channel.queued or channel.outstanding + credits == 0):
+                return _NO_GRANTS
+            channel.starving_for = 0
+            return [self._announce(channel, is_final=not enough)]
+        if credits and is_parcel:
+            return [self._announce(channel)]
+        return _NO_GRANTS
+
+    def _announce(self, channel: ChannelCredit, is_final: bool = False) -> Grant:
+        credits, channel.unannounced = channel.unannounced, 0
+        channel.outstanding += credits
+        return Grant(channel.index, credits, self.window, is_final)
+
+
+class SenderCredit:
+    """The sender's half, for one channel.
+
+    Thread: `grant` on the I/O thread, `spend` and `give_back` under the connection's write lock; the two counters have
+    one writer each, so reading the difference needs no lock.
+    """
+
+    __slots__ = ("_granted", "_spent", "is_final", "window")
+
+    def __init__(self, initial: int, window: int) -> None:
+        self._granted = initial
+        self._spent = 0
+        #: The receiver's window: a buffer that costs more than half of it is cut, so that two are under way.
+        self.window = max(1, window)
+        #: The receiver cannot give more for now: cut the next buffer to the credit there is.
+        self.is_final = False
+
+    @property
+    def available(self) -> int:
+        return self._granted - self._spent
+
+    @property
+    def largest_buffer(self) -> int:
+        """Segments of the largest buffer to send at once."""
+        return max(1, self.window // 2)
+
+    def grant(self, credits: int, window: int, is_final: bool) -> None:
+        self.window = max(1, window)
+        self.is_final = is_final
+        self._granted += credits
+
+    def spend(self, cost: int) -> None:
+        if cost > self.available:
+            raise AssertionError(f"sending {cost} segments with {self.available} credits")
+        self._spent += cost
+        self.is_final = False
+
+    def give_back(self, keep: int) -> int:
+        """Return what is beyond `keep`; how many credits that is."""
+        excess = max(0, self.available - keep)
+        self._spent += excess
+        return excess

@@ -1,0 +1,304 @@
+"""Partitioners: which channel each record of a batch goes to, decided for the whole batch in one pass.
+
+A partitioner answers with a `Routing`: an order of the rows (or none) and, per channel, a range of that order. Rows
+are then moved once and sliced, whatever the number of channels.
+
+The user API pickles these into the JobGraph, so this module imports neither NumPy nor Arrow until a batch is routed.
+
+Source: org.apache.flink.streaming.runtime.partitioner.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flinkpy.common.errors import FunctionError, TypeMismatchError, UserError, format_user_traceback
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from flinkpy.records.batch import Batch
+
+
+class Routing:
+    """Where the rows of one batch go.
+
+    Attributes:
+        order: int64[n] permutation of the rows, or None where they stay as they are.
+        ranges: (channel, start, end) over that order; together they cover every row once.
+    """
+
+    __slots__ = ("order", "ranges")
+
+    def __init__(self, order: np.ndarray | None, ranges: list[tuple[int, int, int]]) -> None:
+        self.order = order
+        self.ranges = ranges
+
+    def apply(self, batch: Batch) -> list[tuple[int, Batch]]:
+        """The batch of each channel; columns are moved once and sliced."""
+        if self.order is None:
+            if len(self.ranges) == 1:
+                return [(self.ranges[0][0], batch)]
+            return [(channel, batch.slice(start, end - start)) for channel, start, end in self.ranges]
+        if batch.is_columnar:
+            taken = batch.take(self.order)
+            return [(channel, taken.slice(start, end - start)) for channel, start, end in self.ranges]
+        return [(channel, batch.take(self.order[start:end])) for channel, start, end in self.ranges]
+
+
+class Partitioner:
+    """Thread: the producer's task thread. `setup` once, then `route` per batch."""
+
+    #: As `IntermediateDataSet.partitioner_name` has it.
+    name = ""
+    #: Whether every record goes to every channel (then `route` is not called).
+    is_broadcast = False
+    #: Whether consumers are fed by some producers only (JobEdge distribution POINTWISE instead of ALL_TO_ALL).
+    is_pointwise = False
+    #: Whether `route` is faster on columns: the record writer converts typed rows first.
+    prefers_columns = True
+
+    def __init__(self) -> None:
+        self.num_channels = 1
+        self.subtask_index = 0
+        self.max_parallelism = 128
+
+    def setup(self, num_channels: int, *, subtask_index: int = 0, max_parallelism: int = 128) -> None:
+        """Called before the first `route`, in the producer's task."""
+        self.num_channels = num_channels
+        self.subtask_index = subtask_index
+        self.max_parallelism = max_parallelism
+
+    def route(self, batch: Batch, type_info: Any = None) -> Routing:
+        """Args:
+        batch: at least one row.
+        type_info: TypeInformation of the rows, or None for untyped Python objects.
+        """
+        raise NotImplementedError
+
+    def split(self, batch: Batch, type_info: Any = None) -> list[tuple[int, Batch]]:
+        """The batch of each channel that gets any rows, in stream order within each."""
+        if self.is_broadcast:
+            return [(channel, batch) for channel in range(self.num_channels)]
+        return self.route(batch, type_info).apply(batch)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.__dict__ == other.__dict__
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class _OneChannel(Partitioner):
+    def route(self, batch: Batch, type_info: Any = None) -> Routing:
+        return Routing(None, [(0, 0, batch.num_rows)])
+
+
+class ForwardPartitioner(_OneChannel):
+    """To the one subtask that belongs to this one."""
+
+    name = "FORWARD"
+    is_pointwise = True
+
+
+class GlobalPartitioner(_OneChannel):
+    """Everything to the first subtask."""
+
+    name = "GLOBAL"
+
+
+class BroadcastPartitioner(Partitioner):
+    """Everything to every subtask."""
+
+    name = "BROADCAST"
+    is_broadcast = True
+
+    def route(self, batch: Batch, type_info: Any = None) -> Routing:
+        raise TypeError("a broadcast is emitted as a whole, not routed")
+
+
+class RebalancePartitioner(Partitioner):
+    """In turn, record-exact: after any number of batches the channels differ by one record at most.
+
+    Differs: neighbours stay together. Each channel gets one contiguous slice of a batch instead of every n-th record,
+    so nothing is copied; who gets the odd records rotates.
+    """
+
+    name = "REBALANCE"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._next = 0
+
+    def setup(self, num_channels: int, *, subtask_index: int = 0, max_parallelism: int = 128) -> None:
+        super().setup(num_channels, subtask_index=subtask_index, max_parallelism=max_parallelism)
+        self._next = subtask_index % num_channels  # producers start at different consumers
+
+    def route(self, batch: Batch, type_info: Any = None) -> Routing:
+        channels, rows = self.num_channels, batch.num_rows
+        each, odd = divmod(rows, channels)
+        ranges = []
+        start = 0
+        for turn in range(channels if each else odd):
+            end = start + each + (turn < odd)
+            ranges.append(((self._next + turn) % channels, start, end))
+            start = end
+        self._next = (self._next + odd) % channels
+        return Routing(None, ranges)
+
+
+class RescalePartitioner(RebalancePartitioner):
+    """In turn among the subtasks that belong to this one."""
+
+    name = "RESCALE"
+    is_pointwise = True
+
+
+class ShufflePartitioner(Partitioner):
+    """Each record to a random channel."""
+
+    name = "SHUFFLE"
+
+    def __init__(self, seed: int | None = None) -> None:
+        super().__init__()
+        self._seed = seed
+        self._random: Any = None
+
+    def setup(self, num_channels: int, *, subtask_index: int = 0, max_parallelism: int = 128) -> None:
+        super().setup(num_channels, subtask_index=subtask_index, max_parallelism=max_parallelism)
+        import numpy as np
+
+        self._random = np.random.default_rng(self._seed)
+
+    def route(self, batch: Batch, type_info: Any = None) -> Routing:
+        if self.num_channels == 1:
+            return Routing(None, [(0, 0, batch.num_rows)])
+        return scatter(self._random.integers(0, self.num_channels, batch.num_rows), self.num_channels)
+
+
+class KeyGroupStreamPartitioner(Partitioner):
+    """By the key group of the record's key: all records of a key meet in the subtask that owns its state."""
+
+    name = "HASH"
+
+    def __init__(self, key_selector: Any, key_type: Any = None) -> None:
+        super().__init__()
+        self.key_selector = key_selector
+        self.key_type = key_type
+
+    @property
+    def prefers_columns(self) -> bool:  # type: ignore[override]
+        return _selected_fields(self.key_selector) is not None
+
+    def route(self, batch: Batch, type_info: Any = None) -> Routing:
+        if self.num_channels == 1:
+            return Routing(None, [(0, 0, batch.num_rows)])
+        from flinkpy.records import key_hash
+
+        columns = _key_columns(batch, self.key_selector)
+        if columns is not None:
+            hashes = key_hash.hash_columns(columns)
+        else:
+            hashes = key_hash.hash_keys(keys_of(batch, self.key_selector, type_info))
+        groups = key_hash.key_groups(hashes, self.max_parallelism)
+        # Flink's assignment of key groups to subtasks; 32768 groups times 32768 subtasks fit in int32.
+        return scatter(groups * self.num_channels // self.max_parallelism, self.num_channels)
+
+
+class CustomPartitioner(Partitioner):
+    """By the user's function of key and number of channels.
+
+    Args:
+        function: PyFlink's `Partitioner` (has `partition(key, num_partitions)`), or a callable of the same arguments.
+    """
+
+    name = "CUSTOM"
+    prefers_columns = False
+
+    def __init__(self, function: Any, key_selector: Any) -> None:
+        super().__init__()
+        self.function = function
+        self.key_selector = key_selector
+
+    def route(self, batch: Batch, type_info: Any = None) -> Routing:
+        import numpy as np
+
+        keys = keys_of(batch, self.key_selector, type_info)
+        partition = getattr(self.function, "partition", self.function)
+        count = self.num_channels
+        try:
+            chosen = [partition(key, count) for key in keys]
+        except Exception as error:
+            raise _function_error("custom partitioner", error) from error
+        for key, channel in zip(keys, chosen):
+            if not isinstance(channel, int | np.integer) or isinstance(channel, bool) or not 0 <= channel < count:
+                raise UserError(
+                    f"the custom partitioner {_name_of(self.function)} gave {channel!r} for key {key!r:.100}: "
+                    f"it must give an int from 0 to {count - 1}"
+                )
+        return scatter(np.array(chosen, dtype=np.int64), count)
+
+
+def scatter(channels: np.ndarray, num_channels: int) -> Routing:
+    """The routing for a channel per row: one stable counting sort, then ranges.
+
+    Args:
+        channels: int[n], each in [0, num_channels).
+    """
+    import numpy as np
+
+    counts = np.bincount(channels, minlength=num_channels)
+    used = np.flatnonzero(counts)
+    if len(used) == 1:
+        return Routing(None, [(int(used[0]), 0, len(channels))])
+    # NumPy sorts integers of up to 16 bits by radix: linear, where wider ones cost n log n.
+    narrow = np.uint8 if num_channels <= 1 << 8 else np.uint16 if num_channels <= 1 << 16 else np.uint32
+    order = np.argsort(channels.astype(narrow), kind="stable")
+    ends = np.cumsum(counts)[used].tolist()
+    return Routing(order, list(zip(used.tolist(), [0, *ends[:-1]], ends)))
+
+
+def keys_of(batch: Batch, key_selector: Any, type_info: Any = None) -> list[Any]:
+    """The key of each record, by the selector's `get_key` (or the callable itself).
+
+    Raises:
+        FunctionError: the selector raised.
+    """
+    rows = batch.values
+    if not isinstance(rows, list):
+        from flinkpy.records.lanes import rows_of, type_info_of_schema
+
+        rows = rows_of(batch, type_info if type_info is not None else type_info_of_schema(rows.schema))
+    get_key = getattr(key_selector, "get_key", key_selector)
+    try:
+        return [get_key(row) for row in rows]
+    except Exception as error:
+        raise _function_error("key selector", error) from error
+
+
+def _selected_fields(key_selector: Any) -> tuple[int | str, ...] | None:
+    """The fields a `FieldKeySelector` names, None for any other selector."""
+    fields = getattr(key_selector, "fields", None)
+    return fields if isinstance(fields, tuple) and fields else None
+
+
+def _key_columns(batch: Batch, key_selector: Any) -> list[Any] | None:
+    """The key columns, where the batch has columns and the selector names them."""
+    fields = _selected_fields(key_selector)
+    if fields is None or isinstance(batch.values, list):
+        return None
+    try:
+        return [batch.values.column(field) for field in fields]
+    except (KeyError, IndexError) as error:
+        names = ", ".join(batch.values.schema.names)
+        raise TypeMismatchError(f"key field {error} is not among the columns of the stream: {names}") from error
+
+
+def _function_error(what: str, error: Exception) -> FunctionError:
+    return FunctionError(f"{what}: {type(error).__name__}: {error}", remote_traceback=format_user_traceback(error))
+
+
+def _name_of(function: Any) -> str:
+    return getattr(function, "__qualname__", type(function).__qualname__)

@@ -1,0 +1,181 @@
+"""RecordWriter: the end of an operator chain, from the task's batches to the subpartitions.
+
+Small batches are gathered until there is enough for every channel, then routed in one pass. What is gathered goes out
+when it is enough, when the buffer timeout has passed (the task asks `next_flush_deadline`), when the task is idle and
+flushes, and before any control element.
+
+Source: org.apache.flink.runtime.io.network.api.writer.{RecordWriter, BroadcastRecordWriter}.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flinkpy.common.clock import Clock, SystemClock
+from flinkpy.network.batch_size import batch_bytes
+from flinkpy.network.partitioner import Partitioner
+from flinkpy.network.result_partition import ResultPartition
+from flinkpy.records.batch import Batch
+from flinkpy.records.elements import Element
+
+# A batch is handed on as it is from here on: beyond some thousand rows the cost per batch is lost in that per row.
+_ENOUGH_ROWS_PER_CHANNEL = 4096
+# More than this is never gathered or sent at once, so that a consumer reacts to control elements between batches.
+MAX_BATCH_ROWS = 65_536
+# Gathered bytes to flush at: a batch of this size costs 32 segments of the default size.
+_ENOUGH_BYTES = 1 << 20
+
+
+class RecordWriter:
+    """Thread: the producer's task thread.
+
+    Args:
+        type_info: TypeInformation of the records: rows are checked against it and travel as columns; None: rows
+        travel
+            as they are (by reference within a process, pickled between processes).
+        subtask_index, max_parallelism: of the producer, and of the data set's consumers.
+        buffer_timeout_ms: 0: flush after every `emit`; -1: only when there is enough; see execution.buffer-timeout.
+    """
+
+    def __init__(
+        self,
+        partition: ResultPartition,
+        partitioner: Partitioner,
+        type_info: Any = None,
+        *,
+        subtask_index: int = 0,
+        max_parallelism: int = 128,
+        buffer_timeout_ms: int = 100,
+        clock: Clock | None = None,
+    ) -> None:
+        self.partition = partition
+        self.partitioner = partitioner
+        self.type_info = type_info
+        self.buffer_timeout_ms = buffer_timeout_ms
+        partitioner.setup(partition.num_subpartitions, subtask_index=subtask_index, max_parallelism=max_parallelism)
+        self._clock = clock or SystemClock()
+        fan_out = 1 if partitioner.is_broadcast else partition.num_subpartitions
+        self._enough_rows = min(MAX_BATCH_ROWS, _ENOUGH_ROWS_PER_CHANNEL * fan_out)
+        self._is_typed = _has_arrow_form(type_info)
+        self._pending: list[Batch] = []
+        self._pending_rows = 0
+        self._pending_bytes = 0
+        self._deadline_ms: int | None = None
+
+    @property
+    def is_available(self) -> bool:
+        """Whether the task should go on producing."""
+        return self.partition.is_available
+
+    @property
+    def next_flush_deadline(self) -> int | None:
+        """When `flush` is due, in ms of the monotonic clock; None where nothing is gathered or no timeout is set."""
+        return self._deadline_ms
+
+    def emit(self, batch: Batch) -> None:
+        """Send the records on, now or with those that follow.
+
+        Raises:
+            TypeMismatchError: a row does not match the declared type.
+            FunctionError: the key selector or custom partitioner raised.
+        """
+        rows = batch.num_rows
+        if not rows:
+            return
+        if self._pending and not _can_follow(self._pending[-1], batch):
+            self.flush()
+        if not self._pending and (rows >= self._enough_rows or self.buffer_timeout_ms == 0):
+            self._send(batch)
+            return
+        self._pending.append(batch)
+        self._pending_rows += rows
+        self._pending_bytes += batch_bytes(batch)
+        if self._pending_rows >= self._enough_rows or self._pending_bytes >= _ENOUGH_BYTES:
+            self.flush()
+        elif self._deadline_ms is None and self.buffer_timeout_ms > 0:
+            self._deadline_ms = self._clock.monotonic_ms() + self.buffer_timeout_ms
+
+    def emit_element(self, element: Element) -> None:
+        """Send a control element to every channel, behind everything emitted so far."""
+        self.flush()
+        self.partition.emit_element(element)
+
+    def flush(self) -> None:
+        """Send what is gathered."""
+        pending = self._pending
+        if not pending:
+            return
+        self._pending = []
+        self._pending_rows = self._pending_bytes = 0
+        self._deadline_ms = None
+        self._send(pending[0] if len(pending) == 1 else concat_batches(pending))
+
+    def finish(self) -> None:
+        """Send what is gathered and end the partition."""
+        self.flush()
+        self.partition.finish()
+
+    def _send(self, batch: Batch) -> None:
+        rows = batch.num_rows
+        if rows <= MAX_BATCH_ROWS:
+            self._route(batch)
+            return
+        for start in range(0, rows, MAX_BATCH_ROWS):
+            self._route(batch.slice(start, min(MAX_BATCH_ROWS, rows - start)))
+
+    def _route(self, batch: Batch) -> None:
+        partitioner, partition = self.partitioner, self.partition
+        if partitioner.is_broadcast:
+            partition.emit_broadcast(self._converted(batch))
+            return
+        if partitioner.prefers_columns:
+            batch = self._converted(batch)
+            routing = partitioner.route(batch, self.type_info)
+        else:
+            routing = partitioner.route(batch, self.type_info)
+            batch = self._converted(batch)
+        for channel, part in routing.apply(batch):
+            partition.emit(channel, part, self.type_info)
+
+    def _converted(self, batch: Batch) -> Batch:
+        """Columns where the stream is typed; untyped rows stay rows."""
+        if not self._is_typed or batch.is_columnar:
+            return batch
+        from flinkpy.records.lanes import columns_of
+
+        return batch.with_values(columns_of(batch.values, self.type_info))
+
+
+def concat_batches(batches: list[Batch]) -> Batch:
+    """One batch of several consecutive ones of the same lane and schema."""
+    first = batches[0]
+    values: Any
+    if first.is_columnar:
+        values = pa.concat_batches([batch.values for batch in batches])
+    else:
+        values = [row for batch in batches for row in batch.values]
+    timestamps = None
+    if first.timestamps is not None:
+        timestamps = np.concatenate([batch.timestamps for batch in batches])
+    kinds = None if first.kinds is None else np.concatenate([batch.kinds for batch in batches])
+    return Batch(values, timestamps, kinds)
+
+
+def _can_follow(last: Batch, batch: Batch) -> bool:
+    """Whether the two can become one batch."""
+    if (last.timestamps is None) != (batch.timestamps is None) or (last.kinds is None) != (batch.kinds is None):
+        return False
+    if isinstance(last.values, list) or isinstance(batch.values, list):
+        return isinstance(last.values, list) and isinstance(batch.values, list)
+    return last.values.schema == batch.values.schema
+
+
+def _has_arrow_form(type_info: Any) -> bool:
+    if type_info is None:
+        return False
+    from flinkpy.records.lanes import arrow_schema
+
+    return arrow_schema(type_info) is not None

@@ -1,0 +1,214 @@
+"""ResultPartition: what one task attempt produces for one data set, in one subpartition per consumer.
+
+`emit` never blocks. The task looks at `is_available` before it processes more input, and suspends until the listener
+is called: that is back-pressure.
+
+Source: org.apache.flink.runtime.io.network.partition.{ResultPartition, PipelinedResultPartition}.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from flinkpy.common.errors import ClosedError, PartitionConnectionError
+from flinkpy.network.batch_size import batch_bytes
+from flinkpy.network.buffer_pool import LocalBufferPool
+from flinkpy.network.codec import encode_rows, encode_small_columns
+from flinkpy.network.subpartition import BufferedBatch, PipelinedSubpartition, SharedEncoding
+from flinkpy.records.batch import Batch
+from flinkpy.records.elements import Element, EndOfPartition
+
+# Columns up to this size are encoded in one piece by the producer's task; larger ones by reference, when they are sent.
+_SMALL_BYTES = 1 << 17
+
+
+class ResultPartition:
+    """Thread: the producer's task thread, except where a method says "any"."""
+
+    def __init__(
+        self,
+        partition_id: str,
+        num_subpartitions: int,
+        pool: LocalBufferPool,
+        segment_size_bytes: int,
+        *,
+        partition_type: str = "PIPELINED_BOUNDED",
+        owner: str = "",
+        on_released: Callable[[ResultPartition], None] | None = None,
+    ) -> None:
+        if num_subpartitions < 1:
+            raise ValueError(f"partition {partition_id} needs at least one subpartition")
+        self.partition_id = partition_id
+        self.partition_type = partition_type
+        self.owner = owner
+        self.subpartitions = [PipelinedSubpartition(self, index) for index in range(num_subpartitions)]
+        self.bytes_out = 0
+        self.batches_out = 0
+        self.records_out = 0
+        self._pool = pool
+        self._segment_size_bytes = segment_size_bytes
+        self._on_released = on_released
+        self._lock = threading.Lock()
+        self._open_subpartitions = num_subpartitions
+        self._finished = False
+        self._released = threading.Event()
+        self._failure: Exception | None = None
+
+    @property
+    def num_subpartitions(self) -> int:
+        return len(self.subpartitions)
+
+    @property
+    def is_available(self) -> bool:
+        """Whether the task should go on producing. Thread: any."""
+        return self._pool.is_available
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether `finish` was called: consumers may still be reading. Thread: any."""
+        return self._finished
+
+    @property
+    def is_released(self) -> bool:
+        """Whether everything was consumed, or dropped. Thread: any."""
+        return self._released.is_set()
+
+    @property
+    def queued_segments(self) -> int:
+        """Segments of this partition in use: queued, or handed to a socket that has not taken them. Thread: any."""
+        return self._pool.used
+
+    @property
+    def queued_bytes(self) -> int:
+        return self._pool.used * self._segment_size_bytes
+
+    def wait_released(self, timeout_s: float) -> bool:
+        """Wait until everything was consumed or dropped; False on timeout. Thread: any but an I/O thread."""
+        return self._released.wait(timeout_s)
+
+    def set_availability_listener(self, listener: Callable[[], None]) -> None:
+        """Have `listener()` called, on any thread, whenever the partition turns available again."""
+        self._pool.on_available = listener
+
+    def emit(self, subpartition: int, batch: Batch, type_info: Any = None) -> None:
+        """Queue a batch for one consumer; a batch too big for the pool's headroom is queued in slices.
+
+        Args:
+            type_info: not looked at; a `RecordWriter` has already converted rows to columns where they are typed.
+
+        Raises:
+            ClosedError: the partition is finished.
+            PartitionConnectionError: it was released under the producer.
+        """
+        if self._failure is not None or self._finished:
+            self._check_open()
+        target = self.subpartitions[subpartition]
+        for buffered in self._buffers_of(batch, 1, target.is_remote):
+            target.add(buffered)
+
+    def emit_broadcast(self, batch: Batch) -> None:
+        """Queue a batch for every consumer; it is encoded once."""
+        self._check_open()
+        fan_out = len(self.subpartitions)
+        any_remote = any(target.is_remote for target in self.subpartitions)
+        for shared in self._buffers_of(batch, fan_out, any_remote):
+            encoding = SharedEncoding()
+            for target in self.subpartitions:
+                own = BufferedBatch(shared.batch, shared.size_bytes, shared.segments, self._pool)
+                own.encoded, own.shared = shared.encoded, encoding
+                target.add(own)
+
+    def emit_element(self, element: Element, subpartition: int | None = None) -> None:
+        """Queue a control element for one consumer, or for all (None). Elements cost no segments."""
+        self._check_open()
+        for target in self.subpartitions if subpartition is None else (self.subpartitions[subpartition],):
+            target.add(element)
+
+    def finish(self) -> None:
+        """Nothing will follow: `EndOfPartition` to every consumer. The partition lives on until all is consumed."""
+        if self._finished:
+            return
+        self._check_open()
+        self._finished = True  # first: a consumer may have everything before this returns
+        for target in self.subpartitions:
+            target.add(EndOfPartition())
+        with self._lock:
+            if self._open_subpartitions > 0 or self._released.is_set():
+                return
+            self._released.set()
+        self._after_release()
+
+    def release(self, cause: Exception | None = None) -> None:
+        """Drop everything; consumers that do not have all yet fail with `cause`. Idempotent. Thread: any."""
+        failure = cause or PartitionConnectionError(
+            f"partition {self.partition_id} was released by its producer {self.owner}",
+            details={"partition_id": self.partition_id},
+        )
+        with self._lock:
+            if self._released.is_set():
+                return
+            self._failure = failure
+            self._released.set()
+        for subpartition in self.subpartitions:
+            subpartition.fail(failure)
+        self._after_release()
+
+    def on_subpartition_consumed(self, index: int) -> None:
+        """A consumer has gone. When the last one has, the partition is released. Thread: any."""
+        with self._lock:
+            self._open_subpartitions -= 1
+            if self._open_subpartitions > 0 or self._released.is_set() or not self._finished:
+                return
+            self._released.set()
+        self._after_release()
+
+    def _after_release(self) -> None:
+        self._pool.destroy()
+        if self._on_released is not None:
+            self._on_released(self)
+
+    def _check_open(self) -> None:
+        if self._failure is not None:
+            raise PartitionConnectionError(
+                f"partition {self.partition_id} was released while its producer was emitting: {self._failure}",
+                details={"partition_id": self.partition_id},
+            ) from self._failure
+        if self._finished:
+            raise ClosedError(f"partition {self.partition_id} is finished")
+
+    def _buffers_of(self, batch: Batch, copies: int, is_remote: bool) -> list[BufferedBatch]:
+        """The batch as buffers, `copies` times reserved; in slices where it is larger than the pool's headroom.
+
+        Rows for another process are pickled here: their size is known then, and an object that cannot be pickled fails
+        the task that emits it.
+        """
+        encoded = None
+        if isinstance(batch.values, list):
+            if is_remote:
+                encoded = encode_rows(batch)
+                size = encoded.size_bytes
+            else:
+                size = batch_bytes(batch)
+        else:
+            size = batch_bytes(batch)
+            if is_remote and size <= _SMALL_BYTES:
+                encoded = encode_small_columns(batch)
+        unit = self._segment_size_bytes
+        segments = -(-size // unit) or 1
+        rows = batch.num_rows
+        limit = self._pool.headroom
+        if segments > limit and rows > 1:
+            slices = min(rows, -(-segments // limit))
+            bounds = [rows * i // slices for i in range(slices + 1)]
+            pieces = [batch.slice(start, end - start) for start, end in itertools.pairwise(bounds)]
+            return [buffer for piece in pieces for buffer in self._buffers_of(piece, copies, is_remote)]
+        self.bytes_out += size * copies
+        self.records_out += rows * copies
+        self.batches_out += copies
+        self._pool.reserve(segments * copies)
+        buffered = BufferedBatch(batch, size, segments, self._pool)
+        buffered.encoded = encoded
+        return [buffered]

@@ -1,0 +1,208 @@
+"""PipelinedSubpartition: the queue between one producing task and one consumer.
+
+Lock-free on purpose: the producer's task thread only appends, one consumer end at a time only pops, and both are
+atomic on a deque. The backlog is the difference of two counters with one writer each.
+
+Source: org.apache.flink.runtime.io.network.partition.{PipelinedSubpartition, PipelinedSubpartitionView}.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from flinkpy.network.batch_size import batch_bytes
+from flinkpy.network.buffer_pool import LocalBufferPool
+from flinkpy.network.codec import EncodedBatch
+from flinkpy.records.batch import Batch
+from flinkpy.records.elements import Element
+
+if TYPE_CHECKING:
+    from flinkpy.network.result_partition import ResultPartition
+
+
+class SharedEncoding:
+    """The wire form of a broadcast batch, made once for all channels."""
+
+    __slots__ = ("_encoded",)
+
+    def __init__(self) -> None:
+        self._encoded: EncodedBatch | None = None
+
+    def get(self, encode: Callable[[], EncodedBatch]) -> EncodedBatch:
+        """Two threads may both encode at first: the results are equal."""
+        if self._encoded is None:
+            self._encoded = encode()
+        return self._encoded
+
+
+class BufferedBatch:
+    """A batch in a queue, with the segments that it occupies in its partition's pool.
+
+    Invariant: `recycle` is called once, by whoever took it out of the queue.
+    """
+
+    __slots__ = ("batch", "encoded", "pool", "segments", "shared", "size_bytes")
+
+    def __init__(self, batch: Batch, size_bytes: int, segments: int, pool: LocalBufferPool) -> None:
+        self.batch = batch
+        self.size_bytes = size_bytes
+        self.segments = segments
+        self.pool = pool
+        #: The wire form, where the producer's task has made it already.
+        self.encoded: EncodedBatch | None = None
+        #: Where the first of several channels that send the same batch leaves the wire form.
+        self.shared: SharedEncoding | None = None
+
+    def recycle(self) -> None:
+        segments, self.segments = self.segments, 0
+        if segments:
+            self.pool.recycle(segments)
+
+    def charge(self, segments: int) -> None:
+        """It turned out to be larger than was thought."""
+        self.segments += segments
+        self.pool.reserve(segments)
+
+    def split(self, rows: int, segment_size_bytes: int) -> tuple[BufferedBatch, BufferedBatch]:
+        """The first `rows` and the rest, which take this one's place in the pool."""
+        pieces = []
+        for piece in (self.batch.slice(0, rows), self.batch.slice(rows, self.batch.num_rows - rows)):
+            size = batch_bytes(piece)
+            pieces.append(BufferedBatch(piece, size, -(-size // segment_size_bytes) or 1, self.pool))
+        extra = pieces[0].segments + pieces[1].segments - self.segments
+        self.segments = 0
+        if extra > 0:
+            self.pool.reserve(extra)
+        elif extra < 0:
+            self.pool.recycle(-extra)
+        return pieces[0], pieces[1]
+
+
+def recycle_all(items: list[BufferedBatch]) -> None:
+    """Recycle many, with one call per run of the same pool."""
+    pool: LocalBufferPool | None = None
+    segments = 0
+    for item in items:
+        if item.pool is not pool:
+            if pool is not None and segments:
+                pool.recycle(segments)
+            pool, segments = item.pool, 0
+        segments += item.segments
+        item.segments = 0
+    if pool is not None and segments:
+        pool.recycle(segments)
+
+
+class SubpartitionView(Protocol):
+    """The consumer's end."""
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether batches leave the process, so that rows are better pickled by the producer's task."""
+        ...
+
+    def notify_data_available(self) -> None:
+        """Something was appended. Thread: the producer's task thread; must not block."""
+        ...
+
+    def notify_failed(self, cause: Exception) -> None:
+        """The partition was released before its consumer had everything. Thread: any."""
+        ...
+
+
+class PipelinedSubpartition:
+    """Thread: `add` on the producer's task thread, `poll` on the one that drives the attached view."""
+
+    def __init__(self, parent: ResultPartition, index: int) -> None:
+        self.parent = parent
+        self.index = index
+        self._queue: deque[BufferedBatch | Element] = deque()
+        self._view: SubpartitionView | None = None
+        self._released = False
+        self._added_segments = 0
+        self._removed_segments = 0
+
+    @property
+    def backlog_segments(self) -> int:
+        """Segments that wait here: what the consumer is told, so that it can grant credit."""
+        return self._added_segments - self._removed_segments
+
+    @property
+    def has_data(self) -> bool:
+        return bool(self._queue)
+
+    @property
+    def is_released(self) -> bool:
+        return self._released
+
+    @property
+    def has_view(self) -> bool:
+        """Whether a consumer is attached, or was."""
+        return self._view is not None
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether a consumer in another process is attached."""
+        return self._view is not None and self._view.is_remote
+
+    def add(self, item: BufferedBatch | Element) -> None:
+        """Append; dropped where the consumer has gone (its failure is on its way to the JobMaster)."""
+        if isinstance(item, BufferedBatch):
+            self._added_segments += item.segments
+        self._queue.append(item)
+        view = self._view
+        if self._released:
+            self._discard()
+        elif view is not None:
+            view.notify_data_available()
+
+    def poll(self) -> BufferedBatch | Element | None:
+        try:
+            item = self._queue.popleft()
+        except IndexError:
+            return None
+        if isinstance(item, BufferedBatch):
+            self._removed_segments += item.segments
+        return item
+
+    def unpoll(self, item: BufferedBatch) -> None:
+        """Put the rest of a batch that was polled, and sent in part, back in front."""
+        self._removed_segments -= item.segments
+        self._queue.appendleft(item)
+        if self._released:
+            self._discard()
+
+    def attach(self, view: SubpartitionView) -> bool:
+        """Make `view` the consumer. False where there is or was one: a pipelined subpartition is consumed once."""
+        if self._view is not None or self._released:
+            return False
+        self._view = view
+        if self._queue:
+            view.notify_data_available()
+        return True
+
+    def release(self) -> None:
+        """The consumer has gone or has everything. Idempotent. Thread: any."""
+        if self._released:
+            return
+        self._released = True
+        self._discard()
+        self.parent.on_subpartition_consumed(self.index)
+
+    def fail(self, cause: Exception) -> None:
+        """Drop what is queued and tell the consumer. Thread: any."""
+        view, finished = self._view, self._released
+        self._released = True
+        self._discard()
+        if view is not None and not finished:
+            view.notify_failed(cause)
+
+    def _discard(self) -> None:
+        while True:
+            item = self.poll()
+            if item is None:
+                return
+            if isinstance(item, BufferedBatch):
+                item.recycle()

@@ -1,0 +1,231 @@
+"""ConnectionManager: the listening socket and all data connections of one process.
+
+Connections to a producer's process are shared by all gates, and kept for a while after their last channel for the next
+job; they end with the process's environment at the latest.
+
+Source: org.apache.flink.runtime.io.network.netty.{NettyConnectionManager, PartitionRequestClientFactory}.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import socket
+import threading
+from typing import Any
+
+from flinkpy.common.errors import AddressInUseError, PartitionConnectionError
+from flinkpy.network.credit import Grant
+from flinkpy.network.input_channel import RemoteInputChannel
+from flinkpy.network.options import NetworkOptions
+from flinkpy.network.partition_manager import ResultPartitionManager
+from flinkpy.network.transport.authenticator import DataPlaneAuthenticator
+from flinkpy.network.transport.consumer_connection import ConsumerConnection
+from flinkpy.network.transport.framed_connection import FramedConnection
+from flinkpy.network.transport.io_loop import READ, IoLoop
+from flinkpy.network.transport.producer_connection import ProducerConnection
+
+_log = logging.getLogger(__name__)
+
+# Connections waiting to be accepted: as many as a large cluster's processes connecting at once.
+_BACKLOG = 1024
+# After a failed accept; the socket would be reported readable all the time.
+_ACCEPT_PAUSE_MS = 200
+# An unused connection is kept this long for the next job; a job's restart takes less.
+_IDLE_CLOSE_MS = 60_000
+# A peer whose host vanished without a word is noticed after 10 + 3 * 5 seconds.
+_KEEPALIVE = ((socket.TCP_KEEPIDLE, 10), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
+
+
+class ConnectionManager:
+    """Thread: any, except where noted."""
+
+    def __init__(
+        self,
+        loop: IoLoop,
+        options: NetworkOptions,
+        manager: ResultPartitionManager,
+        authenticator: DataPlaneAuthenticator,
+        resource_id: str,
+    ) -> None:
+        self._loop = loop
+        self._options = options
+        self._manager = manager
+        self._authenticator = authenticator
+        self._resource_id = resource_id
+        self._lock = threading.Lock()
+        self._consumers: dict[str, ConsumerConnection] = {}
+        self._producers: set[ProducerConnection] = set()
+        self._listener: socket.socket | None = None
+        self._is_closed = False
+
+    def listen(self, bind_address: str, port: int) -> int:
+        """Accept consumers; returns the port.
+
+        Raises:
+            AddressInUseError: names the address.
+        """
+        family = socket.AF_INET6 if ":" in bind_address else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((bind_address, port))
+            listener.listen(_BACKLOG)
+            listener.setblocking(False)
+        except OSError as error:
+            listener.close()
+            what = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be bound: {error.strerror}"
+            raise AddressInUseError(
+                f"the data address {bind_address}:{port} (taskmanager.data.port) {what}",
+                details={"address": f"{bind_address}:{port}"},
+            ) from error
+        self._listener = listener
+        self._loop.register(listener.fileno(), self, READ)
+        return listener.getsockname()[1]
+
+    def request_partition(
+        self, address: str, channel: RemoteInputChannel, subpartition_index: int, initial: Grant
+    ) -> tuple[ConsumerConnection, int]:
+        """Ask the process at `address` for a subpartition, over the connection there is or a new one.
+
+        Raises:
+            PartitionConnectionError: the address makes no sense, or the connection breaks at once.
+        """
+        for is_last_try in (False, True):
+            connection = self._connection_to(address)
+            try:
+                return connection, connection.request_partition(channel, subpartition_index, initial)
+            except PartitionConnectionError:
+                if is_last_try:
+                    raise
+        raise AssertionError("unreachable")
+
+    @property
+    def connections(self) -> list[FramedConnection]:
+        with self._lock:
+            return [*self._consumers.values(), *self._producers]
+
+    def close(self) -> None:
+        """Close every socket. The loop must still be running."""
+        with self._lock:
+            self._is_closed = True
+            listener, self._listener = self._listener, None
+        if listener is not None:
+            self._loop.call_soon(lambda: self._close_listener(listener))
+        for connection in self.connections:
+            connection.fail(PartitionConnectionError("the network environment of this process was closed"))
+
+    def on_events(self, events: int) -> None:
+        """Thread: I/O."""
+        while self._listener is not None:
+            try:
+                sock, address = self._listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                # Out of descriptors, mostly: others may be freed, and the peer waits in the backlog meanwhile.
+                _log.warning("cannot accept a data connection: %s", error)
+                self._pause_accepting()
+                return
+            self._accepted(sock, address[0])
+
+    def _accepted(self, sock: socket.socket, peer_host: str) -> None:
+        _configure(sock)
+        connection = ProducerConnection(
+            self._loop,
+            sock,
+            peer_host,
+            manager=self._manager,
+            authenticator=self._authenticator,
+            segment_size_bytes=self._options.segment_size_bytes,
+            request_timeout_ms=self._options.partition_request_timeout_ms,
+            handshake_timeout_ms=self._options.connect_timeout_ms,
+            on_closed=self._forget_producer,
+        )
+        with self._lock:
+            is_closed = self._is_closed
+            self._producers.add(connection)
+        if is_closed:
+            connection.fail(PartitionConnectionError("the network environment of this process was closed"))
+        else:
+            connection.start()
+
+    def _pause_accepting(self) -> None:
+        """Thread: I/O."""
+        if self._listener is not None:
+            fd = self._listener.fileno()
+            self._loop.modify(fd, 0)
+            self._loop.call_later(_ACCEPT_PAUSE_MS, self._resume_accepting)
+
+    def _resume_accepting(self) -> None:
+        if self._listener is not None:
+            self._loop.modify(self._listener.fileno(), READ)
+
+    def _connection_to(self, address: str) -> ConsumerConnection:
+        with self._lock:
+            if self._is_closed:
+                raise PartitionConnectionError("the network environment of this process was closed")
+            connection = self._consumers.get(address)
+            if connection is not None and not connection.is_broken:
+                return connection
+        family, target = _resolve(address)
+        with self._lock:
+            connection = self._consumers.get(address)
+            if connection is not None and not connection.is_broken:
+                return connection
+            sock = socket.socket(family, socket.SOCK_STREAM)
+            _configure(sock)
+            connection = ConsumerConnection(
+                self._loop,
+                sock,
+                address,
+                resource_id=self._resource_id,
+                authenticator=self._authenticator,
+                connect_timeout_ms=self._options.connect_timeout_ms,
+                on_closed=self._forget_consumer,
+                on_unused=self._close_if_unused_later,
+            )
+            self._consumers[address] = connection
+        self._loop.call_soon(lambda: connection.connect(target))
+        return connection
+
+    def _close_if_unused_later(self, connection: ConsumerConnection) -> None:
+        self._loop.call_later(_IDLE_CLOSE_MS, lambda: self._close_if_unused(connection))
+
+    def _close_if_unused(self, connection: ConsumerConnection) -> None:
+        if not connection.num_channels:
+            connection.fail(PartitionConnectionError("closed, because it was not used"))
+
+    def _forget_consumer(self, connection: ConsumerConnection) -> None:
+        with self._lock:
+            if self._consumers.get(connection.address) is connection:
+                del self._consumers[connection.address]
+
+    def _forget_producer(self, connection: ProducerConnection) -> None:
+        with self._lock:
+            self._producers.discard(connection)
+
+    def _close_listener(self, listener: socket.socket) -> None:
+        self._loop.unregister(listener.fileno())
+        listener.close()
+
+
+def _resolve(address: str) -> tuple[int, Any]:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise PartitionConnectionError(f"not a data address: {address!r}")
+    try:
+        family, _, _, _, target = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
+    except OSError as error:
+        raise PartitionConnectionError(f"cannot resolve the data address {address}: {error}") from error
+    return family, target
+
+
+def _configure(sock: socket.socket) -> None:
+    sock.setblocking(False)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with contextlib.suppress(OSError):  # not every platform's kernel has all of these
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in _KEEPALIVE:
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)

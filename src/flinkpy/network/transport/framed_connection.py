@@ -1,0 +1,316 @@
+"""FramedConnection: a socket that carries frames, either way, without blocking any thread.
+
+Sending: control frames go first; then the sources (channels with data and credit) take turns, one frame each, so a
+source is asked for its next frame only when the socket can take it. Whoever has something to send tries to become the
+writer; if somebody is writing already, that one will see it. What the socket does not take is left to the I/O thread.
+
+Receiving: straight into Arrow memory, as much as there is with one system call; frames are cut out of it without
+copying, and whatever points into the buffer keeps it alive.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import threading
+from collections import deque
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from flinkpy.common.errors import BrokenError, ExternalError, PartitionConnectionError
+from flinkpy.network.subpartition import BufferedBatch, recycle_all
+from flinkpy.network.transport import frames
+from flinkpy.network.transport.io_loop import BROKEN, READ, WRITE, IoLoop
+
+_log = logging.getLogger(__name__)
+
+# One receive call fills at most this, unless a larger frame is expected: it bounds what a batch of a few rows keeps
+# alive, and holds some ten batches of a thousand rows, so the call's cost is shared.
+_RECEIVE_BYTES = 1 << 18
+# With less room than this left in a buffer, the next receive goes into another one.
+_MIN_ROOM_BYTES = 1 << 14
+# Gather at least this much before a send call: enough to make its cost small, little enough to stay in the L2 cache.
+_SEND_BYTES = 1 << 18
+# Sent in one go before the I/O thread takes over: a task that happens to be the writer must not serve others for ever.
+_SEND_BUDGET_BYTES = 1 << 23
+# The kernel's IOV_MAX.
+_MAX_PARTS = 1024
+# Received in one go before other connections get their turn.
+_RECEIVE_BUDGET_BYTES = 1 << 23
+_SEND_FLAGS = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
+
+
+class FrameSource(Protocol):
+    """Something with frames to send under flow control."""
+
+    is_queued: bool
+
+    def next_frames(self, parts: list[Any], on_sent: list[BufferedBatch]) -> int:
+        """Append the parts of the next frame, and the buffer to recycle when it is sent; returns the bytes."""
+        ...
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether `next_frames` would give something."""
+        ...
+
+
+class FramedConnection:
+    """Thread: sending from any thread; receiving on the I/O thread."""
+
+    def __init__(self, loop: IoLoop, sock: socket.socket, peer: str) -> None:
+        self.peer = peer
+        self._loop = loop
+        self._socket = sock
+        self._fd = sock.fileno()
+        self._is_registered = False
+        self._failure: ExternalError | None = None
+        self._fail_lock = threading.Lock()
+        # sending
+        self._write_lock = threading.Lock()
+        self._control: deque[bytes] = deque()
+        self._sources: deque[FrameSource] = deque()
+        self._parts: list[Any] = []
+        self._on_sent: list[BufferedBatch] = []
+        self._is_blocked = True  # until connected and registered
+        # receiving
+        self._max_body_bytes = frames.MAX_UNAUTHENTICATED_BODY_BYTES
+        self._buffer = pa.allocate_buffer(_RECEIVE_BYTES)
+        self._view = memoryview(self._buffer)
+        self._start = 0
+        self._end = 0
+        self._expected_bytes = 0
+        self.bytes_sent = 0
+        self.bytes_received = 0
+
+    @property
+    def is_broken(self) -> bool:
+        return self._failure is not None
+
+    # ------------------------------------------------------------ what subclasses implement
+
+    def on_frame(self, kind: int, flags: int, channel: int, a: int, b: int, c: int, d: int, e: int, body: Any) -> None:
+        """A frame arrived; `body` is a pa.Buffer of the padded body. Thread: I/O."""
+        raise NotImplementedError
+
+    def on_failed(self, error: ExternalError) -> None:
+        """The connection is of no use any more. Called once. Thread: any."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------ sending
+
+    def send(self, frame: bytes) -> None:
+        """Send a control frame, before any data that has not been handed to the socket yet."""
+        self._control.append(frame)
+        self.flush()
+
+    def add_source(self, source: FrameSource) -> None:
+        """`source` has something to send."""
+        if not source.is_queued:
+            source.is_queued = True
+            self._sources.append(source)
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what can be sent now, unless another thread is doing so.
+
+        Invariant: whoever takes the write lock, for whatever reason, calls this after releasing it.
+        """
+        while (self._parts or self._control or self._sources) and not self._is_blocked:
+            if not self._write_lock.acquire(blocking=False):
+                return
+            try:
+                is_done = self._drain()
+            finally:
+                self._write_lock.release()
+            if not is_done:
+                self._loop.call_soon(self.flush)
+                return
+
+    def allow_large_frames(self) -> None:
+        """The peer has been authenticated."""
+        self._max_body_bytes = frames.MAX_BODY_BYTES
+
+    def _drain(self) -> bool:
+        """Send until there is nothing, or the socket is full, or (False) this thread has done enough for others.
+
+        Thread: the holder of the write lock.
+        """
+        budget = _SEND_BUDGET_BYTES
+        while not self._is_blocked:
+            if not self._parts:
+                if budget <= 0:
+                    return False
+                self._gather()
+                if not self._parts:
+                    return True
+            try:
+                sent = self._socket.sendmsg(self._parts[:_MAX_PARTS], (), _SEND_FLAGS)
+            except BlockingIOError:
+                self._block()
+                return True
+            except OSError as error:
+                self._parts.clear()
+                self.fail(PartitionConnectionError(f"the data connection to {self.peer} broke: {error}"))
+                return True
+            self.bytes_sent += sent
+            budget -= sent
+            self._advance(sent)
+        return True
+
+    def _gather(self) -> None:
+        parts, control, sources = self._parts, self._control, self._sources
+        size = 0
+        while control:
+            part = control.popleft()
+            parts.append(part)
+            size += len(part)
+        while sources and size < _SEND_BYTES:
+            source = sources.popleft()
+            source.is_queued = False  # before asking: what comes from now on queues the source again
+            size += source.next_frames(parts, self._on_sent)
+            if source.is_ready and not source.is_queued:
+                source.is_queued = True
+                sources.append(source)
+
+    def _advance(self, sent: int) -> None:
+        """Drop what was sent from the front of the parts."""
+        parts = self._parts
+        whole = 0
+        for part in parts:
+            size = len(part)
+            if sent < size:
+                break
+            sent -= size
+            whole += 1
+        if whole == len(parts):
+            parts.clear()
+            if self._on_sent:
+                done, self._on_sent = self._on_sent, []
+                recycle_all(done)
+            return
+        del parts[:whole]
+        if sent:
+            parts[0] = memoryview(parts[0])[sent:]
+
+    def _block(self) -> None:
+        """The socket is full: the I/O thread goes on when it is not."""
+        self._is_blocked = True
+        try:
+            self._loop.modify(self._fd, READ | WRITE)
+        except OSError as error:
+            self.fail(PartitionConnectionError(f"the data connection to {self.peer} broke: {error}"))
+
+    def _unblock(self) -> None:
+        """Thread: I/O."""
+        with self._write_lock:
+            if self._failure is not None:
+                return
+            self._loop.modify(self._fd, READ)
+            self._is_blocked = False
+        self.flush()
+
+    # ------------------------------------------------------------ receiving
+
+    def register(self, events: int) -> None:
+        """Begin to be called. Thread: I/O."""
+        self._loop.register(self._fd, self, events)
+        self._is_registered = True
+
+    def on_events(self, events: int) -> None:
+        if self._failure is not None:
+            return
+        if events & WRITE:
+            self._unblock()
+        if events & (READ | BROKEN):
+            try:
+                self._receive()
+            except BrokenError as error:
+                self.fail(
+                    PartitionConnectionError(f"the data connection to {self.peer} carries no valid frames: {error}")
+                )
+            except Exception as error:  # channels must not wait for frames that were lost in it
+                self.fail(PartitionConnectionError(f"receiving from {self.peer} failed: {error!r}"))
+                raise
+
+    def _receive(self) -> None:
+        budget = _RECEIVE_BUDGET_BYTES
+        while budget > 0 and self._failure is None:
+            room = len(self._view) - self._end
+            try:
+                got = self._socket.recv_into(self._view[self._end :], room, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                self.fail(PartitionConnectionError(f"the data connection to {self.peer} broke: {error}"))
+                return
+            if not got:
+                self.fail(PartitionConnectionError(f"the data connection to {self.peer} was closed by the peer"))
+                return
+            self.bytes_received += got
+            self._end += got
+            budget -= got
+            self._cut_frames()
+            if got < room:
+                return  # the socket had no more
+
+    def _cut_frames(self) -> None:
+        buffer, view, start, end = self._buffer, self._view, self._start, self._end
+        header_bytes, unpack, on_frame = frames.HEADER_BYTES, frames.HEADER.unpack_from, self.on_frame
+        needed = header_bytes
+        while end - start >= header_bytes:
+            body_bytes, kind, flags, _, channel, a, b, c, d, e = unpack(view, start)
+            if body_bytes > self._max_body_bytes or body_bytes & 7:
+                raise BrokenError(f"a frame of type {kind} with {body_bytes} bytes")
+            needed = header_bytes + body_bytes
+            if end - start < needed:
+                break
+            body = buffer.slice(start + header_bytes, body_bytes) if body_bytes else None
+            start += needed
+            on_frame(kind, flags, channel, a, b, c, d, e, body)
+            self._expected_bytes = needed
+            needed = header_bytes
+        self._start = start
+        if len(view) - start < max(needed, self._expected_bytes, _MIN_ROOM_BYTES):
+            self._new_buffer(needed)
+
+    def _new_buffer(self, needed: int) -> None:
+        """Go on in another buffer, since what was received is being pointed at. A partial frame is moved there.
+
+        A stream of large frames of one size is received without moving any: each buffer is as large as the last frame.
+        """
+        rest = self._view[self._start : self._end]
+        buffer = pa.allocate_buffer(max(_RECEIVE_BYTES, needed, self._expected_bytes))
+        view = memoryview(buffer)
+        if rest:
+            view[: len(rest)] = rest
+        self._buffer, self._view, self._start, self._end = buffer, view, 0, len(rest)
+
+    # ------------------------------------------------------------ ending
+
+    def fail(self, error: ExternalError) -> None:
+        """Give the connection up. Only the first call counts. Thread: any."""
+        with self._fail_lock:
+            if self._failure is not None:
+                return
+            self._failure = error
+            self._is_blocked = True
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._loop.call_soon(self._close_socket)
+        self.on_failed(error)
+
+    def _close_socket(self) -> None:
+        """Thread: I/O, so that the descriptor is not reused under an event that is being handled."""
+        with self._write_lock:
+            self._is_blocked = True
+            if self._is_registered:
+                self._loop.unregister(self._fd)
+            self._socket.close()
+            done, self._on_sent = self._on_sent, []
+            self._parts.clear()
+            self._control.clear()
+            self._sources.clear()
+        recycle_all(done)

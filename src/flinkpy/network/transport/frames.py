@@ -1,0 +1,81 @@
+"""The frames of the data connection.
+
+A frame is a header of 32 bytes and a body that is padded to a multiple of eight, so that Arrow buffers inside a receive
+buffer are aligned. All numbers are little-endian.
+
+| type              | from | channel | a            | b          | c          | d     | e    | body                 |
+|-------------------|------|---------|--------------|------------|------------|-------|------|----------------------|
+| GREETING          | P    |         | version      |            |            |       |      | nonce                |
+| HELLO             | C    |         | version      | token size |            |       |      | nonce, token, id     |
+| HELLO_ACK         | P    |         | version      | token size |            |       |      | token                |
+| PARTITION_REQUEST | C    | new     | subpartition | credits    | window     | size  |      | partition id         |
+| SCHEMA            | P    | x       | size         |            |            |       |      | Arrow IPC schema     |
+| DATA              | P    | x       | backlog      | payload    | timestamps | kinds | cost | those three          |
+| ELEMENT           | P    | x       | size         |            |            |       |      | `flags`: the kind    |
+| CREDIT            | C    | x       | credits      | window     |            |       |      |                      |
+| BACKLOG           | P    | x       | backlog      | next cost  |            |       |      |                      |
+| RECLAIM           | C    | x       | keep         |            |            |       |      |                      |
+| RETURNED          | P    | x       | credits      |            |            |       |      |                      |
+| CLOSE             | C    | x       |              |            |            |       |      |                      |
+| ERROR             | P    | x       | code         | size       |            |       |      | message              |
+
+P: the producer's process, C: the consumer's. Sizes are in bytes without padding; credits, costs, windows and backlogs
+in segments.
+
+The consumer connects. Nothing but GREETING and HELLO is accepted before the authenticator of the receiving side has
+passed the peer, and frames are small until then.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+#: body bytes (padded), type, flags, unused, channel, a, b, c, d, e.
+HEADER = struct.Struct("<IBBHIIIIII")
+HEADER_BYTES = HEADER.size
+
+PROTOCOL_VERSION = 1
+NONCE_BYTES = 32
+
+GREETING, HELLO, HELLO_ACK, PARTITION_REQUEST, SCHEMA, DATA, ELEMENT = range(1, 8)
+CREDIT, BACKLOG, RECLAIM, RETURNED, CLOSE, ERROR = range(8, 14)
+
+# Flags of DATA.
+PICKLED = 1
+#: Part of one record that is larger than the credit can ever be; more parts follow.
+MORE = 2
+# Flag of CREDIT.
+FINAL = 1
+
+# Codes of ERROR.
+PARTITION_NOT_FOUND, PRODUCER_FAILED, ALREADY_CONSUMED, REFUSED = range(1, 5)
+
+# No frame may be larger: a batch is cut to the credit window long before, so a longer one is not ours.
+MAX_BODY_BYTES = 1 << 30
+# Until the peer is authenticated it cannot make us allocate more than this.
+MAX_UNAUTHENTICATED_BODY_BYTES = 1 << 12
+
+
+def frame(
+    kind: int, channel: int = 0, a: int = 0, b: int = 0, c: int = 0, d: int = 0, *, flags: int = 0, body: bytes = b""
+) -> bytes:
+    """A whole frame with a small body."""
+    padding = -len(body) % 8
+    return HEADER.pack(len(body) + padding, kind, flags, 0, channel, a, b, c, d, 0) + body + bytes(padding)
+
+
+def data_header(flags: int, channel: int, backlog: int, cost: int, encoded: Any, body_bytes: int) -> bytes:
+    """The header of a DATA frame whose body follows in parts. `encoded`: an `EncodedBatch`."""
+    return HEADER.pack(
+        body_bytes,
+        DATA,
+        flags,
+        0,
+        channel,
+        backlog,
+        encoded.payload_bytes,
+        encoded.timestamps_bytes,
+        encoded.kinds_bytes,
+        cost,
+    )

@@ -1,0 +1,203 @@
+"""SubpartitionSender: the remote consumer's end of a subpartition, on the producer's side of a connection.
+
+Source: org.apache.flink.runtime.io.network.netty.CreditBasedSequenceNumberingViewReader.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flinkpy.network.codec import ColumnEncoder, EncodedBatch, encode_element, encode_rows
+from flinkpy.network.credit import SenderCredit
+from flinkpy.network.subpartition import BufferedBatch, PipelinedSubpartition
+from flinkpy.network.transport import frames
+
+if TYPE_CHECKING:
+    from flinkpy.network.transport.producer_connection import ProducerConnection
+
+
+class SubpartitionSender:
+    """Thread: `next_frames`, `reclaim` under the connection's write lock; `notify_*` and `grant` from any."""
+
+    def __init__(
+        self,
+        connection: ProducerConnection,
+        channel_id: int,
+        subpartition: PipelinedSubpartition,
+        credit: SenderCredit,
+        segment_size_bytes: int,
+    ) -> None:
+        self.channel_id = channel_id
+        #: Whether the connection has it in its line of sources. Set and cleared by the connection only.
+        self.is_queued = False
+        self._connection = connection
+        self._subpartition = subpartition
+        self._credit = credit
+        self._segment_size_bytes = segment_size_bytes
+        self._encoder = ColumnEncoder()
+        #: What the next buffer costs, while that is more than the credit: the consumer has been told, and will grant.
+        self._starved_for = 0
+        #: What is left of one record that is larger than the credit can ever be, in parts.
+        self._rest: _Fragments | None = None
+
+    @property
+    def is_remote(self) -> bool:
+        return True
+
+    @property
+    def is_ready(self) -> bool:
+        return (self._rest is not None or self._subpartition.has_data) and not self._starved_for
+
+    def notify_data_available(self) -> None:
+        if not (self._starved_for or self.is_queued):
+            self._connection.add_source(self)
+
+    def notify_failed(self, cause: Exception) -> None:
+        self._connection.producer_failed(self.channel_id, cause)
+
+    def grant(self, credits: int, window: int, is_final: bool) -> None:
+        """Thread: I/O."""
+        self._credit.grant(credits, window, is_final)
+        # Too little is not reported again: the consumer knows, and more is under way.
+        if is_final or self._credit.available >= self._starved_for:
+            self._starved_for = 0
+            if self.is_ready:
+                self._connection.add_source(self)
+
+    def reclaim(self, keep: int) -> int:
+        """Give back what is beyond `keep`; nothing while starving, since the next buffer waits for that credit."""
+        return 0 if self._starved_for else self._credit.give_back(keep)
+
+    def close(self) -> None:
+        """The consumer has gone, or has everything."""
+        self._subpartition.release()
+
+    def next_frames(self, parts: list[Any], on_sent: list[BufferedBatch]) -> int:
+        """One batch (with the schema, if it is another), or all elements up to the next batch."""
+        if self._starved_for:
+            return 0
+        if self._rest is not None:
+            return self._next_fragment(parts)
+        size = 0
+        while True:
+            item = self._subpartition.poll()
+            if item is None:
+                return size
+            if isinstance(item, BufferedBatch):
+                return size + self._send_batch(item, parts, on_sent)
+            kind, body = encode_element(item)
+            element = frames.frame(frames.ELEMENT, self.channel_id, len(body), flags=kind, body=body)
+            parts.append(element)
+            size += len(element)
+
+    def _send_batch(self, item: BufferedBatch, parts: list[Any], on_sent: list[BufferedBatch]) -> int:
+        credit = self._credit
+        cost = item.segments
+        limit = credit.largest_buffer
+        available = credit.available
+        if credit.is_final:
+            limit = min(limit, max(1, available))
+        if cost > limit and item.batch.num_rows > 1:
+            item = self._cut(item, limit)
+            cost = item.segments
+        if cost > available and not (credit.is_final and available):
+            self._subpartition.unpoll(item)
+            return self._starve(cost, parts)
+        encoded, size = self._encode(item, parts)
+        if encoded is None:
+            return 0
+        if encoded.is_pickled:
+            actual = -(-encoded.size_bytes // self._segment_size_bytes) or 1
+            if actual > cost:  # the estimate of its size was too low
+                item.charge(actual - cost)
+                item.encoded = encoded
+                cost = actual
+                if cost > available and item.batch.num_rows > 1:
+                    self._subpartition.unpoll(item)
+                    return self._starve(cost, parts)
+        on_sent.append(item)
+        if cost > available:
+            self._rest = _Fragments(encoded)
+            return size + self._next_fragment(parts)
+        credit.spend(cost)
+        flags = frames.PICKLED if encoded.is_pickled else 0
+        backlog = self._subpartition.backlog_segments
+        parts.append(frames.data_header(flags, self.channel_id, backlog, cost, encoded, encoded.size_bytes))
+        parts += encoded.parts
+        return size + frames.HEADER_BYTES + encoded.size_bytes
+
+    def _encode(self, item: BufferedBatch, parts: list[Any]) -> tuple[EncodedBatch | None, int]:
+        """The wire form; the schema goes to `parts` where it changed, with its bytes as the second result."""
+        size = 0
+        batch = item.batch
+        values = batch.values
+        if isinstance(values, list):
+            return item.encoded or self._encode_rows(item), 0
+        schema = self._encoder.open_schema(values)
+        if schema is not None:
+            message = frames.frame(frames.SCHEMA, self.channel_id, len(schema), body=schema)
+            parts.append(message)
+            size = len(message)
+        if item.encoded is not None:
+            return item.encoded, size
+        if item.shared is not None:
+            return item.shared.get(lambda: self._encoder.encode(batch)), size
+        return self._encoder.encode(batch), size
+
+    def _encode_rows(self, item: BufferedBatch) -> EncodedBatch | None:
+        """Rows that were queued before this consumer attached; what cannot be pickled fails the producer's task."""
+        try:
+            if item.shared is not None:
+                return item.shared.get(lambda: encode_rows(item.batch))
+            return encode_rows(item.batch)
+        except Exception as error:  # noqa: BLE001 - the producer's task gets it, whatever it is
+            item.recycle()
+            self._subpartition.parent.release(error)
+            return None
+
+    def _cut(self, item: BufferedBatch, limit: int) -> BufferedBatch:
+        """The front of `item` that costs about `limit`; the rest goes back to the queue."""
+        rows = item.batch.num_rows
+        front_rows = max(1, min(rows - 1, rows * limit // item.segments))
+        front, rest = item.split(front_rows, self._segment_size_bytes)
+        self._subpartition.unpoll(rest)
+        return front
+
+    def _starve(self, cost: int, parts: list[Any]) -> int:
+        self._starved_for = cost
+        self._credit.is_final = False
+        backlog = self._subpartition.backlog_segments
+        parts.append(frames.frame(frames.BACKLOG, self.channel_id, backlog, cost))
+        return frames.HEADER_BYTES
+
+    def _next_fragment(self, parts: list[Any]) -> int:
+        rest = self._rest
+        assert rest is not None
+        credits = self._credit.available
+        if credits <= 0:
+            return self._starve(1, parts)
+        piece, is_last = rest.next_piece(credits * self._segment_size_bytes)
+        cost = -(-len(piece) // self._segment_size_bytes) or 1
+        self._credit.spend(cost)
+        flags = (frames.PICKLED if rest.encoded.is_pickled else 0) | (0 if is_last else frames.MORE)
+        backlog = self._subpartition.backlog_segments
+        parts.append(frames.data_header(flags, self.channel_id, backlog, cost, rest.encoded, len(piece)))
+        parts.append(piece)
+        if is_last:
+            self._rest = None
+        return frames.HEADER_BYTES + len(piece)
+
+
+class _Fragments:
+    """The body of one encoded batch, handed out in pieces."""
+
+    def __init__(self, encoded: EncodedBatch) -> None:
+        self.encoded = encoded
+        self._body = memoryview(b"".join(encoded.parts))
+        self._offset = 0
+
+    def next_piece(self, size_bytes: int) -> tuple[memoryview, bool]:
+        """At most that many bytes (a multiple of eight), and whether they are the last."""
+        piece = self._body[self._offset : self._offset + size_bytes]
+        self._offset += len(piece)
+        return piece, self._offset == len(self._body)

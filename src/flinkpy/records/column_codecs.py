@@ -1,0 +1,58 @@
+"""One codec per TypeInformation: a list of Python values to an Arrow array and back."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import pyarrow as pa
+
+from flinkpy.common import typeinfo as ti
+from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.common.typeinfo import BasicType, TypeInformation
+from flinkpy.records.nested_codecs import ListCodec, MapCodec, PickledCodec, StructCodec
+from flinkpy.records.scalar_codecs import BASIC_CODECS, TEMPORAL_CODECS, CheckedCodec, ColumnCodec, check_bytes
+
+
+@lru_cache(maxsize=1024)
+def codec_of(type_info: TypeInformation) -> ColumnCodec:
+    """The codec of a type; of PICKLED_BYTE_ARRAY the one for a field."""
+    if isinstance(type_info, ti.ExternalTypeInfo):
+        return codec_of(type_info.wrapped_type)
+    if isinstance(type_info, ti.BasicTypeInfo):
+        return BASIC_CODECS[type_info.basic_type](type_info)
+    if isinstance(type_info, ti.RowTypeInfo):
+        fields = [codec_of(field) for field in type_info.get_field_types()]
+        return StructCodec(type_info, type_info.get_field_names(), fields, True)
+    if isinstance(type_info, ti.TupleTypeInfo):
+        fields = [codec_of(field) for field in type_info.get_field_types()]
+        return StructCodec(type_info, [f"f{i}" for i in range(len(fields))], fields, False)
+    if isinstance(type_info, ti.PrimitiveArrayTypeInfo) and _is_byte(type_info.element_type):
+        return CheckedCodec(type_info, pa.binary(), check_bytes)
+    if isinstance(
+        type_info, (ti.ListTypeInfo, ti.PrimitiveArrayTypeInfo, ti.BasicArrayTypeInfo, ti.ObjectArrayTypeInfo)
+    ):
+        return ListCodec(type_info, codec_of(type_info.element_type))
+    if isinstance(type_info, ti.MapTypeInfo):
+        return MapCodec(type_info, codec_of(type_info.key_type), codec_of(type_info.value_type))
+    if isinstance(type_info, ti.PickledBytesTypeInfo):
+        return PickledCodec(type_info)
+    temporal = _temporal_kind(type_info)
+    if temporal is not None:
+        return TEMPORAL_CODECS[temporal](type_info)
+    raise UnsupportedOperationError(f"{type_info!r} has no column form")
+
+
+def _temporal_kind(type_info: TypeInformation) -> str | None:
+    if isinstance(type_info, ti.LocalTimeTypeInfo):
+        return type_info.time_type.name
+    if isinstance(type_info, ti.DateTypeInfo):
+        return "LOCAL_DATE"
+    if isinstance(type_info, ti.TimeTypeInfo):
+        return "LOCAL_TIME"
+    if isinstance(type_info, ti.TimestampTypeInfo):
+        return "LOCAL_DATE_TIME"
+    return None
+
+
+def _is_byte(type_info: TypeInformation) -> bool:
+    return isinstance(type_info, ti.BasicTypeInfo) and type_info.basic_type is BasicType.BYTE

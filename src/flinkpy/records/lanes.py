@@ -1,0 +1,221 @@
+"""The border between the lanes: Python records to Arrow columns and back. Nothing else converts.
+
+How a type looks as columns:
+
+| type | columns | Python record |
+|---|---|---|
+| ROW | one per field, with its name | `Row` |
+| TUPLE | f0, f1, ... | `tuple` |
+| any other with an Arrow form | f0 | the bare value |
+| PICKLED_BYTE_ARRAY, or none | no column form | any object |
+
+A nested ROW or TUPLE is a struct; a nested PICKLED_BYTE_ARRAY is a binary column of pickles.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flinkpy.common.errors import TypeMismatchError, UnsupportedOperationError
+from flinkpy.common.typeinfo import ExternalTypeInfo, PickledBytesTypeInfo, TypeInformation, Types
+from flinkpy.common.types import Row, RowKind
+from flinkpy.records.batch import Batch
+from flinkpy.records.column_codecs import codec_of
+from flinkpy.records.nested_codecs import StructCodec
+from flinkpy.records.scalar_codecs import ColumnCodec, ValueMismatch
+
+SCALAR_COLUMN = "f0"
+_VALUE_CHARACTERS = 120  # a value quoted in an error is cut here: it must not flood the log
+_ROW_KINDS = tuple(RowKind)
+
+
+def has_columns(type_info: TypeInformation | None) -> bool:
+    """Whether records of this type can be columns."""
+    if isinstance(type_info, ExternalTypeInfo):
+        return has_columns(type_info.wrapped_type)
+    return type_info is not None and not isinstance(type_info, PickledBytesTypeInfo)
+
+
+def arrow_schema(type_info: TypeInformation | None) -> pa.Schema | None:
+    """The columns of a stream of this type; None: it has no Arrow form and travels pickled."""
+    if not has_columns(type_info):
+        return None
+    codec = codec_of(type_info)
+    if isinstance(codec, StructCodec):
+        return codec.schema
+    return pa.schema([pa.field(SCALAR_COLUMN, codec.arrow_type)])
+
+
+def columns_of(rows: list[Any], type_info: TypeInformation) -> pa.RecordBatch:
+    """The records as columns, checked against their type; integers too wide for theirs wrap around as Java's do.
+
+    Raises:
+        TypeMismatchError: names the record's index, the field, and the value.
+    """
+    schema = arrow_schema(type_info)
+    if schema is None:
+        raise UnsupportedOperationError(f"{type_info!r} has no column form")
+    codec = codec_of(type_info)
+    try:
+        arrays = codec.encode_columns(rows) if isinstance(codec, StructCodec) else [codec.encode(rows)]
+    except ValueMismatch as mismatch:
+        raise _mismatch_error(mismatch) from None
+    if not arrays:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def rows_of(batch: Batch, type_info: TypeInformation | None = None) -> list[Any]:
+    """The records as Python objects, without copying where they already are.
+
+    Args:
+        batch: either lane.
+        type_info: None takes the type from the columns' own schema.
+    """
+    values = batch.values
+    if isinstance(values, list):
+        return values
+    if not has_columns(type_info):
+        type_info = type_info_of_schema(values.schema)
+    assert type_info is not None
+    codec = codec_of(type_info)
+    rows = _decode(codec, conform(values, type_info))
+    if batch.kinds is not None and rows and isinstance(rows[0], Row):
+        for row, kind in zip(rows, batch.kinds.tolist()):
+            row.set_row_kind(_ROW_KINDS[kind])
+    return rows
+
+
+def to_rows(batch: Batch, type_info: TypeInformation | None = None) -> Batch:
+    """The batch in the row lane."""
+    return batch.with_values(rows_of(batch, type_info)) if batch.is_columnar else batch
+
+
+def to_columns(batch: Batch, type_info: TypeInformation) -> Batch:
+    """The batch in the column lane, with exactly the columns of its type; the kinds of `Row` objects become `kinds`."""
+    values = batch.values
+    if not isinstance(values, list):
+        return batch.with_values(conform(values, type_info))
+    kinds = batch.kinds if batch.kinds is not None else _kinds_of(values)
+    return Batch(columns_of(values, type_info), batch.timestamps, kinds)
+
+
+def conform(columns: pa.RecordBatch, type_info: TypeInformation) -> pa.RecordBatch:
+    """The columns in the order and with the Arrow types that `type_info` asks for; no copy where they have them.
+
+    Columns are matched by name, or by position where the names are others and the count is the same.
+
+    Raises:
+        TypeMismatchError: a column is missing or cannot be cast.
+    """
+    schema = arrow_schema(type_info)
+    if schema is None or columns.schema.equals(schema):
+        return columns
+    names = columns.schema.names
+    if all(name in names for name in schema.names):
+        arrays = [columns.column(names.index(name)) for name in schema.names]
+    elif len(names) == len(schema.names):
+        arrays = columns.columns
+    else:
+        missing = [name for name in schema.names if name not in names]
+        raise TypeMismatchError(f"the columns {names} do not have {missing}, which {type_info!r} asks for")
+    cast = []
+    for name, array, wanted in zip(schema.names, arrays, schema.types):
+        try:
+            cast.append(array if array.type == wanted else array.cast(wanted, safe=False))
+        except (pa.ArrowException, TypeError) as error:
+            raise TypeMismatchError(
+                f"column {name!r} is {array.type}, and {type_info!r} asks for {wanted}: {error}",
+                details={"field": name},
+            ) from error
+    return pa.RecordBatch.from_arrays(cast, schema=schema)
+
+
+def type_info_of_schema(schema: pa.Schema) -> TypeInformation:
+    """The ROW type whose columns these are."""
+    return Types.ROW_NAMED(schema.names, [type_info_of_arrow(field.type, field.name) for field in schema])
+
+
+def type_info_of_arrow(arrow_type: pa.DataType, field_name: str = "") -> TypeInformation:
+    """The type that holds the values of an Arrow type; unsigned integers take the next wider signed one.
+
+    Raises:
+        UnsupportedOperationError: no type does; names the field.
+    """
+    t = pa.types
+    simple = _SIMPLE_ARROW.get(arrow_type)
+    if simple is not None:
+        return simple
+    if t.is_timestamp(arrow_type):
+        return Types.SQL_TIMESTAMP() if arrow_type.tz is None else Types.INSTANT()
+    if t.is_time(arrow_type):
+        return Types.SQL_TIME()
+    if t.is_decimal(arrow_type):
+        return Types.BIG_INT() if arrow_type.scale == 0 and arrow_type.precision > 38 else Types.BIG_DEC()
+    if t.is_dictionary(arrow_type):
+        return type_info_of_arrow(arrow_type.value_type, field_name)
+    if t.is_list(arrow_type) or t.is_large_list(arrow_type) or t.is_fixed_size_list(arrow_type):
+        return Types.LIST(type_info_of_arrow(arrow_type.value_type, field_name))
+    if t.is_fixed_size_binary(arrow_type):
+        return Types.PRIMITIVE_ARRAY(Types.BYTE())
+    if t.is_map(arrow_type):
+        key = type_info_of_arrow(arrow_type.key_type, field_name)
+        return Types.MAP(key, type_info_of_arrow(arrow_type.item_type, field_name))
+    if t.is_struct(arrow_type):
+        return type_info_of_schema(pa.schema(list(arrow_type)))
+    raise UnsupportedOperationError(f"column {field_name!r}: no type holds Arrow's {arrow_type}")
+
+
+_SIMPLE_ARROW: dict[pa.DataType, TypeInformation] = {
+    pa.bool_(): Types.BOOLEAN(),
+    pa.int8(): Types.BYTE(),
+    pa.int16(): Types.SHORT(),
+    pa.int32(): Types.INT(),
+    pa.int64(): Types.LONG(),
+    pa.uint8(): Types.SHORT(),
+    pa.uint16(): Types.INT(),
+    pa.uint32(): Types.LONG(),
+    pa.uint64(): Types.BIG_INT(),
+    pa.float16(): Types.FLOAT(),
+    pa.float32(): Types.FLOAT(),
+    pa.float64(): Types.DOUBLE(),
+    pa.string(): Types.STRING(),
+    pa.large_string(): Types.STRING(),
+    pa.string_view(): Types.STRING(),
+    pa.binary(): Types.PRIMITIVE_ARRAY(Types.BYTE()),
+    pa.large_binary(): Types.PRIMITIVE_ARRAY(Types.BYTE()),
+    pa.date32(): Types.SQL_DATE(),
+    pa.date64(): Types.SQL_DATE(),
+    pa.null(): Types.STRING(),
+}
+
+
+def _decode(codec: ColumnCodec, columns: pa.RecordBatch) -> list[Any]:
+    if isinstance(codec, StructCodec):
+        return codec.decode_columns(columns.columns, columns.num_rows)
+    return codec.decode(columns.column(0))
+
+
+def _kinds_of(rows: list[Any]) -> np.ndarray | None:
+    """int8[n] where some `Row` is not an INSERT, else None."""
+    if not rows or not isinstance(rows[0], Row):
+        return None
+    insert = RowKind.INSERT
+    if all(row._row_kind is insert for row in rows if isinstance(row, Row)):
+        return None
+    return np.array([row._row_kind.value if isinstance(row, Row) else 0 for row in rows], np.int8)
+
+
+def _mismatch_error(mismatch: ValueMismatch) -> TypeMismatchError:
+    value = repr(mismatch.value)
+    if len(value) > _VALUE_CHARACTERS:
+        value = value[:_VALUE_CHARACTERS] + "..."
+    place = f"record {mismatch.index}" + (f", field {mismatch.path}" if mismatch.path else "")
+    reason = f": {mismatch.reason}" if mismatch.reason else ""
+    return TypeMismatchError(
+        f"{place}: {value} ({type(mismatch.value).__name__}) is not a {mismatch.type_info!r}{reason}",
+        details={"record": str(mismatch.index), "field": mismatch.path, "value": value},
+    )

@@ -1,0 +1,1 @@
+"""Where TaskExecutor processes come from: `ResourceManagerDriver` and its implementations."""

@@ -1,0 +1,76 @@
+"""ResourceManagerOptions: the configuration of one ResourceManager, read and checked once at its start."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass, field
+
+from flinkpy.common.addresses import LOOPBACK
+from flinkpy.configuration import heartbeat_options, read_option, rpc_options, taskmanager_options
+from flinkpy.configuration import resource_manager_options as options
+from flinkpy.configuration.options import AnyConfiguration
+from flinkpy.resourcemanager.slot_manager import SlotManagerOptions
+from flinkpy.resourcemanager.worker_manager import WorkerOptions
+
+ANY_ADDRESSES = ("0.0.0.0", "::", "[::]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceManagerOptions:
+    bind_address: str = LOOPBACK
+    advertised_host: str = LOOPBACK
+    port: int = 0
+    rpc_timeout_ms: int = 10_000
+    heartbeat_interval_ms: int = 10_000
+    heartbeat_timeout_ms: int = 50_000
+    heartbeat_rpc_failure_threshold: int = 2
+    job_timeout_ms: int = 300_000
+    declare_needed_delay_ms: int = 50
+    has_local_driver: bool = False
+    slot_manager: SlotManagerOptions = field(default_factory=SlotManagerOptions)
+    workers: WorkerOptions = field(default_factory=WorkerOptions)
+
+    @property
+    def rpc_timeout_s(self) -> float:
+        return self.rpc_timeout_ms / 1000
+
+
+def resource_manager_options(configuration: AnyConfiguration) -> ResourceManagerOptions:
+    """Read what a ResourceManager needs. Raises: ConfigurationError naming the option."""
+    bind_address = read_option(configuration, options.BIND_HOST) or LOOPBACK
+    job_timeout_ms = read_option(configuration, options.JOB_TIMEOUT)
+    return ResourceManagerOptions(
+        bind_address=bind_address,
+        advertised_host=_advertised_host(configuration, bind_address),
+        port=read_option(configuration, options.IPC_PORT),
+        rpc_timeout_ms=read_option(configuration, rpc_options.ASK_TIMEOUT),
+        heartbeat_interval_ms=read_option(configuration, heartbeat_options.HEARTBEAT_INTERVAL),
+        heartbeat_timeout_ms=read_option(configuration, heartbeat_options.HEARTBEAT_TIMEOUT),
+        heartbeat_rpc_failure_threshold=read_option(configuration, heartbeat_options.HEARTBEAT_RPC_FAILURE_THRESHOLD),
+        job_timeout_ms=job_timeout_ms,
+        declare_needed_delay_ms=read_option(configuration, options.DECLARE_NEEDED_RESOURCE_DELAY),
+        has_local_driver=read_option(configuration, options.LOCAL_DRIVER_ENABLED),
+        slot_manager=SlotManagerOptions(
+            slots_per_worker=read_option(configuration, taskmanager_options.NUM_TASK_SLOTS),
+            min_slots=read_option(configuration, options.MIN_SLOT_NUM),
+            max_slots=read_option(configuration, options.MAX_SLOT_NUM),
+            redundant_workers=read_option(configuration, options.REDUNDANT_TASK_MANAGER_NUM),
+            requirements_check_delay_ms=read_option(configuration, options.REQUIREMENTS_CHECK_DELAY),
+            task_manager_timeout_ms=read_option(configuration, options.TASK_MANAGER_TIMEOUT),
+            unknown_job_timeout_ms=job_timeout_ms,
+            spread_out=read_option(configuration, taskmanager_options.LOAD_BALANCE_MODE) in ("SLOTS", "TASKS"),
+        ),
+        workers=WorkerOptions(
+            max_failure_rate_per_minute=read_option(configuration, options.START_WORKER_MAX_FAILURE_RATE),
+            retry_interval_ms=read_option(configuration, options.START_WORKER_RETRY_INTERVAL),
+            registration_timeout_ms=read_option(configuration, options.TASK_MANAGER_REGISTRATION_TIMEOUT),
+        ),
+    )
+
+
+def _advertised_host(configuration: AnyConfiguration, bind_address: str) -> str:
+    """The host that others reach this process at: that of `resourcemanager.rpc.address`, or the one bound."""
+    configured = read_option(configuration, options.ADDRESS)
+    if configured is not None and bind_address in ANY_ADDRESSES:
+        return configured
+    return socket.gethostname() if bind_address in ANY_ADDRESSES else bind_address

@@ -1,0 +1,484 @@
+"""ResourceManager: the endpoint around SlotManager, JobLeaderService and WorkerManager.
+
+It turns calls, heartbeats, broken connections and ended processes into events of those machines and runs the effects
+they answer with. Every outcome of an effect comes back as an event.
+
+| message                           | unknown or former sender              | duplicate or late                        |
+|-----------------------------------|---------------------------------------|------------------------------------------|
+| RegisterTaskExecutor              | -                                     | a new instance replaces the former one   |
+| SendSlotReport, NotifySlotAvail.  | NotRegisteredError                    | no effect                                |
+| HeartbeatFromTaskExecutor         | registered = false                    | no effect                                |
+| RegisterJobMaster                 | StaleFencingTokenError if replaced    | the same answer                          |
+| DeclareRequiredResources          | NotRegisteredError, StaleFencingToken | ignored by its sequence number           |
+| DisconnectTaskExecutor/-JobMaster | acknowledged, no effect               | acknowledged, no effect                  |
+
+Source: org.apache.flink.runtime.resourcemanager.ResourceManager.
+Thread: one asyncio loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from flinkpy._proto import common_pb2, taskexecutor_pb2
+from flinkpy._proto import resourcemanager_pb2 as pb
+from flinkpy.common.clock import Clock
+from flinkpy.common.errors import (
+    NotRegisteredError,
+    RegistrationRefusedError,
+)
+from flinkpy.common.ids import AllocationID, InstanceID, JobID, JobMasterId, ResourceID, ResourceManagerId
+from flinkpy.resourcemanager import conversions
+from flinkpy.resourcemanager.driver.resource_manager_driver import ResourceManagerDriver
+from flinkpy.resourcemanager.effects import (
+    DeclareNeededWorkers,
+    FreeSlot,
+    NotifyTaskExecutorLost,
+    ReleaseWorker,
+    RequestSlot,
+    RequestSlotReport,
+    ScheduleRequirementsCheck,
+    SlotManagerEffect,
+)
+from flinkpy.resourcemanager.job_leader_service import JobLeader, JobLeaderService
+from flinkpy.resourcemanager.options import ResourceManagerOptions
+from flinkpy.resourcemanager.slot_calls import SlotCalls
+from flinkpy.resourcemanager.slot_manager import SlotManager
+from flinkpy.resourcemanager.task_executor_tracker import SlotState, TaskExecutorInfo
+from flinkpy.resourcemanager.worker_manager import RetryAfter, StartWorker, StopWorker, WorkerEffect, WorkerManager
+from flinkpy.rpc.endpoint import RpcEndpoint
+from flinkpy.rpc.heartbeat import HeartbeatMonitor
+from flinkpy.rpc.peers import Peers, PeerWatchHandle
+from flinkpy.rpc.server import CallContext, unfenced
+
+logger = logging.getLogger(__name__)
+
+ACK = common_pb2.Acknowledge()
+
+#: How often time-outs of idle workers, lost JobMasters and unregistered workers are looked at.
+TIMEOUT_CHECK_INTERVAL_MS = 1_000
+
+
+@dataclass(slots=True)
+class _ExecutorConnection:
+    address: str
+    watch: PeerWatchHandle
+    #: wall time, to be shown
+    last_heard_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class IdSource:
+    """Where new identities come from; tests hand in counting ones."""
+
+    allocation_id: Callable[[], AllocationID] = AllocationID.generate
+    instance_id: Callable[[], InstanceID] = InstanceID.generate
+    worker_resource_id: Callable[[], ResourceID] = lambda: ResourceID(f"worker-{ResourceID.generate().value[:12]}")
+
+
+class ResourceManager(RpcEndpoint):
+    """Serves `ResourceManager` of resourcemanager.proto."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        options: ResourceManagerOptions,
+        resource_id: ResourceID,
+        resource_manager_id: ResourceManagerId,
+        peers: Peers,
+        driver: ResourceManagerDriver,
+        clock: Clock | None = None,
+        ids: IdSource | None = None,
+    ) -> None:
+        super().__init__(loop, clock)
+        ids = ids or IdSource()
+        self._options = options
+        self._resource_id = resource_id
+        self._id = resource_manager_id
+        self._peers = peers
+        self._driver = driver
+        self._new_instance_id = ids.instance_id
+        self.slot_manager = SlotManager(options.slot_manager, ids.allocation_id)
+        self.job_leaders = JobLeaderService(options.job_timeout_ms)
+        self.workers = WorkerManager(options.workers, ids.worker_resource_id)
+        self._calls = SlotCalls(
+            self,
+            peers=peers,
+            resource_manager_id=str(resource_manager_id),
+            rpc_timeout_s=options.rpc_timeout_s,
+            slot_manager=self.slot_manager,
+            job_leaders=self.job_leaders,
+            run_effects=self._run_slot_effects,
+        )
+        timeout, threshold = options.heartbeat_timeout_ms, options.heartbeat_rpc_failure_threshold
+        self._executor_heartbeats: HeartbeatMonitor[InstanceID] = HeartbeatMonitor(timeout, threshold)
+        self._job_heartbeats: HeartbeatMonitor[tuple[JobID, JobMasterId]] = HeartbeatMonitor(timeout, threshold)
+        #: one for every registration the SlotManager knows
+        self._connections: dict[InstanceID, _ExecutorConnection] = {}
+        self._job_watches: dict[JobID, PeerWatchHandle] = {}
+        self._heartbeats_in_flight: set[InstanceID] = set()
+        self._num_needed_workers = 0
+        self._is_declaring = False
+
+    @property
+    def fencing_token(self) -> str:
+        return str(self._id)
+
+    def start(self, address: str) -> None:
+        """Begin to act; `address` is where workers register. Call once, when the server listens."""
+        self.validate_runs_in_main_thread()
+        self._driver.start(address, self._worker_terminated)
+        self.schedule(self._options.heartbeat_interval_ms, self._send_heartbeats)
+        self.schedule(TIMEOUT_CHECK_INTERVAL_MS, self._check_timeouts)
+        self._run_slot_effects(self.slot_manager.check_requirements(self._now_ms))
+
+    async def close(self) -> None:
+        """Stop acting and end every worker that was started."""
+        for connection in self._connections.values():
+            connection.watch.cancel()
+        for watch in self._job_watches.values():
+            watch.cancel()
+        await super().close()
+        await self._driver.close()
+
+    # --- JobMasters -------------------------------------------------------------------------------------------------
+
+    @unfenced
+    def register_job_master(
+        self, request: pb.RegisterJobMasterRequest, context: CallContext
+    ) -> pb.RegisterJobMasterResponse:
+        """Registers, or registers again; a new JobMasterId replaces the former leader of that job."""
+        self.validate_runs_in_main_thread()
+        job_id, job_master_id = JobID(request.job_id), JobMasterId(request.job_master_id)
+        former = self.job_leaders.register(job_id, job_master_id, ResourceID(request.resource_id), request.address)
+        if former is not None:
+            self._job_heartbeats.remove((job_id, former.job_master_id))
+            logger.info("job %s: leader %s was replaced by %s", job_id, former.job_master_id, job_master_id)
+        self._job_heartbeats.add_target((job_id, job_master_id), self._now_ms)
+        self._watch_job_master(job_id, job_master_id, request.address)
+        self._run_slot_effects(self.slot_manager.job_master_connected(job_id, job_master_id, self._now_ms))
+        return pb.RegisterJobMasterResponse(
+            resource_manager_id=str(self._id),
+            resource_id=str(self._resource_id),
+            heartbeat_interval_ms=self._options.heartbeat_interval_ms,
+        )
+
+    def declare_required_resources(
+        self, request: pb.ResourceRequirements, context: CallContext
+    ) -> common_pb2.Acknowledge:
+        self.validate_runs_in_main_thread()
+        declared = conversions.requirements_from_proto(request)
+        self.job_leaders.check(declared.job_id, declared.job_master_id)
+        self._run_slot_effects(self.slot_manager.declare_requirements(declared, self._now_ms))
+        return ACK
+
+    def heartbeat_from_job_master(
+        self, request: pb.JobMasterHeartbeat, context: CallContext
+    ) -> pb.ResourceManagerHeartbeatResponse:
+        self.validate_runs_in_main_thread()
+        leader = self.job_leaders.find_by_resource(JobID(request.job_id), ResourceID(request.resource_id))
+        registered = leader is not None and self._job_heartbeats.received(
+            (leader.job_id, leader.job_master_id), self._now_ms
+        )
+        return pb.ResourceManagerHeartbeatResponse(resource_manager_id=str(self._id), registered=registered)
+
+    def disconnect_job_master(self, request: pb.DisconnectRequest, context: CallContext) -> common_pb2.Acknowledge:
+        """The job is over; the word of a former leader does not count."""
+        self.validate_runs_in_main_thread()
+        leader = self.job_leaders.find_by_resource(JobID(request.job_id), ResourceID(request.resource_id))
+        if leader is not None:
+            self.job_leaders.disconnected(leader.job_id)
+            self._forget_job_master(leader)
+            self._run_slot_effects(self.slot_manager.job_terminated(leader.job_id, self._now_ms))
+        return ACK
+
+    # --- TaskExecutors ----------------------------------------------------------------------------------------------
+
+    @unfenced
+    def register_task_executor(
+        self, request: pb.RegisterTaskExecutorRequest, context: CallContext
+    ) -> pb.RegisterTaskExecutorResponse:
+        """Registers under a new InstanceID, in place of a former registration of the same ResourceID.
+
+        Raises: RegistrationRefusedError where the cluster may not have that many slots.
+        """
+        self.validate_runs_in_main_thread()
+        described = conversions.description_from_proto(request)
+        if not self.slot_manager.can_register(described):
+            raise RegistrationRefusedError(
+                f"TaskExecutor {described.resource_id} with {described.num_slots} slot(s) would exceed "
+                f"slotmanager.number-of-slots.max = {self._options.slot_manager.max_slots}",
+                details={"option": "slotmanager.number-of-slots.max"},
+            )
+        former = self.slot_manager.task_executors.find_by_resource(described.resource_id)
+        if former is not None:
+            self._close_connection(former.instance_id, keep_channel=former.description.address == described.address)
+        instance_id = self._new_instance_id()
+        self._executor_heartbeats.add_target(instance_id, self._now_ms)
+        watch = self._peers.watch_peer(
+            described.address, lambda: self._task_executor_lost(instance_id, "its connection broke")
+        )
+        self._connections[instance_id] = _ExecutorConnection(described.address, watch, self.clock.now_ms())
+        self.workers.worker_registered(described.resource_id)
+        self._run_slot_effects(self.slot_manager.register_task_executor(instance_id, described, self._now_ms))
+        logger.info("TaskExecutor %s registered with %d slot(s)", described.resource_id, described.num_slots)
+        return pb.RegisterTaskExecutorResponse(
+            resource_manager_id=str(self._id),
+            instance_id=str(instance_id),
+            resource_id=str(self._resource_id),
+            heartbeat_interval_ms=self._options.heartbeat_interval_ms,
+        )
+
+    def send_slot_report(self, request: pb.SendSlotReportRequest, context: CallContext) -> common_pb2.Acknowledge:
+        self.validate_runs_in_main_thread()
+        instance_id = self._registered_instance(request.instance_id, request.resource_id)
+        self._heard_from(instance_id, request.report)
+        return ACK
+
+    def notify_slot_available(
+        self, request: pb.NotifySlotAvailableRequest, context: CallContext
+    ) -> common_pb2.Acknowledge:
+        self.validate_runs_in_main_thread()
+        instance_id = self._registered_instance(request.instance_id, request.resource_id)
+        allocation_id = AllocationID(request.allocation_id)
+        effects = self.slot_manager.notify_slot_available(instance_id, request.slot_index, allocation_id, self._now_ms)
+        self._run_slot_effects(effects)
+        return ACK
+
+    def heartbeat_from_task_executor(
+        self, request: pb.TaskExecutorHeartbeat, context: CallContext
+    ) -> pb.ResourceManagerHeartbeatResponse:
+        self.validate_runs_in_main_thread()
+        instance_id = InstanceID(request.instance_id)
+        registered = self.slot_manager.task_executors.find(instance_id) is not None
+        if registered:
+            self._heard_from(instance_id, request.slot_report)
+        return pb.ResourceManagerHeartbeatResponse(resource_manager_id=str(self._id), registered=registered)
+
+    def disconnect_task_executor(self, request: pb.DisconnectRequest, context: CallContext) -> common_pb2.Acknowledge:
+        self.validate_runs_in_main_thread()
+        info = self.slot_manager.task_executors.find_by_resource(ResourceID(request.resource_id))
+        if info is not None:
+            self._task_executor_lost(info.instance_id, request.reason or "it disconnected")
+        return ACK
+
+    # --- for anyone who may look ------------------------------------------------------------------------------------
+
+    @unfenced
+    def request_task_manager_info(
+        self, request: pb.TaskManagerInfoRequest, context: CallContext
+    ) -> pb.TaskManagerInfoResponse:
+        """All registered TaskExecutors, or the one named; an unknown name is an empty answer."""
+        self.validate_runs_in_main_thread()
+        infos: Iterable[TaskExecutorInfo] = self.slot_manager.task_executors
+        if request.resource_id:
+            found = self.slot_manager.task_executors.find_by_resource(ResourceID(request.resource_id))
+            infos = [] if found is None else [found]
+        return pb.TaskManagerInfoResponse(
+            task_managers=[
+                conversions.task_manager_info_to_proto(info, self._connections[info.instance_id].last_heard_ms)
+                for info in infos
+            ]
+        )
+
+    @unfenced
+    def request_resource_overview(
+        self, request: pb.ResourceOverviewRequest, context: CallContext
+    ) -> pb.ResourceOverview:
+        self.validate_runs_in_main_thread()
+        executors = self.slot_manager.task_executors
+        return pb.ResourceOverview(
+            num_task_managers=len(executors),
+            num_slots_total=executors.num_slots,
+            num_slots_free=executors.count(SlotState.FREE),
+            num_pending_task_managers=self.workers.num_pending,
+            resource_manager_id=str(self._id),
+        )
+
+    # --- events -----------------------------------------------------------------------------------------------------
+
+    @property
+    def _now_ms(self) -> int:
+        return self.clock.monotonic_ms()
+
+    def _registered_instance(self, instance_id: str, resource_id: str) -> InstanceID:
+        found = self.slot_manager.task_executors.find(InstanceID(instance_id))
+        if found is None:
+            raise NotRegisteredError(
+                f"TaskExecutor {resource_id} is not registered under instance {instance_id} (any more)",
+                details={"resource_id": resource_id, "instance_id": instance_id},
+            )
+        return found.instance_id
+
+    def _heard_from(self, instance_id: InstanceID, report: pb.SlotReport) -> None:
+        self._executor_heartbeats.received(instance_id, self._now_ms)
+        self._connections[instance_id].last_heard_ms = self.clock.now_ms()
+        statuses = conversions.slot_report_from_proto(report)
+        self._run_slot_effects(self.slot_manager.process_slot_report(instance_id, statuses, self._now_ms))
+
+    def _task_executor_lost(self, instance_id: InstanceID, reason: str) -> None:
+        info = self.slot_manager.task_executors.find(instance_id)
+        if info is None:
+            return
+        logger.warning("TaskExecutor %s is lost: %s", info.resource_id, reason)
+        self._close_connection(instance_id)
+        # A worker we started and cannot reach is of no use to anybody, and must not come back beside its successor.
+        self._run_worker_effects(self.workers.release(info.resource_id, reason))
+        full_reason = f"TaskExecutor {info.resource_id} is lost: {reason}"
+        self._run_slot_effects(self.slot_manager.remove_task_executor(instance_id, full_reason, self._now_ms))
+
+    def _close_connection(self, instance_id: InstanceID, *, keep_channel: bool = False) -> None:
+        self._executor_heartbeats.remove(instance_id)
+        connection = self._connections.pop(instance_id, None)
+        if connection is None:
+            return
+        connection.watch.cancel()
+        if not keep_channel:
+            self.run_async(self._peers.drop(connection.address), None, f"drop channel to {connection.address}")
+
+    def _watch_job_master(self, job_id: JobID, job_master_id: JobMasterId, address: str) -> None:
+        former = self._job_watches.pop(job_id, None)
+        if former is not None:
+            former.cancel()
+        self._job_watches[job_id] = self._peers.watch_peer(
+            address, lambda: self._job_master_lost(job_id, job_master_id, "its connection broke")
+        )
+
+    def _job_master_lost(self, job_id: JobID, job_master_id: JobMasterId, reason: str) -> None:
+        if not self.job_leaders.contact_lost(job_id, job_master_id, self._now_ms):
+            return
+        logger.warning("contact to the JobMaster of job %s is lost: %s", job_id, reason)
+        self._job_heartbeats.remove((job_id, job_master_id))
+        self._run_slot_effects(self.slot_manager.suspend_job(job_id))
+
+    def _forget_job_master(self, leader: JobLeader) -> None:
+        self._job_heartbeats.remove((leader.job_id, leader.job_master_id))
+        watch = self._job_watches.pop(leader.job_id, None)
+        if watch is not None:
+            watch.cancel()
+        self.run_async(self._peers.drop(leader.address), None, f"drop channel to JobMaster of {leader.job_id}")
+
+    def _worker_terminated(self, resource_id: ResourceID, ending: str) -> None:
+        """The driver's process ended: known before any connection or heartbeat tells."""
+        self.validate_runs_in_main_thread()
+        if self.is_closed:
+            return
+        self._run_worker_effects(self.workers.worker_exited(resource_id, self._now_ms))
+        info = self.slot_manager.task_executors.find_by_resource(resource_id)
+        if info is not None:
+            self._task_executor_lost(info.instance_id, f"its process ended: {ending}")
+
+    # --- timers -----------------------------------------------------------------------------------------------------
+
+    def _send_heartbeats(self) -> None:
+        for info in self.slot_manager.task_executors:
+            self._send_heartbeat(info)
+        for instance_id in self._executor_heartbeats.expired(self._now_ms):
+            self._task_executor_lost(instance_id, "its heartbeat timed out")
+        for job_id, job_master_id in self._job_heartbeats.expired(self._now_ms):
+            self._job_master_lost(job_id, job_master_id, "its heartbeat timed out")
+        self.schedule(self._options.heartbeat_interval_ms, self._send_heartbeats)
+
+    def _send_heartbeat(self, info: TaskExecutorInfo) -> None:
+        instance_id = info.instance_id
+        if instance_id in self._heartbeats_in_flight:
+            return
+        self._heartbeats_in_flight.add(instance_id)
+
+        def answered(answer: pb.TaskExecutorHeartbeat | None, error: BaseException | None) -> None:
+            self._heartbeats_in_flight.discard(instance_id)
+            if answer is None:
+                logger.debug("heartbeat to %s failed: %s", info.resource_id, error)
+                self._executor_heartbeats.rpc_failed(instance_id)
+            elif answer.instance_id == str(instance_id) and instance_id in self._connections:
+                self._heard_from(instance_id, answer.slot_report)
+
+        request = taskexecutor_pb2.ResourceManagerHeartbeat(resource_manager_id=str(self._id))
+        call = self._calls.executor_gateway(info).heartbeat_from_resource_manager(
+            request, timeout_s=self._options.rpc_timeout_s
+        )
+        self.run_async(call, answered, f"heartbeat to {info.resource_id}")
+
+    def _check_timeouts(self) -> None:
+        now_ms = self._now_ms
+        for job_id in self.job_leaders.timed_out(now_ms):
+            logger.warning("job %s had no JobMaster for %d ms and is dropped", job_id, self._options.job_timeout_ms)
+            watch = self._job_watches.pop(job_id, None)
+            if watch is not None:
+                watch.cancel()
+            self._run_slot_effects(self.slot_manager.job_terminated(job_id, now_ms))
+        self._run_slot_effects(self.slot_manager.check_timeouts(now_ms, self.workers.owns))
+        self._run_worker_effects(self.workers.check(now_ms))
+        self.schedule(TIMEOUT_CHECK_INTERVAL_MS, self._check_timeouts)
+
+    # --- effects ----------------------------------------------------------------------------------------------------
+
+    def _run_slot_effects(self, effects: Iterable[SlotManagerEffect]) -> None:
+        for effect in effects:
+            match effect:
+                case RequestSlot():
+                    self._calls.request_slot(effect)
+                case FreeSlot():
+                    self._calls.free_slot(effect)
+                case RequestSlotReport():
+                    info = self.slot_manager.task_executors.find(effect.instance_id)
+                    if info is not None:
+                        self._send_heartbeat(info)
+                case NotifyTaskExecutorLost():
+                    self._calls.notify_task_executor_lost(effect)
+                case ScheduleRequirementsCheck():
+                    self.schedule(effect.delay_ms, self._check_requirements)
+                case DeclareNeededWorkers():
+                    self._declare_needed_workers(effect.num_workers)
+                case ReleaseWorker():
+                    self._release_worker(effect)
+
+    def _declare_needed_workers(self, num_workers: int) -> None:
+        """Only the last of several declarations within the delay counts."""
+        self._num_needed_workers = num_workers
+        if self._driver.can_start_workers and not self._is_declaring:
+            self._is_declaring = True
+            self.schedule(self._options.declare_needed_delay_ms, self._start_needed_workers)
+
+    def _start_needed_workers(self) -> None:
+        self._is_declaring = False
+        self._run_worker_effects(self.workers.declare_needed(self._num_needed_workers, self._now_ms))
+
+    def _check_requirements(self) -> None:
+        self._run_slot_effects(self.slot_manager.check_requirements(self._now_ms))
+
+    def _release_worker(self, effect: ReleaseWorker) -> None:
+        logger.info("releasing worker %s: %s", effect.resource_id, effect.reason)
+        self._close_connection(effect.instance_id)
+        self._run_worker_effects(self.workers.release(effect.resource_id, effect.reason))
+
+    def _run_worker_effects(self, effects: Iterable[WorkerEffect]) -> None:
+        for effect in effects:
+            match effect:
+                case StartWorker():
+                    self._start_worker(effect.resource_id)
+                case StopWorker():
+                    logger.info("stopping worker %s: %s", effect.resource_id, effect.reason)
+                    stopping = self._driver.stop_worker(effect.resource_id)
+                    self.run_async(stopping, None, f"stop worker {effect.resource_id}")
+                case RetryAfter():
+                    logger.warning("too many workers failed to start; the next try is in %d ms", effect.delay_ms)
+                    self.schedule(effect.delay_ms, self._retry_workers)
+
+    def _retry_workers(self) -> None:
+        self._run_worker_effects(self.workers.check(self._now_ms, is_retry=True))
+
+    def _start_worker(self, resource_id: ResourceID) -> None:
+        def started(_: Any, error: BaseException | None) -> None:
+            if error is None:
+                self.workers.worker_started(resource_id)
+                return
+            logger.warning("worker %s could not be started: %s", resource_id, error)
+            self._run_worker_effects(self.workers.worker_start_failed(resource_id, self._now_ms))
+
+        self.run_async(self._driver.start_worker(resource_id), started, f"start worker {resource_id}")

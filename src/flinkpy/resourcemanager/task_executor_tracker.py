@@ -1,0 +1,207 @@
+"""The registered TaskExecutors and what is believed of each of their slots.
+
+```
+              report: free              allocate               ack, report: allocated
+   UNKNOWN ------------------> FREE ----------------> PENDING ------------------------> ALLOCATED
+      ^  \\--- report: allocated -|----------------------- | ---------------------------->  ^ |
+      |                          |<-- slot available ------+                              | |
+      |                          |<-- slot available, report: free -----------------------|-+
+      |                          +------- report: allocated ------------------------------+
+      +------------- request refused or timed out -------- PENDING
+```
+
+* UNKNOWN slots are never handed out: nothing was reported yet, or a request ended without a clear answer.
+* A PENDING slot that a report calls free stays PENDING: the report may have been written before the request arrived.
+
+Source: org.apache.flink.runtime.resourcemanager.slotmanager.{FineGrainedTaskManagerTracker, DefaultSlotStatusSyncer}.
+Differs: UNKNOWN is ours; Flink puts a slot back to free after a failed request, and may so choose it again at once.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from flinkpy.common.errors import InvalidTransitionError
+from flinkpy.common.ids import AllocationID, InstanceID, JobID, ResourceID
+
+
+class SlotState(enum.Enum):
+    UNKNOWN = 1
+    FREE = 2
+    PENDING = 3
+    ALLOCATED = 4
+
+
+_S = SlotState
+SLOT_TRANSITIONS: frozenset[tuple[SlotState, SlotState]] = frozenset(
+    {
+        (_S.UNKNOWN, _S.FREE),
+        (_S.UNKNOWN, _S.ALLOCATED),
+        (_S.FREE, _S.PENDING),
+        (_S.FREE, _S.ALLOCATED),
+        (_S.PENDING, _S.ALLOCATED),
+        (_S.PENDING, _S.FREE),
+        (_S.PENDING, _S.UNKNOWN),
+        (_S.ALLOCATED, _S.FREE),
+        (_S.ALLOCATED, _S.ALLOCATED),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SlotStatus:
+    """One line of a slot report; `allocation_id` and `job_id` are both None where the slot is free."""
+
+    slot_index: int
+    allocation_id: AllocationID | None = None
+    job_id: JobID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskExecutorDescription:
+    """What a TaskExecutor says of itself when it registers."""
+
+    resource_id: ResourceID
+    address: str
+    data_address: str
+    pid: int
+    host: str
+    num_slots: int
+    cpu_cores: int = 0
+    memory_bytes: int = 0
+
+    def is_same_process(self, other: TaskExecutorDescription) -> bool:
+        return (self.host, self.pid, self.address) == (other.host, other.pid, other.address)
+
+
+@dataclass(slots=True)
+class TaskManagerSlot:
+    """Invariant: `allocation_id` and `job_id` are set in PENDING and ALLOCATED, and None in FREE."""
+
+    index: int
+    state: SlotState = SlotState.UNKNOWN
+    allocation_id: AllocationID | None = None
+    job_id: JobID | None = None
+    resource_profile: str = ""
+    #: requests in a row that came to nothing: such a slot is the last choice
+    num_failed_requests: int = 0
+
+    def move_to(
+        self,
+        state: SlotState,
+        allocation_id: AllocationID | None = None,
+        job_id: JobID | None = None,
+        resource_profile: str = "",
+    ) -> None:
+        if (self.state, state) not in SLOT_TRANSITIONS:
+            raise InvalidTransitionError(
+                f"slot {self.index} cannot go from {self.state.name} to {state.name} "
+                f"(allocation {self.allocation_id}, job {self.job_id})"
+            )
+        self.state = state
+        self.allocation_id = allocation_id
+        self.job_id = job_id
+        self.resource_profile = resource_profile
+
+
+@dataclass(slots=True)
+class TaskExecutorInfo:
+    """One registration. `idle_since_ms` is None while any slot is in use or in doubt."""
+
+    instance_id: InstanceID
+    description: TaskExecutorDescription
+    slots: list[TaskManagerSlot]
+    registered_ms: int
+    idle_since_ms: int | None = None
+    #: jobs that hold or may hold a slot here, also where the slot is UNKNOWN after a request without an answer
+    possible_jobs: set[JobID] = field(default_factory=set)
+
+    @property
+    def resource_id(self) -> ResourceID:
+        return self.description.resource_id
+
+    def count(self, state: SlotState) -> int:
+        return sum(1 for slot in self.slots if slot.state is state)
+
+    @property
+    def is_idle(self) -> bool:
+        return all(slot.state is SlotState.FREE for slot in self.slots)
+
+    def update_idle_since(self, now_ms: int) -> None:
+        """Call after any change of a slot."""
+        if not self.is_idle:
+            self.idle_since_ms = None
+        elif self.idle_since_ms is None:
+            self.idle_since_ms = now_ms
+
+
+class TaskExecutorTracker:
+    """The registered TaskExecutors by instance and by ResourceID, in the order they registered."""
+
+    def __init__(self) -> None:
+        self._by_instance: dict[InstanceID, TaskExecutorInfo] = {}
+        self._by_resource: dict[ResourceID, TaskExecutorInfo] = {}
+
+    def add(self, instance_id: InstanceID, description: TaskExecutorDescription, now_ms: int) -> TaskExecutorInfo:
+        slots = [TaskManagerSlot(index) for index in range(description.num_slots)]
+        info = TaskExecutorInfo(instance_id, description, slots, registered_ms=now_ms)
+        self._by_instance[instance_id] = info
+        self._by_resource[description.resource_id] = info
+        return info
+
+    def remove(self, instance_id: InstanceID) -> TaskExecutorInfo | None:
+        info = self._by_instance.pop(instance_id, None)
+        if info is not None:
+            del self._by_resource[info.resource_id]
+        return info
+
+    def find(self, instance_id: InstanceID) -> TaskExecutorInfo | None:
+        return self._by_instance.get(instance_id)
+
+    def find_by_resource(self, resource_id: ResourceID) -> TaskExecutorInfo | None:
+        return self._by_resource.get(resource_id)
+
+    def __iter__(self) -> Iterator[TaskExecutorInfo]:
+        return iter(list(self._by_instance.values()))
+
+    def __len__(self) -> int:
+        return len(self._by_instance)
+
+    @property
+    def num_slots(self) -> int:
+        return sum(len(info.slots) for info in self._by_instance.values())
+
+    def count(self, state: SlotState) -> int:
+        return sum(info.count(state) for info in self._by_instance.values())
+
+    def slots_of_job(self, job_id: JobID) -> list[tuple[TaskExecutorInfo, TaskManagerSlot]]:
+        """Slots PENDING or ALLOCATED for the job."""
+        return [
+            (info, slot)
+            for info in self._by_instance.values()
+            for slot in info.slots
+            if slot.job_id == job_id and slot.state in (SlotState.PENDING, SlotState.ALLOCATED)
+        ]
+
+    def free_slots(self) -> list[tuple[TaskExecutorInfo, TaskManagerSlot]]:
+        """Those whose requests failed come last."""
+        free = [
+            (info, slot) for info in self._by_instance.values() for slot in info.slots if slot.state is SlotState.FREE
+        ]
+        return sorted(free, key=lambda pair: pair[1].num_failed_requests)
+
+    def validate(self) -> None:
+        """Asserts every invariant."""
+        assert {i.resource_id for i in self._by_instance.values()} == set(self._by_resource)
+        allocations: set[AllocationID] = set()
+        for info in self._by_instance.values():
+            assert [slot.index for slot in info.slots] == list(range(len(info.slots)))
+            assert (info.idle_since_ms is not None) == info.is_idle, info
+            for slot in info.slots:
+                held = slot.state in (SlotState.PENDING, SlotState.ALLOCATED)
+                assert held == (slot.allocation_id is not None) == (slot.job_id is not None), slot
+                if slot.allocation_id is not None:
+                    assert slot.allocation_id not in allocations, f"{slot.allocation_id} is held twice"
+                    allocations.add(slot.allocation_id)

@@ -1,0 +1,181 @@
+"""WorkerManager: starts the workers the SlotManager needs, through a driver, and no faster than failures allow.
+
+```
+   (needed) -- start --> STARTING -- process runs --> STARTED -- registers --> REGISTERED -- exits, released --> gone
+                            |                            |
+                            +-- failed to start --> gone +-- exits, or does not register in time --> gone
+                                 (each of these on the right before REGISTERED counts as a start failure)
+```
+
+After more failures in a minute than `start-worker.max-failure-rate`, no worker is started for
+`start-worker.retry-interval`.
+
+Pure. Source: org.apache.flink.runtime.resourcemanager.active.ActiveResourceManager and ThresholdMeter.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from flinkpy.common.ids import ResourceID
+
+MINUTE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """`resourcemanager.start-worker.*`, `resourcemanager.taskmanager-registration.timeout`."""
+
+    max_failure_rate_per_minute: float = 10.0
+    retry_interval_ms: int = 3_000
+    registration_timeout_ms: int = 300_000
+
+
+@dataclass(frozen=True, slots=True)
+class StartWorker:
+    """Ask the driver for a process under this ResourceID; answer with `worker_started` or `worker_start_failed`."""
+
+    resource_id: ResourceID
+
+
+@dataclass(frozen=True, slots=True)
+class StopWorker:
+    """Have the driver end that process."""
+
+    resource_id: ResourceID
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RetryAfter:
+    """Call `check` again after that time."""
+
+    delay_ms: int
+
+
+WorkerEffect = StartWorker | StopWorker | RetryAfter
+
+
+class WorkerState(enum.Enum):
+    STARTING = 1
+    STARTED = 2
+    REGISTERED = 3
+
+
+@dataclass(slots=True)
+class _Worker:
+    state: WorkerState
+    requested_ms: int
+
+
+class StartFailureRate:
+    """Counts failures of the last minute and says until when to pause."""
+
+    def __init__(self, max_per_minute: float, retry_interval_ms: int) -> None:
+        self._max_per_minute = max_per_minute
+        self._retry_interval_ms = retry_interval_ms
+        #: bounded by the rate itself: when it is exceeded the pause begins and the list is emptied
+        self._failures_ms: deque[int] = deque()
+        self._paused_until_ms = 0
+
+    def record(self, now_ms: int) -> None:
+        self._failures_ms.append(now_ms)
+        while self._failures_ms and now_ms - self._failures_ms[0] >= MINUTE_MS:
+            self._failures_ms.popleft()
+        if len(self._failures_ms) > self._max_per_minute:
+            self._paused_until_ms = now_ms + self._retry_interval_ms
+            self._failures_ms.clear()
+
+    def pause_ms(self, now_ms: int) -> int:
+        return max(0, self._paused_until_ms - now_ms)
+
+
+class WorkerManager:
+    def __init__(self, options: WorkerOptions, new_resource_id: Callable[[], ResourceID]) -> None:
+        self._options = options
+        self._new_resource_id = new_resource_id
+        self._workers: dict[ResourceID, _Worker] = {}
+        self._failures = StartFailureRate(options.max_failure_rate_per_minute, options.retry_interval_ms)
+        self._num_needed = 0
+        self._is_retry_scheduled = False
+
+    @property
+    def num_pending(self) -> int:
+        """Workers requested that have not registered yet."""
+        return sum(1 for worker in self._workers.values() if worker.state is not WorkerState.REGISTERED)
+
+    def owns(self, resource_id: ResourceID) -> bool:
+        return resource_id in self._workers
+
+    def declare_needed(self, num_workers: int, now_ms: int) -> list[WorkerEffect]:
+        """So many workers are needed besides those registered. Ones already on their way are counted."""
+        self._num_needed = num_workers
+        return self._start_missing(now_ms)
+
+    def worker_started(self, resource_id: ResourceID) -> None:
+        worker = self._workers.get(resource_id)
+        if worker is not None and worker.state is WorkerState.STARTING:
+            worker.state = WorkerState.STARTED
+
+    def worker_start_failed(self, resource_id: ResourceID, now_ms: int) -> list[WorkerEffect]:
+        if self._workers.pop(resource_id, None) is None:
+            return []
+        self._failures.record(now_ms)
+        return self._start_missing(now_ms)
+
+    def worker_registered(self, resource_id: ResourceID) -> None:
+        """A TaskExecutor registered; unknown ones were started by somebody else."""
+        worker = self._workers.get(resource_id)
+        if worker is None or worker.state is WorkerState.REGISTERED:
+            return
+        worker.state = WorkerState.REGISTERED
+        self._num_needed = max(0, self._num_needed - 1)
+
+    def worker_exited(self, resource_id: ResourceID, now_ms: int) -> list[WorkerEffect]:
+        """The process ended, for whatever reason. One that never registered is a start failure."""
+        worker = self._workers.pop(resource_id, None)
+        if worker is None:
+            return []
+        if worker.state is not WorkerState.REGISTERED:
+            self._failures.record(now_ms)
+        return self._start_missing(now_ms)
+
+    def release(self, resource_id: ResourceID, reason: str) -> list[WorkerEffect]:
+        """The worker is not wanted any more."""
+        if self._workers.pop(resource_id, None) is None:
+            return []
+        return [StopWorker(resource_id, reason)]
+
+    def check(self, now_ms: int, *, is_retry: bool = False) -> list[WorkerEffect]:
+        """Give up workers that did not register in time; start what is missing."""
+        if is_retry:
+            self._is_retry_scheduled = False
+        effects: list[WorkerEffect] = []
+        for resource_id, worker in list(self._workers.items()):
+            waited_ms = now_ms - worker.requested_ms
+            late = waited_ms >= self._options.registration_timeout_ms
+            if late and worker.state is not WorkerState.REGISTERED:
+                del self._workers[resource_id]
+                self._failures.record(now_ms)
+                effects.append(StopWorker(resource_id, f"it did not register within {waited_ms} ms"))
+        return effects + self._start_missing(now_ms)
+
+    def _start_missing(self, now_ms: int) -> list[WorkerEffect]:
+        num_missing = self._num_needed - self.num_pending
+        if num_missing <= 0:
+            return []
+        pause_ms = self._failures.pause_ms(now_ms)
+        if pause_ms > 0:
+            if self._is_retry_scheduled:
+                return []
+            self._is_retry_scheduled = True
+            return [RetryAfter(pause_ms)]
+        effects: list[WorkerEffect] = []
+        for _ in range(num_missing):
+            resource_id = self._new_resource_id()
+            self._workers[resource_id] = _Worker(WorkerState.STARTING, now_ms)
+            effects.append(StartWorker(resource_id))
+        return effects

@@ -1,0 +1,1 @@
+"""gRPC made into endpoints and gateways: fencing, typed errors, heartbeats, registration."""

@@ -1,0 +1,188 @@
+"""RpcClient: gateways to endpoints of other processes.
+
+Thread: one asyncio loop; gRPC's aio objects stay on the loop that made them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from flinkpy import __version__
+from flinkpy._proto import common_pb2
+from flinkpy.common.errors import FlinkError, InternalError, RpcTimeoutError, RpcUnavailableError
+from flinkpy.rpc import security
+from flinkpy.rpc.error_codec import ERROR_METADATA_KEY, error_from_proto
+from flinkpy.rpc.services import MAX_MESSAGE_BYTES, METADATA_FENCING_TOKEN, METADATA_VERSION, service_methods
+
+logger = logging.getLogger(__name__)
+
+#: Flink's pekko.ask.timeout: how long a call waits for its answer unless it says otherwise.
+DEFAULT_TIMEOUT_S = 10.0
+
+CHANNEL_OPTIONS: list[tuple[str, object]] = [
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_metadata_size", 64 * 1024),
+    # A peer that comes back must be seen soon: gRPC's own back-off grows to two minutes.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    # Not a pause, whatever its name: how long one attempt to connect may take, the peer's HTTP/2 greeting included. A
+    # process that is starting, or short of processor time, needs a while for that, and is not dead.
+    ("grpc.min_reconnect_backoff_ms", 5_000),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    # Each channel its own connection: the default shares one per address process-wide, whatever closed it.
+    ("grpc.use_local_subchannel_pool", 1),
+]
+
+
+class Gateway:
+    """Calls of one endpoint: `await gateway.submit_job(request, timeout_s=10.0)`.
+
+    A unary call raises the typed error the endpoint raised, RpcUnavailableError where nobody answers, RpcTimeoutError
+    after `timeout_s`. A server-streaming call returns an async iterator and has no time-out.
+    """
+
+    def __init__(self, channel: grpc.aio.Channel, service: str, address: str, fencing_token: str | None) -> None:
+        self._channel = channel
+        self._service = service
+        self._methods = service_methods(service)
+        self.address = address
+        self.fencing_token = fencing_token
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = self._methods.get(name)
+        if method is None:
+            raise AttributeError(f"service {self._service} has no call {name!r}")
+        metadata = call_metadata(self.fencing_token)
+        call = method.stub(self._channel)
+
+        def dropped(error: asyncio.CancelledError) -> BaseException:
+            """`drop` cancels the calls under way, not the tasks that wait for them: an endpoint must still answer."""
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                return error
+            where = f"{self._service}.{name} at {self.address}"
+            return RpcUnavailableError(f"{where}: the channel was closed before the answer came")
+
+        async def unary(request: Any, timeout_s: float | None = DEFAULT_TIMEOUT_S) -> Any:
+            try:
+                return await call(request, timeout=timeout_s, metadata=metadata)
+            except grpc.aio.AioRpcError as error:
+                raise typed_error(error, self._service, name, self.address) from None
+            except grpc.aio.UsageError as error:
+                raise RpcUnavailableError(f"{self._service}.{name} at {self.address}: {error}") from None
+            except asyncio.CancelledError as error:
+                raise dropped(error) from None
+
+        async def stream(request: Any) -> AsyncIterator[Any]:
+            responses = call(request, metadata=metadata)
+            try:
+                async for response in responses:
+                    yield response
+            except grpc.aio.AioRpcError as error:
+                raise typed_error(error, self._service, name, self.address) from None
+            except asyncio.CancelledError as error:
+                raise dropped(error) from None
+            finally:
+                responses.cancel()
+
+        wrapped = stream if method.server_streaming else unary
+        self.__dict__[name] = wrapped
+        return wrapped
+
+    def __repr__(self) -> str:
+        return f"{self._service}Gateway({self.address})"
+
+
+class RpcClient:
+    """The channels of one process, one per address."""
+
+    def __init__(self) -> None:
+        self._channels: dict[str, grpc.aio.Channel] = {}
+        self._watches: set[asyncio.Task[None]] = set()
+
+    def gateway(self, service: str, address: str, fencing_token: str | None = None) -> Gateway:
+        return Gateway(self._channel(address), service, address, fencing_token)
+
+    def watch_peer(self, address: str, on_lost: Callable[[], None]) -> PeerWatch:
+        """Call `on_lost()` once, on this loop, when the connection to `address` breaks or cannot be made.
+
+        This is how the death of a process is noticed at once: its socket closes. A hang is what heartbeats are for.
+        """
+        channel = security.open_aio_channel(address, CHANNEL_OPTIONS)
+        task = asyncio.get_running_loop().create_task(_watch(channel, on_lost), name=f"watch {address}")
+        self._watches.add(task)
+        task.add_done_callback(self._watches.discard)
+        return PeerWatch(task)
+
+    def _channel(self, address: str) -> grpc.aio.Channel:
+        channel = self._channels.get(address)
+        if channel is None:
+            channel = self._channels[address] = security.open_aio_channel(address, CHANNEL_OPTIONS)
+        return channel
+
+    async def drop(self, address: str) -> None:
+        """Close the channel to a peer that is gone for good."""
+        channel = self._channels.pop(address, None)
+        if channel is not None:
+            await channel.close()
+
+    async def close(self) -> None:
+        for task in list(self._watches):
+            task.cancel()
+        await asyncio.gather(*self._watches, return_exceptions=True)
+        for address in list(self._channels):
+            await self.drop(address)
+
+
+class PeerWatch:
+    """Handle of `RpcClient.watch_peer`."""
+
+    def __init__(self, task: asyncio.Task[None]) -> None:
+        self._task = task
+
+    def cancel(self) -> None:
+        """Stop watching; `on_lost` will not be called any more."""
+        self._task.cancel()
+
+
+async def _watch(channel: grpc.aio.Channel, on_lost: Callable[[], None]) -> None:
+    lost = (grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.SHUTDOWN)
+    was_ready = False
+    try:
+        state = channel.get_state(try_to_connect=True)
+        while True:
+            if state in lost or (was_ready and state is grpc.ChannelConnectivity.IDLE):
+                break
+            was_ready = was_ready or state is grpc.ChannelConnectivity.READY
+            await channel.wait_for_state_change(state)
+            state = channel.get_state()
+    finally:
+        await channel.close()
+    on_lost()
+
+
+def call_metadata(fencing_token: str | None) -> tuple[tuple[str, str], ...]:
+    metadata = [(METADATA_VERSION, __version__)]
+    if fencing_token is not None:
+        metadata.append((METADATA_FENCING_TOKEN, fencing_token))
+    return tuple(metadata)
+
+
+def typed_error(error: Any, service: str, call: str, address: str) -> FlinkError:
+    """The error the endpoint raised, or one that says what went wrong on the way."""
+    for key, value in error.trailing_metadata() or ():
+        if key == ERROR_METADATA_KEY:
+            return error_from_proto(common_pb2.ErrorInfo.FromString(value))
+    where = f"{service}.{call} at {address}"
+    code = error.code()
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return RpcTimeoutError(f"{where} gave no answer in time", details={"address": address})
+    if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
+        return RpcUnavailableError(f"{where} is not reachable: {error.details()}", details={"address": address})
+    return InternalError(f"{where} failed: {code.name}: {error.details()}", details={"address": address})

@@ -1,0 +1,132 @@
+"""RpcEndpoint: all state of a service is touched on one event loop, its main thread.
+
+Handlers are plain `def`s: no await inside, so that what was true at their beginning stays true to their end. Work that
+takes time is started with `run_async` or `run_blocking`, and its result comes back as an event on the loop.
+
+Source: org.apache.flink.runtime.rpc.RpcEndpoint. Thread: one asyncio loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from flinkpy.common.clock import Clock, SystemClock
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+OnDone = Callable[[Any, BaseException | None], None]
+
+#: Blocking work of a control-path endpoint is file I/O and user enumerators: a few at a time are enough.
+MAX_BLOCKING_THREADS = 8
+
+
+class TimerHandle:
+    """A scheduled action; `cancel` before it ran means it never will."""
+
+    def __init__(self, handle: asyncio.TimerHandle, timers: set[TimerHandle]) -> None:
+        self._handle = handle
+        self._timers = timers
+        timers.add(self)
+
+    def cancel(self) -> None:
+        self._handle.cancel()
+        self._timers.discard(self)
+
+
+class RpcEndpoint:
+    """Base of the four services."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock | None = None) -> None:
+        self._loop = loop
+        self.clock: Clock = clock or SystemClock()
+        self._main_thread_id = threading.get_ident()
+        self._timers: set[TimerHandle] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._executor: ThreadPoolExecutor | None = None
+        self._is_closed = False
+        #: Called with an error no handler expected; by default it is logged. A service may make it fatal.
+        self.on_fatal_error: Callable[[BaseException], None] = _log_unexpected
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    def validate_runs_in_main_thread(self) -> None:
+        assert threading.get_ident() == self._main_thread_id, "endpoint state touched outside its main thread"
+
+    def run_in_main_thread(self, action: Callable[..., None], *args: Any) -> None:
+        """From any thread: run `action(*args)` on the main thread soon. Dropped once the endpoint is closed."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._guarded, action, *args)
+
+    def schedule(self, delay_ms: float, action: Callable[[], None]) -> TimerHandle:
+        """Run `action()` on the main thread after `delay_ms`."""
+
+        def fire() -> None:
+            self._timers.discard(handle)
+            self._guarded(action)
+
+        handle = TimerHandle(self._loop.call_later(delay_ms / 1000, fire), self._timers)
+        return handle
+
+    def run_async(self, coroutine: Coroutine[Any, Any, T], on_done: OnDone | None, name: str) -> asyncio.Task[T]:
+        """Start `coroutine`; `on_done(result, None)` or `on_done(None, error)` follows on the main thread.
+
+        Without `on_done` an error is logged. At `close` what still runs is cancelled and its `on_done` not called.
+        """
+        task: asyncio.Task[T] = self._loop.create_task(coroutine, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(lambda done: self._finished(done, on_done, name))
+        return task
+
+    def run_blocking(self, call: Callable[[], T], on_done: OnDone | None, name: str) -> None:
+        """Like `run_async`, for a blocking `call()` on an I/O thread."""
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(MAX_BLOCKING_THREADS, thread_name_prefix=f"{type(self).__name__}-io")
+
+        async def run() -> T:
+            return await self._loop.run_in_executor(self._executor, call)
+
+        self.run_async(run(), on_done, name)
+
+    async def close(self) -> None:
+        """Cancel timers and running work. Idempotent."""
+        self._is_closed = True
+        for timer in list(self._timers):
+            timer.cancel()
+        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._executor is not None:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def _finished(self, task: asyncio.Task[Any], on_done: OnDone | None, name: str) -> None:
+        self._tasks.discard(task)
+        if task.cancelled() or self._is_closed:
+            if not task.cancelled():
+                task.exception()  # seen: nobody is left to be told
+            return
+        error = task.exception()
+        if on_done is not None:
+            self._guarded(on_done, None if error is not None else task.result(), error)
+        elif error is not None:
+            logger.warning("%s failed: %s", name, error)
+
+    def _guarded(self, action: Callable[..., None], *args: Any) -> None:
+        if self._is_closed:
+            return
+        try:
+            action(*args)
+        except Exception as error:  # noqa: BLE001 - an event handler must not take the loop down unseen
+            self.on_fatal_error(error)
+
+
+def _log_unexpected(error: BaseException) -> None:
+    logger.error("unexpected error on the main thread", exc_info=error)

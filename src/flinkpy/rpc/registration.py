@@ -1,0 +1,91 @@
+"""RetryingRegistration: register at another endpoint until it works, with back-off.
+
+Source: org.apache.flink.runtime.registration.RetryingRegistration and the options cluster.registration.*.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from flinkpy.common.errors import FlinkError, RpcTimeoutError, RpcUnavailableError
+from flinkpy.rpc.endpoint import RpcEndpoint
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationOptions:
+    """cluster.registration.{initial-timeout,max-timeout,error-delay,refused-registration-delay}."""
+
+    initial_timeout_ms: int = 100
+    max_timeout_ms: int = 30_000
+    error_delay_ms: int = 10_000
+    refused_delay_ms: int = 30_000
+
+
+class RetryingRegistration(Generic[T]):
+    """Calls `register(timeout_s)` until it answers, then `on_success(response)`.
+
+    Not reachable or no answer in time: the time-out doubles up to its maximum, and is also the pause (a peer that
+    is just starting is met soon). Any other typed error is a refusal: `on_refused(error)` decides; True tries again
+    after the refused delay. Thread: the endpoint's main thread.
+    """
+
+    def __init__(
+        self,
+        endpoint: RpcEndpoint,
+        name: str,
+        register: Callable[[float], Awaitable[T]],
+        on_success: Callable[[T], None],
+        *,
+        options: RegistrationOptions | None = None,
+        on_refused: Callable[[FlinkError], bool] | None = None,
+    ) -> None:
+        self._endpoint = endpoint
+        self._name = name
+        self._register = register
+        self._on_success = on_success
+        self._on_refused = on_refused
+        self._options = options or RegistrationOptions()
+        self._task: asyncio.Task[Any] | None = None
+
+    def start(self) -> None:
+        self._task = self._endpoint.run_async(self._run(), self._done, f"register {self._name}")
+
+    def cancel(self) -> None:
+        """Give up; `on_success` is not called any more."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def _done(self, response: Any, error: BaseException | None) -> None:
+        if error is not None:
+            if not isinstance(error, _GaveUp):
+                self._endpoint.on_fatal_error(error)
+            return
+        self._on_success(response)
+
+    async def _run(self) -> T:
+        timeout_ms = self._options.initial_timeout_ms
+        while True:
+            try:
+                # A first call also makes the connection; give it longer than Flink's first 100 ms.
+                return await self._register(max(timeout_ms, 1_000) / 1000)
+            except (RpcUnavailableError, RpcTimeoutError) as error:
+                logger.debug("%s: %s; next try in %d ms", self._name, error, timeout_ms)
+                await asyncio.sleep(timeout_ms / 1000)
+                timeout_ms = min(timeout_ms * 2, self._options.max_timeout_ms)
+            except FlinkError as error:
+                logger.warning("%s refused: %s", self._name, error)
+                if self._on_refused is None or not self._on_refused(error):
+                    raise _GaveUp(str(error)) from error
+                await asyncio.sleep(self._options.refused_delay_ms / 1000)
+
+
+class _GaveUp(FlinkError):
+    """Refused for good; `on_refused` has been told."""

@@ -1,0 +1,219 @@
+"""RpcServer: serves endpoints over gRPC with fencing and typed errors.
+
+The handlers are generic: each method of a service of the proto files is the endpoint's method of the same snake_case
+name. This is the only place where an exception becomes a gRPC status.
+
+Thread: the asyncio loop that started it.
+"""
+
+from __future__ import annotations
+
+import errno
+import inspect
+import logging
+import socket
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import grpc
+import grpc.aio
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from flinkpy import __version__
+from flinkpy.common.errors import (
+    AddressInUseError,
+    ErrorDomain,
+    ErrorRetry,
+    FlinkError,
+    StaleFencingTokenError,
+)
+from flinkpy.rpc import security
+from flinkpy.rpc.error_codec import bounded_error_metadata
+from flinkpy.rpc.services import (
+    MAX_MESSAGE_BYTES,
+    METADATA_FENCING_TOKEN,
+    METADATA_VERSION,
+    Method,
+    full_service_name,
+    service_methods,
+)
+
+logger = logging.getLogger(__name__)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS = [
+    ("grpc.so_reuseport", 0),  # two servers on one port would share its calls silently
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_metadata_size", 64 * 1024),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """What a handler may know of its caller."""
+
+    fencing_token: str | None
+    client_version: str | None
+    peer: str
+
+
+def unfenced(method: F) -> F:
+    """Mark an endpoint method as callable without the endpoint's fencing token."""
+    method.__dict__["__unfenced__"] = True
+    return method
+
+
+class RpcServer:
+    """One gRPC server of a process: any number of endpoints, health checking and reflection."""
+
+    def __init__(self, *, bind_address: str, port: int, advertised_host: str | None = None) -> None:
+        self._bind_address = bind_address
+        self._requested_port = port
+        self._advertised_host = advertised_host or _advertisable(bind_address)
+        self._port: int | None = None
+        self._server = grpc.aio.server(options=_OPTIONS)
+        self._services: list[str] = []
+        self._health = health.aio.HealthServicer()
+
+    def add_endpoint(self, service: str, endpoint: object) -> None:
+        """Serve `service` (e.g. "Dispatcher") by the snake_case methods of `endpoint`; all must exist."""
+        full_name = full_service_name(service)
+        handlers = {
+            method.path.rpartition("/")[2]: _handler(method, endpoint) for method in service_methods(service).values()
+        }
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(full_name, handlers),))
+        self._services.append(full_name)
+
+    async def start(self) -> None:
+        """Bind and serve. Raises: AddressInUseError naming host and port."""
+        target = f"{self._bind_address}:{self._requested_port}"
+        _raise_if_taken(self._bind_address, self._requested_port)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        names = (*self._services, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(names, self._server)
+        try:
+            port = security.bind_port(self._server, target)
+        except RuntimeError as error:
+            raise AddressInUseError(f"cannot listen on {target}: {error}", details={"address": target}) from error
+        if port == 0:
+            raise AddressInUseError(f"cannot listen on {target}: address in use", details={"address": target})
+        self._port = port
+        await self._server.start()
+        for name in ("", *self._services):
+            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+
+    @property
+    def address(self) -> str:
+        """`host:port` that others reach this server by. Only after `start`."""
+        if self._port is None:
+            raise RuntimeError("the server has not been started")
+        return f"{self._advertised_host}:{self._port}"
+
+    async def stop(self, grace_s: float = 0.5) -> None:
+        """Refuse new calls, let running ones finish within `grace_s`, then cut them."""
+        await self._health.enter_graceful_shutdown()
+        await self._server.stop(grace_s)
+
+
+def _advertisable(bind_address: str) -> str:
+    if bind_address in ("0.0.0.0", "::", "[::]"):
+        return socket.gethostname()
+    return bind_address
+
+
+def _raise_if_taken(host: str, port: int) -> None:
+    """gRPC's own message does not say which errno; a probe socket does."""
+    if port == 0:
+        return
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                message = f"cannot listen on {host}:{port}: the port is in use by another process"
+            else:
+                message = f"cannot listen on {host}:{port}: {error.strerror or error}"
+            raise AddressInUseError(message, details={"address": f"{host}:{port}"}) from error
+
+
+def _handler(method: Method, endpoint: object) -> grpc.RpcMethodHandler:
+    function = getattr(endpoint, method.name, None)
+    if function is None:
+        raise TypeError(f"{type(endpoint).__name__} does not implement {method.path}")
+    is_fenced = hasattr(endpoint, "fencing_token") and not getattr(function, "__unfenced__", False)
+
+    def check(servicer_context: Any) -> CallContext:
+        context = _call_context(servicer_context)
+        if is_fenced:
+            expected = endpoint.fencing_token  # type: ignore[attr-defined]
+            if expected is None or context.fencing_token != expected:
+                raise StaleFencingTokenError(
+                    f"{method.path}: the call's fencing token is {context.fencing_token}, the endpoint's {expected}",
+                    details={"expected": str(expected), "got": str(context.fencing_token)},
+                )
+        return context
+
+    async def unary(request: Any, servicer_context: Any) -> Any:
+        try:
+            result = function(request, check(servicer_context))
+            if inspect.isawaitable(result):
+                result = await result
+            return result
+        except Exception as error:  # noqa: BLE001 - the boundary where every exception becomes a status
+            await _abort(servicer_context, method, error)
+
+    async def streaming(request: Any, servicer_context: Any) -> AsyncIterator[Any]:
+        try:
+            async for response in function(request, check(servicer_context)):
+                yield response
+        except Exception as error:  # noqa: BLE001 - see above
+            await _abort(servicer_context, method, error)
+
+    kinds = {
+        (False, False): (grpc.unary_unary_rpc_method_handler, unary),
+        (False, True): (grpc.unary_stream_rpc_method_handler, streaming),
+        (True, False): (grpc.stream_unary_rpc_method_handler, unary),
+        (True, True): (grpc.stream_stream_rpc_method_handler, streaming),
+    }
+    make, behaviour = kinds[(method.client_streaming, method.server_streaming)]
+    return make(
+        behaviour,
+        request_deserializer=method.request_class.FromString,
+        response_serializer=method.response_class.SerializeToString,
+    )
+
+
+def _call_context(servicer_context: Any) -> CallContext:
+    metadata = dict(servicer_context.invocation_metadata() or ())
+    return CallContext(
+        fencing_token=metadata.get(METADATA_FENCING_TOKEN),
+        client_version=metadata.get(METADATA_VERSION),
+        peer=servicer_context.peer(),
+    )
+
+
+_STATUS = {
+    (ErrorDomain.USER, ErrorRetry.NEVER): grpc.StatusCode.FAILED_PRECONDITION,
+    (ErrorDomain.EXTERNAL, ErrorRetry.BACKOFF): grpc.StatusCode.UNAVAILABLE,
+    (ErrorDomain.INTERNAL, ErrorRetry.NEVER): grpc.StatusCode.INTERNAL,
+}
+
+
+async def _abort(servicer_context: Any, method: Method, error: Exception) -> None:
+    if isinstance(error, grpc.aio.AbortError):
+        raise error
+    if isinstance(error, FlinkError):
+        code = _STATUS.get((error.domain, error.retry), grpc.StatusCode.ABORTED)
+    else:
+        logger.exception("%s failed", method.path)
+        code = grpc.StatusCode.INTERNAL
+    metadata = (*bounded_error_metadata(error), (METADATA_VERSION, __version__))
+    await servicer_context.abort(code, str(error)[:500], metadata)

@@ -1,0 +1,57 @@
+"""SyncGateway: the same calls for plain client programs that have no event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+
+from flinkpy.rpc import security
+from flinkpy.rpc.client import CHANNEL_OPTIONS, DEFAULT_TIMEOUT_S, call_metadata, typed_error
+from flinkpy.rpc.services import service_methods
+
+
+class SyncGateway:
+    """`gateway.list_jobs(request, timeout_s=...)`; a context manager; errors as of `flinkpy.rpc.client.Gateway`."""
+
+    def __init__(self, service: str, address: str, fencing_token: str | None = None) -> None:
+        self._service = service
+        self._methods = service_methods(service)
+        self._channel = security.open_channel(address, CHANNEL_OPTIONS)
+        self._metadata = call_metadata(fencing_token)
+        self.address = address
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = self._methods.get(name)
+        if method is None:
+            raise AttributeError(f"service {self._service} has no call {name!r}")
+        call = method.stub(self._channel)
+
+        def unary(request: Any, timeout_s: float | None = DEFAULT_TIMEOUT_S) -> Any:
+            try:
+                return call(request, timeout=timeout_s, metadata=self._metadata)
+            except grpc.RpcError as error:
+                raise typed_error(error, self._service, name, self.address) from None
+
+        def stream(request: Any, timeout_s: float | None = None) -> Iterator[Any]:
+            responses = call(request, timeout=timeout_s, metadata=self._metadata)
+            try:
+                yield from responses
+            except grpc.RpcError as error:
+                raise typed_error(error, self._service, name, self.address) from None
+            finally:
+                responses.cancel()
+
+        wrapped = stream if method.server_streaming else unary
+        self.__dict__[name] = wrapped
+        return wrapped
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def __enter__(self) -> SyncGateway:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,1 @@
+"""Managed state: what operators keep between records, owned by key groups."""

@@ -1,0 +1,125 @@
+"""KeySlots: gives each distinct key of one or more Arrow columns a slot, a batch at a time.
+
+Each column becomes int64 codes: numbers and times are their own, everything else (strings, decimals, ...) goes through
+a dictionary that is asked once per distinct value of a batch. Several columns are paired up into one code. So no Python
+object is made per row. NULL is a key like any other, as in SQL's GROUP BY.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.state.int_slots import IntSlots
+
+
+class KeySlots:
+    """Thread: task thread.
+
+    Args:
+        types: of the key columns.
+    """
+
+    def __init__(self, types: list[pa.DataType]) -> None:
+        if not types:
+            raise ValueError("a key needs at least one column")
+        self.types = types
+        self._columns = [_ColumnSlots(arrow_type) for arrow_type in types]
+        #: Pair i: slots of the columns up to i with those of column i + 1.
+        self._pairs = [IntSlots() for _ in types[1:]]
+        self._key_chunks: list[list[pa.Array]] = [[] for _ in types]
+
+    @property
+    def size(self) -> int:
+        """Number of keys seen."""
+        return self._pairs[-1].size if self._pairs else self._columns[0].size
+
+    def slots_of(self, columns: list[pa.Array]) -> np.ndarray:
+        """int64[n]: the slot of each row's key. New keys get the next slots."""
+        slots, new_rows = self._columns[0].slots_of(columns[0])
+        for pair, column, values in zip(self._pairs, self._columns[1:], columns[1:]):
+            right, _ = column.slots_of(values)
+            # Slots are below 2**31: memory ends before.
+            slots, new_rows = pair.slots_of((slots << 32) | right)
+        if len(new_rows):
+            indices = pa.array(new_rows)
+            for chunks, values in zip(self._key_chunks, columns):
+                chunks.append(values.take(indices))
+        return slots
+
+    def keys(self) -> list[pa.Array]:
+        """Per key column, the value of every slot."""
+        for position, (chunks, arrow_type) in enumerate(zip(self._key_chunks, self.types)):
+            if len(chunks) != 1:
+                self._key_chunks[position] = [pa.concat_arrays(chunks) if chunks else pa.array([], arrow_type)]
+        return [chunks[0] for chunks in self._key_chunks]
+
+
+class _ColumnSlots:
+    """Slots of one column's values, null included."""
+
+    def __init__(self, arrow_type: pa.DataType) -> None:
+        self._encode = _encoder(arrow_type)
+        self._slots = IntSlots()
+        self._null_slot: int | None = None
+
+    @property
+    def size(self) -> int:
+        return self._slots.size
+
+    def slots_of(self, column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        """(int64[n] slots, positions of the rows where the new slots appear first, in order of the slots)."""
+        if not column.null_count:
+            return self._slots.slots_of(self._encode(column))
+        is_valid = column.is_valid().to_numpy(zero_copy_only=False)
+        valid_rows = np.flatnonzero(is_valid)
+        slots = np.empty(len(column), dtype=np.int64)
+        slots[valid_rows], new = self._slots.slots_of(self._encode(column.drop_null()))
+        new_rows = valid_rows[new]
+        if self._null_slot is None:
+            self._null_slot = self._slots.reserve()
+            new_rows = np.append(new_rows, np.flatnonzero(~is_valid)[:1])
+        slots[~is_valid] = self._null_slot
+        return slots, new_rows
+
+
+def _encoder(arrow_type: pa.DataType) -> Any:
+    """(column without nulls) -> int64[n] codes: equal values have equal codes, now and in every later batch."""
+    types = pa.types
+    if types.is_integer(arrow_type):
+        return lambda column: column.to_numpy().astype(np.int64, copy=False)
+    if types.is_boolean(arrow_type):
+        return lambda column: column.to_numpy(zero_copy_only=False).astype(np.int64)
+    if types.is_floating(arrow_type):
+        return _float_codes
+    if types.is_date32(arrow_type) or types.is_time32(arrow_type):
+        return lambda column: column.view(pa.int32()).to_numpy().astype(np.int64)
+    if types.is_temporal(arrow_type) and arrow_type.bit_width == 64:
+        return lambda column: column.view(pa.int64()).to_numpy()
+    if types.is_nested(arrow_type):
+        raise UnsupportedOperationError(f"a column of {arrow_type} cannot be a key")
+    return _DictionaryEncoder()
+
+
+def _float_codes(column: pa.Array) -> np.ndarray:
+    """By bits, but -0.0 is 0.0 and there is one NaN, as the key hash has it."""
+    numbers = column.to_numpy().astype(np.float64) + 0.0
+    numbers[np.isnan(numbers)] = np.nan
+    return numbers.view(np.int64)
+
+
+class _DictionaryEncoder:
+    """Numbers the values in order of appearance."""
+
+    def __init__(self) -> None:
+        self._codes: dict[Any, int] = {}
+
+    def __call__(self, column: pa.Array) -> np.ndarray:
+        encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
+        known = self._codes
+        codes = [known.setdefault(value, len(known)) for value in encoded.dictionary.to_pylist()]
+        return np.array(codes, dtype=np.int64)[encoded.indices.to_numpy()]

@@ -1,0 +1,1 @@
+"""The runtime of one subtask: mailbox, stream tasks, operators and their inputs and outputs."""

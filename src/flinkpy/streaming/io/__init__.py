@@ -1,0 +1,1 @@
+"""Between the network and the operators: input processing, watermark alignment, record writers."""

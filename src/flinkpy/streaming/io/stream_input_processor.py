@@ -1,0 +1,170 @@
+"""StreamInputProcessor: takes batches and elements from the input gates and feeds the head operator.
+
+Gates are read in turn, one batch each, so that no input starves. Watermarks are combined over all channels of one input
+(edges that share an input are a union), then over the inputs.
+
+Source: org.apache.flink.streaming.runtime.io.{StreamOneInputProcessor,StreamMultipleInputProcessor}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flinkpy.common.errors import InternalError, UnsupportedOperationError
+from flinkpy.records.batch import Batch
+from flinkpy.records.elements import (
+    CheckpointBarrier,
+    Element,
+    EndOfData,
+    EndOfPartition,
+    LatencyMarker,
+    Watermark,
+    WatermarkStatus,
+)
+from flinkpy.streaming.io.watermark_valve import StatusWatermarkValve
+from flinkpy.streaming.mailbox.mailbox_processor import ActionStatus
+from flinkpy.streaming.operators.stream_operator import StreamOperator
+
+
+class _GateInput:
+    """One gate: which input of the operator it belongs to, and where its channels start in that input's valve."""
+
+    __slots__ = ("channel_offset", "gate", "input_index", "poll", "unfinished")
+
+    def __init__(self, gate: Any, input_index: int, channel_offset: int) -> None:
+        self.gate = gate
+        self.poll = gate.poll
+        self.input_index = input_index
+        self.channel_offset = channel_offset
+        #: Channels that have not sent EndOfPartition.
+        self.unfinished = set(range(gate.num_channels))
+
+
+class StreamInputProcessor:
+    """Thread: task thread; the counters are read by any.
+
+    Args:
+        gates: (input index, edge index, gate).
+        on_available: called from any thread when a gate that had nothing has something.
+    """
+
+    def __init__(
+        self, gates: list[tuple[int, int, Any]], head: StreamOperator, on_available: Callable[[], None]
+    ) -> None:
+        if not gates:
+            raise InternalError(f"operator {head.context.name} has inputs but no input gate")
+        self.num_records = 0
+        self.num_batches = 0
+        self._head = head
+        self._inputs: list[_GateInput] = []
+        channels: dict[int, int] = {}
+        for input_index, _, gate in sorted(gates, key=lambda entry: entry[:2]):
+            offset = channels.get(input_index, 0)
+            self._inputs.append(_GateInput(gate, input_index, offset))
+            channels[input_index] = offset + gate.num_channels
+        self._valves = {index: StatusWatermarkValve(count) for index, count in channels.items()}
+        #: Over the inputs of the operator, each a channel.
+        self._input_positions = {index: position for position, index in enumerate(sorted(channels))}
+        self._combined = StatusWatermarkValve(len(channels)) if len(channels) > 1 else None
+        #: Channels per input that have not sent EndOfData.
+        self._open_channels = {index: set(range(count)) for index, count in channels.items()}
+        self._next = 0
+        for entry in self._inputs:
+            entry.gate.set_availability_listener(on_available)
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(entry.gate.bytes_in for entry in self._inputs)
+
+    def process_next(self) -> ActionStatus:
+        """Feed the head operator one batch, or handle one control element."""
+        inputs = self._inputs
+        count = len(inputs)
+        for step in range(count):
+            position = (self._next + step) % count
+            entry = inputs[position]
+            item = entry.poll()
+            if item is None:
+                continue
+            self._next = (position + 1) % count
+            channel, content = item
+            if isinstance(content, Batch):
+                self.num_records += content.num_rows
+                self.num_batches += 1
+                self._head.process_batch(content, entry.input_index)
+                return ActionStatus.MORE
+            self._process_element(entry, channel, content)
+            return ActionStatus.MORE if self._open_channels else ActionStatus.END
+        return ActionStatus.NOTHING_AVAILABLE
+
+    def drain_ends(self) -> bool:
+        """After END: take the EndOfPartition of every channel; True when all have come."""
+        for entry in self._inputs:
+            while entry.unfinished and (item := entry.poll()) is not None:
+                channel, content = item
+                if isinstance(content, Batch | Watermark | EndOfData):
+                    raise InternalError(f"operator {self._head.context.name}: {content!r} after the end of its input")
+                if isinstance(content, EndOfPartition):
+                    entry.unfinished.discard(channel)
+        return not any(entry.unfinished for entry in self._inputs)
+
+    def _process_element(self, entry: _GateInput, channel: int, element: Element) -> None:
+        index = entry.input_index
+        position = entry.channel_offset + channel
+        if isinstance(element, Watermark):
+            self._forward(index, self._valves[index].input_watermark(position, element))
+        elif isinstance(element, WatermarkStatus):
+            self._forward(index, self._valves[index].input_status(position, element))
+        elif isinstance(element, LatencyMarker):
+            self._head.process_element(element)
+        elif isinstance(element, EndOfData):
+            self._end_of_data(index, position)
+        elif isinstance(element, EndOfPartition):
+            self._end_of_partition(entry, channel, position)
+        elif isinstance(element, CheckpointBarrier):
+            self._on_barrier(element)
+        else:
+            raise InternalError(f"operator {self._head.context.name}: unknown element {element!r}")
+
+    def _forward(self, index: int, elements: list[Watermark | WatermarkStatus]) -> None:
+        for element in elements:
+            if self._combined is None:
+                self._head.process_element(element)
+                continue
+            position = self._input_positions[index]
+            if isinstance(element, Watermark):
+                combined = self._combined.input_watermark(position, element)
+            else:
+                combined = self._combined.input_status(position, element)
+            for out in combined:
+                self._head.process_element(out)
+
+    def _end_of_data(self, index: int, position: int) -> None:
+        waiting = self._open_channels.get(index)
+        if waiting is None or position not in waiting:
+            raise InternalError(f"operator {self._head.context.name}: second end of data on input {index}")
+        waiting.discard(position)
+        if not waiting:
+            del self._open_channels[index]
+            self._head.end_input(index)
+
+    def _end_of_partition(self, entry: _GateInput, channel: int, position: int) -> None:
+        if position in self._open_channels.get(entry.input_index, ()):
+            raise InternalError(
+                f"operator {self._head.context.name}: channel {channel} of input {entry.input_index} ended without "
+                "end of data"
+            )
+        entry.unfinished.discard(channel)
+
+    def _on_barrier(self, barrier: CheckpointBarrier) -> None:
+        """The one place where a barrier arrives in a task with inputs."""
+        raise UnsupportedOperationError(
+            f"checkpoint {barrier.checkpoint_id} reached operator {self._head.context.name}: "
+            "this release takes no checkpoints"
+        )
+
+    def close(self) -> None:
+        """Close the gates. Idempotent."""
+        for entry in self._inputs:
+            entry.gate.close()

@@ -1,0 +1,1 @@
+"""The mailbox: how every other thread talks to a task thread."""

@@ -1,0 +1,1 @@
+"""Operators: what turns the batches of a stream into other batches."""

@@ -1,0 +1,42 @@
+"""AdaptiveBatchSize: how many records of a source go through the chain at once.
+
+A batch is what the task thread does without looking at its mailbox, and what a record waits for before the next
+operator sees it. So the size follows the time the chain takes for a batch: slow user code gets small batches, a column
+chain big ones. Readers give up to MAX_BATCH_ROWS, which the source operator slices.
+"""
+
+from __future__ import annotations
+
+from flinkpy.common.clock import Clock
+
+#: Enough for fixed costs to vanish in column operators; an int64 column of this is 512 KiB, which fits a level-2 cache.
+MAX_BATCH_ROWS = 65_536
+MIN_BATCH_ROWS = 256
+#: First batch: small, so that the first result is early.
+INITIAL_BATCH_ROWS = 4_096
+#: Halve above this: a mail (cancel, barrier) should not wait longer than a person or a barrier notices.
+MAX_BATCH_TIME_NS = 20_000_000
+#: Double below this.
+MIN_BATCH_TIME_NS = 8_000_000
+
+
+class AdaptiveBatchSize:
+    """Thread: task thread."""
+
+    __slots__ = ("_clock", "_started_ns", "rows")
+
+    def __init__(self, clock: Clock) -> None:
+        self.rows = INITIAL_BATCH_ROWS
+        self._clock = clock
+        self._started_ns = 0
+
+    def begin(self) -> None:
+        self._started_ns = self._clock.monotonic_ns()
+
+    def end(self, rows: int) -> None:
+        """A batch of `rows` has passed through the chain since `begin`."""
+        took_ns = self._clock.monotonic_ns() - self._started_ns
+        if took_ns > MAX_BATCH_TIME_NS:
+            self.rows = max(MIN_BATCH_ROWS, min(self.rows, rows) // 2)
+        elif took_ns < MIN_BATCH_TIME_NS and rows >= self.rows:
+            self.rows = min(MAX_BATCH_ROWS, self.rows * 2)

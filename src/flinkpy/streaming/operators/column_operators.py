@@ -1,0 +1,174 @@
+"""Operators of the column lane: vectorised map and filter, and projection. No Python object per record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flinkpy.common.errors import FlinkError, TypeMismatchError
+from flinkpy.common.types import Row
+from flinkpy.records.batch import Batch
+from flinkpy.streaming.operators.lane_border import as_columnar
+from flinkpy.streaming.operators.output import Output
+from flinkpy.streaming.operators.stream_operator import (
+    USER_ERRORS,
+    OperatorContext,
+    StreamOperator,
+    UserFunctionOperator,
+)
+
+
+class MapBatchesOperator(UserFunctionOperator):
+    """`function(RecordBatch) -> RecordBatch` of any length.
+
+    Where the length stays the same, record i of the result keeps the timestamp and row kind of record i. Where it does
+    not, the records of a result have no timestamp, and an input with row kinds is refused.
+    """
+
+    def __init__(
+        self, function: Any, input_type: Any, context: OperatorContext, output: Output, side: dict[str, Output]
+    ) -> None:
+        super().__init__(context, output, side, function)
+        self._input_type = input_type
+        self._call = _callable(function, "map")
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        batch = as_columnar(batch, self._input_type)
+        try:
+            columns = self._call(batch.values)
+            if isinstance(columns, pa.Table):
+                columns = _one_batch(columns)
+            if not isinstance(columns, pa.RecordBatch):
+                raise TypeMismatchError(
+                    f"operator {self.context.name}: a map_batches function gives a pyarrow.RecordBatch, "
+                    f"not {type(columns).__name__}"
+                )
+        except USER_ERRORS as error:
+            raise self.context.function_error(error) from error
+        if columns.num_rows == batch.num_rows:
+            self.output.emit(batch.with_values(columns))
+        elif batch.kinds is not None:
+            raise TypeMismatchError(
+                f"operator {self.context.name}: a changelog's batch of {batch.num_rows} records became "
+                f"{columns.num_rows}: whose row kinds are they?"
+            )
+        elif columns.num_rows:
+            self.output.emit(Batch(columns))
+
+
+class FilterBatchesOperator(UserFunctionOperator):
+    """`function(RecordBatch)` gives a boolean per record (Arrow or NumPy), or an Arrow expression over the columns."""
+
+    def __init__(
+        self, function: Any, input_type: Any, context: OperatorContext, output: Output, side: dict[str, Output]
+    ) -> None:
+        super().__init__(context, output, side, function)
+        self._input_type = input_type
+        self._is_expression = isinstance(function, pc.Expression)
+        self._call = None if self._is_expression else _callable(function, "filter")
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        batch = as_columnar(batch, self._input_type)
+        columns = batch.values
+        assert isinstance(columns, pa.RecordBatch)
+        try:
+            decision = self.function if self._call is None else self._call(columns)
+            if isinstance(decision, pc.Expression) and batch.timestamps is None and batch.kinds is None:
+                kept = columns.filter(decision)
+                if kept.num_rows:
+                    self.output.emit(Batch(kept))
+                return
+            mask = self._mask(decision, columns)
+        except USER_ERRORS as error:
+            raise self.context.function_error(error) from error
+        kept = columns.filter(mask)
+        if not kept.num_rows:
+            return
+        if kept.num_rows == columns.num_rows:
+            self.output.emit(batch)
+            return
+        if batch.timestamps is None and batch.kinds is None:
+            self.output.emit(Batch(kept))
+            return
+        keep = mask.fill_null(False).to_numpy(zero_copy_only=False)
+        self.output.emit(
+            Batch(
+                kept,
+                None if batch.timestamps is None else batch.timestamps[keep],
+                None if batch.kinds is None else batch.kinds[keep],
+            )
+        )
+
+    def _mask(self, decision: Any, columns: pa.RecordBatch) -> pa.BooleanArray:
+        """A null decides against the record, as in SQL."""
+        if isinstance(decision, pc.Expression):
+            numbered = columns.append_column("_row", pa.array(np.arange(columns.num_rows)))
+            kept = numbered.filter(decision).column(columns.num_columns).to_numpy()
+            keep = np.zeros(columns.num_rows, dtype=bool)
+            keep[kept] = True
+            return pa.array(keep)
+        if isinstance(decision, pa.ChunkedArray):
+            decision = decision.combine_chunks()
+        if isinstance(decision, np.ndarray | list):
+            decision = pa.array(decision)
+        if isinstance(decision, pa.BooleanArray) and len(decision) == columns.num_rows:
+            return decision
+        shape = f"{decision.type}[{len(decision)}]" if isinstance(decision, pa.Array) else type(decision).__name__
+        raise TypeMismatchError(
+            f"operator {self.context.name}: a filter_batches function gives bool[{columns.num_rows}], not {shape}"
+        )
+
+
+class ProjectOperator(StreamOperator):
+    """Keeps some fields of tuples or rows, in either lane."""
+
+    def __init__(
+        self, fields: tuple[int, ...], context: OperatorContext, output: Output, side: dict[str, Output]
+    ) -> None:
+        super().__init__(context, output, side)
+        self._fields = fields
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        values = batch.values
+        try:
+            if isinstance(values, list):
+                self.output.emit(batch.with_values([self._project(row) for row in values]))
+                return
+            columns = [values.column(position) for position in self._fields]
+        except (IndexError, TypeError, KeyError) as error:
+            raise self._no_such_field(error) from error
+        names = [f"f{i}" for i in range(len(columns))] if _is_tuple(values) else None
+        names = names or [values.schema.names[position] for position in self._fields]
+        self.output.emit(batch.with_values(pa.RecordBatch.from_arrays(columns, names=names)))
+
+    def _project(self, row: Any) -> Any:
+        if isinstance(row, Row):
+            projected = Row(*(row[position] for position in self._fields))
+            if row._fields is not None:
+                projected.set_field_names([row._fields[position] for position in self._fields])
+            projected.set_row_kind(row.get_row_kind())
+            return projected
+        return tuple([row[position] for position in self._fields])
+
+    def _no_such_field(self, error: Exception) -> FlinkError:
+        return TypeMismatchError(f"operator {self.context.name}: fields {self._fields}: {error}")
+
+
+def _is_tuple(columns: pa.RecordBatch) -> bool:
+    """Whether the columns are those of a TUPLE: f0, f1, ... by position."""
+    return columns.schema.names == [f"f{i}" for i in range(columns.num_columns)]
+
+
+def _callable(function: Any, method: str) -> Any:
+    """A function object's method, or the callable itself."""
+    bound = getattr(function, method, None)
+    return function if bound is None else bound
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    combined = table.combine_chunks()
+    batches = combined.to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)

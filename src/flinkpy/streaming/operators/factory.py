@@ -1,0 +1,137 @@
+"""Which operator runs which spec."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.graph import operator_specs as specs
+from flinkpy.streaming.operators.fused_code import RowStep
+from flinkpy.streaming.operators.output import Output
+from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
+
+_Side = dict[str, Output]
+_Factory = Callable[[Any, OperatorContext, Output, _Side], StreamOperator]
+
+#: Specs that are fused with their neighbours into one loop.
+ROW_STEPS: dict[type, RowStep] = {
+    specs.MapSpec: RowStep.MAP,
+    specs.FilterSpec: RowStep.FILTER,
+    specs.FlatMapSpec: RowStep.FLAT_MAP,
+}
+
+
+def create_operator(
+    spec: specs.OperatorSpec, context: OperatorContext, output: Output, side_outputs: _Side
+) -> StreamOperator:
+    """The operator that does what `spec` says."""
+    factory = _FACTORIES.get(type(spec))
+    if factory is None:
+        raise UnsupportedOperationError(
+            f"operator {context.name}: this release cannot run a {type(spec).__name__} operator"
+        )
+    return factory(spec, context, output, side_outputs)
+
+
+def _source(spec: specs.SourceSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
+    from flinkpy.streaming.operators.source_operator import SourceOperator
+
+    produced_type = spec.output_type or spec.source.produced_type
+    return SourceOperator(spec.source, spec.watermark_strategy, produced_type, context, output, side)
+
+
+def _sink(spec: specs.SinkSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
+    from flinkpy.streaming.operators.sink_operator import SinkOperator
+
+    return SinkOperator(spec.sink, input_type(spec), context, output, side)
+
+
+def _process(spec: specs.ProcessSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
+    from flinkpy.streaming.operators.process_operator import ProcessOperator
+
+    return ProcessOperator(spec.function, input_type(spec), context, output, side)
+
+
+def _keyed_process(
+    spec: specs.KeyedProcessSpec, context: OperatorContext, output: Output, side: _Side
+) -> StreamOperator:
+    from flinkpy.streaming.operators.keyed_process_operator import KeyedProcessOperator
+
+    return KeyedProcessOperator(spec, input_type(spec), context, output, side)
+
+
+def _keyed_map(spec: specs.KeyedMapSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
+    from flinkpy.streaming.operators.keyed_map_operator import KeyedMapOperator
+
+    return KeyedMapOperator(spec, input_type(spec), context, output, side)
+
+
+def _reduce(spec: specs.ReduceSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
+    from flinkpy.streaming.operators.reduce_operator import ReduceOperator
+
+    return ReduceOperator(spec, spec.function.reduce, input_type(spec), context, output, side)
+
+
+def _rolling(spec: specs.RollingAggregateSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
+    from flinkpy.streaming.operators.reduce_operator import ReduceOperator
+    from flinkpy.streaming.operators.rolling_functions import RollingReduce
+
+    return ReduceOperator(spec, RollingReduce(spec.kind, spec.position), input_type(spec), context, output, side)
+
+
+def _map_batches(spec: specs.MapBatchesSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
+    from flinkpy.streaming.operators.column_operators import MapBatchesOperator
+
+    return MapBatchesOperator(spec.function, input_type(spec), context, output, side)
+
+
+def _filter_batches(
+    spec: specs.FilterBatchesSpec, context: OperatorContext, output: Output, side: _Side
+) -> StreamOperator:
+    from flinkpy.streaming.operators.column_operators import FilterBatchesOperator
+
+    return FilterBatchesOperator(spec.function, input_type(spec), context, output, side)
+
+
+def _project(spec: specs.ProjectSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
+    from flinkpy.streaming.operators.column_operators import ProjectOperator
+
+    return ProjectOperator(spec.fields, context, output, side)
+
+
+def _column_aggregate(
+    spec: specs.ColumnAggregateSpec, context: OperatorContext, output: Output, side: _Side
+) -> StreamOperator:
+    from flinkpy.streaming.operators.column_aggregate_operator import ColumnAggregateOperator
+
+    return ColumnAggregateOperator(spec, input_type(spec), context, output, side)
+
+
+def _timestamps(
+    spec: specs.TimestampsAndWatermarksSpec, context: OperatorContext, output: Output, side: _Side
+) -> StreamOperator:
+    from flinkpy.streaming.operators.timestamps_and_watermarks import TimestampsAndWatermarksOperator
+
+    return TimestampsAndWatermarksOperator(spec.watermark_strategy, input_type(spec), context, output, side)
+
+
+def input_type(spec: specs.OperatorSpec, index: int = 0) -> Any:
+    """TypeInformation of that input, or None."""
+    return spec.input_types[index] if index < len(spec.input_types) else None
+
+
+_FACTORIES: dict[type, _Factory] = {
+    specs.SourceSpec: _source,
+    specs.SinkSpec: _sink,
+    specs.ProcessSpec: _process,
+    specs.KeyedProcessSpec: _keyed_process,
+    specs.KeyedMapSpec: _keyed_map,
+    specs.ReduceSpec: _reduce,
+    specs.RollingAggregateSpec: _rolling,
+    specs.MapBatchesSpec: _map_batches,
+    specs.FilterBatchesSpec: _filter_batches,
+    specs.ProjectSpec: _project,
+    specs.ColumnAggregateSpec: _column_aggregate,
+    specs.TimestampsAndWatermarksSpec: _timestamps,
+}

@@ -1,0 +1,113 @@
+"""FusedRowOperator: a chain of map, filter and flat_map on Python objects, run as one loop over the batch.
+
+Differs: in Flink each is an operator that calls the next per record. What the user observes is the same, since nothing
+can come between two records of a batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from flinkpy.common.errors import FlinkError
+from flinkpy.records.batch import Batch
+from flinkpy.streaming.operators.fused_code import RowStep, compile_steps
+from flinkpy.streaming.operators.lane_border import as_rows
+from flinkpy.streaming.operators.output import Output
+from flinkpy.streaming.operators.runtime_context import StreamingRuntimeContext
+from flinkpy.streaming.operators.stream_operator import (
+    USER_ERRORS,
+    OperatorContext,
+    StreamOperator,
+    close_function,
+    open_function,
+)
+
+_METHODS = {RowStep.MAP: "map", RowStep.FILTER: "filter", RowStep.FLAT_MAP: "flat_map"}
+
+
+@dataclass(frozen=True, slots=True)
+class FusedStep:
+    kind: RowStep
+    function: Any
+    context: OperatorContext
+
+
+class FusedRowOperator(StreamOperator):
+    """Source: org.apache.flink.streaming.api.operators.{StreamMap,StreamFilter,StreamFlatMap}."""
+
+    def __init__(self, steps: list[FusedStep], input_type: Any, output: Output, side_outputs: dict[str, Output]):
+        super().__init__(steps[0].context, output, side_outputs)
+        self._steps = steps
+        self._input_type = input_type
+        self._only_filters = all(step.kind is RowStep.FILTER for step in steps)
+        self._fused = compile_steps(
+            [(step.kind, getattr(step.function, _METHODS[step.kind])) for step in steps],
+            " -> ".join(step.context.name for step in steps),
+        )
+
+    def open(self) -> None:
+        for step in reversed(self._steps):
+            open_function(step.function, StreamingRuntimeContext(step.context), step.context, step.context.name)
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        if self._only_filters and batch.is_columnar:
+            self._filter_columns(batch)
+            return
+        rows = as_rows(batch, self._input_type)
+        fused = self._fused
+        timestamps, kinds = batch.timestamps, batch.kinds
+        try:
+            if timestamps is None and kinds is None:
+                result = Batch(fused.values_only(rows))
+            elif fused.keeps_positions:
+                result = Batch(fused.values_only(rows), timestamps, kinds)
+            else:
+                values, kept = fused.with_indices(rows)
+                indices = np.array(kept, dtype=np.int64)
+                result = Batch(
+                    values,
+                    None if timestamps is None else timestamps[indices],
+                    None if kinds is None else kinds[indices],
+                )
+        except USER_ERRORS as error:
+            raise self._attribute(error) from error
+        if result.values:
+            self.output.emit(result)
+
+    def _filter_columns(self, batch: Batch) -> None:
+        """Rows are made for the functions to look at; what they keep stays columns."""
+        rows = as_rows(batch, self._input_type)
+        try:
+            _, kept = self._fused.with_indices(rows)
+        except USER_ERRORS as error:
+            raise self._attribute(error) from error
+        if len(kept) == len(rows):
+            self.output.emit(batch)
+        elif kept:
+            self.output.emit(batch.take(np.array(kept, dtype=np.int64)))
+
+    def _attribute(self, error: BaseException) -> FlinkError:
+        """Name the operator whose step was running, found by the line of the generated code."""
+        step = self._steps[0]
+        traceback = error.__traceback__
+        while traceback is not None:
+            if traceback.tb_frame.f_code.co_filename == self._fused.file_name:
+                index = self._fused.step_of_line(traceback.tb_lineno, len(self._steps))
+                if index is not None:
+                    step = self._steps[index]
+                    break
+            traceback = traceback.tb_next
+        return step.context.function_error(error)
+
+    def close(self) -> None:
+        failure: BaseException | None = None
+        for step in self._steps:
+            try:
+                close_function(step.function, step.context, step.context.name)
+            except BaseException as error:  # noqa: BLE001 - every function is closed; the first failure is raised after
+                failure = failure or error
+        if failure is not None:
+            raise failure

@@ -1,0 +1,76 @@
+"""Outputs: where an operator puts what it has made.
+
+An operator has one main output and one per side-output tag. Each leads to operators of the same chain, to record
+writers, or to nothing.
+
+Source: org.apache.flink.streaming.api.operators.Output.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from flinkpy.records.batch import Batch
+from flinkpy.records.elements import Element
+
+if TYPE_CHECKING:
+    from flinkpy.streaming.operators.stream_operator import StreamOperator
+
+
+class Output(Protocol):
+    """Thread: task thread."""
+
+    def emit(self, batch: Batch) -> None:
+        """Hand the batch on. It must not be empty, and must not be changed afterwards."""
+        ...
+
+    def emit_element(self, element: Element) -> None:
+        """Hand on a watermark, status or marker; it stays behind every batch emitted before."""
+        ...
+
+
+class DiscardingOutput:
+    """Nobody consumes it."""
+
+    __slots__ = ()
+
+    def emit(self, batch: Batch) -> None:
+        return
+
+    def emit_element(self, element: Element) -> None:
+        return
+
+
+class ChainingOutput:
+    """Calls the next operator of the chain directly."""
+
+    __slots__ = ("_operator", "emit", "emit_element")
+
+    def __init__(self, operator: StreamOperator) -> None:
+        self._operator = operator
+        self.emit = operator.process_batch
+        self.emit_element = operator.process_element
+
+
+class BroadcastingOutput:
+    """Several consumers of the same stream: batches are immutable, so all of them get the same one."""
+
+    __slots__ = ("_outputs",)
+
+    def __init__(self, outputs: list[Output]) -> None:
+        self._outputs = outputs
+
+    def emit(self, batch: Batch) -> None:
+        for output in self._outputs:
+            output.emit(batch)
+
+    def emit_element(self, element: Element) -> None:
+        for output in self._outputs:
+            output.emit_element(element)
+
+
+def combine(outputs: list[Output]) -> Output:
+    """One output that reaches all of them."""
+    if not outputs:
+        return DiscardingOutput()
+    return outputs[0] if len(outputs) == 1 else BroadcastingOutput(outputs)

@@ -1,0 +1,99 @@
+"""ProcessOperator: a ProcessFunction on a stream without keys.
+
+Source: org.apache.flink.streaming.api.operators.ProcessOperator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import isgeneratorfunction
+from typing import Any
+
+import numpy as np
+
+from flinkpy.records.batch import Batch
+from flinkpy.records.elements import Watermark
+from flinkpy.streaming.operators.lane_border import as_rows
+from flinkpy.streaming.operators.output import Output
+from flinkpy.streaming.operators.row_emitter import RowEmitter
+from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext, UserFunctionOperator
+from flinkpy.streaming.operators.timer_service import UnkeyedTimerService
+
+
+class ProcessContext:
+    """What `process_element` is given; one object for all records."""
+
+    __slots__ = ("_timer_service", "timestamp_ms")
+
+    def __init__(self, timer_service: UnkeyedTimerService) -> None:
+        self._timer_service = timer_service
+        self.timestamp_ms: int | None = None
+
+    def timer_service(self) -> UnkeyedTimerService:
+        return self._timer_service
+
+    def timestamp(self) -> int | None:
+        return self.timestamp_ms
+
+
+class ProcessOperator(UserFunctionOperator):
+    def __init__(
+        self, function: Any, input_type: Any, context: OperatorContext, output: Output, side: dict[str, Output]
+    ) -> None:
+        super().__init__(context, output, side, function)
+        self._input_type = input_type
+        self._timer_service = UnkeyedTimerService(context.processing_time_service)
+        self._context = ProcessContext(self._timer_service)
+        self._emitter = RowEmitter(output, side)
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        rows = as_rows(batch, self._input_type)
+        process = self.function.process_element
+        try:
+            if batch.timestamps is None:
+                self._context.timestamp_ms = None
+                out, timestamps = collect(process, rows, self._context), None
+            else:
+                out, timestamps = self._process_with_timestamps(process, rows, batch.timestamps)
+        except USER_ERRORS as error:
+            raise self.context.function_error(error) from error
+        self._emitter.emit(out, timestamps)
+
+    def _process_with_timestamps(
+        self, process: Callable[..., Any], rows: list[Any], timestamps: np.ndarray
+    ) -> tuple[list[Any], np.ndarray]:
+        context = self._context
+        out: list[Any] = []
+        ends: list[int] = []
+        for value, timestamp in zip(rows, timestamps.tolist()):
+            context.timestamp_ms = timestamp
+            results = process(value, context)
+            if results is not None:
+                out.extend(results)
+            ends.append(len(out))
+        return out, repeat_timestamps(timestamps, ends)
+
+    def process_watermark(self, watermark: Watermark) -> None:
+        self._timer_service.watermark = watermark.timestamp
+        super().process_watermark(watermark)
+
+
+def collect(process: Callable[..., Any], rows: list[Any], context: Any) -> list[Any]:
+    """All that `process(value, context)` gives for the rows; it may be a generator, an iterable or None."""
+    if isgeneratorfunction(process):
+        return [result for value in rows for result in process(value, context)]
+    out: list[Any] = []
+    extend = out.extend
+    for value in rows:
+        results = process(value, context)
+        if results is not None:
+            extend(results)
+    return out
+
+
+def repeat_timestamps(timestamps: np.ndarray, ends: list[int]) -> np.ndarray:
+    """The timestamp of each result: `ends[i]` is the number of results after input record i."""
+    ends_after = np.array(ends, dtype=np.int64)
+    counts = ends_after.copy()
+    counts[1:] -= ends_after[:-1]
+    return np.repeat(timestamps, counts)

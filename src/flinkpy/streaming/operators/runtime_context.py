@@ -1,0 +1,75 @@
+"""StreamingRuntimeContext: what a user function's `open` is given.
+
+Source: org.apache.flink.streaming.api.operators.StreamingRuntimeContext, pyflink RuntimeContext.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.configuration import read_option
+from flinkpy.configuration.pipeline_options import GLOBAL_JOB_PARAMETERS
+from flinkpy.streaming.operators.metric_group import OperatorMetricGroup
+
+if TYPE_CHECKING:
+    from flinkpy.state.backend import KeyedStateBackend
+    from flinkpy.streaming.operators.stream_operator import OperatorContext
+
+
+class StreamingRuntimeContext:
+    """Thread: task thread. `keyed_state` is None in operators that are not keyed."""
+
+    def __init__(self, context: OperatorContext, keyed_state: KeyedStateBackend | None = None) -> None:
+        self._context = context
+        self._environment = context.environment
+        self._keyed_state = keyed_state
+
+    def get_task_name(self) -> str:
+        return self._environment.vertex.name
+
+    def get_number_of_parallel_subtasks(self) -> int:
+        return self._environment.parallelism
+
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        return self._environment.max_parallelism
+
+    def get_index_of_this_subtask(self) -> int:
+        return self._environment.subtask_index
+
+    def get_attempt_number(self) -> int:
+        return self._environment.attempt_number
+
+    def get_task_name_with_subtasks(self) -> str:
+        index, parallelism = self._environment.subtask_index, self._environment.parallelism
+        return f"{self._environment.vertex.name} ({index + 1}/{parallelism})"
+
+    def get_job_parameter(self, key: str, default_value: str | None = None) -> str | None:
+        """A global job parameter (`pipeline.global-job-parameters`)."""
+        parameters = read_option(self._environment.configuration, GLOBAL_JOB_PARAMETERS) or {}
+        return parameters.get(key, default_value)
+
+    def get_metrics_group(self) -> OperatorMetricGroup:
+        return self._context.metrics
+
+    def get_state(self, state_descriptor: Any) -> Any:
+        return self._backend(state_descriptor).value_state(state_descriptor)
+
+    def get_list_state(self, state_descriptor: Any) -> Any:
+        return self._backend(state_descriptor).list_state(state_descriptor)
+
+    def get_map_state(self, state_descriptor: Any) -> Any:
+        return self._backend(state_descriptor).map_state(state_descriptor)
+
+    def get_reducing_state(self, state_descriptor: Any) -> Any:
+        return self._backend(state_descriptor).reducing_state(state_descriptor)
+
+    def get_aggregating_state(self, state_descriptor: Any) -> Any:
+        return self._backend(state_descriptor).aggregating_state(state_descriptor)
+
+    def _backend(self, descriptor: Any) -> KeyedStateBackend:
+        if self._keyed_state is None:
+            raise UnsupportedOperationError(
+                f"operator {self._context.name}: state {descriptor.get_name()!r} needs a keyed stream: key_by first"
+            )
+        return self._keyed_state

@@ -1,0 +1,176 @@
+"""OperatorChain: the operators of one task, wired together.
+
+The chain is a tree: the head (position 0) feeds others directly, and leaves feed record writers. Neighbouring map,
+filter and flat_map operators become one fused operator.
+
+Source: org.apache.flink.streaming.runtime.tasks.OperatorChain.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from flinkpy._proto import job_pb2
+from flinkpy.common.errors import InternalError
+from flinkpy.records.elements import Element
+from flinkpy.streaming.io.record_writer_output import RecordWriterOutput
+from flinkpy.streaming.mailbox.task_mailbox import TaskMailbox
+from flinkpy.streaming.operators.factory import ROW_STEPS, create_operator, input_type
+from flinkpy.streaming.operators.fused_row_operator import FusedRowOperator, FusedStep
+from flinkpy.streaming.operators.metric_group import OperatorMetricGroup
+from flinkpy.streaming.operators.output import ChainingOutput, Output, combine
+from flinkpy.streaming.operators.sink_operator import SinkOperator
+from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
+from flinkpy.streaming.tasks.environment import TaskEnvironment
+from flinkpy.streaming.tasks.processing_time_service import ProcessingTimeService
+
+_LOG = logging.getLogger(__name__)
+
+
+class OperatorChain:
+    """Thread: task thread.
+
+    Attributes:
+        head: the operator the task feeds.
+        operators: head first, every operator before those it feeds.
+    """
+
+    def __init__(
+        self,
+        environment: TaskEnvironment,
+        mailbox: TaskMailbox,
+        processing_time_service: ProcessingTimeService,
+        writers: list[RecordWriterOutput],
+    ) -> None:
+        self._environment = environment
+        self._mailbox = mailbox
+        self._processing_time_service = processing_time_service
+        self._descriptors = list(environment.vertex.chain)
+        if not self._descriptors:
+            raise InternalError(f"vertex {environment.vertex.name} has no operators")
+        self._specs = [environment.load_pickle(descriptor.factory_pickle) for descriptor in self._descriptors]
+        self.writers = writers
+        self.metrics = OperatorMetricGroup()
+        self._by_id: dict[str, StreamOperator] = {}
+        self.operators: list[StreamOperator] = []
+        self.head = self._build(0, set())
+        self.operators.reverse()
+        self.sinks = [operator for operator in self.operators if isinstance(operator, SinkOperator)]
+        self._to_close: list[StreamOperator] = []
+
+    # -- building ------------------------------------------------------------------------------------------------
+
+    def _build(self, position: int, above: set[int]) -> StreamOperator:
+        """The operator at `position`, after everything below it; children are appended to `operators` first."""
+        if position in above or position >= len(self._descriptors):
+            raise InternalError(f"chain of vertex {self._environment.vertex.name}: bad link to position {position}")
+        run = self._fusable_run(position)
+        last = self._descriptors[run[-1]]
+        main: list[Output] = []
+        side: dict[str, list[Output]] = {}
+        for descriptor in last.outputs:
+            output = self._link(descriptor, above | set(run))
+            if descriptor.side_output_tag:
+                side.setdefault(descriptor.side_output_tag, []).append(output)
+            else:
+                main.append(output)
+        side_outputs = {tag: combine(outputs) for tag, outputs in side.items()}
+        operator = self._create(run, combine(main), side_outputs)
+        for covered in run:
+            self._by_id[self._descriptors[covered].operator_id] = operator
+        self.operators.append(operator)
+        return operator
+
+    def _link(self, descriptor: job_pb2.OutputDescriptor, above: set[int]) -> Output:
+        if descriptor.WhichOneof("target") == "result":
+            return self.writers[descriptor.result]
+        return ChainingOutput(self._build(descriptor.chained_operator, above))
+
+    def _fusable_run(self, position: int) -> list[int]:
+        """`position` and those after it that make one loop with it."""
+        run = [position]
+        if type(self._specs[position]) not in ROW_STEPS:
+            return run
+        while True:
+            outputs = self._descriptors[run[-1]].outputs
+            if len(outputs) != 1 or outputs[0].WhichOneof("target") != "chained_operator":
+                return run
+            following = outputs[0].chained_operator
+            if outputs[0].side_output_tag or following in run or following >= len(self._specs):
+                return run
+            if type(self._specs[following]) not in ROW_STEPS:
+                return run
+            run.append(following)
+
+    def _create(self, run: list[int], output: Output, side_outputs: dict[str, Output]) -> StreamOperator:
+        first = self._specs[run[0]]
+        if type(first) not in ROW_STEPS:
+            return create_operator(first, self._context(run[0]), output, side_outputs)
+        steps = [FusedStep(ROW_STEPS[type(self._specs[p])], self._specs[p].function, self._context(p)) for p in run]
+        return FusedRowOperator(steps, input_type(first), output, side_outputs)
+
+    def _context(self, position: int) -> OperatorContext:
+        descriptor = self._descriptors[position]
+        return OperatorContext(
+            operator_id=descriptor.operator_id,
+            name=descriptor.name,
+            environment=self._environment,
+            mailbox=self._mailbox,
+            processing_time_service=self._processing_time_service,
+            metrics=self.metrics.add_group(descriptor.name),
+        )
+
+    # -- running -------------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Open every operator, those downstream first, so that an operator may emit from its own `open`."""
+        for operator in reversed(self.operators):
+            # Before `open`: one that fails half-way must be closed too.
+            self._to_close.append(operator)
+            operator.open()
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether every result partition has room and every sink takes more."""
+        for writer in self.writers:
+            if not writer.partition.is_available:
+                return False
+        sinks = self.sinks
+        return not sinks or all(operator.is_writable for operator in sinks)
+
+    def operator(self, operator_id: str) -> StreamOperator | None:
+        return self._by_id.get(operator_id)
+
+    def finish(self) -> None:
+        """Tell every operator, head first, that nothing more will come."""
+        for operator in self.operators:
+            if operator is not self.head:
+                operator.end_input(0)
+            operator.finish()
+
+    @property
+    def has_finished(self) -> bool:
+        return all(operator.has_finished for operator in self.operators)
+
+    def emit_to_results(self, element: Element) -> None:
+        for writer in self.writers:
+            writer.emit_element(element)
+
+    def flush(self) -> None:
+        for writer in self.writers:
+            writer.writer.flush()
+
+    def close(self) -> list[BaseException]:
+        """Close every operator that was opened, the last opened first, each once; returns what they raised.
+
+        May be called again after it was itself interrupted: it goes on where it was.
+        """
+        failures: list[BaseException] = []
+        while self._to_close:
+            operator = self._to_close.pop()
+            try:
+                operator.close()
+            except BaseException as error:  # noqa: BLE001 - the others must be closed whatever this one does
+                _LOG.warning("closing operator %s failed", operator.context.name, exc_info=error)
+                failures.append(error)
+        return failures

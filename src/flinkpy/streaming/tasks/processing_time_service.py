@@ -1,0 +1,78 @@
+"""ProcessingTimeService: processing-time timers of one task, fired by its own mailbox loop.
+
+There is no timer thread: the loop sleeps until the earliest deadline at most, and looks at it between batches.
+
+Source: org.apache.flink.streaming.runtime.tasks.ProcessingTimeService.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable
+
+from flinkpy.common.clock import Clock
+
+
+class ScheduledTimer:
+    """A timer that can be cancelled."""
+
+    __slots__ = ("action", "timestamp_ms")
+
+    def __init__(self, timestamp_ms: int, action: Callable[[int], None]) -> None:
+        self.timestamp_ms = timestamp_ms
+        self.action: Callable[[int], None] | None = action
+
+    def cancel(self) -> None:
+        self.action = None
+
+
+class ProcessingTimeService:
+    """Thread: task thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._heap: list[tuple[int, int, ScheduledTimer]] = []
+        self._sequence = itertools.count()
+        self._quiesced = False
+
+    def current_time_ms(self) -> int:
+        """Wall time, as `TimerService.current_processing_time` shows it."""
+        return self._clock.now_ms()
+
+    def register_timer(self, timestamp_ms: int, action: Callable[[int], None]) -> ScheduledTimer:
+        """Call `action(timestamp_ms)` between two batches once the wall clock is past `timestamp_ms`.
+
+        After `quiesce` nothing is ever called.
+        """
+        timer = ScheduledTimer(timestamp_ms, action)
+        if not self._quiesced:
+            delay_ms = max(0, timestamp_ms - self._clock.now_ms() + 1)
+            deadline_ns = self._clock.monotonic_ns() + delay_ms * 1_000_000
+            heapq.heappush(self._heap, (deadline_ns, next(self._sequence), timer))
+        return timer
+
+    def schedule_after(self, delay_ms: int, action: Callable[[int], None]) -> ScheduledTimer:
+        return self.register_timer(self._clock.now_ms() + delay_ms, action)
+
+    def next_deadline_ns(self) -> int | None:
+        """Monotonic time of the earliest timer; None where there is none."""
+        heap = self._heap
+        while heap and heap[0][2].action is None:
+            heapq.heappop(heap)
+        return heap[0][0] if heap else None
+
+    def fire_due(self, now_ns: int) -> None:
+        """Run every timer whose deadline has passed, in order of their deadlines."""
+        heap = self._heap
+        while heap and heap[0][0] <= now_ns:
+            _, _, timer = heapq.heappop(heap)
+            action = timer.action
+            if action is not None:
+                timer.action = None
+                action(timer.timestamp_ms)
+
+    def quiesce(self) -> None:
+        """Drop all timers and take no more: the task is finishing."""
+        self._quiesced = True
+        self._heap.clear()

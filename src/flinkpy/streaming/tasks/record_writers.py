@@ -1,0 +1,27 @@
+"""Makes the record writers of a task, one per result of its vertex."""
+
+from __future__ import annotations
+
+from flinkpy.streaming.io.record_writer_output import RecordWriterOutput
+from flinkpy.streaming.tasks.environment import TaskEnvironment
+
+
+def create_record_writers(environment: TaskEnvironment) -> list[RecordWriterOutput]:
+    """By position in `vertex.results`."""
+    if not environment.result_partitions:
+        return []
+    from flinkpy.network.record_writer import RecordWriter
+
+    outputs = []
+    for data_set, partition in zip(environment.vertex.results, environment.result_partitions, strict=True):
+        writer = RecordWriter(
+            partition,
+            environment.load_pickle(data_set.partitioner_pickle),
+            environment.load_pickle(data_set.type_pickle) if data_set.type_pickle else None,
+            subtask_index=environment.subtask_index,
+            max_parallelism=data_set.consumer_max_parallelism or environment.max_parallelism,
+            buffer_timeout_ms=data_set.buffer_timeout_ms,
+            clock=environment.clock,
+        )
+        outputs.append(RecordWriterOutput(writer, partition))
+    return outputs

@@ -1,0 +1,99 @@
+"""What the control path and the data path of a TaskExecutor know of each other.
+
+Tasks and jobs (control) are written against these; `task_deployer` implements them with network and streaming (data),
+and tests implement them with fakes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from flinkpy._proto import taskexecutor_pb2
+from flinkpy.common.errors import FlinkError
+
+
+class Invokable(Protocol):
+    """What a task runs: a StreamTask. Source: org.apache.flink.runtime.jobgraph.tasks.TaskInvokable."""
+
+    def invoke(self) -> None:
+        """Run to the end of the input. Thread: task thread."""
+        ...
+
+    def cancel(self) -> None:
+        """Make `invoke` return or raise soon. Thread: any; idempotent."""
+        ...
+
+    def dispatch_pickled_operator_event(self, operator_id: str, payload: bytes) -> object:
+        """Thread: any; in order. Unpickled on the task thread."""
+        ...
+
+    def metrics(self) -> dict[str, int]:
+        """Fields of IOMetrics. Thread: any."""
+        ...
+
+
+class TaskCallbacks(Protocol):
+    """What the invokable may tell while it runs. Thread: any."""
+
+    def notify_running(self) -> None: ...
+
+    def send_operator_event(self, operator_id: str, event: Any) -> None: ...
+
+
+class DeployedTask(Protocol):
+    """What the deployer made for an attempt: its partitions and gates exist, its user code is not loaded yet."""
+
+    execution_attempt_id: str
+    task_name: str
+    vertex_id: str
+    subtask_index: int
+    allocation_id: str
+    result_partition_ids: tuple[str, ...]
+
+    def create_invokable(self, callbacks: TaskCallbacks) -> Invokable:
+        """Load the operators. Thread: task thread (it runs user code)."""
+        ...
+
+    def dump_event(self, event: Any) -> bytes:
+        """Pickle an operator event for a coordinator. Thread: any."""
+        ...
+
+    def update_partition(self, input_index: int, partition: taskexecutor_pb2.ShuffleDescriptor) -> None:
+        """Where a producer is. Raises: UnsupportedOperationError where the gate reads from elsewhere already."""
+        ...
+
+    def release(self, cause: BaseException | None) -> None:
+        """Close the gates, and with a `cause` release the partitions too; without one they stay until they are
+        read."""
+        ...
+
+
+class JobUserCode(Protocol):
+    """The user code of one job; `flinkpy.taskexecutor.user_code.UserCode`."""
+
+    def prepare(self) -> Awaitable[None]: ...
+
+    def close(self) -> None: ...
+
+
+class TaskDeployer(Protocol):
+    """Makes what tasks need on the data path. Thread: main thread."""
+
+    def user_code(self, job: taskexecutor_pb2.JobInformation) -> JobUserCode: ...
+
+    def deploy(
+        self,
+        job: taskexecutor_pb2.JobInformation,
+        vertex: Any,
+        deployment: taskexecutor_pb2.TaskDeployment,
+        user_code: Any,
+        on_input_failure: Callable[[FlinkError], None],
+    ) -> DeployedTask:
+        """Create partitions and gates. `on_input_failure`: any thread. Raises: FlinkError, with nothing left
+        behind."""
+        ...
+
+    def partition_is_released(self, result_partition_id: str) -> bool: ...
+
+    def release_partition(self, result_partition_id: str, cause: FlinkError | None) -> None: ...

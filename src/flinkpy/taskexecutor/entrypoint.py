@@ -1,0 +1,149 @@
+"""The process of a TaskExecutor: starts its parts in order, waits for a reason to end, stops them in reverse
+order."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import logging
+import os
+import signal
+import sys
+
+from flinkpy.common.addresses import is_loopback
+from flinkpy.common.configuration import Configuration
+from flinkpy.common.errors import ErrorDomain, FlinkError
+from flinkpy.common.process import announce_ready, die_with_parent_if_asked
+from flinkpy.common.working_directory import WorkingDirectory
+from flinkpy.configuration import read_option, taskmanager_options
+from flinkpy.network.environment import NetworkEnvironment
+from flinkpy.network.options import NetworkOptions
+from flinkpy.network.transport.authenticator import (
+    DataPlaneAuthenticator,
+    LoopbackAuthenticator,
+    TrustedNetworkAuthenticator,
+)
+from flinkpy.rpc.client import RpcClient
+from flinkpy.rpc.server import RpcServer
+from flinkpy.taskexecutor.interpreter_watchdog import InterpreterWatchdog
+from flinkpy.taskexecutor.options import TaskExecutorOptions, task_executor_options
+from flinkpy.taskexecutor.preload import preload
+from flinkpy.taskexecutor.task_deployer import NetworkTaskDeployer
+from flinkpy.taskexecutor.task_executor import TaskExecutor
+
+logger = logging.getLogger(__name__)
+
+#: Flink's TaskExecutor runner ends with this code on a fatal error.
+FATAL_EXIT_CODE = 1
+
+
+async def run_taskexecutor(configuration: Configuration, *, ready_file: str | None = None) -> int:
+    """Serve until SIGTERM or SIGINT (returns 0) or a fatal error (1, or the process ends at once).
+
+    Raises: ConfigurationError, AddressInUseError.
+    """
+    die_with_parent_if_asked()
+    options = task_executor_options(configuration)
+    sys.setswitchinterval(options.switch_interval_ms / 1000)
+    # What user code prints should be seen when it is printed, also where standard output is a file or a pipe.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[tuple[int, str]] = loop.create_future()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _end, ended, 0, f"received {number.name}")
+
+    working_directory = WorkingDirectory.open(options.working_dir, options.tmp_dir, "taskexecutor")
+    network = _network(configuration, options)
+    rpc_client = RpcClient()
+    server = RpcServer(
+        bind_address=options.bind_address, port=options.rpc_port, advertised_host=options.advertised_host
+    )
+    try:
+        data_address = network.start()
+        deployer = NetworkTaskDeployer(network, rpc_client, working_directory, configuration)
+        task_executor = TaskExecutor(
+            loop, rpc_client, deployer, options, on_fatal=lambda error: _fatal(error, working_directory)
+        )
+        task_executor.on_fatal_error = lambda error: _fatal(error, working_directory)
+        server.add_endpoint("TaskExecutor", task_executor)
+        await server.start()
+        task_executor.start(server.address, data_address)
+        watchdog = InterpreterWatchdog(task_executor, options.cancellation_timeout_ms)
+        watchdog.start()
+        announce_ready("taskexecutor", server.address, data_address, ready_file)
+        loop.run_in_executor(None, preload)
+        exit_code, reason = await ended
+        logger.info("TaskExecutor %s ends: %s", options.resource_id, reason)
+        await task_executor.stop(f"TaskExecutor {options.resource_id} {reason}")
+        watchdog.stop()
+        leftover = [task.task_name for task in task_executor.service.unfinished_tasks]
+    finally:
+        await server.stop()
+        await rpc_client.close()
+        network.close()
+        working_directory.close()
+    if leftover:
+        # Their threads cannot be stopped, and the interpreter must not be taken down around them.
+        logger.warning("tasks did not stop and end with the process: %s", ", ".join(leftover))
+        _exit_now(exit_code)
+    return exit_code
+
+
+def _network(configuration: Configuration, options: TaskExecutorOptions) -> NetworkEnvironment:
+    return NetworkEnvironment(
+        network_options(configuration),
+        resource_id=options.resource_id,
+        bind_address=options.bind_address,
+        port=options.data_port,
+        advertised_host=options.advertised_host,
+        authenticator=data_plane_authenticator(options.bind_address),
+    )
+
+
+def data_plane_authenticator(bind_address: str) -> DataPlaneAuthenticator:
+    """Peers on this host, unless told to listen to others too: then, until there is a cluster secret, all who come.
+
+    It is the same trust that the gRPC server bound to that address asks for.
+    """
+    if is_loopback(bind_address):
+        return LoopbackAuthenticator()
+    logger.warning("the data plane listens on %s and takes every peer that reaches it: trust its network", bind_address)
+    return TrustedNetworkAuthenticator()
+
+
+def network_options(configuration: Configuration) -> NetworkOptions:
+    """The limits of the data plane as configured."""
+    minimum = read_option(configuration, taskmanager_options.NETWORK_MEMORY_MIN)
+    maximum = read_option(configuration, taskmanager_options.NETWORK_MEMORY_MAX)
+    return NetworkOptions(
+        # Flink takes a fraction of the process's memory within these bounds; ours has no fixed size, so the least
+        # it is.
+        memory_bytes=min(minimum, maximum),
+        segment_size_bytes=read_option(configuration, taskmanager_options.MEMORY_SEGMENT_SIZE),
+        exclusive_buffers_per_channel=read_option(configuration, taskmanager_options.NETWORK_BUFFERS_PER_CHANNEL),
+        request_backoff_initial_ms=read_option(configuration, taskmanager_options.NETWORK_REQUEST_BACKOFF_INITIAL_MS),
+        request_backoff_max_ms=read_option(configuration, taskmanager_options.NETWORK_REQUEST_BACKOFF_MAX_MS),
+        partition_request_timeout_ms=read_option(configuration, taskmanager_options.PARTITION_REQUEST_TIMEOUT),
+        connect_timeout_ms=read_option(configuration, taskmanager_options.CONNECT_TIMEOUT_S) * 1000,
+    )
+
+
+def _end(ended: asyncio.Future[tuple[int, str]], exit_code: int, reason: str) -> None:
+    if not ended.done():
+        ended.set_result((exit_code, reason))
+
+
+def _fatal(error: BaseException, working_directory: WorkingDirectory) -> None:
+    """The process cannot go on: say why and end at once; the peers see the connections break."""
+    is_outside = isinstance(error, FlinkError) and error.domain is ErrorDomain.EXTERNAL
+    logger.critical("FATAL: this TaskExecutor ends: %s", error, exc_info=None if is_outside else error)
+    working_directory.close()
+    _exit_now(FATAL_EXIT_CODE)
+
+
+def _exit_now(exit_code: int) -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    logging.shutdown()
+    os._exit(exit_code)

@@ -1,0 +1,246 @@
+"""JobMasterConnection: this TaskExecutor's side of one job's JobMaster.
+
+Registers, offers slots, reports states and operator events in order, reports metrics, exchanges heartbeats.
+Everything it learns goes to the TaskExecutor through `JobMasterListener`; it changes no slot and no task itself.
+
+Source: org.apache.flink.runtime.taskexecutor.{JobLeaderService,TaskExecutor}, TaskExecutorToJobManagerHeartbeat.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from flinkpy._proto import common_pb2, jobmaster_pb2
+from flinkpy.common.errors import (
+    FlinkError,
+    JobMasterLostError,
+    RpcTimeoutError,
+    RpcUnavailableError,
+    TaskSubmissionError,
+)
+from flinkpy.common.ids import JobID, JobMasterId
+from flinkpy.rpc.endpoint import RpcEndpoint
+from flinkpy.taskexecutor.options import TaskExecutorOptions
+from flinkpy.taskexecutor.outbox import Outbox, Report, ReportKind
+from flinkpy.taskexecutor.peer_connection import PeerConnection, RpcClientLike
+
+logger = logging.getLogger(__name__)
+
+#: Pause before a report that may not have arrived is sent again; a JobMaster that is dead is noticed by other means.
+REPORT_RETRY_MS = 200
+
+
+class JobMasterListener(Protocol):
+    """Thread: main thread."""
+
+    def on_job_master_registered(self, job_id: JobID) -> None:
+        """Offer it the job's slots."""
+        ...
+
+    def on_slots_answered(self, job_id: JobID, offered: list[str], accepted: set[str]) -> None: ...
+
+    def on_slot_offer_failed(self, job_id: JobID, offered: list[str], error: FlinkError) -> None: ...
+
+    def on_report_refused(self, job_id: JobID, execution_attempt_ids: list[str], error: FlinkError) -> None:
+        """The JobMaster does not want this task's report, or an operator event was lost: the task must not go on."""
+        ...
+
+    def on_allocated_slots(self, job_id: JobID, allocation_ids: Iterable[str]) -> None:
+        """The slots here that the JobMaster believes it holds."""
+        ...
+
+    def on_job_master_lost(self, job_id: JobID, job_master_id: JobMasterId, cause: FlinkError) -> None: ...
+
+    def job_heartbeat(self, job_id: JobID) -> jobmaster_pb2.TaskManagerToJobMasterHeartbeat: ...
+
+
+class JobMasterConnection(PeerConnection):
+    """Thread: main thread."""
+
+    def __init__(
+        self,
+        endpoint: RpcEndpoint,
+        rpc_client: RpcClientLike,
+        listener: JobMasterListener,
+        options: TaskExecutorOptions,
+        *,
+        job_id: JobID,
+        job_master_address: str,
+        job_master_id: JobMasterId,
+        task_executor_address: str,
+        data_address: str,
+    ) -> None:
+        super().__init__(endpoint, rpc_client, job_master_address, options, f"JobMaster of job {job_id}")
+        self.job_id = job_id
+        self.job_master_id = job_master_id
+        self._listener = listener
+        self._task_executor_address = task_executor_address
+        self._data_address = data_address
+        self._gateway = rpc_client.gateway("JobMaster", job_master_address, str(job_master_id))
+        self._outbox = Outbox()
+        self._is_reporting_metrics = False
+
+    # ---- slots
+
+    def offer_slots(self, offers: list[jobmaster_pb2.SlotOffer]) -> None:
+        """Offer; the answer comes to `on_slots_answered` or `on_slot_offer_failed`."""
+        request = jobmaster_pb2.OfferSlotsRequest(
+            job_id=str(self.job_id), resource_id=self._options.resource_id, offers=offers
+        )
+        offered = [offer.allocation_id for offer in offers]
+
+        def done(response: Any, error: BaseException | None) -> None:
+            if error is None:
+                accepted = {offer.allocation_id for offer in response.accepted}
+                self._listener.on_slots_answered(self.job_id, offered, accepted)
+            else:
+                self._listener.on_slot_offer_failed(self.job_id, offered, as_flink_error(error))
+
+        self._call(self._gateway.offer_slots(request, timeout_s=self._options.rpc_timeout_s), done, "offer slots to")
+
+    def fail_slot(self, allocation_id: str, cause: common_pb2.ErrorInfo) -> None:
+        """Tell that a slot the JobMaster counts on is not (or no longer) its own."""
+        request = jobmaster_pb2.FailSlotRequest(
+            job_id=str(self.job_id), resource_id=self._options.resource_id, allocation_id=allocation_id, cause=cause
+        )
+        self._call(
+            self._gateway.fail_slot(request, timeout_s=self._options.rpc_timeout_s), _log_error, "fail a slot at"
+        )
+
+    # ---- reports
+
+    def report_state(self, update: jobmaster_pb2.TaskExecutionStateUpdate) -> None:
+        """Queue a state update; sent until it is answered or the connection is lost."""
+        self._outbox.put(Report(ReportKind.STATE, update.execution_attempt_id, update))
+        self._send_reports()
+
+    def send_operator_event(self, event: jobmaster_pb2.OperatorEvent) -> None:
+        """Queue an event; sent once, in order. One that may be lost fails its task (`on_report_refused`)."""
+        self._outbox.put(Report(ReportKind.EVENT, event.execution_attempt_id, event))
+        self._send_reports()
+
+    @property
+    def has_reports(self) -> bool:
+        """Whether something is still to be told."""
+        return not self._outbox.is_idle
+
+    @property
+    def attempts_with_reports(self) -> set[str]:
+        """Execution attempts of which the JobMaster does not know the latest yet."""
+        return self._outbox.execution_attempt_ids
+
+    def report_metrics(self, tasks: list[jobmaster_pb2.TaskExecutionStateUpdate]) -> None:
+        """Send the tasks' metrics; skipped while the last ones are still on their way."""
+        if self._is_reporting_metrics or not self.is_registered or not tasks:
+            return
+        self._is_reporting_metrics = True
+        report = jobmaster_pb2.TaskMetricsReport(
+            job_id=str(self.job_id), resource_id=self._options.resource_id, tasks=tasks
+        )
+
+        def done(_: Any, error: BaseException | None) -> None:
+            self._is_reporting_metrics = False
+            if error is not None:
+                logger.debug("reporting metrics of job %s failed: %s", self.job_id, error)
+
+        self._call(
+            self._gateway.report_task_metrics(report, timeout_s=self._options.rpc_timeout_s), done, "report metrics to"
+        )
+
+    async def disconnect(self, reason: str) -> None:
+        """Tell the JobMaster that this TaskExecutor leaves it; best effort."""
+        request = jobmaster_pb2.DisconnectTaskManagerRequest(
+            job_id=str(self.job_id), resource_id=self._options.resource_id, reason=reason
+        )
+        try:
+            await self._gateway.disconnect_task_manager(request, timeout_s=1.0)
+        except FlinkError as error:
+            logger.debug("disconnecting from %s: %s", self._name, error)
+
+    def close(self) -> None:
+        super().close()
+        self._outbox.close()
+
+    def _send_reports(self) -> None:
+        if not self.is_registered:
+            return
+        reports = self._outbox.next_call()
+        if not reports:
+            return
+        messages = [report.message for report in reports]
+        timeout_s = self._options.rpc_timeout_s
+        if reports[0].kind is ReportKind.STATE:
+            states = jobmaster_pb2.UpdateTaskExecutionStatesRequest(job_id=str(self.job_id), updates=messages)
+            call = self._gateway.update_task_execution_states(states, timeout_s=timeout_s)
+        else:
+            events = jobmaster_pb2.OperatorEventsToCoordinator(job_id=str(self.job_id), events=messages)
+            call = self._gateway.send_operator_events_to_coordinator(events, timeout_s=timeout_s)
+        self._call(call, lambda _, error: self._reports_answered(reports, error), f"send {reports[0].kind.value}s to")
+
+    def _reports_answered(self, reports: tuple[Report, ...], error: BaseException | None) -> None:
+        if isinstance(error, RpcTimeoutError | RpcUnavailableError) and reports[0].kind is ReportKind.STATE:
+            self._outbox.undelivered()
+            self._endpoint.schedule(REPORT_RETRY_MS, self._send_reports)
+            return
+        self._outbox.answered()
+        if error is not None:
+            kind = reports[0].kind.value
+            cause = TaskSubmissionError(f"the JobMaster did not take the {kind}s of this task: {error}")
+            cause.__cause__ = as_flink_error(error)
+            attempts = list(dict.fromkeys(report.execution_attempt_id for report in reports))
+            self._listener.on_report_refused(self.job_id, attempts, cause)
+        self._send_reports()
+
+    # ---- PeerConnection
+
+    async def _register(self, timeout_s: float) -> Any:
+        request = jobmaster_pb2.RegisterTaskManagerRequest(
+            job_id=str(self.job_id),
+            resource_id=self._options.resource_id,
+            address=self._task_executor_address,
+            data_address=self._data_address,
+        )
+        return await self._gateway.register_task_manager(request, timeout_s=timeout_s)
+
+    def _on_registered(self, response: Any) -> None:
+        self._listener.on_job_master_registered(self.job_id)
+        self._send_reports()
+
+    def _on_refused(self, error: FlinkError) -> bool:
+        self._lose(f"it refused the registration: {error}")
+        return False
+
+    async def _send_heartbeat(self) -> Any:
+        heartbeat = self._listener.job_heartbeat(self.job_id)
+        return await self._gateway.heartbeat_from_task_manager(heartbeat, timeout_s=self._options.rpc_timeout_s)
+
+    def _on_heartbeat_answer(self, answer: Any) -> None:
+        if not answer.registered:
+            self._lose("it does not know this TaskExecutor (any more)")
+            return
+        self._listener.on_allocated_slots(self.job_id, answer.allocation_ids)
+
+    def _on_lost(self, cause: FlinkError) -> None:
+        self._listener.on_job_master_lost(self.job_id, self.job_master_id, cause)
+
+    def _lost_error(self, reason: str) -> FlinkError:
+        return JobMasterLostError(
+            f"connection to the JobMaster of job {self.job_id} at {self.address} lost: {reason}",
+            details={"job_id": str(self.job_id), "address": self.address},
+        )
+
+
+def as_flink_error(error: BaseException) -> FlinkError:
+    """The error itself, or an InternalError of a call that failed unforeseen."""
+    if isinstance(error, FlinkError):
+        return error
+    from flinkpy.rpc.error_codec import error_from_proto, error_to_proto
+
+    return error_from_proto(error_to_proto(error))
+
+
+def _log_error(_: Any, error: BaseException | None) -> None:
+    if error is not None:
+        logger.debug("%s", error)

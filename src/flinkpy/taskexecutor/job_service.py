@@ -1,0 +1,474 @@
+"""JobService: slots, tasks and JobMaster connections of this TaskExecutor, and the rules between them.
+
+A slot is requested by the ResourceManager and offered to the JobMaster; an accepted one takes tasks. A job whose
+JobMaster is lost loses everything here: its tasks fail, its slots go back, its partitions, files and modules are
+removed. A job with no slot, task or unread partition left is closed in the same way, after its last report was
+answered.
+
+Thread: main thread. Source: the slot, job and task parts of org.apache.flink.runtime.taskexecutor.TaskExecutor.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from flinkpy._proto import common_pb2, jobmaster_pb2, taskexecutor_pb2
+from flinkpy.common.errors import (
+    FlinkError,
+    JobMasterLostError,
+    RpcTimeoutError,
+    SlotAllocationError,
+    TaskSubmissionError,
+)
+from flinkpy.common.ids import AllocationID, JobID, JobMasterId
+from flinkpy.common.states import ExecutionState
+from flinkpy.rpc.endpoint import RpcEndpoint
+from flinkpy.rpc.error_codec import error_to_proto
+from flinkpy.taskexecutor.contracts import JobUserCode, TaskDeployer
+from flinkpy.taskexecutor.job_master_connection import JobMasterConnection, as_flink_error
+from flinkpy.taskexecutor.job_table import Job, JobTable
+from flinkpy.taskexecutor.options import TaskExecutorOptions
+from flinkpy.taskexecutor.peer_connection import RpcClientLike
+from flinkpy.taskexecutor.slot_table import FreedSlot, SlotState, TaskSlotTable
+from flinkpy.taskexecutor.task import Task
+from flinkpy.taskexecutor.task_thread import TaskThread
+
+logger = logging.getLogger(__name__)
+
+#: How often tasks' metrics go to their JobMaster, and leftovers are looked for.
+HOUSEKEEPING_INTERVAL_MS = 1_000
+
+#: A slot the JobMaster accepted this short ago may be missing from a report it made before.
+RECONCILE_GRACE_MS = 1_000
+
+
+class _JobUserCodeSlot:
+    """A job's user code and whether it is ready."""
+
+    __slots__ = ("is_ready", "user_code")
+
+    def __init__(self, user_code: JobUserCode) -> None:
+        self.user_code = user_code
+        self.is_ready = False
+
+
+JobEntry = Job[Task, JobMasterConnection, _JobUserCodeSlot]
+
+
+class JobService:
+    def __init__(
+        self,
+        endpoint: RpcEndpoint,
+        rpc_client: RpcClientLike,
+        deployer: TaskDeployer,
+        options: TaskExecutorOptions,
+        *,
+        on_slot_freed: Callable[[FreedSlot], None],
+        on_task_stuck: Callable[[Task, int], None],
+        make_thread: Callable[..., TaskThread] = TaskThread,
+    ) -> None:
+        self.slots = TaskSlotTable(options.num_slots, options.slot_timeout_ms)
+        self.jobs: JobTable[Task, JobMasterConnection, _JobUserCodeSlot] = JobTable()
+        self._endpoint = endpoint
+        self._rpc_client = rpc_client
+        self._deployer = deployer
+        self._options = options
+        self._on_slot_freed = on_slot_freed
+        self._on_task_stuck = on_task_stuck
+        self._make_thread = make_thread
+        self._address = ""
+        self._data_address = ""
+        #: Job of every task that has not ended, jobs that were closed included.
+        self._job_of_task: dict[str, JobEntry] = {}
+
+    def start(self, address: str, data_address: str) -> None:
+        """Begin to work; the addresses are those under which the peers reach this process."""
+        self._address, self._data_address = address, data_address
+        self._endpoint.schedule(HOUSEKEEPING_INTERVAL_MS, self._housekeeping)
+
+    @property
+    def now_ms(self) -> int:
+        return self._endpoint.clock.monotonic_ms()
+
+    @property
+    def unfinished_tasks(self) -> list[Task]:
+        """Tasks that have not ended, those of lost jobs included."""
+        return [task for attempt, job in self._job_of_task.items() if (task := job.tasks.get(attempt)) is not None]
+
+    # ---- slots
+
+    def request_slot(self, request: taskexecutor_pb2.RequestSlotRequest) -> None:
+        """Reserve the slot and offer it to the job's JobMaster. Raises: SlotAllocationError naming the owner."""
+        job_id = JobID(request.job_id)
+        allocation_id = AllocationID(request.allocation_id)
+        job = self.jobs.get(job_id)
+        if job is not None and str(job.job_master_id) != request.job_master_id:
+            self.close_job(job, JobMasterLostError(f"job {job_id} has a new JobMaster, {request.job_master_id}"))
+            job = None
+        is_new = self.slots.allocate_slot(
+            request.slot_index, job_id, allocation_id, request.resource_profile, self.now_ms
+        )
+        if not is_new:
+            return
+        logger.info("slot %d allocated for job %s (%s)", request.slot_index, job_id, allocation_id)
+        self._endpoint.schedule(self._options.slot_timeout_ms, self._free_expired_slots)
+        if job is None:
+            self._add_job(request)
+        elif job.connection.is_registered:
+            self._offer(job, [str(allocation_id)])
+
+    def free_slot(self, allocation_id: str, cause: FlinkError) -> None:
+        """Give the slot back and fail its tasks. Idempotent."""
+        slot = self.slots.slot_of(AllocationID(allocation_id))
+        if slot is None:
+            return
+        attempts, job_id = list(slot.tasks), slot.job_id
+        freed = self.slots.free_slot(AllocationID(allocation_id), cause.message)
+        if freed is not None:
+            self._slot_freed(freed)
+        for attempt in attempts:
+            task = self._task(attempt)
+            if task is not None:
+                task.fail(cause)
+        job = None if job_id is None else self.jobs.get(job_id)
+        if job is not None:
+            self._close_if_done(job)
+
+    def _add_job(self, request: taskexecutor_pb2.RequestSlotRequest) -> None:
+        job_id, job_master_id = JobID(request.job_id), JobMasterId(request.job_master_id)
+        connection = JobMasterConnection(
+            self._endpoint,
+            self._rpc_client,
+            self,
+            self._options,
+            job_id=job_id,
+            job_master_address=request.job_master_address,
+            job_master_id=job_master_id,
+            task_executor_address=self._address,
+            data_address=self._data_address,
+        )
+        self.jobs.add(Job(job_id, request.job_master_address, job_master_id, connection))
+        connection.start()
+
+    def _offer(self, job: JobEntry, allocation_ids: Iterable[str]) -> None:
+        offers = []
+        for allocation_id in allocation_ids:
+            slot = self.slots.slot_of(AllocationID(allocation_id))
+            if slot is not None and slot.job_id == job.job_id and slot.state is SlotState.ALLOCATED:
+                offers.append(
+                    jobmaster_pb2.SlotOffer(
+                        allocation_id=allocation_id, slot_index=slot.index, resource_profile=slot.resource_profile
+                    )
+                )
+        if offers:
+            job.connection.offer_slots(offers)
+
+    def _free_expired_slots(self) -> None:
+        for allocation_id in self.slots.expired_allocations(self.now_ms):
+            self.free_slot(
+                str(allocation_id),
+                SlotAllocationError(
+                    f"slot not used within {self._options.slot_timeout_ms} ms (taskmanager.slot.timeout)"
+                ),
+            )
+
+    def _slot_freed(self, freed: FreedSlot) -> None:
+        logger.info("slot %d of job %s is free", freed.index, freed.job_id)
+        self._on_slot_freed(freed)
+
+    # ---- news of a JobMaster
+
+    def on_job_master_registered(self, job_id: JobID) -> None:
+        job = self.jobs.get(job_id)
+        if job is not None:
+            slots = self.slots.slots_of_job(job_id, SlotState.ALLOCATED)
+            self._offer(job, [str(slot.allocation_id) for slot in slots])
+
+    def on_slots_answered(self, job_id: JobID, offered: list[str], accepted: set[str]) -> None:
+        job = self.jobs.get(job_id)
+        for allocation_id in offered:
+            if allocation_id in accepted:
+                is_ours = self.slots.mark_active(AllocationID(allocation_id), job_id, self.now_ms)
+                if not is_ours and job is not None:
+                    gone = SlotAllocationError(f"slot {allocation_id} was freed before its offer was answered")
+                    job.connection.fail_slot(allocation_id, error_to_proto(gone))
+            else:
+                slot = self.slots.slot_of(AllocationID(allocation_id))
+                if slot is not None and slot.state is SlotState.ALLOCATED:
+                    self.free_slot(allocation_id, SlotAllocationError("the JobMaster did not accept the slot"))
+
+    def on_slot_offer_failed(self, job_id: JobID, offered: list[str], error: FlinkError) -> None:
+        job = self.jobs.get(job_id)
+        if job is not None and isinstance(error, RpcTimeoutError):
+            self._offer(job, offered)  # it may have come and been accepted: ask again
+            return
+        for allocation_id in offered:
+            slot = self.slots.slot_of(AllocationID(allocation_id))
+            if slot is not None and slot.state is SlotState.ALLOCATED:
+                self.free_slot(allocation_id, SlotAllocationError(f"the slot could not be offered: {error}"))
+
+    def on_allocated_slots(self, job_id: JobID, allocation_ids: Iterable[str]) -> None:
+        """Make the JobMaster's view and ours of the job's slots one."""
+        job = self.jobs.get(job_id)
+        if job is None:
+            return
+        believed = set(allocation_ids)
+        settled_ms = self.now_ms - RECONCILE_GRACE_MS
+        for slot in list(self.slots.slots_of_job(job_id, SlotState.ACTIVE)):
+            allocation_id = str(slot.allocation_id)
+            if allocation_id not in believed and (slot.active_since_ms or 0) <= settled_ms:
+                self.free_slot(allocation_id, SlotAllocationError("the JobMaster does not know the slot"))
+        for allocation_id in believed:
+            slot_here = self.slots.slot_of(AllocationID(allocation_id))
+            if slot_here is None or slot_here.job_id != job_id:
+                unknown = SlotAllocationError(f"{self._options.resource_id} has no allocation {allocation_id}")
+                job.connection.fail_slot(allocation_id, error_to_proto(unknown))
+
+    def on_report_refused(self, job_id: JobID, execution_attempt_ids: list[str], error: FlinkError) -> None:
+        for attempt in execution_attempt_ids:
+            task = self._task(attempt)
+            if task is not None:
+                task.fail(error)
+
+    def on_job_master_lost(self, job_id: JobID, job_master_id: JobMasterId, cause: FlinkError) -> None:
+        job = self.jobs.get(job_id)
+        if job is not None and job.job_master_id == job_master_id:
+            self.close_job(job, cause)
+
+    def job_heartbeat(self, job_id: JobID) -> jobmaster_pb2.TaskManagerToJobMasterHeartbeat:
+        job = self.jobs.get(job_id)
+        heartbeat = jobmaster_pb2.TaskManagerToJobMasterHeartbeat(
+            job_id=str(job_id), resource_id=self._options.resource_id
+        )
+        if job is not None:
+            attempts = job.connection.attempts_with_reports | set(job.tasks)
+            heartbeat.deployed_execution_attempts.extend(sorted(attempts))
+            heartbeat.metrics.extend(self._metrics(job))
+        return heartbeat
+
+    # ---- tasks
+
+    def submit_tasks(
+        self, job: JobEntry, request: taskexecutor_pb2.SubmitTasksRequest
+    ) -> list[taskexecutor_pb2.SubmitTasksResponse.Rejection]:
+        """Create the tasks; they start when the job's user code is here. Returns those that were not taken."""
+        rejections = []
+        vertices = {vertex.id: vertex for vertex in request.vertices}
+        if job.user_code is None:
+            job.user_code = _JobUserCodeSlot(self._deployer.user_code(request.job))
+            self._prepare_user_code(job, job.user_code)
+        for deployment in request.tasks:
+            if job.execution_attempt_is_known(deployment.execution_attempt_id):
+                continue  # a repeated call, or one that its cancellation has overtaken
+            try:
+                vertex = vertices.get(deployment.vertex_id)
+                if vertex is None:
+                    raise TaskSubmissionError(
+                        f"task {deployment.execution_attempt_id}: vertex {deployment.vertex_id} is not in the request"
+                    )
+                self._submit(job, request.job, vertex, deployment)
+            except FlinkError as error:
+                logger.warning("task %s rejected: %s", deployment.execution_attempt_id, error)
+                rejections.append(
+                    taskexecutor_pb2.SubmitTasksResponse.Rejection(
+                        execution_attempt_id=deployment.execution_attempt_id, error=error_to_proto(error)
+                    )
+                )
+        if job.user_code.is_ready:
+            self._start_tasks(job)
+        return rejections
+
+    def _submit(
+        self,
+        job: JobEntry,
+        information: taskexecutor_pb2.JobInformation,
+        vertex: Any,
+        deployment: taskexecutor_pb2.TaskDeployment,
+    ) -> None:
+        attempt = deployment.execution_attempt_id
+        allocation_id = AllocationID(deployment.allocation_id)
+        # The deployment proves that the offer was accepted, even where its answer has not come yet.
+        self.slots.mark_active(allocation_id, job.job_id, self.now_ms)
+        self.slots.add_task(allocation_id, job.job_id, attempt)
+        assert job.user_code is not None
+        try:
+            deployed = self._deployer.deploy(
+                information,
+                vertex,
+                deployment,
+                job.user_code.user_code,
+                lambda error: self._endpoint.run_in_main_thread(self._on_input_failure, attempt, error),
+            )
+        except Exception:
+            self.slots.remove_task(attempt)
+            raise
+        job.result_partition_ids.update(deployed.result_partition_ids)
+        job.tasks[attempt] = Task(
+            deployed,
+            self._endpoint,
+            self,
+            cancellation_interval_ms=self._options.cancellation_interval_ms,
+            cancellation_timeout_ms=self._options.cancellation_timeout_ms,
+            make_thread=self._make_thread,
+        )
+        self._job_of_task[attempt] = job
+
+    def cancel_tasks(self, job: JobEntry, execution_attempt_ids: Iterable[str]) -> None:
+        """Idempotent. An attempt that is not here will not be run should its deployment come late."""
+        for attempt in execution_attempt_ids:
+            task = job.tasks.get(attempt)
+            if task is not None:
+                task.cancel()
+            else:
+                job.end_attempt(attempt)
+
+    def deliver_operator_events(self, job: JobEntry, events: Iterable[jobmaster_pb2.OperatorEvent]) -> None:
+        """Repetitions are dropped, and events for attempts that have ended: their coordinator hears of the end."""
+        for event in events:
+            task = job.tasks.get(event.execution_attempt_id)
+            if task is not None and task.received_events.is_new(event.sequence_number):
+                task.deliver_operator_event(event.operator_id, event.payload_pickle)
+
+    def update_partitions(
+        self, job: JobEntry, updates: Iterable[taskexecutor_pb2.UpdatePartitionsRequest.PartitionUpdate]
+    ) -> None:
+        """Where producers are now, for tasks deployed before that was known. Ended tasks do not care."""
+        for update in updates:
+            task = job.tasks.get(update.execution_attempt_id)
+            if task is not None:
+                task.deployed.update_partition(update.input_index, update.partition)
+
+    def release_partitions(self, job: JobEntry, result_partition_ids: Iterable[str]) -> None:
+        for partition_id in result_partition_ids:
+            if partition_id in job.result_partition_ids:
+                job.result_partition_ids.discard(partition_id)
+                self._deployer.release_partition(partition_id, None)
+        self._close_if_done(job)
+
+    def on_task_state(self, task: Task, state: ExecutionState, error: FlinkError | None) -> None:
+        """A task changed its state: report it; with a terminal one, give back what it had."""
+        attempt = task.execution_attempt_id
+        job = self._job_of_task.get(attempt)
+        if job is None or state is ExecutionState.CANCELING:
+            return
+        if error is None:
+            logger.info("%s is %s", task.task_name, state.name)
+        else:
+            logger.warning("%s is %s: %s\n%s", task.task_name, state.name, error, error.remote_traceback)
+        job.connection.report_state(self._state_update(task, state, error))
+        if state.is_terminal:
+            del self._job_of_task[attempt]
+            job.end_attempt(attempt)
+            freed = self.slots.remove_task(attempt)
+            if freed is not None:
+                self._slot_freed(freed)
+            self._close_if_done(job)
+
+    def on_task_event(self, task: Task, operator_id: str, payload: bytes) -> None:
+        job = self._job_of_task.get(task.execution_attempt_id)
+        if job is not None:
+            job.connection.send_operator_event(
+                jobmaster_pb2.OperatorEvent(
+                    operator_id=operator_id,
+                    execution_attempt_id=task.execution_attempt_id,
+                    subtask_index=task.deployed.subtask_index,
+                    payload_pickle=payload,
+                    sequence_number=task.sent_events.next_number(),
+                )
+            )
+
+    def on_task_stuck(self, task: Task, waited_ms: int) -> None:
+        self._on_task_stuck(task, waited_ms)
+
+    def _on_input_failure(self, execution_attempt_id: str, error: FlinkError) -> None:
+        task = self._task(execution_attempt_id)
+        if task is not None:
+            task.fail(error)
+
+    def _task(self, execution_attempt_id: str) -> Task | None:
+        job = self._job_of_task.get(execution_attempt_id)
+        return None if job is None else job.tasks.get(execution_attempt_id)
+
+    # ---- user code
+
+    def _prepare_user_code(self, job: JobEntry, slot: _JobUserCodeSlot) -> None:
+        def done(_: None, error: BaseException | None) -> None:
+            if job.user_code is not slot:
+                return
+            if error is None:
+                slot.is_ready = True
+                self._start_tasks(job)
+                return
+            slot.user_code.close()
+            job.user_code = None  # the next attempt tries again
+            for task in list(job.tasks.values()):
+                if task.state is ExecutionState.DEPLOYING:
+                    task.fail(as_flink_error(error))
+
+        async def prepare() -> None:
+            await slot.user_code.prepare()
+
+        self._endpoint.run_async(prepare(), done, f"user code of job {job.job_id}")
+
+    def _start_tasks(self, job: JobEntry) -> None:
+        for task in list(job.tasks.values()):
+            task.start()
+
+    # ---- the end of a job here
+
+    def close_job(self, job: JobEntry, cause: FlinkError) -> None:
+        """The job has nothing to do here any more: fail its tasks, free its slots, remove all it left."""
+        if self.jobs.remove(job.job_id) is None:
+            return
+        logger.info("job %s leaves this TaskExecutor: %s", job.job_id, cause)
+        job.connection.close()
+        for slot in list(self.slots.slots_of_job(job.job_id)):
+            self.free_slot(str(slot.allocation_id), cause)
+        for task in list(job.tasks.values()):
+            task.fail(cause)
+        for partition_id in job.result_partition_ids:
+            self._deployer.release_partition(partition_id, cause)
+        job.result_partition_ids.clear()
+        self._close_if_done(job)
+
+    def _close_if_done(self, job: JobEntry) -> None:
+        if self.jobs.get(job.job_id) is job:
+            if self._is_done(job):
+                self._endpoint.run_async(
+                    job.connection.disconnect("no slots, tasks or results left"), None, f"disconnect job {job.job_id}"
+                )
+                self.close_job(job, FlinkError("no slots, tasks or results left"))
+        elif not job.tasks and job.user_code is not None:
+            job.user_code.user_code.close()
+            job.user_code = None
+
+    def _is_done(self, job: JobEntry) -> bool:
+        if job.tasks or self.slots.has_slots(job.job_id) or job.connection.has_reports:
+            return False
+        unread = {p for p in job.result_partition_ids if not self._deployer.partition_is_released(p)}
+        job.result_partition_ids = unread
+        return not unread
+
+    def _housekeeping(self) -> None:
+        self._endpoint.schedule(HOUSEKEEPING_INTERVAL_MS, self._housekeeping)
+        for job in self.jobs:
+            job.connection.report_metrics(self._metrics(job))
+            self._close_if_done(job)
+
+    # ---- messages
+
+    def _metrics(self, job: JobEntry) -> list[jobmaster_pb2.TaskExecutionStateUpdate]:
+        return [self._state_update(task, task.state, None) for task in job.tasks.values()]
+
+    @staticmethod
+    def _state_update(
+        task: Task, state: ExecutionState, error: FlinkError | None
+    ) -> jobmaster_pb2.TaskExecutionStateUpdate:
+        return jobmaster_pb2.TaskExecutionStateUpdate(
+            execution_attempt_id=task.execution_attempt_id,
+            state=common_pb2.ExecutionState.Name(state.value),
+            error=None if error is None else error_to_proto(error),
+            metrics=common_pb2.IOMetrics(**task.metrics),
+        )

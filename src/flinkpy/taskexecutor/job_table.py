@@ -1,0 +1,90 @@
+"""JobTable: the jobs this TaskExecutor works for, and everything it holds on behalf of each.
+
+A job is here from the first slot requested for it until it has no slot, no task and no result partition left, or
+until its JobMaster is lost. `execution_attempt_is_known` answers repeated and late SubmitTasks and CancelTasks calls.
+
+Pure. Source: org.apache.flink.runtime.taskexecutor.JobTable. Differs: a job's slots keep it alive, not a separate
+connection state.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from flinkpy.common.ids import JobID, JobMasterId
+
+T = TypeVar("T")
+C = TypeVar("C")
+U = TypeVar("U")
+
+#: Ended attempts remembered per job, so that a late copy of their SubmitTasks does not run them again. A restart
+#: loop makes some thousands of attempts an hour, and a late copy is seconds old.
+MAX_ENDED_ATTEMPTS = 4096
+
+
+@dataclass(slots=True)
+class Job(Generic[T, C, U]):
+    """One job. T: its tasks, C: its JobMaster connection, U: its user code."""
+
+    job_id: JobID
+    job_master_address: str
+    #: Fencing token that the job's calls must carry.
+    job_master_id: JobMasterId
+    connection: C
+    user_code: U | None = None
+    #: Running tasks by execution attempt.
+    tasks: dict[str, T] = field(default_factory=dict)
+    #: Result partitions not known to be released; they may outlive their task.
+    result_partition_ids: set[str] = field(default_factory=set)
+    #: Disjoint from `tasks`; oldest first.
+    ended_attempts: OrderedDict[str, None] = field(default_factory=OrderedDict)
+
+    def execution_attempt_is_known(self, execution_attempt_id: str) -> bool:
+        """True where the attempt runs here, has run here, or was cancelled before it arrived."""
+        return execution_attempt_id in self.tasks or execution_attempt_id in self.ended_attempts
+
+    def end_attempt(self, execution_attempt_id: str) -> None:
+        """The attempt will not run here (any more)."""
+        self.tasks.pop(execution_attempt_id, None)
+        self.ended_attempts[execution_attempt_id] = None
+        while len(self.ended_attempts) > MAX_ENDED_ATTEMPTS:
+            self.ended_attempts.popitem(last=False)
+
+
+class JobTable(Generic[T, C, U]):
+    def __init__(self) -> None:
+        self._jobs: dict[JobID, Job[T, C, U]] = {}
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def __iter__(self) -> Iterator[Job[T, C, U]]:
+        return iter(list(self._jobs.values()))
+
+    def get(self, job_id: JobID) -> Job[T, C, U] | None:
+        return self._jobs.get(job_id)
+
+    def add(self, job: Job[T, C, U]) -> None:
+        assert job.job_id not in self._jobs, f"job {job.job_id} is in the table already"
+        self._jobs[job.job_id] = job
+
+    def remove(self, job_id: JobID) -> Job[T, C, U] | None:
+        return self._jobs.pop(job_id, None)
+
+    def task(self, execution_attempt_id: str) -> T | None:
+        """The running task of that attempt, whichever job it belongs to."""
+        for job in self._jobs.values():
+            found = job.tasks.get(execution_attempt_id)
+            if found is not None:
+                return found
+        return None
+
+    def validate(self) -> None:
+        """Assert every invariant."""
+        for job_id, job in self._jobs.items():
+            assert job.job_id == job_id
+            assert not set(job.tasks) & set(job.ended_attempts)
+            assert len(job.ended_attempts) <= MAX_ENDED_ATTEMPTS

@@ -1,0 +1,80 @@
+"""Outbox: what a TaskExecutor has to tell one JobMaster, in order, one call at a time.
+
+State updates and operator events share one queue, because their order matters: a coordinator hears of a subtask's
+RUNNING before it hears the subtask's first event, and of FINISHED after its last. Consecutive entries of one kind
+travel in one call. The next call is made when the last one has been answered, so nothing overtakes.
+
+Pure. Differs from Flink, where each update is a call of its own and the actor system keeps their order.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+#: Entries of one call: bounds the size of a message (an event is rarely over a few KiB).
+MAX_ENTRIES_PER_CALL = 256
+
+
+class ReportKind(enum.Enum):
+    STATE = "state update"
+    EVENT = "operator event"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One entry: the wire message and whom it concerns."""
+
+    kind: ReportKind
+    execution_attempt_id: str
+    message: Any
+
+
+class Outbox:
+    """Bounded by the tasks: each has a handful of states, and a bounded number of events not yet answered."""
+
+    def __init__(self) -> None:
+        self._queue: deque[Report] = deque()
+        self._in_flight: tuple[Report, ...] = ()
+        self._is_closed = False
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._queue and not self._in_flight
+
+    @property
+    def execution_attempt_ids(self) -> set[str]:
+        """Whom the entries concern that are not answered yet."""
+        return {report.execution_attempt_id for report in (*self._in_flight, *self._queue)}
+
+    def put(self, report: Report) -> None:
+        """Append; ignored once closed (nobody is left to be told)."""
+        if not self._is_closed:
+            self._queue.append(report)
+
+    def next_call(self) -> tuple[Report, ...]:
+        """The entries of the next call, all of one kind; empty while a call is in flight or nothing is queued."""
+        if self._in_flight or not self._queue or self._is_closed:
+            return ()
+        kind = self._queue[0].kind
+        taken: list[Report] = []
+        while self._queue and self._queue[0].kind is kind and len(taken) < MAX_ENTRIES_PER_CALL:
+            taken.append(self._queue.popleft())
+        self._in_flight = tuple(taken)
+        return self._in_flight
+
+    def answered(self) -> None:
+        """The call in flight arrived, or was refused for good."""
+        self._in_flight = ()
+
+    def undelivered(self) -> None:
+        """The call in flight may not have arrived: its entries go out again, before all others."""
+        self._queue.extendleft(reversed(self._in_flight))
+        self._in_flight = ()
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._queue.clear()
+        self._in_flight = ()

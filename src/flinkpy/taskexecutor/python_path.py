@@ -1,0 +1,113 @@
+"""PythonPath: which directories of which jobs are on `sys.path` of this process.
+
+Jobs come and go, `sys.path` and `sys.modules` are one per process. Each entry is counted; with its last job an entry
+leaves `sys.path` and the modules imported from it leave `sys.modules`, so a later job sees its own code. Two jobs that
+run here at once must not bring different modules of one name: the second would silently run the first one's code, so
+that is an error.
+
+Source: the class loaders of org.apache.flink.runtime.execution.librarycache, as far as Python can.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from types import ModuleType
+
+from flinkpy.common.errors import UnsupportedOperationError
+
+
+class PythonPath:
+    """Thread: any, but not two at once (the TaskExecutor's main thread; `check_modules` also from task threads)."""
+
+    def __init__(self) -> None:
+        self._users: Counter[str] = Counter()
+        #: Entries put on sys.path by this object, i.e. that were not there before.
+        self._added: set[str] = set()
+
+    def acquire(self, entries: Iterable[str]) -> tuple[str, ...]:
+        """Put `entries` on the path, in their order and before what is there; returns them normalised.
+
+        Raises:
+            UnsupportedOperationError: another job has loaded a different module of a name found there.
+        """
+        wanted = tuple(dict.fromkeys(os.path.realpath(entry) for entry in entries if os.path.exists(entry)))
+        self.check_modules(wanted)
+        for entry in reversed(wanted):
+            self._users[entry] += 1
+            if entry not in self._added and entry not in sys.path:
+                sys.path.insert(0, entry)
+                self._added.add(entry)
+        importlib.invalidate_caches()
+        return wanted
+
+    def release(self, entries: Iterable[str]) -> None:
+        """A job no longer needs what `acquire` returned."""
+        for entry in entries:
+            self._users[entry] -= 1
+            if self._users[entry] <= 0:
+                del self._users[entry]
+                self._forget(entry)
+
+    def check_modules(self, entries: tuple[str, ...]) -> None:
+        """Raises: UnsupportedOperationError where a module of another job hides one of these entries."""
+        for name, module in self._loaded_modules():
+            home = self._entry_of(module)
+            if home is None or home in entries or "." in name:
+                continue
+            for entry in entries:
+                if _is_different_file(module, entry, name):
+                    raise UnsupportedOperationError(
+                        f"module {name!r} of {entry} cannot be loaded: another job that runs in this TaskExecutor has "
+                        f"loaded {module.__file__}. Use TaskExecutors with one slot each, or rename the module.",
+                        details={"module": name, "path": entry},
+                    )
+
+    def _forget(self, entry: str) -> None:
+        if entry not in self._added:
+            return
+        doomed = [name for name, module in self._loaded_modules() if self._entry_of(module) == entry]
+        for name in doomed:
+            del sys.modules[name]
+        self._added.discard(entry)
+        if entry in sys.path:
+            sys.path.remove(entry)
+        for cached in [p for p in sys.path_importer_cache if p == entry or p.startswith(entry + os.sep)]:
+            del sys.path_importer_cache[cached]
+
+    def _loaded_modules(self) -> list[tuple[str, ModuleType]]:
+        """Modules with a file that may have come from an entry of ours."""
+        if not self._added:
+            return []
+        return [
+            (name, module)
+            for name, module in list(sys.modules.items())
+            if isinstance(getattr(module, "__file__", None), str)
+        ]
+
+    def _entry_of(self, module: ModuleType) -> str | None:
+        """The entry of ours that the module came from: the longest one on sys.path that holds its file."""
+        file = os.path.realpath(module.__file__ or "")
+        best = ""
+        for entry in (*self._added, *sys.path):
+            if len(entry) > len(best) and file.startswith(entry.rstrip(os.sep) + os.sep):
+                best = entry
+        return best if best in self._added else None
+
+
+def _is_different_file(module: ModuleType, entry: str, name: str) -> bool:
+    for candidate in (os.path.join(entry, f"{name}.py"), os.path.join(entry, name, "__init__.py")):
+        if os.path.isfile(candidate):
+            return _content(candidate) != _content(module.__file__ or "")
+    return False
+
+
+def _content(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:  # inside an archive
+        return path.encode()

@@ -1,0 +1,143 @@
+"""ResourceManagerConnection: this TaskExecutor's side of the ResourceManager.
+
+Registers, sends the slot report, tells of slots that became free, exchanges heartbeats. When it is lost the
+TaskExecutor makes a new one and registers again; jobs go on meanwhile.
+
+Source: org.apache.flink.runtime.taskexecutor.TaskExecutorToResourceManagerConnection.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from typing import Any, Protocol
+
+from flinkpy._proto import resourcemanager_pb2
+from flinkpy.common.errors import ExternalError, FlinkError
+from flinkpy.rpc.endpoint import RpcEndpoint
+from flinkpy.taskexecutor.options import TaskExecutorOptions
+from flinkpy.taskexecutor.peer_connection import PeerConnection, RpcClientLike
+from flinkpy.taskexecutor.slot_table import FreedSlot
+
+logger = logging.getLogger(__name__)
+
+
+class ResourceManagerListener(Protocol):
+    """Thread: main thread."""
+
+    def slot_report(self) -> resourcemanager_pb2.SlotReport: ...
+
+    def on_resource_manager_registered(self) -> None: ...
+
+    def on_resource_manager_lost(self, cause: FlinkError) -> None: ...
+
+
+class ResourceManagerConnection(PeerConnection):
+    """Thread: main thread."""
+
+    def __init__(
+        self,
+        endpoint: RpcEndpoint,
+        rpc_client: RpcClientLike,
+        listener: ResourceManagerListener,
+        options: TaskExecutorOptions,
+        *,
+        task_executor_address: str,
+        data_address: str,
+    ) -> None:
+        super().__init__(endpoint, rpc_client, options.resource_manager_address, options, "ResourceManager")
+        self._listener = listener
+        self._task_executor_address = task_executor_address
+        self._data_address = data_address
+        self._gateway = rpc_client.gateway("ResourceManager", self.address)
+        #: Fencing token of the leadership we are registered with; None before.
+        self.resource_manager_id: str | None = None
+        self.instance_id = ""
+
+    def send_slot_report(self) -> None:
+        request = resourcemanager_pb2.SendSlotReportRequest(
+            resource_id=self._options.resource_id, instance_id=self.instance_id, report=self._listener.slot_report()
+        )
+        self._call(
+            self._gateway.send_slot_report(request, timeout_s=self._options.rpc_timeout_s), _log_error, "slot report to"
+        )
+
+    def notify_slot_available(self, freed: FreedSlot) -> None:
+        """Best effort: the slot report of the next heartbeat says it again."""
+        if not self.is_registered:
+            return
+        request = resourcemanager_pb2.NotifySlotAvailableRequest(
+            instance_id=self.instance_id,
+            resource_id=self._options.resource_id,
+            slot_index=freed.index,
+            allocation_id=str(freed.allocation_id),
+        )
+        self._call(
+            self._gateway.notify_slot_available(request, timeout_s=self._options.rpc_timeout_s),
+            _log_error,
+            "free slot to",
+        )
+
+    async def disconnect(self, reason: str) -> None:
+        """Tell the ResourceManager that this TaskExecutor ends; best effort."""
+        request = resourcemanager_pb2.DisconnectRequest(resource_id=self._options.resource_id, reason=reason)
+        try:
+            await self._gateway.disconnect_task_executor(request, timeout_s=1.0)
+        except FlinkError as error:
+            logger.debug("disconnecting from the ResourceManager: %s", error)
+
+    # ---- PeerConnection
+
+    async def _register(self, timeout_s: float) -> Any:
+        request = resourcemanager_pb2.RegisterTaskExecutorRequest(
+            resource_id=self._options.resource_id,
+            address=self._task_executor_address,
+            data_address=self._data_address,
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            hardware=resourcemanager_pb2.HardwareDescription(
+                cpu_cores=len(os.sched_getaffinity(0)), memory_bytes=_physical_memory_bytes()
+            ),
+            num_slots=self._options.num_slots,
+        )
+        return await self._gateway.register_task_executor(request, timeout_s=timeout_s)
+
+    def _on_registered(self, response: Any) -> None:
+        self.resource_manager_id = response.resource_manager_id
+        self.instance_id = response.instance_id
+        self._gateway = self._rpc_client.gateway("ResourceManager", self.address, response.resource_manager_id)
+        logger.info("registered at the ResourceManager %s (%s)", self.address, response.resource_manager_id)
+        self.send_slot_report()
+        self._listener.on_resource_manager_registered()
+
+    def _on_refused(self, error: FlinkError) -> bool:
+        return True
+
+    async def _send_heartbeat(self) -> Any:
+        heartbeat = resourcemanager_pb2.TaskExecutorHeartbeat(
+            resource_id=self._options.resource_id,
+            instance_id=self.instance_id,
+            slot_report=self._listener.slot_report(),
+        )
+        return await self._gateway.heartbeat_from_task_executor(heartbeat, timeout_s=self._options.rpc_timeout_s)
+
+    def _on_heartbeat_answer(self, answer: Any) -> None:
+        if not answer.registered or answer.resource_manager_id != self.resource_manager_id:
+            self._lose("it does not know this TaskExecutor (any more)")
+
+    def _on_lost(self, cause: FlinkError) -> None:
+        self.resource_manager_id = None
+        self._listener.on_resource_manager_lost(cause)
+
+    def _lost_error(self, reason: str) -> FlinkError:
+        return ExternalError(f"connection to the ResourceManager at {self.address} lost: {reason}")
+
+
+def _physical_memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _log_error(_: Any, error: BaseException | None) -> None:
+    if error is not None:
+        logger.debug("%s", error)

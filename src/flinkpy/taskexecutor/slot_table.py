@@ -1,0 +1,242 @@
+"""TaskSlotTable: which slot of this process belongs to which job, and which tasks run in it.
+
+```
+            RequestSlot                 offer accepted / SubmitTasks
+   FREE ------------------> ALLOCATED --------------------------------> ACTIVE
+    ^                        |                                            |
+    |   no tasks: at once    |     freed, refused, timed out, job lost    |
+    +------------------------+------------------------+-------------------+
+    |                                                 | tasks still run
+    +---------------- last task gone ----------- RELEASING
+```
+
+An ALLOCATED slot has a deadline (`taskmanager.slot.timeout`); every other state has none. One allocation holds one
+slot. A RELEASING slot takes no tasks and is reported as taken until its last task has ended.
+
+Pure: time is a parameter. Source: org.apache.flink.runtime.taskexecutor.slot.{TaskSlotTable,TaskSlot}.
+Differs: slots are a fixed array; there is no dynamic slot (index -1) because fine-grained resources are not divided
+here.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from flinkpy.common.errors import InvalidTransitionError, SlotAllocationError, TaskSubmissionError
+from flinkpy.common.ids import AllocationID, JobID
+
+#: Transitions remembered for error messages; a slot sees about four in the life of an allocation.
+STORY_LENGTH = 64
+
+
+class SlotState(enum.Enum):
+    FREE = "FREE"
+    ALLOCATED = "ALLOCATED"
+    ACTIVE = "ACTIVE"
+    RELEASING = "RELEASING"
+
+
+_S = SlotState
+SLOT_TRANSITIONS: frozenset[tuple[SlotState, SlotState]] = frozenset(
+    {
+        (_S.FREE, _S.ALLOCATED),
+        (_S.ALLOCATED, _S.ACTIVE),
+        (_S.ALLOCATED, _S.FREE),
+        (_S.ACTIVE, _S.FREE),
+        (_S.ACTIVE, _S.RELEASING),
+        (_S.RELEASING, _S.FREE),
+    }
+)
+
+
+@dataclass(slots=True)
+class TaskSlot:
+    """One slot. Changed by the TaskSlotTable only."""
+
+    index: int
+    state: SlotState = SlotState.FREE
+    #: Set in every state but FREE.
+    allocation_id: AllocationID | None = None
+    job_id: JobID | None = None
+    resource_profile: str = ""
+    #: Execution attempts running here; empty unless ACTIVE or RELEASING.
+    tasks: set[str] = field(default_factory=set)
+    #: Monotonic time at which an ALLOCATED slot is given up; None in every other state.
+    deadline_ms: int | None = None
+    #: Monotonic time since which the slot is ACTIVE; None in every other state.
+    active_since_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FreedSlot:
+    """A slot that has just become FREE: what the ResourceManager is told."""
+
+    index: int
+    allocation_id: AllocationID
+    job_id: JobID
+
+
+class TaskSlotTable:
+    def __init__(self, num_slots: int, slot_timeout_ms: int) -> None:
+        self._slots = [TaskSlot(index) for index in range(num_slots)]
+        self._slot_timeout_ms = slot_timeout_ms
+        self._by_allocation: dict[AllocationID, TaskSlot] = {}
+        self._by_task: dict[str, TaskSlot] = {}
+        self._story: deque[tuple[str, str]] = deque(maxlen=STORY_LENGTH)
+
+    @property
+    def num_slots(self) -> int:
+        return len(self._slots)
+
+    @property
+    def slots(self) -> tuple[TaskSlot, ...]:
+        """All slots in order of their index (to read, not to change)."""
+        return tuple(self._slots)
+
+    def slot_of(self, allocation_id: AllocationID) -> TaskSlot | None:
+        return self._by_allocation.get(allocation_id)
+
+    def slots_of_job(self, job_id: JobID, *states: SlotState) -> Iterator[TaskSlot]:
+        """Slots held for the job, in any state or in one of `states`."""
+        return (s for s in self._slots if s.job_id == job_id and (not states or s.state in states))
+
+    def has_slots(self, job_id: JobID) -> bool:
+        return any(True for _ in self.slots_of_job(job_id))
+
+    def allocate_slot(
+        self, index: int, job_id: JobID, allocation_id: AllocationID, resource_profile: str, now_ms: int
+    ) -> bool:
+        """Reserve the slot until its deadline. False: this allocation holds it already (a repeated request).
+
+        Raises:
+            SlotAllocationError: no such slot, or it is taken; `details` name the present owner. The ResourceManager
+                corrects its view of the slot by them.
+        """
+        if not 0 <= index < len(self._slots):
+            raise SlotAllocationError(
+                f"slot {index} does not exist: this TaskExecutor has slots 0 to {len(self._slots) - 1}",
+                details={"slot_index": str(index), "num_slots": str(len(self._slots))},
+            )
+        slot = self._by_allocation.get(allocation_id) or self._slots[index]
+        is_ours = slot.allocation_id == allocation_id and slot.job_id == job_id and slot.index == index
+        if is_ours and slot.state is not SlotState.RELEASING:
+            return False
+        if slot.state is not SlotState.FREE:
+            raise self._taken(slot)
+        self._move(slot, SlotState.ALLOCATED, f"requested for job {job_id}", allocation_id)
+        slot.job_id = job_id
+        slot.resource_profile = resource_profile
+        slot.deadline_ms = now_ms + self._slot_timeout_ms
+        return True
+
+    def mark_active(self, allocation_id: AllocationID, job_id: JobID, now_ms: int) -> bool:
+        """The job's JobMaster uses the slot now. False where the job does not hold it (any more)."""
+        slot = self._by_allocation.get(allocation_id)
+        if slot is None or slot.job_id != job_id or slot.state is SlotState.RELEASING:
+            return False
+        if slot.state is SlotState.ALLOCATED:
+            self._move(slot, SlotState.ACTIVE, "accepted by the JobMaster")
+            slot.active_since_ms = now_ms
+        return True
+
+    def free_slot(self, allocation_id: AllocationID, reason: str) -> FreedSlot | None:
+        """Give the slot back: at once where it has no tasks, else it is RELEASING until they have ended.
+
+        The caller fails the tasks of a RELEASING slot. None also where the allocation is not known (a repeated call).
+        """
+        slot = self._by_allocation.get(allocation_id)
+        if slot is None or slot.state is SlotState.RELEASING:
+            return None
+        if slot.tasks:
+            self._move(slot, SlotState.RELEASING, reason)
+            return None
+        return self._free(slot, reason)
+
+    def add_task(self, allocation_id: AllocationID, job_id: JobID, execution_attempt_id: str) -> None:
+        """Raises: TaskSubmissionError where the slot is not ACTIVE for that job."""
+        slot = self._by_allocation.get(allocation_id)
+        if slot is None or slot.job_id != job_id or slot.state is not SlotState.ACTIVE:
+            state = "unknown here" if slot is None else f"{slot.state.value} for job {slot.job_id}"
+            raise TaskSubmissionError(
+                f"task {execution_attempt_id}: job {job_id} has no active slot {allocation_id} here ({state})",
+                details={"allocation_id": str(allocation_id), "job_id": str(job_id)},
+            )
+        slot.tasks.add(execution_attempt_id)
+        self._by_task[execution_attempt_id] = slot
+
+    def remove_task(self, execution_attempt_id: str) -> FreedSlot | None:
+        """The task has ended. The freed slot where it was the last one of a RELEASING slot."""
+        slot = self._by_task.pop(execution_attempt_id, None)
+        if slot is None:
+            return None
+        slot.tasks.discard(execution_attempt_id)
+        if slot.state is SlotState.RELEASING and not slot.tasks:
+            return self._free(slot, "last task ended")
+        return None
+
+    def expired_allocations(self, now_ms: int) -> list[AllocationID]:
+        """ALLOCATED slots past their deadline; the caller frees them."""
+        return [
+            slot.allocation_id
+            for slot in self._slots
+            if slot.deadline_ms is not None and slot.deadline_ms <= now_ms and slot.allocation_id is not None
+        ]
+
+    def story(self, allocation_id: AllocationID) -> list[str]:
+        """The latest transitions of that allocation, oldest first."""
+        return [line for key, line in self._story if key == str(allocation_id)]
+
+    def validate(self) -> None:
+        """Assert every invariant."""
+        for index, slot in enumerate(self._slots):
+            assert slot.index == index
+            is_free = slot.state is SlotState.FREE
+            assert (slot.allocation_id is None) == is_free
+            assert (slot.job_id is None) == is_free
+            assert (slot.deadline_ms is not None) == (slot.state is SlotState.ALLOCATED)
+            assert (slot.active_since_ms is not None) == (slot.state is SlotState.ACTIVE)
+            assert not slot.tasks or slot.state in (SlotState.ACTIVE, SlotState.RELEASING)
+            assert slot.tasks or slot.state is not SlotState.RELEASING
+            assert all(self._by_task[task] is slot for task in slot.tasks)
+            if slot.allocation_id is not None:
+                assert self._by_allocation[slot.allocation_id] is slot
+        assert len(self._by_allocation) == sum(s.state is not SlotState.FREE for s in self._slots)
+        assert len(self._by_task) == sum(len(s.tasks) for s in self._slots)
+
+    def _taken(self, slot: TaskSlot) -> SlotAllocationError:
+        return SlotAllocationError(
+            f"slot {slot.index} is {slot.state.value} for job {slot.job_id} (allocation {slot.allocation_id})",
+            details={
+                "slot_index": str(slot.index),
+                "allocation_id": str(slot.allocation_id),
+                "job_id": str(slot.job_id),
+            },
+        )
+
+    def _free(self, slot: TaskSlot, reason: str) -> FreedSlot:
+        assert slot.allocation_id is not None and slot.job_id is not None
+        freed = FreedSlot(slot.index, slot.allocation_id, slot.job_id)
+        self._move(slot, SlotState.FREE, reason)
+        slot.job_id = None
+        slot.resource_profile = ""
+        return freed
+
+    def _move(self, slot: TaskSlot, to: SlotState, reason: str, allocation_id: AllocationID | None = None) -> None:
+        allocation = allocation_id or slot.allocation_id
+        assert allocation is not None
+        if (slot.state, to) not in SLOT_TRANSITIONS:
+            told = "; ".join(self.story(allocation))
+            raise InvalidTransitionError(f"slot {slot.index}: {slot.state.value} -> {to.value}; story: {told}")
+        self._story.append((str(allocation), f"{slot.state.value} -> {to.value}: {reason}"))
+        slot.state = to
+        slot.deadline_ms = None
+        slot.active_since_ms = None
+        if to is SlotState.FREE:
+            del self._by_allocation[allocation]
+            slot.allocation_id = None
+        else:
+            self._by_allocation[allocation] = slot
+            slot.allocation_id = allocation

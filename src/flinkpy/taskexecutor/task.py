@@ -1,0 +1,277 @@
+"""Task: one execution attempt in this process, from its deployment to its last report.
+
+```
+   DEPLOYING ----> INITIALIZING ----> RUNNING ----> FINISHED
+       |                |                |     \\--> FAILED      (its thread raised)
+       +----------------+----------------+--> CANCELING --> CANCELED   (told to stop)
+                                                        \\-> FAILED     (told to fail)
+```
+
+The state is changed on the main thread only; the task thread's news come there as events. A terminal state is reached
+when the thread has ended and everything the task held is released, so who hears of it may reuse the slot.
+
+Source: org.apache.flink.runtime.taskmanager.Task.
+Differs: a failure from outside shows as CANCELING until the thread has ended (Flink shows FAILED at once but
+reports it at the same point as here).
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from flinkpy.common.errors import (
+    ExternalError,
+    FlinkError,
+    FunctionError,
+    InternalError,
+    InvalidTransitionError,
+    format_user_traceback,
+)
+from flinkpy.common.event_sequence import ReceivedEvents, SentEvents
+from flinkpy.common.states import EXECUTION_TRANSITIONS, ExecutionState
+from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
+from flinkpy.taskexecutor.contracts import DeployedTask, Invokable
+from flinkpy.taskexecutor.task_canceler import CancelStep, TaskCanceler
+from flinkpy.taskexecutor.task_thread import TaskThread, is_user_file
+
+logger = logging.getLogger(__name__)
+
+#: Events for a task that is still being built. A coordinator sends a reader a few before it runs, never this many.
+MAX_EARLY_EVENTS = 10_000
+
+
+class TaskListener(Protocol):
+    """Thread: main thread."""
+
+    def on_task_state(self, task: Task, state: ExecutionState, error: FlinkError | None) -> None: ...
+
+    def on_task_event(self, task: Task, operator_id: str, payload: bytes) -> None: ...
+
+    def on_task_stuck(self, task: Task, waited_ms: int) -> None:
+        """The task did not stop within `task.cancellation.timeout`: the process must end."""
+        ...
+
+
+class Task:
+    """Thread: main thread, but for the methods of TaskCallbacks and the `_..._in_task_thread` ones."""
+
+    def __init__(
+        self,
+        deployed: DeployedTask,
+        endpoint: RpcEndpoint,
+        listener: TaskListener,
+        *,
+        cancellation_interval_ms: int,
+        cancellation_timeout_ms: int,
+        make_thread: Callable[..., TaskThread] = TaskThread,
+    ) -> None:
+        self.deployed = deployed
+        self.execution_attempt_id = deployed.execution_attempt_id
+        self.task_name = deployed.task_name
+        self.state = ExecutionState.DEPLOYING
+        self.sent_events = SentEvents()
+        self.received_events = ReceivedEvents()
+        self.story: list[ExecutionState] = [self.state]
+        self._endpoint = endpoint
+        self._listener = listener
+        self._cancellation_interval_ms = cancellation_interval_ms
+        self._cancellation_timeout_ms = cancellation_timeout_ms
+        self._thread = make_thread(deployed.task_name, self._run_in_task_thread, self._exit_in_task_thread)
+        self._is_started = False
+        self._invokable: Invokable | None = None
+        #: Set before the invokable exists too, so that the task thread sees it whichever comes first.
+        self._is_canceled = False
+        self._failure: FlinkError | None = None
+        self._early_events: deque[tuple[str, bytes]] = deque()
+        self._canceler: TaskCanceler | None = None
+        self._cancel_timer: TimerHandle | None = None
+        self._final_metrics: dict[str, int] = {}
+
+    # ---- life cycle
+
+    def start(self) -> None:
+        """The user code is there: start the thread. Ignored where the task was told to stop before."""
+        if self.state is not ExecutionState.DEPLOYING or self._is_started:
+            return
+        self._is_started = True
+        self._move(ExecutionState.INITIALIZING)
+        self._thread.start()
+
+    def cancel(self) -> None:
+        """Stop; ends in CANCELED. Idempotent, and without effect once the task has ended."""
+        self._stop(None)
+
+    def fail(self, cause: FlinkError) -> None:
+        """Stop because of `cause`; ends in FAILED with it. The first cause stays."""
+        self._stop(cause)
+
+    def _stop(self, cause: FlinkError | None) -> None:
+        if self.state.is_terminal or self.state is ExecutionState.CANCELING:
+            return
+        self._failure = cause
+        self._is_canceled = True
+        if not self._is_started:
+            self._move(ExecutionState.CANCELING)
+            self._end(None)
+            return
+        self._move(ExecutionState.CANCELING)
+        if self._invokable is not None:
+            self._invokable.cancel()
+        self._canceler = TaskCanceler(
+            self._endpoint.clock.monotonic_ms(), self._cancellation_interval_ms, self._cancellation_timeout_ms
+        )
+        self._push()
+
+    def _push(self) -> None:
+        canceler = self._canceler
+        if canceler is None or self.state is not ExecutionState.CANCELING:
+            return
+        now_ms = self._endpoint.clock.monotonic_ms()
+        step, again_ms = canceler.next_step(now_ms)
+        if step is CancelStep.GIVE_UP:
+            self._listener.on_task_stuck(self, now_ms - canceler.started_ms)
+        elif step is CancelStep.INTERRUPT or (step is CancelStep.INTERRUPT_USER_CODE and self._thread.is_in_user_code):
+            logger.warning("task %s has not stopped yet: interrupting it\n%s", self.task_name, self.stack)
+            self._thread.interrupt()
+        self._cancel_timer = self._endpoint.schedule(again_ms, self._push)
+
+    def _on_thread_exit(self, error: BaseException | None) -> None:
+        if self.state is ExecutionState.CANCELING:
+            self._end(None)
+        else:
+            self._end(error)
+
+    def _end(self, error: BaseException | None) -> None:
+        """Release what the task held, then take the terminal state."""
+        if self._cancel_timer is not None:
+            self._cancel_timer.cancel()
+        self._final_metrics = self.metrics
+        self._invokable = None
+        self._early_events.clear()
+        if self._failure is not None:
+            failure: FlinkError | None = self._failure
+            state = ExecutionState.FAILED
+        elif self.state is ExecutionState.CANCELING:
+            failure, state = None, ExecutionState.CANCELED
+        elif error is not None:
+            failure, state = failure_of(error, self.task_name), ExecutionState.FAILED
+        else:
+            failure, state = None, ExecutionState.FINISHED
+        cause: BaseException | None = failure
+        if state is ExecutionState.CANCELED:
+            cause = FlinkError(f"task {self.task_name} was canceled")
+        try:
+            self.deployed.release(cause)
+        except Exception as leak:  # the task's end must be reported whatever its clean-up does
+            logger.exception("releasing the resources of task %s failed", self.task_name)
+            if failure is None and state is ExecutionState.FINISHED:
+                failure, state = failure_of(leak, self.task_name), ExecutionState.FAILED
+        self._move(state, failure)
+
+    def _move(self, to: ExecutionState, error: FlinkError | None = None) -> None:
+        if (self.state, to) not in EXECUTION_TRANSITIONS:
+            told = " -> ".join(s.name for s in self.story)
+            raise InvalidTransitionError(f"task {self.task_name}: {told} -> {to.name}")
+        self.state = to
+        self.story.append(to)
+        self._listener.on_task_state(self, to, error)
+
+    # ---- what others ask of the running task
+
+    @property
+    def metrics(self) -> dict[str, int]:
+        """Fields of IOMetrics; the final ones once the task has ended."""
+        invokable = self._invokable
+        return self._final_metrics if invokable is None else invokable.metrics()
+
+    @property
+    def stack(self) -> str:
+        return self._thread.stack
+
+    @property
+    def is_thread_alive(self) -> bool:
+        return self._thread.is_alive
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait for the thread's end; blocks. True where there is none (any more)."""
+        return not self._is_started or self._thread.join(timeout_s)
+
+    def deliver_operator_event(self, operator_id: str, payload: bytes) -> None:
+        """Hand a coordinator's event to the operator. Dropped once the task was told to stop."""
+        if self.state.is_terminal or self.state is ExecutionState.CANCELING:
+            return
+        if self._invokable is not None:
+            self._invokable.dispatch_pickled_operator_event(operator_id, payload)
+        elif len(self._early_events) >= MAX_EARLY_EVENTS:
+            self.fail(InternalError(f"task {self.task_name}: {MAX_EARLY_EVENTS} events before it has started"))
+        else:
+            self._early_events.append((operator_id, payload))
+
+    # ---- task thread
+
+    def notify_running(self) -> None:
+        self._endpoint.run_in_main_thread(self._on_running)
+
+    def send_operator_event(self, operator_id: str, event: Any) -> None:
+        payload = self.deployed.dump_event(event)
+        self._endpoint.run_in_main_thread(self._on_event, operator_id, payload)
+
+    def _run_in_task_thread(self) -> None:
+        invokable = self.deployed.create_invokable(self)
+        self._endpoint.run_in_main_thread(self._on_invokable, invokable)
+        # The main thread sets this before it looks for an invokable to cancel, and we look at it after the
+        # invokable is on its way there: one of the two cancels.
+        if self._is_canceled:
+            invokable.cancel()
+        invokable.invoke()
+
+    def _exit_in_task_thread(self, error: BaseException | None) -> None:
+        self._endpoint.run_in_main_thread(self._on_thread_exit, error)
+
+    # ---- its news on the main thread
+
+    def _on_invokable(self, invokable: Invokable) -> None:
+        self._invokable = invokable
+        if self._is_canceled:
+            invokable.cancel()
+            return
+        while self._early_events:
+            invokable.dispatch_pickled_operator_event(*self._early_events.popleft())
+
+    def _on_running(self) -> None:
+        if self.state is ExecutionState.INITIALIZING:
+            self._move(ExecutionState.RUNNING)
+
+    def _on_event(self, operator_id: str, payload: bytes) -> None:
+        if not self.state.is_terminal and self.state is not ExecutionState.CANCELING:
+            self._listener.on_task_event(self, operator_id, payload)
+
+    def __repr__(self) -> str:
+        return f"<Task {self.task_name} {self.state.name} {self.execution_attempt_id}>"
+
+
+def failure_of(error: BaseException, task_name: str) -> FlinkError:
+    """The typed error that is reported for whatever ended a task thread.
+
+    The runtime wraps what user functions raise; this is for what comes another way: by whose code is on the
+    traceback.
+    """
+    if isinstance(error, FlinkError):
+        return error
+    trace = format_user_traceback(error)
+    if isinstance(error, SystemExit):
+        return FunctionError(f"{task_name}: user code called sys.exit({error.code!r})", remote_traceback=trace)
+    text = f"{task_name}: {type(error).__name__}: {error}"
+    if _raised_by_user(error):
+        return FunctionError(text, remote_traceback=trace)
+    if isinstance(error, OSError):
+        return ExternalError(text, remote_traceback=trace)
+    return InternalError(text, remote_traceback=trace)
+
+
+def _raised_by_user(error: BaseException) -> bool:
+    return any(is_user_file(frame.f_code.co_filename) for frame, _ in traceback.walk_tb(error.__traceback__))

@@ -1,0 +1,233 @@
+"""NetworkTaskDeployer: makes, for one TaskDeployment, everything a StreamTask needs of the data path.
+
+This module is the one place where the control path (deployments, user code, callbacks into the endpoint) and the data
+path (network, streaming) meet.
+
+Source: org.apache.flink.runtime.taskexecutor.TaskExecutor#submitTask, org.apache.flink.runtime.taskmanager.Task
+(setupPartitionsAndGates), RuntimeEnvironment.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pickle
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import cloudpickle
+
+from flinkpy._proto import dispatcher_pb2, job_pb2, taskexecutor_pb2
+from flinkpy.common.clock import Clock, SystemClock
+from flinkpy.common.configuration import Configuration
+from flinkpy.common.errors import (
+    ExternalError,
+    FlinkError,
+    FunctionError,
+    TaskSubmissionError,
+    UnsupportedOperationError,
+    format_user_traceback,
+)
+from flinkpy.common.working_directory import WorkingDirectory
+from flinkpy.network.environment import NetworkEnvironment
+from flinkpy.network.input_gate import InputGate
+from flinkpy.network.result_partition import ResultPartition
+from flinkpy.streaming.tasks import create_stream_task
+from flinkpy.taskexecutor.contracts import Invokable, TaskCallbacks
+from flinkpy.taskexecutor.peer_connection import RpcClientLike
+from flinkpy.taskexecutor.python_path import PythonPath
+from flinkpy.taskexecutor.user_code import UserCode
+
+
+@dataclass(slots=True)
+class RuntimeEnvironment:
+    """The TaskEnvironment of one task. Source: org.apache.flink.runtime.taskmanager.RuntimeEnvironment."""
+
+    job_id: str
+    job_name: str
+    configuration: Configuration
+    vertex: job_pb2.JobVertex
+    subtask_index: int
+    parallelism: int
+    max_parallelism: int
+    attempt_number: int
+    execution_attempt_id: str
+    task_name: str
+    clock: Clock
+    result_partitions: list[ResultPartition]
+    input_gates: list[tuple[int, int, InputGate]]
+    callbacks: TaskCallbacks | None = None
+
+    def load_pickle(self, data: bytes) -> Any:
+        try:
+            return pickle.loads(data)
+        except Exception as error:
+            raise FunctionError(
+                f"{self.task_name}: code of the job cannot be loaded here: {type(error).__name__}: {error}",
+                remote_traceback=format_user_traceback(error),
+            ) from error
+
+    def send_operator_event(self, operator_id: str, event: Any) -> None:
+        assert self.callbacks is not None
+        self.callbacks.send_operator_event(operator_id, event)
+
+    def notify_running(self) -> None:
+        assert self.callbacks is not None
+        self.callbacks.notify_running()
+
+
+class DeployedStreamTask:
+    """A deployment whose partitions and gates exist. Implements `flinkpy.taskexecutor.task.DeployedTask`."""
+
+    def __init__(
+        self, environment: RuntimeEnvironment, deployment: taskexecutor_pb2.TaskDeployment, user_code: UserCode
+    ) -> None:
+        self.execution_attempt_id = deployment.execution_attempt_id
+        self.task_name = environment.task_name
+        self.vertex_id = deployment.vertex_id
+        self.subtask_index = deployment.subtask_index
+        self.allocation_id = deployment.allocation_id
+        self.result_partition_ids = tuple(p.result_partition_id for p in deployment.produced_partitions)
+        self._deployment = deployment
+        self._environment = environment
+        self._user_code = user_code
+
+    def create_invokable(self, callbacks: TaskCallbacks) -> Invokable:
+        self._user_code.check_modules()
+        environment = self._environment
+        environment.callbacks = callbacks
+        return create_stream_task(environment)
+
+    def dump_event(self, event: Any) -> bytes:
+        # Not plain pickle: a split may be of a class that the user's main module defined, which has no name here.
+        return cloudpickle.dumps(event)
+
+    def update_partition(self, input_index: int, partition: taskexecutor_pb2.ShuffleDescriptor) -> None:
+        for gate in self._deployment.input_gates:
+            if gate.input_index == input_index and partition in gate.partitions:
+                return  # what it was deployed with
+        raise UnsupportedOperationError(
+            f"{self.task_name}: its input {input_index} cannot be moved to partition {partition.result_partition_id}; "
+            "tasks are deployed when all their producers have slots"
+        )
+
+    def release(self, cause: BaseException | None) -> None:
+        for _, _, gate in self._environment.input_gates:
+            gate.close()
+        if cause is not None:
+            error = cause if isinstance(cause, Exception) else ExternalError(str(cause))
+            for partition in self._environment.result_partitions:
+                partition.release(error)
+
+
+class NetworkTaskDeployer:
+    """Thread: the TaskExecutor's main thread."""
+
+    def __init__(
+        self,
+        network: NetworkEnvironment,
+        rpc_client: RpcClientLike,
+        working_directory: WorkingDirectory,
+        configuration: Configuration,
+        clock: Clock | None = None,
+    ) -> None:
+        self._network = network
+        self._rpc_client = rpc_client
+        self._working_directory = working_directory
+        self._configuration = configuration
+        self._clock = clock or SystemClock()
+        self._python_path = PythonPath()
+        self._directories = itertools.count()
+
+    def user_code(self, job: taskexecutor_pb2.JobInformation) -> UserCode:
+        # Numbered: a job that comes again must not meet the directory it is just leaving.
+        directory = self._working_directory.path / f"{os.path.basename(job.job_id)}-{next(self._directories)}"
+        return UserCode(job, directory, self._python_path, self._fetcher(job.blob_server_address))
+
+    def deploy(
+        self,
+        job: taskexecutor_pb2.JobInformation,
+        vertex: job_pb2.JobVertex,
+        deployment: taskexecutor_pb2.TaskDeployment,
+        user_code: UserCode,
+        on_input_failure: Callable[[FlinkError], None],
+    ) -> DeployedStreamTask:
+        """Create partitions and gates. Raises: FlinkError; what was made until then is released."""
+        name = f"{vertex.name} ({deployment.subtask_index + 1}/{vertex.parallelism})"
+        partitions: list[ResultPartition] = []
+        gates: list[tuple[int, int, InputGate]] = []
+        try:
+            for produced in sorted(deployment.produced_partitions, key=lambda p: p.result_index):
+                partitions.append(self._create_partition(vertex, produced, name))
+            for gate in deployment.input_gates:
+                gates.append((gate.input_index, gate.edge_index, self._create_gate(gate, name, on_input_failure)))
+        except Exception as error:
+            for _, _, made in gates:
+                made.close()
+            for partition in partitions:
+                partition.release(error)
+            if isinstance(error, FlinkError):
+                raise
+            raise TaskSubmissionError(f"{name}: {type(error).__name__}: {error}") from error
+        environment = RuntimeEnvironment(
+            job_id=job.job_id,
+            job_name=job.name,
+            configuration=self._job_configuration(job),
+            vertex=vertex,
+            subtask_index=deployment.subtask_index,
+            parallelism=vertex.parallelism,
+            max_parallelism=vertex.max_parallelism,
+            attempt_number=deployment.attempt_number,
+            execution_attempt_id=deployment.execution_attempt_id,
+            task_name=name,
+            clock=self._clock,
+            result_partitions=partitions,
+            input_gates=gates,
+        )
+        return DeployedStreamTask(environment, deployment, user_code)
+
+    def partition_is_released(self, result_partition_id: str) -> bool:
+        return self._network.partition_manager.find(result_partition_id) is None
+
+    def release_partition(self, result_partition_id: str, cause: FlinkError | None) -> None:
+        self._network.release_partition(result_partition_id, cause)
+
+    def _create_partition(
+        self, vertex: job_pb2.JobVertex, produced: taskexecutor_pb2.ResultPartitionDeployment, task_name: str
+    ) -> ResultPartition:
+        data_set = vertex.results[produced.result_index]
+        return self._network.create_result_partition(
+            partition_id=produced.result_partition_id,
+            num_subpartitions=produced.num_subpartitions,
+            partition_type=job_pb2.ResultPartitionType.Name(data_set.type),
+            owner=task_name,
+        )
+
+    def _create_gate(
+        self,
+        gate: taskexecutor_pb2.InputGateDeployment,
+        task_name: str,
+        on_failure: Callable[[FlinkError], None],
+    ) -> InputGate:
+        def failed(error: Exception) -> None:
+            on_failure(error if isinstance(error, FlinkError) else ExternalError(f"{task_name}: {error}"))
+
+        return self._network.create_input_gate(
+            owner=task_name,
+            subpartition_index=gate.subpartition_index,
+            partitions=[(p.result_partition_id, p.data_address) for p in gate.partitions],
+            on_failure=failed,
+        )
+
+    def _job_configuration(self, job: taskexecutor_pb2.JobInformation) -> Configuration:
+        """The TaskExecutor's own, overridden by the job's."""
+        return Configuration.from_dict({**self._configuration.to_dict(), **job.configuration.entries})
+
+    def _fetcher(self, blob_server_address: str) -> Callable[[str], AsyncIterator[bytes]]:
+        async def fetch(blob_key: str) -> AsyncIterator[bytes]:
+            gateway = self._rpc_client.gateway("BlobServer", blob_server_address)
+            async for chunk in gateway.get_blob(dispatcher_pb2.BlobKey(sha256=blob_key)):
+                yield chunk.data
+
+        return fetch

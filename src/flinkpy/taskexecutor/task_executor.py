@@ -1,0 +1,323 @@
+"""TaskExecutor: the endpoint of a worker process.
+
+Who may call what is decided here: the ResourceManager by the token of the leadership we are registered with, a
+JobMaster by the token of its job. What a call means is `JobService`'s business.
+
+Source: org.apache.flink.runtime.taskexecutor.TaskExecutor. Thread: one asyncio loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from flinkpy._proto import (
+    common_pb2,
+    jobmaster_pb2,
+    resourcemanager_pb2,
+    taskexecutor_pb2,
+)
+from flinkpy.common.clock import Clock
+from flinkpy.common.errors import (
+    ExternalError,
+    FlinkError,
+    JobMasterLostError,
+    NotRegisteredError,
+    SlotAllocationError,
+    StaleFencingTokenError,
+    TaskSubmissionError,
+)
+from flinkpy.common.ids import AllocationID, JobID
+from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
+from flinkpy.rpc.error_codec import error_from_proto
+from flinkpy.rpc.server import CallContext
+from flinkpy.taskexecutor.contracts import TaskDeployer
+from flinkpy.taskexecutor.diagnostics import LogFiles, thread_dump
+from flinkpy.taskexecutor.job_service import JobEntry, JobService
+from flinkpy.taskexecutor.options import TaskExecutorOptions
+from flinkpy.taskexecutor.peer_connection import RpcClientLike
+from flinkpy.taskexecutor.resource_manager_connection import ResourceManagerConnection
+from flinkpy.taskexecutor.slot_table import FreedSlot
+from flinkpy.taskexecutor.task import Task
+from flinkpy.taskexecutor.task_thread import TaskThread
+
+logger = logging.getLogger(__name__)
+
+#: How long an orderly shutdown waits for the tasks it cancelled; their threads end with the process anyway.
+STOP_TASKS_TIMEOUT_S = 2.0
+
+ACKNOWLEDGE = common_pb2.Acknowledge()
+
+
+class TaskExecutor(RpcEndpoint):
+    """Args: on_fatal: the process cannot go on (a task that does not stop, no ResourceManager); must not return
+    work."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        rpc_client: RpcClientLike,
+        deployer: TaskDeployer,
+        options: TaskExecutorOptions,
+        *,
+        on_fatal: Callable[[FlinkError], None],
+        clock: Clock | None = None,
+        make_thread: Callable[..., TaskThread] = TaskThread,
+    ) -> None:
+        super().__init__(loop, clock)
+        self.options = options
+        self._rpc_client = rpc_client
+        self._address = ""
+        self._data_address = ""
+        self._on_fatal = on_fatal
+        self._logs = LogFiles(options.log_dir)
+        self._resource_manager: ResourceManagerConnection | None = None
+        self._registration_timer: TimerHandle | None = None
+        self.service = JobService(
+            self,
+            rpc_client,
+            deployer,
+            options,
+            on_slot_freed=self._on_slot_freed,
+            on_task_stuck=self._on_task_stuck,
+            make_thread=make_thread,
+        )
+
+    def start(self, address: str, data_address: str) -> None:
+        """Register at the ResourceManager and begin to work; the addresses are those the peers reach us by."""
+        self.validate_runs_in_main_thread()
+        self._address, self._data_address = address, data_address
+        self.service.start(address, data_address)
+        self._connect_to_resource_manager()
+
+    async def stop(self, reason: str) -> None:
+        """Leave in order: tell the peers, cancel the tasks, wait shortly for them. Idempotent with `close`."""
+        if self.is_closed:
+            return
+        goodbyes = [job.connection.disconnect(reason) for job in self.service.jobs if job.connection.is_registered]
+        if self._resource_manager is not None and self._resource_manager.is_registered:
+            goodbyes.append(self._resource_manager.disconnect(reason))
+        await asyncio.gather(*goodbyes)
+        if self._resource_manager is not None:
+            self._resource_manager.close()
+        for job in self.service.jobs:
+            self.service.close_job(job, ExternalError(reason))
+        deadline = self._loop.time() + STOP_TASKS_TIMEOUT_S
+        while self.service.unfinished_tasks and self._loop.time() < deadline:
+            await asyncio.sleep(0.01)  # their ends come as events on this loop
+        await self.close()
+
+    # ---- slots (ResourceManager; FreeSlot also JobMaster)
+
+    def request_slot(
+        self, request: taskexecutor_pb2.RequestSlotRequest, context: CallContext
+    ) -> common_pb2.Acknowledge:
+        self.validate_runs_in_main_thread()
+        self._check_resource_manager(context, request.resource_manager_id)
+        self.service.request_slot(request)
+        return ACKNOWLEDGE
+
+    def free_slot(self, request: taskexecutor_pb2.FreeSlotRequest, context: CallContext) -> common_pb2.Acknowledge:
+        self.validate_runs_in_main_thread()
+        slot = self.service.slots.slot_of(AllocationID(request.allocation_id))
+        if slot is None or slot.job_id is None:
+            return ACKNOWLEDGE
+        job = self.service.jobs.get(slot.job_id)
+        known = [None if job is None else str(job.job_master_id), self._resource_manager_id]
+        if context.fencing_token is None or context.fencing_token not in known:
+            raise _stale(context, f"the JobMaster of job {slot.job_id} or the ResourceManager")
+        cause = (
+            error_from_proto(request.cause)
+            if request.HasField("cause") and request.cause.type
+            else SlotAllocationError("the slot was freed by its job")
+        )
+        self.service.free_slot(request.allocation_id, cause)
+        return ACKNOWLEDGE
+
+    # ---- tasks (JobMaster)
+
+    def submit_tasks(
+        self, request: taskexecutor_pb2.SubmitTasksRequest, context: CallContext
+    ) -> taskexecutor_pb2.SubmitTasksResponse:
+        self.validate_runs_in_main_thread()
+        job = self._job_of_call(request.job.job_id, context)
+        if job is None:
+            raise TaskSubmissionError(f"this TaskExecutor holds no slot for job {request.job.job_id}")
+        return taskexecutor_pb2.SubmitTasksResponse(rejections=self.service.submit_tasks(job, request))
+
+    def cancel_tasks(
+        self, request: taskexecutor_pb2.CancelTasksRequest, context: CallContext
+    ) -> common_pb2.Acknowledge:
+        self.validate_runs_in_main_thread()
+        job = self._job_of_call(request.job_id, context)
+        if job is not None:
+            self.service.cancel_tasks(job, request.execution_attempt_ids)
+        return ACKNOWLEDGE
+
+    def update_partitions(
+        self, request: taskexecutor_pb2.UpdatePartitionsRequest, context: CallContext
+    ) -> common_pb2.Acknowledge:
+        self.validate_runs_in_main_thread()
+        job = self._job_of_call(request.job_id, context)
+        if job is not None:
+            self.service.update_partitions(job, request.updates)
+        return ACKNOWLEDGE
+
+    def release_partitions(
+        self, request: taskexecutor_pb2.ReleasePartitionsRequest, context: CallContext
+    ) -> common_pb2.Acknowledge:
+        self.validate_runs_in_main_thread()
+        job = self._job_of_call(request.job_id, context)
+        if job is not None:
+            self.service.release_partitions(job, request.result_partition_ids)
+        return ACKNOWLEDGE
+
+    def send_operator_events_to_tasks(
+        self, request: taskexecutor_pb2.OperatorEventsToTasks, context: CallContext
+    ) -> common_pb2.Acknowledge:
+        self.validate_runs_in_main_thread()
+        job = self._job_of_call(request.job_id, context)
+        if job is not None:
+            self.service.deliver_operator_events(job, request.events)
+        return ACKNOWLEDGE
+
+    def disconnect_job_master(
+        self, request: resourcemanager_pb2.DisconnectRequest, context: CallContext
+    ) -> common_pb2.Acknowledge:
+        self.validate_runs_in_main_thread()
+        job = self._job_of_call(request.job_id, context)
+        if job is not None:
+            self.service.close_job(
+                job, JobMasterLostError(f"the JobMaster of job {job.job_id} disconnected: {request.reason}")
+            )
+        return ACKNOWLEDGE
+
+    # ---- heartbeats
+
+    def heartbeat_from_resource_manager(
+        self, request: taskexecutor_pb2.ResourceManagerHeartbeat, context: CallContext
+    ) -> resourcemanager_pb2.TaskExecutorHeartbeat:
+        self.validate_runs_in_main_thread()
+        connection = self._check_resource_manager(context, request.resource_manager_id)
+        connection.heard()
+        return resourcemanager_pb2.TaskExecutorHeartbeat(
+            resource_id=self.options.resource_id, instance_id=connection.instance_id, slot_report=self.slot_report()
+        )
+
+    def heartbeat_from_job_master(
+        self, request: taskexecutor_pb2.AllocatedSlotReport, context: CallContext
+    ) -> jobmaster_pb2.TaskManagerToJobMasterHeartbeat:
+        self.validate_runs_in_main_thread()
+        job = self._job_of_call(request.job_id, context)
+        if job is None:
+            raise NotRegisteredError(f"this TaskExecutor does not work for job {request.job_id}")
+        job.connection.heard()
+        answer = self.service.job_heartbeat(job.job_id)
+        self.service.on_allocated_slots(job.job_id, request.allocation_ids)
+        return answer
+
+    # ---- for whoever may look
+
+    def request_thread_dump(
+        self, request: taskexecutor_pb2.ThreadDumpRequest, context: CallContext
+    ) -> taskexecutor_pb2.ThreadDump:
+        return thread_dump()
+
+    def request_log_list(
+        self, request: taskexecutor_pb2.LogListRequest, context: CallContext
+    ) -> taskexecutor_pb2.LogList:
+        return self._logs.log_list()
+
+    async def request_file(
+        self, request: taskexecutor_pb2.FileRequest, context: CallContext
+    ) -> AsyncIterator[taskexecutor_pb2.FileChunk]:
+        for chunk in self._logs.read(request.name):
+            yield taskexecutor_pb2.FileChunk(data=chunk)
+
+    # ---- ResourceManager
+
+    def slot_report(self) -> resourcemanager_pb2.SlotReport:
+        return resourcemanager_pb2.SlotReport(
+            slots=[
+                resourcemanager_pb2.SlotStatus(
+                    slot_index=slot.index,
+                    allocation_id=str(slot.allocation_id or ""),
+                    job_id=str(slot.job_id or ""),
+                )
+                for slot in self.service.slots.slots
+            ]
+        )
+
+    def on_resource_manager_registered(self) -> None:
+        if self._registration_timer is not None:
+            self._registration_timer.cancel()
+            self._registration_timer = None
+
+    def on_resource_manager_lost(self, cause: FlinkError) -> None:
+        logger.warning("%s; jobs go on, registering again", cause)
+        self._connect_to_resource_manager()
+
+    def _connect_to_resource_manager(self) -> None:
+        self._resource_manager = ResourceManagerConnection(
+            self,
+            self._rpc_client,
+            self,
+            self.options,
+            task_executor_address=self._address,
+            data_address=self._data_address,
+        )
+        self._resource_manager.start()
+        if self.options.registration_timeout_ms > 0 and self._registration_timer is None:
+            self._registration_timer = self.schedule(self.options.registration_timeout_ms, self._registration_overdue)
+
+    def _registration_overdue(self) -> None:
+        self._on_fatal(
+            ExternalError(
+                f"could not register at the ResourceManager {self.options.resource_manager_address} within "
+                f"{self.options.registration_timeout_ms} ms (taskmanager.registration.timeout)"
+            )
+        )
+
+    def _on_slot_freed(self, freed: FreedSlot) -> None:
+        if self._resource_manager is not None:
+            self._resource_manager.notify_slot_available(freed)
+
+    def _on_task_stuck(self, task: Task, waited_ms: int) -> None:
+        self._on_fatal(
+            ExternalError(
+                f"task {task.task_name} did not stop within {waited_ms} ms (task.cancellation.timeout); it is at\n"
+                f"{task.stack}"
+            )
+        )
+
+    @property
+    def _resource_manager_id(self) -> str | None:
+        return None if self._resource_manager is None else self._resource_manager.resource_manager_id
+
+    # ---- who calls
+
+    def _check_resource_manager(self, context: CallContext, named_id: str) -> ResourceManagerConnection:
+        connection = self._resource_manager
+        if connection is None or connection.resource_manager_id is None:
+            raise StaleFencingTokenError("this TaskExecutor is not registered at a ResourceManager")
+        expected = connection.resource_manager_id
+        if context.fencing_token != expected or named_id not in ("", expected):
+            raise _stale(context, f"the ResourceManager {expected}")
+        return connection
+
+    def _job_of_call(self, job_id: str, context: CallContext) -> JobEntry | None:
+        """The job, None where nothing is held for it. Raises: StaleFencingTokenError for another JobMaster than its
+        own."""
+        job = self.service.jobs.get(JobID(job_id))
+        if job is not None and context.fencing_token != str(job.job_master_id):
+            raise _stale(context, f"the JobMaster {job.job_master_id} of job {job_id}")
+        return job
+
+
+def _stale(context: CallContext, expected: Any) -> StaleFencingTokenError:
+    return StaleFencingTokenError(
+        f"this call is for {expected} only; it carries the token {context.fencing_token}",
+        details={"got": str(context.fencing_token)},
+    )

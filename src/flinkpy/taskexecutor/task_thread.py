@@ -1,0 +1,110 @@
+"""TaskThread: the thread of one subtask, which can be interrupted.
+
+Python has no Thread.interrupt: an exception can be left for another thread, which meets it between two bytecodes,
+so it ends a loop of Python code but not one long call into C. For that there is the watchdog of `TaskCanceler`.
+
+Source: the executing thread of org.apache.flink.runtime.taskmanager.Task.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import sysconfig
+import threading
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+_PACKAGE_DIR = str(Path(__file__).resolve().parents[1])
+_LIBRARY_DIRS = tuple({sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
+class TaskInterrupted(BaseException):
+    """Raised inside a task thread that did not stop when told to. Not an Exception: `except Exception` lets it pass."""
+
+
+class TaskThread:
+    """Runs `body()` on a daemon thread, then calls `on_exit(error)` there, exactly once and never interrupted.
+
+    Thread: `start`, `interrupt` and the properties from any thread.
+    """
+
+    def __init__(self, name: str, body: Callable[[], None], on_exit: Callable[[BaseException | None], None]) -> None:
+        self._body = body
+        self._on_exit = on_exit
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        #: Guards `_interruptible`: an interrupt is never left for a thread that has begun to exit.
+        self._lock = threading.Lock()
+        self._interruptible = False
+
+    def start(self) -> None:
+        self._interruptible = True
+        self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait for the end of the thread; False where it still runs after `timeout_s`."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def interrupt(self) -> bool:
+        """Leave a TaskInterrupted for the thread. False where it is not running `body` (any more)."""
+        with self._lock:
+            ident = self._thread.ident
+            if not self._interruptible or ident is None:
+                return False
+            return _set_async_exception(ident, TaskInterrupted) == 1
+
+    @property
+    def is_in_user_code(self) -> bool:
+        """Whether a function that is neither flinkpy's nor a library's is on the stack."""
+        frame: FrameType | None = sys._current_frames().get(self._thread.ident or 0)
+        while frame is not None:
+            if is_user_file(frame.f_code.co_filename):
+                return True
+            frame = frame.f_back
+        return False
+
+    @property
+    def stack(self) -> str:
+        """The thread's present stack, for logs."""
+        frame = sys._current_frames().get(self._thread.ident or 0)
+        return "" if frame is None else "".join(traceback.format_stack(frame))
+
+    def _run(self) -> None:
+        error: BaseException | None = None
+        has_run = False
+        while True:
+            try:
+                if not has_run:
+                    has_run = True
+                    self._body()
+                self._end_interrupts()
+                break
+            except BaseException as raised:  # noqa: BLE001 - handed to on_exit; an interrupt may come at any point
+                if error is None:
+                    error = raised
+        self._on_exit(error)
+
+    def _end_interrupts(self) -> None:
+        with self._lock:
+            self._interruptible = False
+            _set_async_exception(threading.get_ident(), None)  # one that was left and not met yet
+
+
+def is_user_file(filename: str) -> bool:
+    """Whether code of that file is the user's: not flinkpy's, not the standard library's, not an installed
+    package's."""
+    if filename.startswith(("<frozen", "<flinkpy")):
+        return False
+    return not filename.startswith((_PACKAGE_DIR, *_LIBRARY_DIRS))
+
+
+def _set_async_exception(ident: int, kind: type[BaseException] | None) -> int:
+    value = None if kind is None else ctypes.py_object(kind)
+    return ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), value)

@@ -1,0 +1,203 @@
+"""Real clusters for tests: real processes, free ports, and a check afterwards that nothing of them is left.
+
+`start_cluster(...)` starts one, `cluster` is one of two TaskExecutors. The check is the same for a test that kills
+processes: no process, no listening port, no temporary file, no thread and no file descriptor more than before.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from flinkpy.client.cluster_client import ClusterClient
+from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions
+from flinkpy.client.service_process import ServiceProcess
+
+ROOT = Path(__file__).resolve().parents[2]
+#: How long what a process left may take to disappear after the process (the kernel reaps asynchronously).
+SETTLE_S = 5.0
+
+
+class RunningCluster:
+    """A cluster under test."""
+
+    def __init__(self, local: LocalCluster, run_dir: Path) -> None:
+        self._local = local
+        self.run_dir = run_dir
+        self.client = ClusterClient(local.dispatcher_address)
+
+    @property
+    def address(self) -> str:
+        return self._local.dispatcher_address
+
+    @property
+    def resource_manager_address(self) -> str:
+        return self._local.resource_manager_address
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """What a client's configuration needs to reach this cluster."""
+        host, _, port = self.address.rpartition(":")
+        return {"jobmanager.rpc.address": host, "jobmanager.rpc.port": port, "execution.target": "remote"}
+
+    @property
+    def dynamic_properties(self) -> str:
+        """The same, as the environment variable FLINKPY_DYNAMIC_PROPERTIES holds it."""
+        return "\n".join(f"{key}={value}" for key, value in self.properties.items())
+
+    def service(self, name: str) -> ServiceProcess:
+        """`dispatcher`, `resourcemanager` or `taskexecutor-N`."""
+        return next(process for process in self._local.processes if process.spec.name == name)
+
+    @property
+    def task_executors(self) -> list[ServiceProcess]:
+        return [process for process in self._local.processes if process.spec.verb == "taskexecutor"]
+
+    def job_master_pids(self) -> list[int]:
+        """The JobMaster processes: children of the Dispatcher."""
+        return [child.pid for child in psutil.Process(self.service("dispatcher").popen.pid).children()]
+
+    def kill(self, name: str) -> None:
+        """kill -9 one service."""
+        process = self.service(name).popen
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+    def add_task_executors(self, count: int) -> None:
+        self._local.add_task_executors(count)
+
+    def log(self, name: str) -> str:
+        path = self.service(name).spec.log
+        return "" if path is None else path.read_text(errors="replace")
+
+    def flinkpy(self, *arguments: str, timeout_s: float = 60.0) -> subprocess.CompletedProcess[str]:
+        """Run the command line against this cluster."""
+        environment = {"FLINKPY_DYNAMIC_PROPERTIES": self.dynamic_properties}
+        return run_flinkpy(*arguments, environment=environment, timeout_s=timeout_s)
+
+    def stop(self) -> None:
+        self.client.close()
+        self._local.stop()
+
+
+def run_flinkpy(
+    *arguments: str, environment: Mapping[str, str] | None = None, timeout_s: float = 60.0
+) -> subprocess.CompletedProcess[str]:
+    """Run `flinkpy ARGUMENTS` as a user would, with its output captured."""
+    return subprocess.run(
+        [sys.executable, "-m", "flinkpy.cli.main", *arguments],
+        env={**os.environ, **(environment or {})},
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+
+
+StartCluster = Callable[..., RunningCluster]
+
+
+@pytest.fixture
+def start_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StartCluster]:
+    """Starts clusters; stops them after the test and checks that nothing of them is left.
+
+    `start_cluster(num_task_executors=2, slots=1, properties={...})`.
+    """
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    started: list[RunningCluster] = []
+
+    def start(
+        num_task_executors: int = 2, slots: int = 1, properties: Mapping[str, str] | None = None
+    ) -> RunningCluster:
+        run_dir = tmp_path / f"cluster-{len(started)}"
+        local = LocalCluster(
+            LocalClusterOptions(
+                num_task_executors=num_task_executors,
+                properties={"taskmanager.numberOfTaskSlots": str(slots), **(properties or {})},
+                log_dir=run_dir,
+                temporary_dir=temporary / run_dir.name,
+            )
+        )
+        local.start()
+        cluster = RunningCluster(local, run_dir)
+        started.append(cluster)
+        return cluster
+
+    with no_leaks(temporary) as watch:
+        try:
+            yield start
+        finally:
+            for cluster in started:
+                watch.expect_closed(process for process in cluster._local.processes)
+                cluster.stop()
+
+
+@pytest.fixture
+def cluster(start_cluster: StartCluster) -> RunningCluster:
+    """A cluster of two TaskExecutors with one slot each."""
+    return start_cluster()
+
+
+class LeakWatch:
+    def __init__(self) -> None:
+        self.addresses: list[str] = []
+
+    def expect_closed(self, processes: Iterator[ServiceProcess]) -> None:
+        """Nobody may answer at these processes' addresses afterwards."""
+        for process in processes:
+            self.addresses += [address for address in (process.address, process.data_address) if address]
+
+
+@contextmanager
+def no_leaks(temporary: Path) -> Iterator[LeakWatch]:
+    """Fails where the block leaves a child process, an open port, a temporary file, a thread or a descriptor behind."""
+    processes = {child.pid for child in psutil.Process().children(recursive=True)}
+    threads, descriptors = set(threading.enumerate()), _descriptors()
+    watch = LeakWatch()
+    yield watch
+    left = [child for child in psutil.Process().children(recursive=True) if child.pid not in processes]
+    _, alive = psutil.wait_procs(left, timeout=SETTLE_S)
+    assert [" ".join(child.cmdline()) for child in alive] == [], "processes are left"
+    assert [address for address in watch.addresses if _answers(address)] == [], "ports are open"
+    assert [str(path.relative_to(temporary)) for path in temporary.rglob("*")] == [], "temporary files are left"
+    for thread in set(threading.enumerate()) - threads:
+        if not thread.name.startswith("pytest_timeout"):
+            thread.join(SETTLE_S)
+    names = [thread.name for thread in set(threading.enumerate()) - threads]
+    # The timer of the test that is just running, where this ends a module's fixture.
+    assert [name for name in names if not name.startswith("pytest_timeout")] == [], "threads are left"
+    assert [target for target in _descriptors() if target not in descriptors] == [], "file descriptors are left"
+
+
+def _descriptors() -> list[str]:
+    """What this process has open, without what gRPC keeps for the process's whole life."""
+    targets = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            target = os.readlink(f"/proc/self/fd/{name}")
+        except FileNotFoundError:
+            continue
+        if not target.startswith(("anon_inode:", "socket:", "pipe:")):
+            targets.append(target)
+    return [target for target in targets if not target.startswith("/proc/")]
+
+
+def _answers(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=1):
+            return True
+    except OSError:
+        return False

@@ -1,0 +1,56 @@
+// Lists the jobs of a cluster, follows one until it ends, and cancels it on the way: all from the .proto files alone.
+//
+//   node client.js ADDRESS PROTO_DIRECTORY list
+//   node client.js ADDRESS PROTO_DIRECTORY follow JOB_ID
+//   node client.js ADDRESS PROTO_DIRECTORY cancel JOB_ID
+//
+// Prints one JSON document per line.
+'use strict';
+
+const path = require('path');
+const grpc = require('@grpc/grpc-js');
+const protoLoader = require('@grpc/proto-loader');
+
+const [address, protoDirectory, verb, jobId] = process.argv.slice(2);
+const definition = protoLoader.loadSync(path.join('flinkpy', 'dispatcher.proto'), {
+  includeDirs: [protoDirectory],
+  keepCase: true,
+  enums: String,
+  longs: Number,
+  defaults: true,
+});
+const { Dispatcher } = grpc.loadPackageDefinition(definition).flinkpy;
+const dispatcher = new Dispatcher(address, grpc.credentials.createInsecure());
+
+function show(document) {
+  process.stdout.write(JSON.stringify(document) + '\n');
+}
+
+function fail(error) {
+  process.stderr.write(`${grpc.status[error.code]}: ${error.details}\n`);
+  process.exitCode = 1;
+  dispatcher.close();
+}
+
+function answer(error, response) {
+  if (error) {
+    fail(error);
+    return;
+  }
+  show(response);
+  dispatcher.close();
+}
+
+if (verb === 'list') {
+  dispatcher.ListJobs({}, answer);
+} else if (verb === 'cancel') {
+  dispatcher.CancelJob({ job_id: jobId }, answer);
+} else if (verb === 'follow') {
+  const statuses = dispatcher.WatchJobStatus({ job_id: jobId });
+  statuses.on('data', show);
+  statuses.on('error', fail);
+  statuses.on('end', () => dispatcher.close());
+} else {
+  process.stderr.write(`unknown verb ${verb}\n`);
+  process.exitCode = 2;
+}

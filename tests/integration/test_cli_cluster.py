@@ -1,0 +1,115 @@
+"""`flinkpy cluster start | status | stop` with real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from clusters import run_flinkpy
+
+from flinkpy.client.cluster_client import ClusterClient
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A run directory whose cluster, if one is left, is stopped afterwards; nothing of it may live on."""
+    directory = tmp_path / "run"
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setenv("FLINKPY_RUN_DIR", str(directory))
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    yield directory
+    run_flinkpy("cluster", "stop")
+    assert processes_of(directory) == []
+    assert list(temporary.rglob("*")) == []
+
+
+def processes_of(directory: Path) -> list[str]:
+    """Command lines of all processes that were started for this run directory."""
+    found = []
+    for process in psutil.process_iter(["environ", "cmdline"]):
+        environment = process.info["environ"] or {}
+        if environment.get("FLINKPY_RUN_DIR") == str(directory) and process.pid != os.getpid():
+            found.append(" ".join(process.info["cmdline"] or []))
+    return found
+
+
+def start(*arguments: str) -> None:
+    result = run_flinkpy("cluster", "start", "-D", "jobmanager.rpc.port=0", *arguments)
+    assert result.returncode == 0, result.stderr
+
+
+def recorded(directory: Path) -> dict[str, int]:
+    document = json.loads((directory / "cluster.json").read_text())
+    return {process["name"]: process["pid"] for process in document["processes"]}
+
+
+def test_a_started_cluster_serves_and_a_stopped_one_leaves_nothing(run_dir: Path) -> None:
+    start("--taskmanagers", "2")
+    document = json.loads((run_dir / "cluster.json").read_text())
+    with ClusterClient(document["dispatcher_address"]) as client:
+        assert client.list_jobs() == []
+    status = run_flinkpy("cluster", "status")
+    assert status.returncode == 0
+    assert [line.split("\t")[0] for line in status.stdout.splitlines()[1:5]] == [
+        "dispatcher",
+        "taskexecutor-1",
+        "taskexecutor-2",
+        "resourcemanager",
+    ]
+    stopped = run_flinkpy("cluster", "stop")
+    assert (stopped.returncode, stopped.stdout, stopped.stderr) == (0, "Cluster stopped.\n", "")
+    assert processes_of(run_dir) == []
+
+
+def test_a_second_start_is_refused_and_changes_nothing(run_dir: Path) -> None:
+    start("--taskmanagers", "1")
+    before = recorded(run_dir)
+    again = run_flinkpy("cluster", "start")
+    assert again.returncode == 2
+    assert "a cluster is running already" in again.stderr
+    assert recorded(run_dir) == before
+
+
+def test_where_one_service_cannot_start_none_is_left(run_dir: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        result = run_flinkpy("cluster", "start", "-D", f"jobmanager.rpc.port={port}")
+    assert result.returncode == 1
+    assert f"127.0.0.1:{port}: the port is in use" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert processes_of(run_dir) == []
+    assert not (run_dir / "cluster.json").exists()
+
+
+def test_a_wrong_option_starts_nothing(run_dir: Path) -> None:
+    result = run_flinkpy("cluster", "start", "-D", "taskmanager.numberOfTaskSlots=many")
+    assert result.returncode == 2
+    assert result.stderr.startswith("flinkpy: option `taskmanager.numberOfTaskSlots` has the value `many`")
+    assert processes_of(run_dir) == []
+
+
+def test_status_tells_a_dead_process_and_stop_takes_the_rest_down(run_dir: Path) -> None:
+    start("--taskmanagers", "1")
+    os.kill(recorded(run_dir)["taskexecutor-1"], signal.SIGKILL)
+    status = run_flinkpy("cluster", "status")
+    assert status.returncode == 1
+    assert "dead" in next(line for line in status.stdout.splitlines() if line.startswith("taskexecutor-1"))
+    assert run_flinkpy("cluster", "stop").returncode == 0
+    assert processes_of(run_dir) == []
+
+
+def test_the_record_of_a_cluster_that_died_does_not_block_a_new_one(run_dir: Path) -> None:
+    start("--taskmanagers", "1")
+    for pid in recorded(run_dir).values():
+        os.kill(pid, signal.SIGKILL)
+    start("--taskmanagers", "1")
+    assert run_flinkpy("cluster", "status").returncode == 0

@@ -1,0 +1,229 @@
+"""The Dispatcher as a process: submission, JobMaster processes, blobs, and every way it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import grpc
+import psutil
+import pytest
+from clusters import RunningCluster, StartCluster, run_flinkpy
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from job_support import environment, wait_for_state, wait_until
+
+from flinkpy._proto import dispatcher_pb2, job_pb2
+from flinkpy.client.cluster_client import ClusterClient
+from flinkpy.common.errors import (
+    DuplicateJobSubmissionError,
+    FlinkError,
+    JobSubmissionError,
+    JobTerminatedWithoutCancellationError,
+    RpcUnavailableError,
+    VersionMismatchError,
+)
+from flinkpy.common.process import free_port
+from flinkpy.common.states import JobState
+from flinkpy.rpc.sync_client import SyncGateway
+
+
+def waiting_graph(cluster: RunningCluster, parallelism: int = 2) -> job_pb2.JobGraph:
+    """A job that waits for slots where there are none."""
+    env = environment(cluster, parallelism)
+    env.from_sequence(1, 10).map(lambda x: x).print()
+    return env.generate_job_graph("waiting")
+
+
+def new_id(graph: job_pb2.JobGraph) -> job_pb2.JobGraph:
+    graph.job_id = os.urandom(16).hex()
+    return graph
+
+
+def test_both_services_say_that_they_are_healthy(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(0)
+    for address, services in (
+        (cluster.address, ("", "flinkpy.Dispatcher", "flinkpy.BlobServer")),
+        (cluster.resource_manager_address, ("", "flinkpy.ResourceManager")),
+    ):
+        with grpc.insecure_channel(address) as channel:
+            health = health_pb2_grpc.HealthStub(channel)
+            for service in services:
+                answer = health.Check(health_pb2.HealthCheckRequest(service=service), timeout=10)
+                assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+def test_what_cannot_be_accepted_is_refused_by_type_and_leaves_nothing(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(0)
+    graph = waiting_graph(cluster)
+    cycle = new_id(waiting_graph(cluster))
+    cycle.vertices[0].inputs.add(source_data_set_id="nobody")
+    old = new_id(waiting_graph(cluster))
+    old.client_version = "0.0.1"
+    python = new_id(waiting_graph(cluster))
+    python.python_version = "3.1.0"
+    for refused, error in (
+        (cycle, JobSubmissionError),
+        (old, VersionMismatchError),
+        (python, VersionMismatchError),
+        (job_pb2.JobGraph(), FlinkError),
+    ):
+        with pytest.raises(error):
+            cluster.client.submit_job(refused)
+    assert cluster.client.list_jobs() == []
+    with ThreadPoolExecutor(4) as pool:
+        outcomes = [pool.submit(cluster.client.submit_job, graph) for _ in range(4)]
+    errors = [outcome.exception() for outcome in outcomes]
+    assert [type(error) for error in errors if error is not None] == [DuplicateJobSubmissionError] * 3
+    cluster.client.cancel_job(graph.job_id)
+    assert cluster.client.wait_for_result(graph.job_id).status == JobState.CANCELED.value
+    with pytest.raises(DuplicateJobSubmissionError, match="CANCELED"):
+        cluster.client.submit_job(graph)
+
+
+def test_a_graph_too_large_for_one_message_travels_as_a_blob(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(0)
+    graph = waiting_graph(cluster)
+    graph.vertices[0].description = "x" * (5 << 20)
+    cluster.client.submit_job(graph)
+    cluster.client.cancel_job(graph.job_id)
+    assert cluster.client.wait_for_result(graph.job_id).status == JobState.CANCELED.value
+
+
+def test_a_killed_job_master_fails_its_job_at_once_and_is_replaced_as_a_standby(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(0)
+    graph = waiting_graph(cluster)
+    cluster.client.submit_job(graph)
+    wait_for_state(cluster, graph.job_id, JobState.RUNNING)
+    for pid in cluster.job_master_pids():
+        os.kill(pid, signal.SIGKILL)
+    killed = time.monotonic()
+    result = cluster.client.wait_for_result(graph.job_id)
+    assert time.monotonic() - killed < 2.0
+    assert result.status == JobState.FAILED.value
+    assert result.error.type == "JobMasterLostError"
+    assert "SIGKILL" in result.error.message, result.error.message
+    second = new_id(waiting_graph(cluster))
+    cluster.client.submit_job(second)
+    wait_for_state(cluster, second.job_id, JobState.RUNNING)
+    cluster.client.cancel_job(second.job_id)
+    assert cluster.client.wait_for_result(second.job_id).status == JobState.CANCELED.value
+    with pytest.raises(JobTerminatedWithoutCancellationError):
+        cluster.client.cancel_job(graph.job_id)
+
+
+def test_every_job_has_a_process_of_its_own_that_ends_with_it(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(0)
+    graphs = [new_id(waiting_graph(cluster)) for _ in range(3)]
+    for graph in graphs:
+        cluster.client.submit_job(graph)
+    for graph in graphs:
+        wait_for_state(cluster, graph.job_id, JobState.RUNNING)
+    assert len(cluster.job_master_pids()) >= 3
+    for graph in graphs:
+        cluster.client.cancel_job(graph.job_id)
+    for graph in graphs:
+        assert cluster.client.wait_for_result(graph.job_id).status == JobState.CANCELED.value
+    wait_until(lambda: len(cluster.job_master_pids()) == 1, "one standby and nothing else")
+
+
+def test_canceling_right_after_submitting_cancels(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(0, properties={"flinkpy.dispatcher.standby-jobmasters": "0"})
+    graph = waiting_graph(cluster)
+    cluster.client.submit_job(graph)
+    cluster.client.cancel_job(graph.job_id)
+    assert cluster.client.wait_for_result(graph.job_id).status == JobState.CANCELED.value
+    assert [job.status for job in cluster.client.list_jobs()] == [JobState.CANCELED.value]
+
+
+def test_a_taken_port_is_one_line_and_a_failure(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(0)
+    port = cluster.address.rpartition(":")[2]
+    result = run_flinkpy("dispatcher", "--port", port, "--resourcemanager", cluster.resource_manager_address)
+    assert result.returncode == 1
+    assert f"127.0.0.1:{port}" in result.stderr and "in use" in result.stderr
+    assert "Traceback" not in result.stderr
+    port = cluster.resource_manager_address.rpartition(":")[2]
+    result = run_flinkpy("resourcemanager", "--port", port)
+    assert result.returncode == 1
+    assert "in use" in result.stderr and "Traceback" not in result.stderr
+
+
+def test_a_dispatcher_without_a_resource_manager_names_the_options() -> None:
+    result = run_flinkpy("dispatcher", "--port", "0")
+    assert result.returncode == 2
+    assert "resourcemanager.rpc.port" in result.stderr
+
+
+def test_shutting_the_cluster_down_ends_jobs_and_process(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(0)
+    graph = waiting_graph(cluster)
+    cluster.client.submit_job(graph)
+    wait_for_state(cluster, graph.job_id, JobState.RUNNING)
+    children = [psutil.Process(pid) for pid in cluster.job_master_pids()]
+    with SyncGateway("Dispatcher", cluster.address) as dispatcher:
+        dispatcher.shut_down_cluster(dispatcher_pb2.ShutDownClusterRequest(), timeout_s=20)
+    assert cluster.service("dispatcher").popen.wait(10) == 0
+    assert not any(child.is_running() for child in children)
+
+
+def test_a_terminated_dispatcher_ends_in_order_and_tells_who_watches(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(0)
+    graph = waiting_graph(cluster)
+    cluster.client.submit_job(graph)
+    wait_for_state(cluster, graph.job_id, JobState.RUNNING)
+    with ClusterClient(cluster.address) as watcher:
+        statuses = watcher.watch_job_status(graph.job_id)
+        assert next(statuses) is JobState.RUNNING
+        started = time.monotonic()
+        cluster.service("dispatcher").popen.send_signal(signal.SIGTERM)
+        assert list(statuses)[-1] is JobState.SUSPENDED
+    assert cluster.service("dispatcher").popen.wait(10) == 0
+    assert time.monotonic() - started < 5.0
+
+
+def test_jobs_that_ran_when_the_dispatcher_was_killed_are_failed_by_the_next_one(
+    start_cluster: StartCluster, tmp_path: Path
+) -> None:
+    port = str(free_port())
+    properties = {"process.jobmanager.working-dir": str(tmp_path / "work")}
+    cluster = start_cluster(0, properties=properties)
+    graph = waiting_graph(cluster)
+    cluster.client.submit_job(graph)
+    wait_for_state(cluster, graph.job_id, JobState.RUNNING)
+    children = [psutil.Process(pid) for pid in cluster.job_master_pids()]
+    cluster.kill("dispatcher")
+    wait_until(lambda: not any(child.is_running() for child in children), "the JobMasters end with their parent")
+    again = start_cluster(0, properties={**properties, "jobmanager.rpc.bind-port": port})
+    result = again.client.wait_for_result(graph.job_id)
+    assert result.status == JobState.FAILED.value
+    assert result.error.type == "JobMasterLostError" and "restarted" in result.error.message
+    with pytest.raises(DuplicateJobSubmissionError):
+        again.client.submit_job(graph)
+    assert not list((tmp_path / "work" / "dispatcher" / "jobgraphs").iterdir())
+
+
+def test_blobs_are_stored_by_content_and_paths_are_not_keys(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(0, properties={"flinkpy.blob.max-size": "1 mb"})
+    content = os.urandom(700_000)
+    key = cluster.client.put_blob(content)
+    assert cluster.client.put_blob(content) == key
+    with SyncGateway("BlobServer", cluster.address) as blobs:
+        chunks = blobs.get_blob(dispatcher_pb2.BlobKey(sha256=key))
+        assert b"".join(chunk.data for chunk in chunks) == content
+        for bad, name in (("../../../etc/passwd", "BlobKeyError"), ("0" * 64, "BlobNotFoundError")):
+            with pytest.raises(FlinkError) as caught:
+                list(blobs.get_blob(dispatcher_pb2.BlobKey(sha256=bad)))
+            assert name in (type(caught.value).__name__, caught.value.details.get("type"))
+    with pytest.raises(FlinkError, match="max-size"):
+        cluster.client.put_blob(os.urandom(2 << 20))
+
+
+def test_a_client_of_a_dead_dispatcher_is_told_so(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(0)
+    cluster.service("dispatcher").popen.terminate()
+    cluster.service("dispatcher").popen.wait(10)
+    with pytest.raises(RpcUnavailableError):
+        cluster.client.list_jobs()

@@ -1,0 +1,222 @@
+"""Plain programs: `execute()` on the cluster inside the program, and what is left of it afterwards."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+HEAD = """
+import os, sys, threading, time
+from flinkpy.common import Configuration, Types, WatermarkStrategy
+from flinkpy.datastream import StreamExecutionEnvironment
+env = StreamExecutionEnvironment.get_execution_environment()
+"""
+#: A job that ends only when it is ended, and says on which process it runs.
+ENDLESS = """
+def slow(value):
+    if value < 2:
+        print("running on", os.getpid(), flush=True)
+    time.sleep(0.002)
+    return value
+env.from_sequence(0, 1 << 40).map(slow).filter(lambda value: False).print()
+"""
+
+
+class Program:
+    """A program in a process of its own, in a temporary directory of its own."""
+
+    def __init__(self, directory: Path, text: str) -> None:
+        self.temporary = directory / "tmp"
+        self.temporary.mkdir()
+        path = directory / "program.py"
+        path.write_text(HEAD + textwrap.dedent(text))
+        self.path = path
+        environment = {**os.environ, "TMPDIR": str(self.temporary)}
+        for variable in ("FLINKPY_CONF_DIR", "FLINK_CONF_DIR", "FLINKPY_DYNAMIC_PROPERTIES"):
+            environment.pop(variable, None)
+        self.popen = subprocess.Popen(
+            [sys.executable, str(path)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self._seen: dict[int, psutil.Process] = {}
+
+    def finish(self, timeout_s: float = 60.0) -> tuple[int, str, str]:
+        """Exit status, standard output, standard error."""
+        output, error = self.popen.communicate(timeout=timeout_s)
+        return self.popen.returncode, output, error
+
+    def wait_for_line(self, pattern: str) -> str:
+        """The first line of standard output that matches; the program must print it."""
+        assert self.popen.stdout is not None
+        for line in self.popen.stdout:
+            if re.search(pattern, line):
+                self.note_services()
+                return line
+        raise AssertionError(f"the program ended without printing {pattern}: {self.finish()}")
+
+    def note_services(self) -> None:
+        """Remember the processes of the embedded cluster, to see later that they are gone."""
+        for child in psutil.Process(self.popen.pid).children(recursive=True):
+            self._seen[child.pid] = child
+
+    def assert_nothing_is_left(self) -> None:
+        assert self._seen, "no service was seen: the check would prove nothing"
+        _, alive = psutil.wait_procs(self._seen.values(), timeout=5)
+        assert [" ".join(child.cmdline()) for child in alive] == []
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[object]:
+    programs: list[Program] = []
+
+    def start(text: str) -> Program:
+        directory = tmp_path / str(len(programs))
+        directory.mkdir()
+        programs.append(Program(directory, text))
+        return programs[-1]
+
+    yield start
+    for program in programs:
+        if program.popen.poll() is None:
+            program.popen.kill()
+            program.popen.communicate()
+
+
+def test_printed_records_appear_in_the_programs_output(run) -> None:
+    program = run(
+        """
+        words = env.set_parallelism(1).from_collection(["a", "b", "a"], type_info=Types.STRING())
+        pairs = words.map(lambda w: (w, 1), output_type=Types.TUPLE([Types.STRING(), Types.INT()]))
+        pairs.key_by(lambda p: p[0]).reduce(lambda l, r: (l[0], l[1] + r[1])).print()
+        result = env.execute("words")
+        print("runtime", result.get_net_runtime() >= 0)
+        """
+    )
+    status, output, error = program.finish()
+    assert (status, error) == (0, "")
+    assert output.splitlines() == ["(a,1)", "(b,1)", "(a,2)", "runtime True"]
+    assert list(program.temporary.rglob("*")) == []
+
+
+def test_a_parallel_job_runs_in_processes_of_their_own(run) -> None:
+    program = run(
+        """
+        def where(value):
+            time.sleep(0.001)  # so that one subtask cannot have taken all splits before the other one asks
+            return os.getpid()
+        numbers = env.set_parallelism(2).from_sequence(1, 500)
+        with numbers.map(where).execute_and_collect() as pids:
+            print(len(set(pids) - {os.getpid()}))
+        """
+    )
+    assert program.finish() == (0, "2\n", "")
+
+
+def test_a_second_job_uses_the_same_processes_and_a_wider_one_more_of_them(run) -> None:
+    program = run(
+        """
+        def where(value):
+            time.sleep(0.001)
+            return os.getpid()
+        def pids(parallelism):
+            env.set_parallelism(parallelism)
+            with env.from_sequence(1, 500 * parallelism).map(where).execute_and_collect() as found:
+                return set(found)
+        first, second, third = pids(1), pids(1), pids(3)
+        print(first == second, len(third) >= 2, first < third or first.isdisjoint(third))
+        """
+    )
+    assert program.finish() == (0, "True True True\n", "")
+
+
+def test_a_program_may_execute_on_a_thread_that_ends_before_it(run) -> None:
+    program = run(
+        """
+        def job():
+            env.set_parallelism(1).from_collection([1]).map(lambda n: n + 1).print()
+            env.execute()
+        for _ in range(2):
+            thread = threading.Thread(target=job)
+            thread.start()
+            thread.join()
+        """
+    )
+    assert program.finish() == (0, "2\n2\n", "")
+
+
+def test_a_users_exception_shows_the_users_own_lines_first(run) -> None:
+    program = run(
+        """
+        def halve(value):
+            return value / (value - 3)
+        env.set_parallelism(1).from_collection([1, 2, 3], type_info=Types.INT()).map(halve).print()
+        try:
+            env.execute("division")
+        except Exception as error:
+            print(type(error).__name__)
+            print(error)
+        """
+    )
+    status, output, error = program.finish()
+    lines = [line for line in output.splitlines() if line]
+    assert (status, error) == (0, "")
+    start = lines.index("JobExecutionError")
+    assert lines[start + 1] == "Traceback (most recent call last):"
+    assert "program.py" in lines[start + 2] and "in halve" in lines[start + 2]
+    assert any("ZeroDivisionError" in line for line in lines)
+    assert any("division" in line for line in lines[-2:])
+
+
+def test_ctrl_c_ends_the_program_and_leaves_no_process(run) -> None:
+    program = run(ENDLESS + "env.set_parallelism(1)\nenv.execute('endless')\n")
+    program.wait_for_line("running on")
+    program.popen.send_signal(signal.SIGINT)
+    status, _, error = program.finish(timeout_s=30)
+    assert status != 0
+    assert "KeyboardInterrupt" in error
+    program.assert_nothing_is_left()
+    assert list(program.temporary.rglob("*")) == []
+
+
+@pytest.mark.parametrize("sig", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_program_leaves_no_process(run, sig: signal.Signals) -> None:
+    program = run(ENDLESS + "env.set_parallelism(2)\nenv.execute('endless')\n")
+    program.wait_for_line("running on")
+    program.popen.send_signal(sig)
+    program.finish(timeout_s=30)
+    program.assert_nothing_is_left()
+
+
+def test_a_program_that_does_not_wait_for_its_job_ends_with_it(run) -> None:
+    program = run(ENDLESS + "client = env.execute_async('endless')\ninput_is_ready = sys.stdin\ntime.sleep(2)\n")
+    program.wait_for_line("running on")
+    began = time.monotonic()
+    status, _, error = program.finish(timeout_s=30)
+    assert (status, error) == (0, "")
+    assert time.monotonic() - began < 15
+    program.assert_nothing_is_left()
+
+
+def test_a_wrong_option_starts_nothing(run) -> None:
+    program = run(
+        """
+        env = StreamExecutionEnvironment.get_execution_environment(
+            Configuration.from_dict({"heartbeat.interval": "soon", "parallelism.defualt": "2"}))
+        env.from_collection([1]).print()
+        env.execute()
+        """
+    )
+    status, output, error = program.finish()
+    assert status == 1
+    assert output == ""
+    assert "2 mistakes" in error
+    assert "did you mean `parallelism.default`?" in error

@@ -1,0 +1,133 @@
+"""The slot pool against a count of what must be there."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from flinkpy.common.errors import TaskManagerLostError
+from flinkpy.common.ids import AllocationID, ResourceID
+from flinkpy.jobmaster.slotpool import slot_pool_messages as sp
+from flinkpy.jobmaster.slotpool.declarative_slot_pool import DeclarativeSlotPool, SlotPoolOptions
+from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
+
+CAUSE = TaskManagerLostError("gone")
+NAMES = st.sampled_from(["tm1", "tm2", "tm3"])
+
+
+class SlotPoolMachine(RuleBasedStateMachine):
+    """The oracle keeps sets: what waits, what is used (by which request), what is free."""
+
+    def __init__(self):
+        super().__init__()
+        self.pool = DeclarativeSlotPool(SlotPoolOptions(request_timeout_ms=1_000, idle_timeout_ms=300))
+        self.now_ms = 0
+        self.waiting = {}  # request -> since
+        self.used = {}  # allocation -> task manager
+        self.free = {}  # allocation -> (task manager, since)
+        self.registered = set()
+        self.declared = 0
+        self.num_requests = 0
+        self.num_allocations = 0
+
+    def send(self, event):
+        effects = self.pool.handle(event, self.now_ms)
+        self.pool.validate()
+        for effect in effects:
+            match effect:
+                case sp.SlotRequestFulfilled(request_id, slot):
+                    del self.waiting[request_id]
+                    self.free.pop(slot.allocation_id, None)
+                    self.used[slot.allocation_id] = slot.location.resource_id.value
+                case sp.RequirementsChanged(num_slots):
+                    self.declared = num_slots
+        assert self.declared == len(self.waiting) + len(self.used)
+        assert self.pool.num_slots == len(self.used) + len(self.free)
+        assert self.pool.reserved_allocations == self.used.keys()
+        assert self.pool.waiting_requests == self.waiting.keys()
+        return effects
+
+    @rule(name=NAMES)
+    def register(self, name):
+        self.registered.add(name)
+        self.send(sp.RegisterTaskManager(TaskManagerLocation(ResourceID(name), f"{name}:1", f"{name}:2")))
+
+    @rule(number=st.integers(1, 4), data=st.data())
+    def request(self, number, data):
+        allocations = st.sampled_from([None, *self.used, *self.free])
+        requests = []
+        for _ in range(number):
+            self.num_requests += 1
+            requests.append(sp.SlotRequest(self.num_requests, data.draw(allocations), ResourceID(data.draw(NAMES))))
+            self.waiting[self.num_requests] = self.now_ms
+        free_before = set(self.free)
+        effects = self.send(sp.RequestSlots(tuple(requests)))
+        given = {e.request_id: e.slot.allocation_id for e in effects if isinstance(e, sp.SlotRequestFulfilled)}
+        # a wish that only one had and that could be fulfilled was fulfilled
+        wishes = [request.preferred_allocation for request in requests]
+        for request in requests:
+            wish = request.preferred_allocation
+            if wish in free_before and wishes.count(wish) == 1:
+                assert given[request.request_id] == wish
+
+    @precondition(lambda self: self.registered)
+    @rule(data=st.data(), number=st.integers(1, 3))
+    def offer(self, data, number):
+        name = data.draw(st.sampled_from(sorted(self.registered)))
+        offers = []
+        for index in range(number):
+            self.num_allocations += 1
+            offers.append((AllocationID(f"a{self.num_allocations}"), index))
+        num_waiting = len(self.waiting)
+        (answer, *_) = self.send(sp.OfferSlots(ResourceID(name), tuple(offers)))
+        assert len(answer.allocation_ids) == min(number, num_waiting)
+
+    @precondition(lambda self: self.used)
+    @rule(data=st.data())
+    def offer_again(self, data):
+        allocation, name = data.draw(st.sampled_from(sorted(self.used.items())))
+        (answer,) = self.send(sp.OfferSlots(ResourceID(name), ((allocation, 0),)))
+        assert answer.allocation_ids == (allocation,)
+
+    @precondition(lambda self: self.used)
+    @rule(data=st.data())
+    def return_slot(self, data):
+        allocation = data.draw(st.sampled_from(sorted(self.used)))
+        self.free[allocation] = (self.used.pop(allocation), self.now_ms)
+        self.send(sp.ReturnSlot(allocation))
+
+    @precondition(lambda self: self.waiting)
+    @rule(data=st.data())
+    def cancel(self, data):
+        request_id = data.draw(st.sampled_from(sorted(self.waiting)))
+        del self.waiting[request_id]
+        self.send(sp.CancelSlotRequests(frozenset({request_id})))
+
+    @rule(name=NAMES)
+    def lose(self, name):
+        lost = {allocation for allocation, where in self.used.items() if where == name}
+        self.registered.discard(name)
+        self.used = {allocation: where for allocation, where in self.used.items() if where != name}
+        self.free = {allocation: entry for allocation, entry in self.free.items() if entry[0] != name}
+        effects = self.send(sp.ReleaseTaskManager(ResourceID(name), CAUSE))
+        assert {e.slot.allocation_id for e in effects if isinstance(e, sp.SlotLost)} == lost
+
+    @rule(by_ms=st.sampled_from([1, 299, 300, 1_000]))
+    def time_passes(self, by_ms):
+        self.now_ms += by_ms
+        late = {request_id for request_id, since in self.waiting.items() if self.now_ms - since >= 1_000}
+        idle = {allocation for allocation, (_, since) in self.free.items() if self.now_ms - since >= 300}
+        for request_id in late:
+            del self.waiting[request_id]
+        for allocation in idle:
+            del self.free[allocation]
+        effects = self.send(sp.CheckTimeouts())
+        assert {i for e in effects if isinstance(e, sp.SlotRequestsTimedOut) for i in e.request_ids} == late
+        assert {e.slot.allocation_id for e in effects if isinstance(e, sp.FreeSlotAtTaskManager)} == idle
+        deadline_ms = self.pool.next_deadline_ms
+        assert deadline_ms is None or deadline_ms > self.now_ms
+
+
+SlotPoolMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestSlotPool = SlotPoolMachine.TestCase

@@ -1,0 +1,165 @@
+"""The code itself under test: what reviewers would otherwise have to look for."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src" / "flinkpy"
+
+#: A module beyond this is looked at again; see LONG_MODULES.
+MAX_LINES = 500
+#: Modules that are longer, each with the reason why it should stay whole.
+LONG_MODULES: dict[str, str] = {}
+
+#: Only these read the machine's clocks; everybody else is passed a Clock or a deadline.
+CLOCK_MODULES = {
+    "common/clock.py": "it is the clock",
+    "common/process.py": "waiting for processes of the operating system",
+    "client/service_process.py": "waiting for processes of the operating system",
+}
+#: Only these write to standard output.
+PRINTING_MODULES = {
+    "common/process.py": "the line that says a service is ready is its interface",
+    "connectors/print_sink.py": "it is the sink that prints",
+}
+
+
+def modules() -> Iterator[tuple[str, ast.Module, str]]:
+    """Every module that people write: its path inside the package, its syntax tree, its text."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        name = path.relative_to(SOURCE).as_posix()
+        if not name.startswith("_proto/"):
+            text = path.read_text(encoding="utf-8")
+            yield name, ast.parse(text, filename=str(path)), text
+
+
+def calls_of(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Every call in the module by its dotted name, with its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            try:
+                yield ast.unparse(node.func), node.lineno
+            except RecursionError:
+                continue
+
+
+def test_generated_protobuf_code_is_fresh(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "tools" / "gen_proto.py"), str(tmp_path)]
+    subprocess.run(command, capture_output=True, check=True)
+    committed = {path.name: path.read_text() for path in (SOURCE / "_proto").glob("*.py*")}
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == committed
+
+
+def test_the_configuration_reference_is_fresh() -> None:
+    result = subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "gen_config_docs.py"), "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_every_documented_option_is_read_somewhere() -> None:
+    """An option that nothing reads belongs to the keys that are known and have no effect, not to the reference.
+
+    Modules that must stay light name an option by its key.
+    """
+    from flinkpy.configuration import registry
+
+    constants: dict[tuple[str, str], str] = {}
+    for module in registry.OPTION_MODULES:
+        namespace = vars(__import__(f"flinkpy.configuration.{module}", fromlist=["_"]))
+        keys = {id(option): option.key for option in registry.options_of(module)}
+        constants.update({(module, name): keys[id(value)] for name, value in namespace.items() if id(value) in keys})
+    text = "\n".join(text for name, _, text in modules() if not name.endswith("_options.py"))
+    unread = [
+        f"{module}.{name}"
+        for (module, name), key in constants.items()
+        if not re.search(rf"\b{name}\b", text) and f'"{key}"' not in text
+    ]
+    assert unread == []
+
+
+def test_only_the_clock_reads_the_clock() -> None:
+    offenders = [
+        f"{name}:{line} {call}"
+        for name, tree, _ in modules()
+        if name not in CLOCK_MODULES
+        for call, line in calls_of(tree)
+        if call in {"time.time", "time.time_ns", "datetime.datetime.now", "datetime.now", "datetime.utcnow"}
+    ]
+    assert offenders == []
+
+
+def test_nothing_sleeps() -> None:
+    """A sleep is a guess; wait for the condition, with a time-out."""
+    offenders = [
+        f"{name}:{line}" for name, tree, _ in modules() for call, line in calls_of(tree) if call == "time.sleep"
+    ]
+    assert offenders == []
+
+
+def test_only_the_command_line_and_the_print_sink_print() -> None:
+    offenders = [
+        f"{name}:{line}"
+        for name, tree, _ in modules()
+        if name not in PRINTING_MODULES and not name.startswith("cli/")
+        for call, line in calls_of(tree)
+        if call == "print"
+    ]
+    assert offenders == []
+
+
+def test_no_exception_is_swallowed_in_silence() -> None:
+    offenders = []
+    for name, tree, _ in modules():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ExceptHandler) and all(isinstance(part, ast.Pass) for part in node.body):
+                offenders.append(f"{name}:{node.lineno}")
+    assert offenders == []
+
+
+def test_no_module_grows_without_somebody_looking() -> None:
+    lengths = {name: text.count("\n") for name, _, text in modules()}
+    unexplained = {name: length for name, length in lengths.items() if length > MAX_LINES and name not in LONG_MODULES}
+    assert unexplained == {}
+    assert [name for name in LONG_MODULES if lengths.get(name, 0) <= MAX_LINES] == [], "no longer long: remove it"
+
+
+def test_every_module_says_what_it_is() -> None:
+    assert [name for name, tree, text in modules() if text.strip() and not ast.get_docstring(tree)] == []
+
+
+def test_no_work_is_left_without_an_issue() -> None:
+    pattern = re.compile(r"\b(TODO|FIXME|XXX)\b(?!\(#\d+\))")
+    assert [f"{name}: {match.group()}" for name, _, text in modules() for match in pattern.finditer(text)] == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import flinkpy",
+        "import flinkpy.cli.main",
+        "import flinkpy.common, flinkpy.common.errors, flinkpy.common.configuration",
+    ],
+)
+def test_light_modules_stay_light(statement: str) -> None:
+    code = f"{statement}\nimport sys\nprint([m for m in ('grpc', 'pyarrow', 'numpy', 'asyncio') if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_the_job_master_loads_no_arrow() -> None:
+    """Its start is on the way of every job, and it moves no data."""
+    code = "import flinkpy.jobmaster.entrypoint, sys\nprint('pyarrow' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "False"

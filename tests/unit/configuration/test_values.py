@@ -1,0 +1,78 @@
+"""Text forms of option values."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flinkpy.configuration import values
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("10 s", 10_000),
+        ("10s", 10_000),
+        ("500 ms", 500),
+        ("7", 7),
+        ("1 min", 60_000),
+        ("2 h", 7_200_000),
+        ("1 d", 86_400_000),
+        ("PT10S", 10_000),
+        ("PT0.05S", 50),
+        ("PT7.5S", 7_500),
+        ("PT1M30S", 90_000),
+        ("PT720H", 2_592_000_000),
+        ("P1DT1S", 86_401_000),
+        ("0 s", 0),
+        ("1 us", 1),
+        ("1500 us", 2),
+    ],
+)
+def test_a_duration_is_read_as_milliseconds(text: str, milliseconds: int) -> None:
+    assert values.parse_duration_ms(text) == milliseconds
+
+
+@pytest.mark.parametrize("text", ["", "ten", "10 parsecs", "-1 s", "P", "PT", "1.5 s", "s"])
+def test_a_text_that_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        values.parse_duration_ms(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "size_bytes"),
+    [
+        ("64mb", 64 << 20),
+        ("1 gb", 1 << 30),
+        ("32 kb", 32 << 10),
+        ("256 bytes", 256),
+        ("10485760b", 10_485_760),
+        ("5", 5),
+    ],
+)
+def test_a_memory_size_is_read_as_bytes(text: str, size_bytes: int) -> None:
+    assert values.parse_memory_bytes(text) == size_bytes
+
+
+@pytest.mark.parametrize("text", ["", "mb", "1.5 gb", "-1 mb", "3 stone"])
+def test_a_text_that_is_no_memory_size_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        values.parse_memory_bytes(text)
+
+
+@given(st.integers(min_value=0, max_value=10**13))
+def test_a_formatted_duration_is_read_back_as_itself(milliseconds: int) -> None:
+    assert values.parse_duration_ms(values.format_duration(milliseconds)) == milliseconds
+
+
+@given(st.integers(min_value=0, max_value=2**50))
+def test_a_formatted_memory_size_is_read_back_as_itself(size_bytes: int) -> None:
+    assert values.parse_memory_bytes(values.format_memory(size_bytes)) == size_bytes
+
+
+def test_lists_and_maps_have_a_plain_and_a_yaml_form() -> None:
+    assert values.parse_list("a;b; c") == values.parse_list("[a, 'b', c]") == ("a", "b", "c")
+    assert values.parse_map("a:1,b:2") == values.parse_map("{a: 1, b: '2'}") == {"a": "1", "b": "2"}
+    with pytest.raises(ValueError, match="pairs"):
+        values.parse_map("a")

@@ -1,0 +1,111 @@
+"""Contexts that connectors run in, without a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from flinkpy.connector_api.source import ReaderStatus, SourceBase, SourceReader
+from flinkpy.records.batch import Batch
+
+
+class TestingCoordinatorContext:
+    """Records what a coordinator asks for; blocking calls and timers wait until the test runs them."""
+
+    __test__ = False
+    operator_id = "operator-1"
+
+    def __init__(self, parallelism: int = 2) -> None:
+        self.parallelism = parallelism
+        self.sent: list[tuple[int, Any]] = []
+        self.failures: list[BaseException] = []
+        self.timers: list[tuple[int, Callable[[], None]]] = []
+        self.blocking: list[tuple[Callable[[], Any], Callable[[Any, Any], None]]] = []
+
+    def send_event(self, subtask_index: int, event: Any) -> None:
+        self.sent.append((subtask_index, event))
+
+    def fail_job(self, error: BaseException) -> None:
+        self.failures.append(error)
+
+    def schedule(self, delay_ms: int, action: Callable[[], None]) -> None:
+        self.timers.append((delay_ms, action))
+
+    def run_blocking(self, call: Callable[[], Any], on_done: Callable[[Any, Any], None]) -> None:
+        self.blocking.append((call, on_done))
+
+    def finish_blocking(self) -> None:
+        pending, self.blocking = self.blocking, []
+        for call, on_done in pending:
+            try:
+                result = call()
+            except Exception as error:  # noqa: BLE001 - handed on, as the JobMaster does
+                on_done(None, error)
+            else:
+                on_done(result, None)
+
+    def take_sent(self) -> list[tuple[int, Any]]:
+        sent, self.sent = self.sent, []
+        return sent
+
+
+@dataclass
+class TestingReaderContext:
+    __test__ = False
+    subtask_index: int = 0
+    parallelism: int = 1
+    max_batch_rows: int = 1000
+    split_requests: int = 0
+    availability_calls: int = 0
+
+    def send_split_request(self) -> None:
+        self.split_requests += 1
+
+    def send_source_event(self, event: Any) -> None:
+        raise AssertionError(event)
+
+    def notify_available(self) -> None:
+        self.availability_calls += 1
+
+
+@dataclass
+class TestingWriterContext:
+    __test__ = False
+    subtask_index: int = 0
+    parallelism: int = 1
+    attempt_number: int = 0
+    job_id: str = "0123456789abcdef"
+    input_type: Any = None
+    events: list[Any] = field(default_factory=list)
+    writable_calls: int = 0
+
+    def send_event_to_coordinator(self, event: Any) -> None:
+        self.events.append(event)
+
+    def notify_writable(self) -> None:
+        self.writable_calls += 1
+
+
+def drain(reader: SourceReader) -> list[Batch]:
+    """All batches of a reader that has been told that no more splits come."""
+    batches = []
+    while True:
+        polled = reader.poll_batch()
+        if isinstance(polled, ReaderStatus):
+            assert polled is ReaderStatus.END_OF_INPUT
+            return batches
+        assert polled.num_rows > 0
+        batches.append(polled)
+
+
+def read_splits(source: SourceBase, splits: list[Any], max_batch_rows: int = 1000) -> list[Batch]:
+    """What one reader makes of these splits."""
+    reader = source.create_reader(TestingReaderContext(max_batch_rows=max_batch_rows))
+    reader.add_splits(splits)
+    reader.notify_no_more_splits()
+    reader.start()
+    try:
+        return drain(reader)
+    finally:
+        reader.close()

@@ -1,0 +1,333 @@
+from __future__ import annotations
+
+import pickle
+
+import pyarrow as pa
+import pytest
+from connector_fakes import TestingCoordinatorContext, TestingWriterContext
+
+from flinkpy.common.errors import InternalError, JobExecutionError, RpcUnavailableError, TypeMismatchError
+from flinkpy.common.typeinfo import Types
+from flinkpy.common.types import Row, RowKind
+from flinkpy.connectors import collect_sink
+from flinkpy.connectors.collect_coordinator import RELEASE_AFTER_MS, CollectCoordinator
+from flinkpy.connectors.collect_iterator import CollectIterator
+from flinkpy.connectors.collect_payload import decode_payload, encode_payload
+from flinkpy.connectors.collect_protocol import CollectBatch, CollectEnd
+from flinkpy.connectors.collect_sink import CollectSink
+from flinkpy.records.batch import Batch
+
+
+class Job:
+    """A collect sink's writers, their coordinator and a client, connected without a cluster.
+
+    Events are carried when `deliver` is called; the client's waiting does that, so an iterator runs the job.
+    """
+
+    def __init__(self, parallelism=1, input_type=None):
+        self.input_type = input_type
+        self.context = TestingCoordinatorContext(parallelism)
+        self.coordinator = pickle.loads(pickle.dumps(CollectSink().coordinator_provider)).create(self.context)
+        self.coordinator.start()
+        self.contexts = [None] * parallelism
+        self.writers = [None] * parallelism
+        self.steps = []
+        for subtask in range(parallelism):
+            self.attempt(subtask, 0)
+
+    def attempt(self, subtask, attempt_number):
+        self.contexts[subtask] = TestingWriterContext(
+            subtask, len(self.writers), attempt_number, input_type=self.input_type
+        )
+        self.writers[subtask] = CollectSink().create_writer(self.contexts[subtask])
+
+    def deliver(self):
+        for subtask, context in enumerate(self.contexts):
+            events, context.events = context.events, []
+            for event in events:
+                self.coordinator.handle_event(subtask, context.attempt_number, event)
+        for subtask, event in self.context.take_sent():
+            self.writers[subtask].handle_event(pickle.loads(pickle.dumps(event)))
+
+    def request(self, payload):
+        answer = self.coordinator.handle_request(payload)
+        self.deliver()
+        return answer
+
+    def wait(self, seconds):
+        self.deliver()
+        if self.steps:
+            self.steps.pop(0)()
+
+    def iterator(self, **arguments):
+        return CollectIterator(self.request, wait=self.wait, **arguments)
+
+    def write(self, values, subtask=0):
+        self.writers[subtask].write(Batch(values))
+
+    def end(self, subtask=0):
+        self.writers[subtask].flush(True)
+
+
+def test_results_arrive_in_order_and_the_writer_finishes_when_all_were_read():
+    job = Job()
+    closed = []
+    job.steps = [lambda: job.write([1, 2]), lambda: job.write([3]), job.end]
+    iterator = job.iterator(on_close=lambda: closed.append(True))
+    assert next(iterator) == 1
+    assert not job.writers[0].has_finished
+    assert list(iterator) == [2, 3]
+    assert job.writers[0].has_finished
+    assert closed == [True]
+    iterator.close()
+    assert closed == [True]
+
+
+def test_an_empty_result_ends():
+    job = Job()
+    job.steps = [lambda: job.write([]), job.end]
+    assert list(job.iterator()) == []
+    assert job.writers[0].has_finished
+
+
+def test_several_writers_are_merged_and_all_must_end():
+    job = Job(parallelism=2)
+    job.write([1], subtask=0)
+    job.write([2], subtask=1)
+    job.end(0)
+    iterator = job.iterator()
+    assert {next(iterator), next(iterator)} == {1, 2}
+    job.end(1)
+    assert list(iterator) == []
+    assert all(writer.has_finished for writer in job.writers)
+
+
+def test_an_unread_result_holds_the_writer_and_reading_lets_it_go_on():
+    job = Job()
+    rows = [f"{number:01000}" for number in range(500)]
+    written = 0
+    while job.writers[0].is_writable:
+        job.write(rows)
+        job.deliver()
+        written += 1
+        assert written < 100
+    held_bytes = sum(len(batch.payload) for batch in job.coordinator._buffer)
+    assert held_bytes < collect_sink.MAX_UNACKED_BYTES + collect_sink.MAX_PAYLOAD_BYTES
+    iterator = job.iterator()
+    for _ in range(500 * written // 2):
+        next(iterator)
+    next(iterator)
+    assert job.writers[0].is_writable
+    assert job.contexts[0].writable_calls > 0
+
+
+def test_many_tiny_batches_hold_the_writer_too():
+    job = Job()
+    for number in range(collect_sink.MAX_UNACKED_BATCHES):
+        assert job.writers[0].is_writable
+        job.write([number])
+    assert not job.writers[0].is_writable
+
+
+def test_a_batch_too_large_for_one_message_is_sent_in_parts():
+    job = Job()
+    job.write(["x" * 10_000 + str(number) for number in range(500)])
+    events = job.contexts[0].events
+    assert len(events) > 1
+    assert all(len(event.payload) <= collect_sink.MAX_PAYLOAD_BYTES for event in events)
+    job.end()
+    assert [row[10_000:] for row in job.iterator()] == [str(number) for number in range(500)]
+
+
+def test_closing_early_cancels_the_writer():
+    job = Job()
+    job.write([1, 2])
+    iterator = job.iterator()
+    assert next(iterator) == 1
+    iterator.close()
+    assert job.writers[0].is_writable
+    assert job.writers[0].has_finished
+    job.write([3])
+    job.end()
+    assert job.contexts[0].events == []
+    with pytest.raises(StopIteration):
+        next(iterator)
+
+
+def test_a_writer_that_starts_after_the_client_closed_is_cancelled_when_it_is_ready():
+    job = Job()
+    job.iterator().close()
+    job.coordinator.subtask_reset(0)
+    job.attempt(0, 1)
+    job.coordinator.subtask_ready(0)
+    job.deliver()
+    assert job.writers[0].has_finished
+
+
+def test_a_lost_answer_is_given_again():
+    job = Job()
+    job.write([1])
+    job.end()
+    job.deliver()
+    answers = iter(["lost", "kept", "lost", "kept", "kept"])
+
+    def request(payload):
+        answer = job.request(payload)
+        if next(answers) == "lost":
+            raise RpcUnavailableError("connection reset")
+        return answer
+
+    assert list(CollectIterator(request, wait=job.wait)) == [1]
+    assert job.writers[0].has_finished
+
+
+def test_an_error_that_is_not_to_be_tried_again_reaches_the_user_and_lets_the_job_go():
+    job = Job()
+    job.write([1])
+    errors = [InternalError("the answer cannot be read")]
+
+    def request(payload):
+        if errors:
+            raise errors.pop()
+        return job.request(payload)
+
+    iterator = CollectIterator(request)
+    with pytest.raises(InternalError, match="cannot be read"):
+        next(iterator)
+    with pytest.raises(StopIteration):
+        next(iterator)
+    assert job.writers[0].has_finished
+
+
+def test_an_unreachable_job_is_given_up_after_a_minute():
+    waited = []
+
+    def request(payload):
+        raise RpcUnavailableError("nobody there")
+
+    with pytest.raises(RpcUnavailableError):
+        next(CollectIterator(request, wait=waited.append))
+    assert 60 <= sum(waited) < 61
+
+
+def test_a_client_that_never_closes_after_the_end_releases_the_job_by_a_timer():
+    job = Job()
+    job.write([1])
+    job.end()
+    job.deliver()
+    calls = []
+
+    def request(payload):
+        calls.append(payload)
+        if len(calls) == 2:
+            raise RpcUnavailableError("the close request is lost")
+        return job.request(payload)
+
+    assert list(CollectIterator(request, wait=job.wait)) == [1]
+    assert not job.writers[0].has_finished
+    [(delay_ms, release)] = job.context.timers
+    assert delay_ms == RELEASE_AFTER_MS
+    release()
+    job.deliver()
+    assert job.writers[0].has_finished
+
+
+def test_a_restart_before_anything_was_read_goes_unnoticed():
+    job = Job()
+    job.write([1, 2])
+    job.deliver()
+    job.coordinator.subtask_reset(0)
+    job.attempt(0, 1)
+    job.write([1, 2, 3])
+    job.end()
+    job.deliver()
+    assert list(job.iterator()) == [1, 2, 3]
+
+
+def test_a_restart_after_something_was_read_is_a_clear_error():
+    job = Job()
+    job.write([1, 2])
+    job.deliver()
+    iterator = job.iterator()
+    assert next(iterator) == 1
+    job.coordinator.subtask_reset(0)
+    job.attempt(0, 1)
+    assert next(iterator) == 2
+    with pytest.raises(
+        JobExecutionError, match="restarted from its beginning after a part of its result had been read"
+    ):
+        next(iterator)
+    with pytest.raises(StopIteration):
+        next(iterator)
+    assert job.writers[0].has_finished
+
+
+def test_a_full_reset_restarts_the_result_as_well():
+    job = Job()
+    job.write([1])
+    job.deliver()
+    job.coordinator.reset()
+    job.attempt(0, 1)
+    job.write([7])
+    job.end()
+    job.deliver()
+    assert list(job.iterator()) == [7]
+
+
+def test_late_and_duplicated_batches_are_dropped_and_a_lost_one_fails_the_job():
+    context = TestingCoordinatorContext(1)
+    coordinator = CollectCoordinator(context)
+    first = CollectBatch(0, encode_payload(Batch([1]), None))
+    coordinator.handle_event(0, 0, first)
+    coordinator.subtask_reset(0)
+    coordinator.handle_event(0, 0, CollectBatch(1, first.payload))
+    coordinator.handle_event(0, 1, first)
+    coordinator.handle_event(0, 1, first)
+    coordinator.handle_event(0, 1, CollectEnd(1))
+    assert context.failures == []
+    assert list(CollectIterator(coordinator.handle_request)) == [1]
+    coordinator = CollectCoordinator(context)
+    coordinator.handle_event(0, 0, CollectBatch(1, first.payload))
+    assert isinstance(context.failures[0], InternalError)
+    assert "batch 0 was lost" in str(context.failures[0])
+
+
+def test_an_acknowledgement_of_an_older_attempt_is_dropped():
+    job = Job()
+    job.write([1])
+    job.end()
+    job.deliver()
+    job.request = job.coordinator.handle_request
+    assert list(job.iterator()) == [1]
+    stale = job.context.take_sent()
+    job.attempt(0, 1)
+    job.write([1])
+    for subtask, event in stale:
+        job.writers[subtask].handle_event(event)
+    assert not job.writers[0].has_finished
+
+
+def test_a_typed_row_that_does_not_match_is_an_error_at_the_sink():
+    job = Job(input_type=Types.LONG())
+    with pytest.raises(TypeMismatchError, match="record 1"):
+        job.write([1, "x"])
+
+
+@pytest.mark.parametrize(
+    ("values", "type_info", "expected"),
+    [
+        ([1, "a", None], None, [1, "a", None]),
+        ([(1, "a")], Types.TUPLE([Types.INT(), Types.STRING()]), [(1, "a")]),
+        ([(1, "a")], Types.ROW([Types.INT(), Types.STRING()]), [Row(1, "a")]),
+        (
+            [Row.of_kind(RowKind.DELETE, 1)],
+            Types.ROW([Types.INT()]),
+            [Row.of_kind(RowKind.DELETE, 1)],
+        ),
+        (pa.RecordBatch.from_pydict({"f0": [1, 2]}), Types.LONG(), [1, 2]),
+        (pa.RecordBatch.from_pydict({"a": [1]}), None, [Row(a=1)]),
+        ([object], Types.PICKLED_BYTE_ARRAY(), [object]),
+    ],
+)
+def test_both_lanes_survive_the_way_to_the_client(values, type_info, expected):
+    assert decode_payload(encode_payload(Batch(values), type_info)) == expected

@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from connector_fakes import TestingCoordinatorContext, read_splits
+
+from flinkpy.common.errors import InputFormatError, InputNotFoundError, UnsupportedOperationError
+from flinkpy.common.typeinfo import Types
+from flinkpy.connector_api.source import AddSplits, Boundedness, NoMoreSplits, ReaderRegistered, RequestSplit
+from flinkpy.connector_api.source_coordinator import SourceCoordinator
+from flinkpy.connectors import file_source
+from flinkpy.connectors.file_source import FileEnumeratorProvider, FileSource, FileSplitAssignerProvider, list_files
+from flinkpy.formats.file_format import StreamFormat
+
+
+def text_source(*paths, **builder):
+    return FileSource.for_record_stream_format(StreamFormat.text_line_format(), *map(str, paths)).build()
+
+
+def rows_in(source, parallelism=2, max_batch_rows=1000):
+    return [
+        row
+        for batch in read_splits(source, source.list_splits(parallelism), max_batch_rows)
+        for row in (batch.values if not batch.is_columnar else batch.values.to_pylist())
+    ]
+
+
+def test_a_directory_is_read_recursively_in_order_without_hidden_files(tmp_path):
+    for name in ("b.txt", "a.txt", "sub/c.txt", ".hidden", "_temporary/x.txt", "sub/.part-0.inprogress", "empty.txt"):
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("" if name == "empty.txt" else f"{name}\n")
+    assert rows_in(text_source(tmp_path)) == ["a.txt", "b.txt", "sub/c.txt"]
+
+
+def test_paths_are_made_absolute_and_file_uris_are_understood(tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_text("a\n")
+    monkeypatch.chdir(tmp_path)
+    source = text_source("a.txt", f"file://{tmp_path}/a.txt", f"file:{tmp_path}/a.txt")
+    monkeypatch.chdir("/")
+    assert rows_in(source) == ["a", "a", "a"]
+    with pytest.raises(UnsupportedOperationError, match="s3://"):
+        text_source("s3://bucket/a.txt")
+
+
+def test_a_missing_path_is_named(tmp_path):
+    with pytest.raises(InputNotFoundError, match="nowhere: No such file or directory") as caught:
+        text_source(tmp_path / "nowhere").list_splits(1)
+    assert caught.value.details == {"path": str(tmp_path / "nowhere")}
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_an_unreadable_file_is_named(tmp_path):
+    (tmp_path / "a.txt").write_text("a")
+    (tmp_path / "a.txt").chmod(0)
+    with pytest.raises(InputNotFoundError, match=r"a\.txt: Permission denied"):
+        text_source(tmp_path).list_splits(1)
+
+
+def test_a_file_that_vanishes_between_listing_and_reading_is_named(tmp_path):
+    (tmp_path / "a.txt").write_text("a")
+    source = text_source(tmp_path)
+    splits = source.list_splits(1)
+    (tmp_path / "a.txt").unlink()
+    with pytest.raises(InputNotFoundError, match=r"a\.txt"):
+        read_splits(source, splits)
+
+
+def test_a_large_file_is_cut_into_even_parts_for_all_subtasks(tmp_path, monkeypatch):
+    monkeypatch.setattr(file_source, "MIN_SPLIT_BYTES", 10)
+    monkeypatch.setattr(file_source, "SPLITS_PER_SUBTASK", 4)
+    (tmp_path / "a.txt").write_text("0123456789\n" * 100)
+    source = text_source(tmp_path)
+    splits = source.list_splits(parallelism=2)
+    assert len(splits) == 8
+    assert {split.length for split in splits} <= {137, 138}
+    assert [split.offset for split in splits[1:]] == [split.end for split in splits[:-1]]
+    assert rows_in(source) == ["0123456789"] * 100
+    assert len({split.split_id for split in splits}) == 8
+
+
+def test_files_can_be_kept_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(file_source, "MIN_SPLIT_BYTES", 10)
+    (tmp_path / "a.txt").write_text("0123456789\n" * 100)
+    builder = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(tmp_path))
+    builder.set_file_enumerator(FileEnumeratorProvider.default_non_splittable_file_enumerator())
+    builder.set_split_assigner(FileSplitAssignerProvider.locality_aware_split_assigner())
+    assert len(builder.process_static_file_set().build().list_splits(4)) == 1
+
+
+def test_monitoring_is_refused_until_it_is_there(tmp_path):
+    builder = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(tmp_path))
+    with pytest.raises(UnsupportedOperationError, match="monitor_continuously"):
+        builder.monitor_continuously(None)
+
+
+def test_the_coordinator_lists_files_off_the_main_thread_and_hands_them_out(tmp_path):
+    (tmp_path / "a.txt").write_text("a\n")
+    context = TestingCoordinatorContext(1)
+    coordinator = SourceCoordinator(text_source(tmp_path), context)
+    coordinator.start()
+    coordinator.subtask_ready(0)
+    for event in (ReaderRegistered(), RequestSplit()):
+        coordinator.handle_event(0, 0, event)
+    assert context.sent == []
+    context.finish_blocking()
+    coordinator.handle_event(0, 0, RequestSplit())
+    [(_, first), (_, second)] = context.sent
+    assert isinstance(first, AddSplits)
+    assert second == NoMoreSplits()
+
+
+def test_a_missing_path_fails_the_job(tmp_path):
+    context = TestingCoordinatorContext(1)
+    SourceCoordinator(text_source(tmp_path / "nowhere"), context).start()
+    context.finish_blocking()
+    assert isinstance(context.failures[0], InputNotFoundError)
+
+
+def test_csv_columns_are_typed_by_the_first_block(tmp_path):
+    (tmp_path / "a.csv").write_text("id,price,name,ok,day\n1,1.5,x,true,2013-01-01\n2,,NA,false,\n")
+    source = FileSource.for_csv(str(tmp_path / "a.csv"), null_values=("NA",))
+    assert source.produced_type == Types.ROW_NAMED(
+        ["id", "price", "name", "ok", "day"],
+        [Types.LONG(), Types.DOUBLE(), Types.STRING(), Types.BOOLEAN(), Types.SQL_DATE()],
+    )
+    assert [tuple(row.values())[:4] for row in rows_in(source)] == [(1, 1.5, "x", True), (2, None, None, False)]
+    assert source.boundedness is Boundedness.BOUNDED
+
+
+def test_a_csv_schema_chooses_columns_by_name_in_any_order_and_each_file_may_have_its_own(tmp_path):
+    (tmp_path / "a.csv").write_text("id,price,name\n1,1.5,x\n")
+    (tmp_path / "b.csv").write_text("name,id\ny,2\n")
+    for schema in (
+        {"name": Types.STRING(), "id": Types.INT()},
+        {"name": pa.string(), "id": pa.int32()},
+        pa.schema([("name", pa.string()), ("id", pa.int32())]),
+        Types.ROW_NAMED(["name", "id"], [Types.STRING(), Types.INT()]),
+    ):
+        source = FileSource.for_csv(str(tmp_path), schema=schema)
+        assert rows_in(source) == [{"name": "x", "id": 1}, {"name": "y", "id": 2}]
+        assert read_splits(source, source.list_splits(1))[0].values.schema.field("id").type == pa.int32()
+
+
+def test_a_csv_column_that_a_file_does_not_have_is_named(tmp_path):
+    (tmp_path / "a.csv").write_text("id\n1\n")
+    source = FileSource.for_csv(str(tmp_path), schema={"id": Types.INT(), "nope": Types.INT()})
+    with pytest.raises(InputFormatError, match=r"a\.csv, row 1: the header has no column 'nope'; it has \['id'\]"):
+        rows_in(source)
+
+
+def test_csv_without_header_takes_columns_by_position(tmp_path):
+    (tmp_path / "a.csv").write_text("1;x\n2;y\n")
+    source = FileSource.for_csv(str(tmp_path), header=False, delimiter=";")
+    assert rows_in(source) == [{"f0": 1, "f1": "x"}, {"f0": 2, "f1": "y"}]
+
+
+@pytest.mark.parametrize("header", [True, False])
+def test_csv_columns_may_be_chosen_and_an_unknown_one_is_named(tmp_path, header):
+    (tmp_path / "a.csv").write_text(("a,b,c\n" if header else "") + "1,2,3\n4,5,6\n")
+    schema = {"a": Types.LONG(), "b": Types.LONG(), "c": Types.LONG()}
+    source = FileSource.for_csv(str(tmp_path), schema=schema, columns=["c", "a"], header=header)
+    assert source.produced_type.get_field_names() == ["c", "a"]
+    assert rows_in(source) == [{"c": 3, "a": 1}, {"c": 6, "a": 4}]
+    with pytest.raises(ValueError, match="no column 'nope'"):
+        FileSource.for_csv(str(tmp_path), schema=schema, columns=["nope"], header=header)
+
+
+def test_inference_needs_a_file_with_content(tmp_path):
+    (tmp_path / "a.csv").write_text("")
+    with pytest.raises(InputNotFoundError, match="no file with any content"):
+        FileSource.for_csv(str(tmp_path))
+    with pytest.raises(InputNotFoundError, match="nowhere"):
+        FileSource.for_csv(str(tmp_path / "nowhere"))
+
+
+def test_parquet_columns_are_chosen_by_name(tmp_path):
+    pq.write_table(pa.table({"a": [1, 2], "b": ["x", "y"], "c": [0.5, None]}), tmp_path / "p.parquet")
+    assert rows_in(FileSource.for_parquet(str(tmp_path))) == [
+        {"a": 1, "b": "x", "c": 0.5},
+        {"a": 2, "b": "y", "c": None},
+    ]
+    assert rows_in(FileSource.for_parquet(str(tmp_path), columns=["c", "a"])) == [
+        {"c": 0.5, "a": 1},
+        {"c": None, "a": 2},
+    ]
+    with pytest.raises(InputFormatError, match=r"has no columns \['z'\]"):
+        FileSource.for_parquet(str(tmp_path), columns=["z"])
+
+
+def test_a_source_without_a_path_or_with_the_wrong_format_is_refused():
+    with pytest.raises(ValueError, match="at least one path"):
+        text_source()
+    with pytest.raises(TypeError, match="not a StreamFormat"):
+        FileSource.for_record_stream_format("text", "/x")
+    with pytest.raises(TypeError, match="not a BulkFormat"):
+        FileSource.for_bulk_file_format(StreamFormat.text_line_format(), "/x")
+
+
+def test_the_job_master_loads_sources_without_arrow(tmp_path):
+    code = (
+        "import sys; import flinkpy.connectors.file_source, flinkpy.connectors.number_sequence, "
+        "flinkpy.connectors.collection, flinkpy.connectors.collect_coordinator, flinkpy.connectors.collect_sink, "
+        "flinkpy.connector_api.source_coordinator, flinkpy.formats.text_line, flinkpy.formats.parquet_format; "
+        "assert not {'pyarrow', 'numpy'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_listed_file_is_given_with_its_size(tmp_path):
+    (tmp_path / "a.txt").write_text("abc")
+    assert list_files(str(tmp_path)) == [(str(tmp_path / "a.txt"), 3)]

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import pickle
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from flinkpy._proto import common_pb2, job_pb2
+from flinkpy.common.errors import JobExecutionError, JobNotFoundError
+from flinkpy.connectors.collect_payload import encode_payload
+from flinkpy.connectors.collect_protocol import CollectRequest, CollectResponse
+from flinkpy.datastream.closeable_iterator import CloseableIterator
+from flinkpy.datastream.collected_results import CollectedResults
+from flinkpy.records.batch import Batch
+
+
+class TestingJobClient:
+    """A job whose coordinator has the given answers, and then fails every request."""
+
+    __test__ = False
+
+    def __init__(self, *responses: CollectResponse) -> None:
+        self.responses = list(responses)
+        self.requests: list[CollectRequest] = []
+        self.is_canceled = False
+        self.end: Future[job_pb2.JobResult] = Future()
+
+    @property
+    def cluster_client(self) -> TestingJobClient:
+        return self
+
+    def get_job_id(self) -> str:
+        return "a" * 32
+
+    def job_result(self) -> Future[job_pb2.JobResult]:
+        return self.end
+
+    def finish(self, status: common_pb2.JobStatus, message: str = "") -> None:
+        error = common_pb2.ErrorInfo(
+            type="FunctionError", message=message, traceback=f"Traceback\nValueError: {message}"
+        )
+        self.end.set_result(job_pb2.JobResult(job_id="a" * 32, name="j", status=status, error=error))
+
+    def cancel(self) -> Future[None]:
+        self.is_canceled = True
+        if not self.end.done():
+            self.finish(common_pb2.CANCELED)
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
+
+    def send_coordination_request(self, job_id: str, operator_id: str, payload: bytes, timeout_s: float) -> bytes:
+        request = pickle.loads(payload)
+        self.requests.append(request)
+        if request.close:
+            return pickle.dumps(CollectResponse((), request.from_sequence, True))
+        if not self.responses:
+            raise JobNotFoundError("gone")
+        return pickle.dumps(self.responses.pop(0))
+
+
+def answer(*records: Any, finished: bool = False) -> CollectResponse:
+    return CollectResponse((encode_payload(Batch(list(records)), None),), 1, finished)
+
+
+def test_records_end_when_the_job_has_finished() -> None:
+    client = TestingJobClient(answer(1, 2), answer(3, finished=True))
+    client.finish(common_pb2.FINISHED)
+
+    with CloseableIterator(CollectedResults(client, "op")) as results:
+        assert list(results) == [1, 2, 3]
+    assert not client.is_canceled
+
+
+def test_failed_job_raises_its_own_error_instead_of_the_requests() -> None:
+    client = TestingJobClient(answer(1))
+    results = CollectedResults(client, "op")
+    assert next(results) == 1
+    client.finish(common_pb2.FAILED, "user's mistake")
+
+    with pytest.raises(JobExecutionError, match="user's mistake"):
+        next(results)
+    with pytest.raises(StopIteration):
+        next(results)
+
+
+def test_job_that_fails_at_its_very_end_raises_after_the_last_record() -> None:
+    client = TestingJobClient(answer(1, finished=True))
+    results = CollectedResults(client, "op")
+    assert next(results) == 1
+    client.finish(common_pb2.FAILED, "in close()")
+
+    with pytest.raises(JobExecutionError, match=r"in close\(\)"):
+        next(results)
+
+
+def test_canceled_job_raises_what_the_request_said() -> None:
+    client = TestingJobClient()
+    client.end.set_result(job_pb2.JobResult(job_id="a" * 32, name="j", status=common_pb2.CANCELED))
+
+    with pytest.raises(Exception, match="canceled"):
+        next(CollectedResults(client, "op"))
+
+
+def test_closing_early_cancels_the_job() -> None:
+    client = TestingJobClient(answer(1, 2))
+    results = CollectedResults(client, "op")
+    next(results)
+    results.close()
+    results.close()
+
+    assert client.is_canceled
+    assert [request.close for request in client.requests] == [False, True]
+    with pytest.raises(StopIteration):
+        next(results)

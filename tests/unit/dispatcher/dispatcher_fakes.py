@@ -1,0 +1,306 @@
+"""Fakes for the Dispatcher: virtual time, stores in memory, JobMaster processes that are lines in a list."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import platform
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from fake_peers import FakePeers
+from virtual_time import LoopClock, VirtualTimeLoop
+
+from flinkpy import __version__
+from flinkpy._proto import common_pb2, job_pb2
+from flinkpy._proto import dispatcher_pb2 as pb
+from flinkpy.common.ids import DispatcherId, JobID, JobMasterId
+from flinkpy.dispatcher.blob_store import BlobStore
+from flinkpy.dispatcher.dispatcher import Dispatcher
+from flinkpy.dispatcher.options import DispatcherOptions
+from flinkpy.dispatcher.running_jobs import DispatcherServices
+from flinkpy.rpc.server import CallContext
+
+DISPATCHER_ID = "dispatcher-1"
+JOB = "a" * 32
+OTHER_JOB = "b" * 32
+CONTEXT = CallContext(fencing_token=DISPATCHER_ID, client_version=__version__, peer="test")
+
+
+class TestingDispatcher(Dispatcher):
+    """Runs blocking work on the loop, so that no thread takes part."""
+
+    __test__ = False
+
+    def run_blocking(self, call: Callable[[], Any], on_done: Any, name: str) -> None:
+        async def run() -> Any:
+            return call()
+
+        self.run_async(run(), on_done, name)
+
+
+class MemoryJobGraphStore:
+    def __init__(self) -> None:
+        self.graphs: dict[JobID, bytes] = {}
+        self.error: Exception | None = None
+
+    def put(self, job_graph: job_pb2.JobGraph) -> None:
+        if self.error is not None:
+            raise self.error
+        self.graphs[JobID(job_graph.job_id)] = job_graph.SerializeToString()
+
+    def remove(self, job_id: JobID) -> None:
+        self.graphs.pop(job_id, None)
+
+    def job_ids(self) -> list[JobID]:
+        return list(self.graphs)
+
+    def recover(self, job_id: JobID) -> job_pb2.JobGraph:
+        return job_pb2.JobGraph.FromString(self.graphs[job_id])
+
+
+class MemoryJobResultStore:
+    def __init__(self) -> None:
+        self.dirty: dict[JobID, pb.JobTerminated] = {}
+        self.clean: dict[JobID, pb.JobTerminated] = {}
+        self.errors: list[Exception] = []
+
+    def create_dirty(self, terminated: pb.JobTerminated) -> None:
+        if self.errors:
+            raise self.errors.pop()
+        self.dirty[JobID(terminated.job_id)] = terminated
+
+    def mark_clean(self, job_id: JobID) -> None:
+        if job_id in self.dirty:
+            self.clean[job_id] = self.dirty.pop(job_id)
+
+    def remove(self, job_id: JobID) -> None:
+        self.dirty.pop(job_id, None)
+        self.clean.pop(job_id, None)
+
+    def contains(self, job_id: JobID) -> bool:
+        return job_id in self.clean or job_id in self.dirty
+
+    def load(self, job_id: JobID) -> pb.JobTerminated | None:
+        return self.clean.get(job_id) or self.dirty.get(job_id)
+
+    def dirty_job_ids(self) -> list[JobID]:
+        return list(self.dirty)
+
+    def clean_job_ids(self) -> list[JobID]:
+        return list(self.clean)
+
+
+class FakeProcesses:
+    """A JobMasterLauncher: what was spawned and stopped; the test says how processes end."""
+
+    def __init__(self, on_exited: Callable[[str, str], None]) -> None:
+        self.on_exited = on_exited
+        self.alive: dict[str, int] = {}
+        self.stopped: list[tuple[str, bool]] = []
+        self._pids = itertools.count(1000)
+
+    def spawn(self, process_id: str, dispatcher_address: str) -> None:
+        self.alive[process_id] = next(self._pids)
+
+    def process_id_of(self, pid: int) -> str | None:
+        return next((name for name, its_pid in self.alive.items() if its_pid == pid), None)
+
+    def stop(self, process_id: str, *, at_once: bool) -> None:
+        if process_id in self.alive:
+            self.stopped.append((process_id, at_once))
+            self.exit(process_id, "killed by SIGKILL" if at_once else "exit code 0")
+
+    def exit(self, process_id: str, ending: str) -> None:
+        """The process ends; the launcher's watcher notices soon."""
+        del self.alive[process_id]
+        asyncio.get_running_loop().call_soon(self.on_exited, process_id, ending)
+
+    async def close(self) -> None:
+        self.alive.clear()
+
+
+class FakeJobMaster:
+    """One JobMaster process as the Dispatcher sees it: a session, and the calls it makes."""
+
+    def __init__(self, dispatcher: Dispatcher, hello: pb.JobMasterHello) -> None:
+        self._dispatcher = dispatcher
+        self._session: AsyncIterator[pb.JobMasterCommand] = dispatcher.open_job_master_session(hello, CONTEXT)
+        self.commands: list[pb.JobMasterCommand] = []
+        self.is_closed = False
+        self._task = asyncio.get_running_loop().create_task(self._receive())
+
+    async def _receive(self) -> None:
+        try:
+            async for command in self._session:
+                self.commands.append(command)
+        finally:
+            await self._session.aclose()  # type: ignore[attr-defined]
+            self.is_closed = True
+
+    @property
+    def start_command(self) -> pb.StartJob:
+        return next(command.start for command in self.commands if command.WhichOneof("command") == "start")
+
+    @property
+    def was_told_to_stop(self) -> bool:
+        return any(command.WhichOneof("command") == "stop" for command in self.commands)
+
+    def break_session(self) -> None:
+        self._task.cancel()
+
+    def started(self) -> None:
+        start = self.start_command
+        self._dispatcher.notify_job_master_started(
+            pb.JobMasterStarted(
+                job_id=start.job_graph.job_id, job_master_id=start.job_master_id, address=f"{start.job_master_id}:1"
+            ),
+            CONTEXT,
+        )
+
+    def status(self, status: int, at_ms: int = 2_000_000) -> None:
+        start = self.start_command
+        self._dispatcher.notify_job_status(
+            pb.JobStatusUpdate(
+                job_id=start.job_graph.job_id,
+                job_master_id=start.job_master_id,
+                status=status,  # type: ignore[arg-type]
+                timestamp_ms=at_ms,
+            ),
+            CONTEXT,
+        )
+
+    def terminated_message(self, status: int) -> pb.JobTerminated:
+        start = self.start_command
+        graph = start.job_graph
+        return pb.JobTerminated(
+            job_id=graph.job_id,
+            job_master_id=start.job_master_id,
+            result=job_pb2.JobResult(job_id=graph.job_id, name=graph.name, status=status),  # type: ignore[arg-type]
+            details=job_pb2.JobDetails(
+                job_id=graph.job_id,
+                name=graph.name,
+                status=status,  # type: ignore[arg-type]
+                start_time_ms=start.submitted_ms,
+                end_time_ms=start.submitted_ms + 5,
+            ),
+        )
+
+    async def terminated(self, status: int) -> None:
+        """Report the end; returns when the Dispatcher acknowledged it."""
+        answer = self._dispatcher.notify_job_terminated(self.terminated_message(status), CONTEXT)
+        if not isinstance(answer, common_pb2.Acknowledge):
+            await answer
+
+
+class Harness:
+    def __init__(self, tmp_path: Path, *, num_standbys: int = 1, **options: Any) -> None:
+        loop = asyncio.get_running_loop()
+        self.loop = loop
+        self.gateways = FakePeers()
+        self.graphs, self.results = MemoryJobGraphStore(), MemoryJobResultStore()
+        self.blobs = BlobStore(tmp_path / "blobs", 1 << 20)
+        self.shutdown_reasons: list[str] = []
+        leaderships = itertools.count(1)
+
+        def launcher(on_exited: Callable[[str, str], None]) -> FakeProcesses:
+            self.processes = FakeProcesses(on_exited)
+            return self.processes
+
+        self.dispatcher = TestingDispatcher(
+            loop,
+            options=DispatcherOptions(
+                resource_manager_address="rm:1", num_standbys=num_standbys, shutdown_timeout_ms=5_000, **options
+            ),
+            dispatcher_id=DispatcherId(DISPATCHER_ID),
+            services=DispatcherServices(
+                gateways=self.gateways,
+                launcher=launcher,
+                job_graphs=self.graphs,
+                job_results=self.results,
+                blobs=self.blobs,
+                on_shutdown_requested=self.shutdown_reasons.append,
+                new_job_master_id=lambda: JobMasterId(f"leader-{next(leaderships)}"),
+            ),
+            configuration={"heartbeat.interval": "1 s"},
+            clock=LoopClock(loop),
+        )
+        self.errors: list[BaseException] = []
+        self.dispatcher.on_fatal_error = self.errors.append
+        self.dispatcher.start("127.0.0.1:1")
+        self._said_hello: set[str] = set()
+
+    async def submit(self, job_id: str = JOB) -> None:
+        await self.dispatcher.submit_job(pb.SubmitJobRequest(job_graph=job_graph(job_id)), CONTEXT)
+
+    async def hello(self) -> FakeJobMaster:
+        """The next spawned child becomes ready."""
+        await self.settle()
+        name = next(name for name in self.processes.alive if name not in self._said_hello)
+        self._said_hello.add(name)
+        hello = pb.JobMasterHello(resource_id=name, pid=self.processes.alive[name], host="here")
+        job_master = FakeJobMaster(self.dispatcher, hello)
+        await self.settle()
+        return job_master
+
+    async def running_job(self, job_id: str = JOB) -> FakeJobMaster:
+        await self.submit(job_id)
+        job_master = await self.hello()
+        job_master.started()
+        return job_master
+
+    def status(self, job_id: str = JOB) -> int:
+        return self.dispatcher.request_job_status(pb.JobIdMessage(job_id=job_id), CONTEXT).status
+
+    async def result(self, job_id: str = JOB, timeout_ms: int = 60_000) -> pb.RequestJobResultResponse:
+        return await self.dispatcher.request_job_result(
+            pb.RequestJobResultRequest(job_id=job_id, timeout_ms=timeout_ms), CONTEXT
+        )
+
+    def cancel(self, job_id: str = JOB) -> None:
+        self.dispatcher.cancel_job(pb.JobIdMessage(job_id=job_id), CONTEXT)
+
+    async def settle(self, seconds: float = 0.1) -> None:
+        """Let everything that is under way happen, and this much virtual time pass."""
+        await asyncio.sleep(seconds)
+        self.dispatcher.jobs.job_masters.pool.validate()
+        assert self.errors == []
+
+
+def job_graph(job_id: str = JOB, **fields: Any) -> job_pb2.JobGraph:
+    """A graph that passes validation: one vertex of one operator."""
+    graph = job_pb2.JobGraph(
+        job_id=job_id, name="job", client_version=__version__, python_version=platform.python_version(), created_ms=7
+    )
+    vertex = graph.vertices.add(id="v", name="vertex", parallelism=1, max_parallelism=-1)
+    vertex.chain.add(operator_id="o", name="operator", factory_pickle=b"never loaded by a Dispatcher")
+    for name, value in fields.items():
+        setattr(graph, name, value)
+    return graph
+
+
+def scenario(**options: Any) -> Callable[[Callable[[Harness], Awaitable[None]]], Callable[[Path], None]]:
+    """Run the test on virtual time with a started Dispatcher; its invariants are checked at the end."""
+
+    def decorate(test: Callable[[Harness], Awaitable[None]]) -> Callable[[Path], None]:
+        def wrapped(tmp_path: Path) -> None:
+            async def body() -> None:
+                harness = Harness(tmp_path, **options)
+                await test(harness)
+                await harness.settle()
+                await harness.dispatcher.stop_jobs("the test is over")
+                await harness.dispatcher.close()
+                assert harness.processes.alive == {}
+
+            loop = VirtualTimeLoop()
+            try:
+                loop.run_until_complete(body())
+            finally:
+                loop.close()
+
+        wrapped.__name__ = test.__name__
+        wrapped.__doc__ = test.__doc__
+        return wrapped
+
+    return decorate

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from dispatcher_fakes import JOB, OTHER_JOB, job_graph
+
+from flinkpy._proto import common_pb2, job_pb2
+from flinkpy._proto import dispatcher_pb2 as pb
+from flinkpy.common.durable_file import CorruptFileError, read_checksummed, write_checksummed
+from flinkpy.common.errors import ConfigurationError
+from flinkpy.common.ids import JobID
+from flinkpy.common.working_directory import WorkingDirectory
+from flinkpy.dispatcher.blob_store import BlobKeyError, BlobNotFoundError, BlobStore, BlobTooLargeError
+from flinkpy.dispatcher.job_archive import JobArchive
+from flinkpy.dispatcher.job_graph_store import FileJobGraphStore
+from flinkpy.dispatcher.job_result_store import FileJobResultStore
+from flinkpy.dispatcher.recovery import recover
+
+
+def terminated(job_id: str, status: common_pb2.JobStatus = common_pb2.FINISHED) -> pb.JobTerminated:
+    return pb.JobTerminated(
+        job_id=job_id,
+        result=job_pb2.JobResult(job_id=job_id, status=status),
+        details=job_pb2.JobDetails(job_id=job_id),
+    )
+
+
+def test_a_checksummed_file_is_read_back_and_a_damaged_one_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_checksummed(path, b"content")
+    assert read_checksummed(path) == b"content"
+    damaged = bytearray(path.read_bytes())
+    damaged[-1] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(CorruptFileError, match="checksum"):
+        read_checksummed(path)
+    path.write_bytes(b"")
+    with pytest.raises(CorruptFileError):
+        read_checksummed(path)
+
+
+def test_a_write_that_fails_leaves_what_was_there_and_nothing_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_checksummed(path, b"old")
+    with pytest.raises(TypeError):
+        write_checksummed(path, "not bytes")  # type: ignore[arg-type]
+    assert read_checksummed(path) == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_stored_graph_survives_and_half_written_ones_do_not(tmp_path: Path) -> None:
+    FileJobGraphStore(tmp_path).put(job_graph())
+    (tmp_path / f"{OTHER_JOB}.jobgraph.1234.unfinished").write_bytes(b"half")
+    store = FileJobGraphStore(tmp_path)
+    assert store.job_ids() == [JobID(JOB)]
+    assert store.recover(JobID(JOB)) == job_graph()
+    store.remove(JobID(JOB))
+    store.remove(JobID(JOB))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_result_is_dirty_until_it_is_marked_clean(tmp_path: Path) -> None:
+    store = FileJobResultStore(tmp_path)
+    store.create_dirty(terminated(JOB))
+    assert store.contains(JobID(JOB)) and store.dirty_job_ids() == [JobID(JOB)] and store.clean_job_ids() == []
+    store.mark_clean(JobID(JOB))
+    store.mark_clean(JobID(JOB))
+    assert store.contains(JobID(JOB)) and store.dirty_job_ids() == [] and store.clean_job_ids() == [JobID(JOB)]
+    loaded = store.load(JobID(JOB))
+    assert loaded is not None and loaded.result.status == common_pb2.FINISHED
+    assert store.load(JobID(OTHER_JOB)) is None
+
+
+def test_a_removed_result_is_forgotten_and_results_are_found_in_the_order_of_their_age(tmp_path: Path) -> None:
+    store = FileJobResultStore(tmp_path)
+    for number in range(3):
+        job_id = f"{number:032x}"
+        store.create_dirty(terminated(job_id))
+        os.utime(tmp_path / f"{job_id}_DIRTY.result", (9 - number, 9 - number))
+        store.mark_clean(JobID(job_id))
+    store.remove(JobID(f"{1:032x}"))
+    store.remove(JobID(f"{1:032x}"))
+    assert [int(str(job_id), 16) for job_id in store.clean_job_ids()] == [2, 0]
+
+
+def archive(store: FileJobResultStore, **bounds: int) -> JobArchive:
+    return JobArchive(store, **{"max_entries": 10, "expiration_ms": 100, "cache_bytes": 1 << 20, **bounds})
+
+
+def test_an_archive_forgets_what_is_old_or_too_much_but_not_that_it_was_there(tmp_path: Path) -> None:
+    kept = archive(FileJobResultStore(tmp_path), max_entries=2)
+    assert kept.add(ended("a", 10)) == [] and kept.add(ended("b", 20)) == []
+    assert kept.add(ended("c", 30)) == [JobID("a")]
+    assert kept.expire(119) == []
+    assert kept.expire(120) == [JobID("b")]
+    assert [kept.contains(JobID(job)) for job in "abc"] == [False, False, True]
+    assert [kept.was_forgotten(JobID(job)) for job in "abc"] == [True, True, False]
+
+
+def test_an_archive_caches_few_results_and_reads_the_others_again(tmp_path: Path) -> None:
+    store = FileJobResultStore(tmp_path)
+    kept = archive(store, cache_bytes=1)
+    for job in "ab":
+        store.create_dirty(ended(job, 1))
+        kept.add(ended(job, 1))
+    assert kept.cached(JobID("a")) is None and kept.cached(JobID("b")) == ended("b", 1)
+    assert kept.load(JobID("a")) == ended("a", 1)
+
+
+def test_a_result_that_could_not_be_stored_is_never_dropped_from_memory(tmp_path: Path) -> None:
+    kept = archive(FileJobResultStore(tmp_path), cache_bytes=1)
+    kept.add(ended("a", 1), is_stored=False)
+    kept.add(ended("b", 1))
+    kept.add(ended("c", 1))
+    assert kept.cached(JobID("a")) == ended("a", 1)
+
+
+def ended(job_id: str, end_time_ms: int) -> pb.JobTerminated:
+    message = terminated(job_id)
+    message.details.end_time_ms = end_time_ms
+    return message
+
+
+def test_recovery_fails_jobs_that_ran_and_finishes_clean_ups(tmp_path: Path) -> None:
+    graphs, results = FileJobGraphStore(tmp_path), FileJobResultStore(tmp_path)
+    graphs.put(job_graph(JOB))
+    graphs.put(job_graph(OTHER_JOB))
+    results.create_dirty(terminated(OTHER_JOB))
+    recovered = {found.job_id: found.result for found in recover(graphs, results, 99)}
+    assert recovered[OTHER_JOB].status == common_pb2.FINISHED
+    assert recovered[JOB].status == common_pb2.FAILED
+    assert recovered[JOB].error.type == "JobMasterLostError"
+    assert "the Dispatcher was restarted" in recovered[JOB].error.message
+    assert graphs.job_ids() == [] and results.dirty_job_ids() == []
+    assert len(recover(graphs, results, 100)) == 2
+
+
+def test_a_damaged_graph_or_result_costs_only_its_own_job(tmp_path: Path) -> None:
+    graphs, results = FileJobGraphStore(tmp_path), FileJobResultStore(tmp_path)
+    graphs.put(job_graph(OTHER_JOB))
+    (tmp_path / f"{JOB}.jobgraph").write_bytes(b"garbage")
+    (tmp_path / f"{'c' * 32}.result").write_bytes(b"garbage")
+    recovered = {found.job_id: found.result for found in recover(graphs, results, 99)}
+    assert {result.status for result in recovered.values()} == {common_pb2.FAILED}
+    assert recovered[JOB].error.type == "CorruptFileError"
+    assert set(recovered) == {JOB, OTHER_JOB, "c" * 32}
+
+
+def test_a_blob_is_found_by_its_content(tmp_path: Path) -> None:
+    store = BlobStore(tmp_path, 1 << 20)
+    key = store.put(b"x" * 600_000)
+    assert store.put(b"x" * 600_000) == key
+    assert store.get(key) == b"x" * 600_000
+    assert store.get(store.put(b"")) == b""
+    with pytest.raises(BlobNotFoundError):
+        store.get("0" * 64)
+
+
+@pytest.mark.parametrize("key", ["", "../../etc/passwd", "A" * 64, "0" * 63, "0" * 65, "/" + "0" * 63, "0" * 64 + "\n"])
+def test_what_is_no_key_never_becomes_a_path(tmp_path: Path, key: str) -> None:
+    with pytest.raises(BlobKeyError):
+        BlobStore(tmp_path, 10).path(key)
+
+
+def test_a_blob_beyond_the_bound_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(BlobTooLargeError, match=r"flinkpy\.blob\.max-size"):
+        BlobStore(tmp_path, 10).put(b"x" * 11)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_upload_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), BlobStore(tmp_path, 10).begin() as writer:
+        writer.write(b"half")
+        raise RuntimeError("the client is gone")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_blob_damaged_on_disk_is_told(tmp_path: Path) -> None:
+    store = BlobStore(tmp_path, 100)
+    key = store.put(b"content")
+    store.path(key).write_bytes(b"c0ntent")
+    with pytest.raises(CorruptFileError):
+        store.get(key)
+
+
+def test_a_temporary_working_directory_goes_with_its_owner(tmp_path: Path) -> None:
+    directory = WorkingDirectory.open(None, str(tmp_path), "dispatcher")
+    (directory.subdirectory("blobs") / "x").write_text("x")
+    directory.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_whose_owner_was_killed_is_removed_by_the_next_one_and_a_living_ones_is_not(tmp_path: Path) -> None:
+    living = WorkingDirectory.open(None, str(tmp_path), "dispatcher")
+    abandoned = WorkingDirectory.open(None, str(tmp_path), "dispatcher")
+    os.close(abandoned._lock)  # what the kernel does for a killed process
+    (tmp_path / f"flinkpy-dispatcher-{os.getuid()}-not ours").mkdir()
+    third = WorkingDirectory.open(None, str(tmp_path), "dispatcher")
+    assert living.path.exists() and third.path.exists() and not abandoned.path.exists()
+    assert (tmp_path / f"flinkpy-dispatcher-{os.getuid()}-not ours").exists()
+    living.close()
+    third.close()
+
+
+def test_a_configured_working_directory_is_kept_and_used_by_one_process(tmp_path: Path) -> None:
+    first = WorkingDirectory.open(str(tmp_path), None, "dispatcher")
+    with pytest.raises(ConfigurationError, match="in use by another process"):
+        WorkingDirectory.open(str(tmp_path), None, "dispatcher")
+    first.close()
+    again = WorkingDirectory.open(str(tmp_path), None, "dispatcher")
+    assert again.path == tmp_path / "dispatcher"
+    again.close()
+    assert again.path.exists()
+
+
+def test_a_working_directory_that_cannot_be_made_is_a_configuration_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigurationError, match="cannot be used"):
+        WorkingDirectory.open(str(tmp_path / "file"), None, "dispatcher")

@@ -1,0 +1,8 @@
+"""Makes the connectors' fakes importable here too."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "connectors"))

@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import pytest
+from jobmaster_fakes import location
+
+from flinkpy.common.errors import NotRegisteredError, TaskManagerLostError
+from flinkpy.common.ids import AllocationID, ResourceID
+from flinkpy.jobmaster.slotpool import slot_pool_messages as sp
+from flinkpy.jobmaster.slotpool.declarative_slot_pool import DeclarativeSlotPool, SlotPoolOptions
+
+TM = location("tm")
+OTHER = location("other")
+CAUSE = TaskManagerLostError("gone")
+
+
+class Pool:
+    """A pool whose invariants are checked after every event."""
+
+    def __init__(self):
+        self.pool = DeclarativeSlotPool(SlotPoolOptions(request_timeout_ms=1_000, idle_timeout_ms=100))
+        for where in (TM, OTHER):
+            self.pool.handle(sp.RegisterTaskManager(where), 0)
+
+    def __call__(self, event, now_ms=0):
+        effects = self.pool.handle(event, now_ms)
+        self.pool.validate()
+        return effects
+
+    def request(self, *ids, now_ms=0, allocation=None, resource=None):
+        preferred = None if allocation is None else AllocationID(allocation)
+        where = None if resource is None else resource.resource_id
+        return self(sp.RequestSlots(tuple(sp.SlotRequest(i, preferred, where) for i in ids)), now_ms)
+
+    def offer(self, *names, where=TM, now_ms=0):
+        offers = tuple((AllocationID(name), index) for index, name in enumerate(names))
+        return self(sp.OfferSlots(where.resource_id, offers), now_ms)
+
+    def free_slots(self, *names, where=TM, now_ms=0):
+        """Slots that are held and not used."""
+        ids = range(1_000, 1_000 + len(names))
+        self.request(*ids, now_ms=now_ms)
+        self.offer(*names, where=where, now_ms=now_ms)
+        for name in names:
+            self(sp.ReturnSlot(AllocationID(name)), now_ms)
+
+
+@pytest.fixture
+def pool():
+    return Pool()
+
+
+def fulfilled(effects):
+    return {
+        effect.request_id: effect.slot.allocation_id.value
+        for effect in effects
+        if isinstance(effect, sp.SlotRequestFulfilled)
+    }
+
+
+def accepted(effects):
+    return [
+        allocation.value
+        for effect in effects
+        if isinstance(effect, sp.SlotsAccepted)
+        for allocation in effect.allocation_ids
+    ]
+
+
+def test_requests_raise_the_declared_requirement(pool):
+    assert pool.request(1, 2) == [sp.RequirementsChanged(2)]
+
+
+def test_offers_fulfil_requests_in_order_and_the_requirement_stays(pool):
+    pool.request(1, 2)
+    effects = pool.offer("a", "b")
+    assert fulfilled(effects) == {1: "a", 2: "b"}
+    assert accepted(effects) == ["a", "b"]
+    assert not [effect for effect in effects if isinstance(effect, sp.RequirementsChanged)]
+
+
+def test_offers_beyond_the_need_are_refused(pool):
+    pool.request(1)
+    assert accepted(pool.offer("a", "b")) == ["a"]
+    assert pool.pool.num_slots == 1
+
+
+def test_an_offer_of_a_task_manager_that_is_not_registered_is_an_error(pool):
+    with pytest.raises(NotRegisteredError, match="nobody"):
+        pool(sp.OfferSlots(ResourceID("nobody"), ((AllocationID("a"), 0),)))
+
+
+def test_a_repeated_offer_is_accepted_again_and_changes_nothing(pool):
+    pool.request(1)
+    pool.offer("a")
+    effects = pool.offer("a")
+    assert effects == [sp.SlotsAccepted((AllocationID("a"),))]
+    assert pool.pool.num_slots == 1
+
+
+def test_the_same_allocation_offered_by_another_task_manager_is_refused(pool):
+    pool.request(1, 2)
+    pool.offer("a")
+    assert accepted(pool.offer("a", where=OTHER)) == []
+
+
+def test_a_returned_slot_serves_the_next_request_at_once(pool):
+    pool.free_slots("a")
+    assert fulfilled(pool.request(1)) == {1: "a"}
+
+
+def test_a_returned_slot_lowers_the_requirement(pool):
+    pool.request(1)
+    pool.offer("a")
+    assert pool(sp.ReturnSlot(AllocationID("a"))) == [sp.RequirementsChanged(0)]
+    assert pool.pool.num_slots == 1
+
+
+def test_a_restarted_task_gets_its_previous_slot_back(pool):
+    pool.free_slots("a", "b", "c")
+    assert fulfilled(pool.request(1, allocation="b", resource=TM)) == {1: "b"}
+
+
+def test_a_task_whose_slot_is_gone_gets_another_on_the_same_task_manager(pool):
+    pool.request(8, 9)
+    pool.offer("x", where=OTHER)
+    pool.offer("y")
+    pool(sp.ReturnSlot(AllocationID("x")))
+    pool(sp.ReturnSlot(AllocationID("y")))
+    # both are free, x for longer, but the request was on TM before
+    assert fulfilled(pool.request(1, allocation="gone", resource=TM)) == {1: "y"}
+
+
+def test_no_request_takes_the_previous_slot_of_another(pool):
+    pool.free_slots("a", "b")
+    requests = (
+        sp.SlotRequest(1, AllocationID("gone"), OTHER.resource_id),
+        sp.SlotRequest(2, AllocationID("a"), TM.resource_id),
+    )
+    assert fulfilled(pool(sp.RequestSlots(requests))) == {1: "b", 2: "a"}
+
+
+def test_an_idle_slot_is_given_back_after_the_idle_timeout(pool):
+    pool.free_slots("a", now_ms=50)
+    assert pool.pool.next_deadline_ms == 150
+    assert pool(sp.CheckTimeouts(), 149) == []
+    (effect,) = pool(sp.CheckTimeouts(), 150)
+    assert isinstance(effect, sp.FreeSlotAtTaskManager)
+    assert effect.slot.allocation_id == AllocationID("a")
+    assert pool.pool.next_deadline_ms is None
+
+
+def test_a_request_without_a_slot_times_out_and_says_what_was_needed_and_there(pool):
+    pool.request(1, 2, 3)
+    pool.offer("a")
+    assert pool(sp.CheckTimeouts(), 999) == []
+    effects = pool(sp.CheckTimeouts(), 1_000)
+    assert effects == [sp.SlotRequestsTimedOut((2, 3), 3, 1), sp.RequirementsChanged(1)]
+
+
+def test_a_cancelled_request_takes_no_slot(pool):
+    pool.request(1)
+    assert pool(sp.CancelSlotRequests(frozenset({1}))) == [sp.RequirementsChanged(0)]
+    assert accepted(pool.offer("a")) == []
+
+
+def test_a_lost_task_manager_takes_its_slots_along(pool):
+    pool.request(1, 2)
+    pool.offer("a")
+    pool.offer("b", where=OTHER)
+    effects = pool(sp.ReleaseTaskManager(TM.resource_id, CAUSE))
+    assert [effect.slot.allocation_id.value for effect in effects if isinstance(effect, sp.SlotLost)] == ["a"]
+    assert pool.pool.num_slots == 1
+    assert pool.pool.location(TM.resource_id) is None
+
+
+def test_a_lost_free_slot_is_nobodys_loss(pool):
+    pool.free_slots("a")
+    assert pool(sp.ReleaseTaskManager(TM.resource_id, CAUSE)) == []
+
+
+def test_a_task_manager_lost_twice_is_lost_once(pool):
+    pool(sp.ReleaseTaskManager(TM.resource_id, CAUSE))
+    assert pool(sp.ReleaseTaskManager(TM.resource_id, CAUSE)) == []
+
+
+def test_a_failed_slot_is_lost_and_a_late_failure_of_it_ignored(pool):
+    pool.request(1)
+    pool.offer("a")
+    event = sp.FailSlot(TM.resource_id, AllocationID("a"), CAUSE)
+    assert isinstance(pool(event)[0], sp.SlotLost)
+    assert pool(event) == []
+
+
+def test_a_slot_is_failed_only_by_its_own_task_manager(pool):
+    pool.request(1)
+    pool.offer("a")
+    assert pool(sp.FailSlot(OTHER.resource_id, AllocationID("a"), CAUSE)) == []
+
+
+def test_returning_a_slot_that_was_lost_is_ignored(pool):
+    assert pool(sp.ReturnSlot(AllocationID("a"))) == []
+
+
+def test_a_closed_pool_gives_everything_back_and_takes_nothing(pool):
+    pool.free_slots("a")
+    pool.request(1, 2)
+    effects = pool(sp.CloseSlotPool(CAUSE))
+    assert [e.slot.allocation_id.value for e in effects if isinstance(e, sp.FreeSlotAtTaskManager)] == ["a"]
+    assert effects[-1] == sp.RequirementsChanged(0)
+    assert pool.request(3) == []
+    assert accepted(pool.offer("b")) == []

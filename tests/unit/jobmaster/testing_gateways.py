@@ -1,0 +1,196 @@
+"""Gateways that answer as the test says, and a JobMaster process made of them."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import itertools
+from random import Random
+
+from flinkpy._proto import dispatcher_pb2, jobmaster_pb2
+from flinkpy.common.clock import ManualClock
+from flinkpy.jobmaster.job_master import JobMaster
+from flinkpy.jobmaster.job_master_environment import JobMasterEnvironment
+from flinkpy.jobmaster.servicer import JobMasterServicer
+from flinkpy.rpc.server import CallContext
+from flinkpy.rpc.services import service_methods
+
+CONTEXT = CallContext(fencing_token="jmid", client_version=None, peer="test")
+
+#: Turns of the loop after which everything that can happen without time passing has happened.
+MANY_TURNS = 100
+
+
+class TestingGateway:
+    """Records every call; answers with an empty response, or with what `answers[method]` returns or raises."""
+
+    __test__ = False
+
+    def __init__(self, peers, service, address, token):
+        self._peers = peers
+        self._service = service
+        self._address = address
+        self._token = token
+
+    def __getattr__(self, name):
+        method = service_methods(self._service)[name]
+
+        async def call(request, timeout_s=None):
+            self._peers.calls.append((self._service, self._address, self._token, name, request))
+            answer = self._peers.answers.get(name)
+            if answer is None:
+                return method.response_class()
+            answer = answer(request) if callable(answer) else answer
+            if inspect.isawaitable(answer):
+                answer = await answer
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        return call
+
+
+class Watch:
+    def __init__(self, address, on_lost):
+        self.address = address
+        self.on_lost = on_lost
+        self.is_cancelled = False
+
+    def cancel(self):
+        self.is_cancelled = True
+
+
+class TestingPeers:
+    __test__ = False
+
+    def __init__(self):
+        self.calls = []
+        self.answers = {}
+        self.watches = []
+
+    def gateway(self, service, address, fencing_token=None):
+        return TestingGateway(self, service, address, fencing_token)
+
+    def watch_peer(self, address, on_lost):
+        self.watches.append(Watch(address, on_lost))
+        return self.watches[-1]
+
+    async def drop(self, address):
+        return
+
+    def requests(self, name):
+        return [request for *_, called, request in self.calls if called == name]
+
+    def tokens(self, name):
+        return [token for _, _, token, called, _ in self.calls if called == name]
+
+    def lose(self, address):
+        """The connections to `address` break."""
+        for watch in self.watches:
+            if watch.address == address and not watch.is_cancelled:
+                watch.on_lost()
+
+
+class Process:
+    """A JobMaster between a Dispatcher, a ResourceManager and TaskExecutors that only exist as gateways."""
+
+    def __init__(self, graph, tmp_path, configuration=None):
+        self.peers = TestingPeers()
+        self.peers.answers["register_job_master"] = lambda _: _registered()
+        self.clock = ManualClock(5_000)
+        self.blobs = {}
+        environment = JobMasterEnvironment(
+            peers=self.peers,
+            resource_id="jm",
+            address="jm:1",
+            dispatcher=self.peers.gateway("Dispatcher", "dispatcher:1", "dispatcher-id"),
+            dispatcher_address="dispatcher:1",
+            fetch_blob=self._fetch_blob,
+            working_directory=tmp_path,
+            random=Random(0),
+            graph_id="g",
+        )
+        self.job_master = JobMaster(
+            asyncio.get_running_loop(),
+            job_graph=graph,
+            job_master_id="jmid",
+            resource_manager_address="rm:1",
+            cluster_configuration=configuration or {},
+            submitted_ms=4_000,
+            environment=environment,
+            clock=self.clock,
+        )
+        self.fatal = []
+        self.event_numbers = itertools.count(1)
+        self.job_master.on_fatal_error = self.fatal.append
+        self.servicer = JobMasterServicer("jm")
+        self.servicer.attach(self.job_master, "jmid")
+
+    async def _fetch_blob(self, key):
+        yield self.blobs[key]
+
+    def call(self, name, request):
+        return getattr(self.servicer, name)(request, CONTEXT)
+
+    async def settle(self):
+        for _ in range(MANY_TURNS):
+            await asyncio.sleep(0)
+        assert self.fatal == []
+
+    async def until(self, condition):
+        """For work on I/O threads and real timers."""
+        async with asyncio.timeout(10):
+            while not condition():
+                await asyncio.sleep(0.001)
+        await self.settle()
+
+    async def start(self, until_state="RUNNING"):
+        self.job_master.start()
+        await self.until(lambda: self.job_master.state.name == until_state)
+
+    async def add_task_manager(self, name="tm1", num_slots=2):
+        self.call(
+            "register_task_manager",
+            jobmaster_pb2.RegisterTaskManagerRequest(
+                job_id="job", resource_id=name, address=f"{name}:1", data_address=f"{name}:2"
+            ),
+        )
+        offers = [jobmaster_pb2.SlotOffer(allocation_id=f"{name}-{i}", slot_index=i) for i in range(num_slots)]
+        response = self.call(
+            "offer_slots", jobmaster_pb2.OfferSlotsRequest(job_id="job", resource_id=name, offers=offers)
+        )
+        await self.settle()
+        return [offer.allocation_id for offer in response.accepted]
+
+    async def update(self, attempt, state, error=None):
+        update = jobmaster_pb2.TaskExecutionStateUpdate(execution_attempt_id=attempt, state=f"EXECUTION_{state}")
+        if error is not None:
+            update.error.CopyFrom(error)
+        self.call(
+            "update_task_execution_states",
+            jobmaster_pb2.UpdateTaskExecutionStatesRequest(job_id="job", updates=[update]),
+        )
+        await self.settle()
+
+    @property
+    def deployed(self):
+        """Attempts of all SubmitTasks so far."""
+        return [task.execution_attempt_id for request in self.peers.requests("submit_tasks") for task in request.tasks]
+
+    async def run_everything(self):
+        for attempt in self.deployed:
+            await self.update(attempt, "RUNNING")
+
+    @property
+    def result(self):
+        """What the Dispatcher was told last."""
+        return self.peers.requests("notify_job_terminated")[-1].result
+
+    def details(self):
+        return self.call("request_job_details", dispatcher_pb2.JobIdMessage(job_id="job"))
+
+
+def _registered():
+    from flinkpy._proto import resourcemanager_pb2
+
+    return resourcemanager_pb2.RegisterJobMasterResponse(resource_manager_id="rmid", resource_id="rm")

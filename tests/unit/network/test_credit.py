@@ -1,0 +1,168 @@
+"""Credits: who may send how much, and that nobody waits for ever."""
+
+from __future__ import annotations
+
+import pytest
+
+from flinkpy.network.buffer_pool import LocalBufferPool, NetworkBufferPool
+from flinkpy.network.credit import MAX_WINDOW_SEGMENTS, CreditManager, Grant, SenderCredit
+
+UNIT = 32 * 1024
+
+
+def gate_pool(segments: int, required: int = 2) -> LocalBufferPool:
+    return NetworkBufferPool(segments * UNIT, UNIT).create_local_pool("gate", required)
+
+
+def opened(pool: LocalBufferPool, channels: int = 1, exclusive: int = 2) -> CreditManager:
+    manager = CreditManager(pool, channels, exclusive)
+    for index in range(channels):
+        manager.open_channel(index)
+        manager.resume_channel(index)
+    return manager
+
+
+def test_a_channel_begins_with_its_fair_share_of_half_of_the_pool() -> None:
+    manager = CreditManager(gate_pool(80), 4, 2)
+
+    assert manager.open_channel(0) == Grant(0, 10, 10)
+    manager.validate()
+
+
+def test_a_window_is_never_less_than_the_exclusive_buffers_nor_more_than_the_maximum() -> None:
+    assert CreditManager(gate_pool(8, 8), 4, 2).open_channel(0).credits == 2
+    assert CreditManager(gate_pool(10_000), 1, 2).open_channel(0).credits == MAX_WINDOW_SEGMENTS
+
+
+def test_freed_segments_are_announced_in_parcels() -> None:
+    manager = opened(gate_pool(80))  # a window of 40
+    for _ in range(20):
+        assert manager.received(0, 1, backlog=0) == []
+
+    announced = [grant for _ in range(20) for grant in manager.consumed(0, 1)]
+
+    assert announced == [Grant(0, 10, 40), Grant(0, 10, 40)]
+    manager.validate()
+
+
+def test_a_sender_that_exceeds_its_credit_is_found_out() -> None:
+    manager = opened(gate_pool(8))  # a window of 4
+
+    with pytest.raises(ValueError, match="5 segments came with 4 credits"):
+        manager.received(0, 5, backlog=0)
+
+
+def test_a_backlog_lets_a_channel_grow_into_what_is_free() -> None:
+    manager = opened(gate_pool(100), channels=10)  # windows of 5
+
+    assert manager.received(0, 5, backlog=30) == [Grant(0, 30, 5)]
+    manager.validate()
+
+
+def test_a_starving_sender_gets_all_there_is_marked_final_when_the_task_can_free_nothing() -> None:
+    manager = opened(gate_pool(8))  # a window of 4 of 8
+
+    assert manager.starving(0, backlog=50, next_cost=50) == [Grant(0, 4, 4, is_final=True)]
+
+
+def test_a_starving_sender_waits_while_the_task_has_something_to_free() -> None:
+    manager = opened(gate_pool(8))  # a window of 4 of 8
+    assert manager.received(0, 2, backlog=50) == [Grant(0, 4, 4)]
+    manager.received(0, 1, backlog=49)
+
+    assert manager.starving(0, backlog=49, next_cost=49) == [], "3 are queued: more may become free"
+    assert manager.consumed(0, 2) == []
+    assert manager.consumed(0, 1) == [Grant(0, 3, 4, is_final=True)]
+    manager.validate()
+
+
+def test_freed_segments_go_to_the_channel_that_waits() -> None:
+    pool = gate_pool(8, 4)
+    manager = opened(pool, channels=2)  # windows of 2, 4 are free
+    assert sum(grant.credits for grant in manager.starving(0, backlog=6, next_cost=6)) == 4
+    manager.received(0, 6, backlog=0)
+    assert manager.starving(1, backlog=4, next_cost=4) == [Grant(1, 0, 2, is_final=True)]
+
+    grants = manager.consumed(0, 6)
+
+    assert {grant.channel_index for grant in grants} == {0, 1}
+    manager.validate()
+
+
+def test_a_closed_channel_returns_everything_and_serves_who_waits() -> None:
+    pool = gate_pool(4, 4)
+    manager = opened(pool, channels=2)
+    manager.received(0, 2, backlog=0)
+    manager.starving(1, backlog=4, next_cost=4)
+
+    grants = manager.close_channel(0)
+
+    assert grants == [Grant(1, 2, 2)]
+    assert manager.close_channel(0) == []
+    manager.validate()
+    manager.close_channel(1)
+    assert pool.used == 0
+
+
+def test_nothing_is_announced_before_the_request_is_on_its_way() -> None:
+    pool = gate_pool(2)
+    hog = pool.try_acquire(2)
+    manager = CreditManager(pool, 1, 2)
+    assert manager.open_channel(0).credits == 0
+    pool.recycle(hog)
+
+    assert manager.quota_changed() == ([], [])
+    assert manager.resume_channel(0) == [Grant(0, 2, 2)]
+
+
+def test_a_request_made_again_promises_what_is_still_held() -> None:
+    pool = gate_pool(8)
+    manager = opened(pool)
+
+    manager.suspend_channel(0)
+
+    assert manager.open_channel(0) == Grant(0, 4, 4)
+    assert pool.used == 4
+
+
+def test_a_shrinking_pool_takes_unused_credit_back() -> None:
+    parent = NetworkBufferPool(80 * UNIT, UNIT)
+    pool = parent.create_local_pool("gate", 2)
+    manager = opened(pool)  # 40 of 80
+    others = [parent.create_local_pool(f"other {i}", 2) for i in range(3)]
+    assert pool.quota == 20
+
+    grants, reclaims = manager.quota_changed()
+    assert (grants, reclaims) == ([], [(0, 10)])
+    manager.returned(0, 30)
+
+    manager.validate()
+    assert pool.used == 10
+    assert [other.quota for other in others] == [20, 20, 20]
+
+
+def test_a_growing_pool_widens_the_windows() -> None:
+    parent = NetworkBufferPool(80 * UNIT, UNIT)
+    other = parent.create_local_pool("other", 2)
+    manager = opened(pool := parent.create_local_pool("gate", 2))
+    assert manager.window == 20
+
+    other.destroy()
+    grants, _ = manager.quota_changed()
+
+    assert grants == [Grant(0, 20, 40)]
+    assert pool.used == 40
+
+
+def test_the_sender_counts_what_it_may_send() -> None:
+    credit = SenderCredit(4, 4)
+
+    credit.spend(3)
+    assert credit.available == 1
+    credit.grant(5, 8, False)
+    assert credit.available == 6
+    assert credit.largest_buffer == 4
+    assert credit.give_back(2) == 4
+    assert credit.give_back(2) == 0
+    with pytest.raises(AssertionError, match="sending 3 segments with 2 credits"):
+        credit.spend(3)

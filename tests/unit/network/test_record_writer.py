@@ -1,0 +1,201 @@
+"""RecordWriter: when batches go out, in which form, and what goes in front of what."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from flinkpy.common.clock import ManualClock
+from flinkpy.common.errors import FunctionError, TypeMismatchError, UserError
+from flinkpy.common.typeinfo import Types
+from flinkpy.graph.operator_specs import FieldKeySelector
+from flinkpy.network.partitioner import (
+    BroadcastPartitioner,
+    CustomPartitioner,
+    ForwardPartitioner,
+    KeyGroupStreamPartitioner,
+    Partitioner,
+    RebalancePartitioner,
+)
+from flinkpy.network.record_writer import MAX_BATCH_ROWS, RecordWriter
+from flinkpy.records.batch import Batch
+from flinkpy.records.elements import Watermark
+
+from .network_fakes import LocalNetwork, drain
+
+PAIR = Types.TUPLE([Types.LONG(), Types.STRING()])
+
+
+class Exchange:
+    """A writer and the gates behind it."""
+
+    def __init__(self, partitioner: Partitioner, channels: int = 1, type_info: object = None, timeout_ms: int = 100):
+        network = LocalNetwork()
+        self.clock = ManualClock(1_000)
+        self.partition = network.partition(subpartitions=channels)
+        self.gates = [network.gate(subpartition=index) for index in range(channels)]
+        self.writer = RecordWriter(
+            self.partition, partitioner, type_info, buffer_timeout_ms=timeout_ms, clock=self.clock
+        )
+
+    def received(self, channel: int = 0) -> list[object]:
+        return [
+            (item.values if isinstance(item.values, list) else item.values.to_pylist())
+            if isinstance(item, Batch)
+            else item
+            for _, item in drain(self.gates[channel])
+        ]
+
+
+def test_small_batches_are_gathered_until_flushed() -> None:
+    exchange = Exchange(ForwardPartitioner())
+
+    exchange.writer.emit(Batch([1]))
+    exchange.writer.emit(Batch([2]))
+    assert exchange.received() == []
+    exchange.writer.flush()
+
+    assert exchange.received() == [[1, 2]]
+    exchange.writer.flush()
+    assert exchange.received() == []
+
+
+def test_the_deadline_runs_from_the_first_batch_gathered_and_ends_with_the_flush() -> None:
+    exchange = Exchange(ForwardPartitioner(), timeout_ms=100)
+    assert exchange.writer.next_flush_deadline is None
+
+    exchange.writer.emit(Batch([1]))
+    exchange.clock.advance(50)
+    exchange.writer.emit(Batch([2]))
+    assert exchange.writer.next_flush_deadline == 1_100
+
+    exchange.writer.flush()
+    assert exchange.writer.next_flush_deadline is None
+
+
+def test_a_timeout_of_zero_sends_every_batch_at_once() -> None:
+    exchange = Exchange(ForwardPartitioner(), timeout_ms=0)
+
+    exchange.writer.emit(Batch([1]))
+
+    assert exchange.received() == [[1]]
+    assert exchange.writer.next_flush_deadline is None
+
+
+def test_without_a_timeout_there_is_no_deadline() -> None:
+    exchange = Exchange(ForwardPartitioner(), timeout_ms=-1)
+
+    exchange.writer.emit(Batch([1]))
+
+    assert exchange.writer.next_flush_deadline is None
+    assert exchange.received() == []
+
+
+def test_enough_rows_or_bytes_go_out_by_themselves() -> None:
+    exchange = Exchange(ForwardPartitioner(), timeout_ms=-1)
+    exchange.writer.emit(Batch([1]))
+    exchange.writer.emit(Batch(list(range(5_000))))
+    assert [len(batch) for batch in exchange.received()] == [5_001]  # type: ignore[arg-type]
+
+    exchange.writer.emit(Batch(["x" * 600_000]))
+    exchange.writer.emit(Batch(["x" * 600_000]))
+    assert [len(batch) for batch in exchange.received()] == [2]  # type: ignore[arg-type]
+
+
+def test_a_huge_batch_is_cut() -> None:
+    exchange = Exchange(ForwardPartitioner())
+
+    exchange.writer.emit(Batch(list(range(2 * MAX_BATCH_ROWS + 1))))
+
+    assert [len(batch) for batch in exchange.received()] == [MAX_BATCH_ROWS, MAX_BATCH_ROWS, 1]  # type: ignore[arg-type]
+
+
+def test_a_control_element_stays_behind_what_was_emitted_before_it() -> None:
+    exchange = Exchange(RebalancePartitioner(), channels=2)
+
+    exchange.writer.emit(Batch([1, 2]))
+    exchange.writer.emit_element(Watermark(7))
+    exchange.writer.emit(Batch([3, 4]))
+    exchange.writer.finish()
+
+    assert exchange.received(0)[:3] == [[1], Watermark(7), [3]]
+    assert exchange.received(1)[:3] == [[2], Watermark(7), [4]]
+
+
+def test_timestamps_and_kinds_follow_their_rows() -> None:
+    exchange = Exchange(KeyGroupStreamPartitioner(FieldKeySelector((0,))), channels=2)
+    values = [(i, str(i)) for i in range(100)]
+
+    exchange.writer.emit(Batch(values, np.arange(100), np.arange(100).astype(np.int8)))
+    exchange.writer.flush()
+
+    seen = 0
+    for gate in exchange.gates:
+        for _, item in drain(gate):
+            assert isinstance(item, Batch)
+            assert [row[0] for row in item.values] == item.timestamps.tolist() == item.kinds.tolist()
+            seen += item.num_rows
+    assert seen == 100
+
+
+def test_typed_rows_travel_as_columns() -> None:
+    exchange = Exchange(ForwardPartitioner(), type_info=PAIR, timeout_ms=0)
+
+    exchange.writer.emit(Batch([(1, "a"), (2, None)]))
+
+    assert exchange.received() == [[{"f0": 1, "f1": "a"}, {"f0": 2, "f1": None}]]
+
+
+def test_a_row_of_another_type_than_declared_is_refused() -> None:
+    exchange = Exchange(ForwardPartitioner(), type_info=PAIR, timeout_ms=0)
+
+    with pytest.raises(TypeMismatchError):
+        exchange.writer.emit(Batch([("a", 1)]))
+
+
+def test_batches_that_cannot_be_joined_are_sent_apart_in_order() -> None:
+    exchange = Exchange(ForwardPartitioner())
+
+    exchange.writer.emit(Batch(pa.record_batch({"a": [1]})))
+    exchange.writer.emit(Batch(pa.record_batch({"b": [1]})))
+    exchange.writer.emit(Batch([1]))
+    exchange.writer.emit(Batch([2], np.zeros(1, np.int64)))
+    exchange.writer.flush()
+
+    assert exchange.received() == [[{"a": 1}], [{"b": 1}], [1], [2]]
+
+
+def test_a_broadcast_reaches_every_channel_whole() -> None:
+    exchange = Exchange(BroadcastPartitioner(), channels=3, timeout_ms=0)
+
+    exchange.writer.emit(Batch([1, 2]))
+
+    assert [exchange.received(channel) for channel in range(3)] == [[[1, 2]]] * 3
+
+
+def test_the_users_key_selector_is_to_blame_for_its_error() -> None:
+    exchange = Exchange(KeyGroupStreamPartitioner(lambda row: row["missing"]), channels=2, timeout_ms=0)
+
+    with pytest.raises(FunctionError, match="key selector: TypeError"):
+        exchange.writer.emit(Batch([(1,)]))
+
+
+def test_a_custom_partitioner_must_give_a_channel() -> None:
+    def wrong(key: object, count: int) -> int:
+        return count
+
+    exchange = Exchange(CustomPartitioner(wrong, lambda row: row), channels=2, timeout_ms=0)
+    with pytest.raises(UserError, match="wrong gave 2 for key 1: it must give an int from 0 to 1"):
+        exchange.writer.emit(Batch([1]))
+
+    exchange = Exchange(CustomPartitioner(lambda key, count: 1 / 0, lambda row: row), channels=2, timeout_ms=0)
+    with pytest.raises(FunctionError, match="custom partitioner: ZeroDivisionError"):
+        exchange.writer.emit(Batch([1]))
+
+
+def test_a_key_field_that_the_stream_does_not_have_is_named_with_those_it_has() -> None:
+    exchange = Exchange(KeyGroupStreamPartitioner(FieldKeySelector(("user",))), channels=2, timeout_ms=0)
+
+    with pytest.raises(TypeMismatchError, match=r"user.*a, b"):
+        exchange.writer.emit(Batch(pa.record_batch({"a": [1], "b": [2]})))

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import pytest
+
+from flinkpy.common.child_process import ChildOutput, ProcessEnding, spawn_child
+from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.common.ids import ResourceID
+from flinkpy.resourcemanager.driver.local import LocalTaskExecutorDriver
+from flinkpy.resourcemanager.driver.standalone import StandaloneDriver
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-S", "-E", "-c", code]
+
+
+class ScriptDriver(LocalTaskExecutorDriver):
+    """Workers are lines of Python instead of TaskExecutors."""
+
+    code = "import signal; signal.pause()"
+
+    def _command(self, resource_id: ResourceID) -> list[str]:
+        return python(self.code)
+
+
+def test_endings_are_told_in_words() -> None:
+    assert str(ProcessEnding(3)) == "exit code 3"
+    assert str(ProcessEnding(-9)) == "killed by SIGKILL"
+    assert str(ProcessEnding(-250)) == "killed by signal 250"
+    assert "last output:\nImportError" in str(ProcessEnding(1, "ImportError"))
+
+
+def test_a_child_that_fails_tells_its_last_lines() -> None:
+    async def body() -> ProcessEnding:
+        code = "import sys; print('a' * 200_000, flush=True); print('the reason', file=sys.stderr); sys.exit(3)"
+        child = await spawn_child(python(code), name="child", output=ChildOutput.KEEP)
+        return await child.wait()
+
+    ending = asyncio.run(body())
+    assert ending.return_code == 3
+    assert ending.last_output.splitlines()[-1] == "the reason"
+
+
+def test_a_child_that_ignores_the_request_is_killed_after_the_grace() -> None:
+    async def body() -> ProcessEnding:
+        code = "import signal; signal.signal(15, signal.SIG_IGN); print('up', flush=True)\nwhile True: signal.pause()"
+        child = await spawn_child(python(code), name="child", output=ChildOutput.KEEP)
+        while not child._lines:
+            await asyncio.sleep(0.01)
+        return await child.stop(0.1)
+
+    assert asyncio.run(body()).description == "killed by SIGKILL"
+
+
+def test_a_worker_is_started_under_its_name_with_free_ports_and_the_managers_address() -> None:
+    driver = LocalTaskExecutorDriver({"taskmanager.rpc.port": "6122", "taskmanager.numberOfTaskSlots": "2"})
+    driver.start("127.0.0.1:4711", lambda *_: None)
+    command = driver._command(ResourceID("w1"))
+    assert command[1:4] == ["-m", "flinkpy.cli.main", "taskexecutor"]
+    settings = dict(word.split("=", 1) for word in command[4:] if "=" in word)
+    assert settings == {
+        "resourcemanager.rpc.address": "127.0.0.1",
+        "resourcemanager.rpc.port": "4711",
+        "taskmanager.data.port": "0",
+        "taskmanager.numberOfTaskSlots": "2",
+        "taskmanager.resource-id": "w1",
+        "taskmanager.rpc.port": "0",
+    }
+
+
+def test_the_end_of_a_worker_is_told_with_its_cause_and_close_ends_the_others() -> None:
+    ended: list[tuple[str, str]] = []
+
+    async def body() -> None:
+        driver = ScriptDriver({}, output=ChildOutput.KEEP)
+        told = asyncio.Event()
+
+        def on_terminated(resource_id: ResourceID, ending: str) -> None:
+            ended.append((str(resource_id), ending))
+            told.set()
+
+        driver.start("127.0.0.1:1", on_terminated)
+        await driver.start_worker(ResourceID("stays"))
+        await driver.stop_worker(ResourceID("nobody"))
+        driver.code = "raise SystemExit(7)"
+        await driver.start_worker(ResourceID("fails"))
+        await told.wait()
+        assert ended == [("fails", "exit code 7")]
+        assert set(driver.worker_pids) == {ResourceID("stays")}
+        await driver.close()
+        assert driver.worker_pids == {}
+
+    asyncio.run(body())
+    assert ended[1] == ("stays", "killed by SIGTERM")
+
+
+def test_a_standalone_driver_says_how_workers_come() -> None:
+    with pytest.raises(UnsupportedOperationError, match=r"flinkpy\.resourcemanager\.local-driver"):
+        asyncio.run(StandaloneDriver().start_worker(ResourceID("w1")))

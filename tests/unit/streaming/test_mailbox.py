@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import pytest
+
+from flinkpy.common.clock import ManualClock
+from flinkpy.common.errors import InternalError
+from flinkpy.streaming.mailbox import task_mailbox
+from flinkpy.streaming.mailbox.mailbox_processor import ActionStatus, MailboxProcessor, TaskTimes
+from flinkpy.streaming.mailbox.task_mailbox import Mail, MailPriority, TaskMailbox
+
+
+def mail(name: str, log: list[str], priority: MailPriority = MailPriority.DEFAULT) -> Mail:
+    return Mail(name, lambda: log.append(name), priority)
+
+
+class SteppingMailbox(TaskMailbox):
+    """Waiting takes no time of ours: the script says how far the clock goes on."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__()
+        self.clock = clock
+        self.passes_ms = 0
+        self.waited_s: list[float] = []
+
+    def wait(self, timeout_s: float) -> None:
+        self.waited_s.append(timeout_s)
+        self.clock.advance(self.passes_ms)
+
+
+class Loop:
+    """A processor whose default action plays a script of statuses."""
+
+    def __init__(self, script: list) -> None:
+        self.clock = ManualClock()
+        self.mailbox = SteppingMailbox(self.clock)
+        self.times = TaskTimes(self.clock)
+        self.log: list[str] = []
+        self.deadline_ns: int | None = None
+        self.script = list(script)
+        self.processor = MailboxProcessor(
+            self.mailbox,
+            self.times,
+            self.clock,
+            default_action=self._action,
+            on_idle=lambda: self.log.append("idle"),
+            next_deadline_ns=lambda: self.deadline_ns,
+            on_deadline=self._on_deadline,
+        )
+
+    def _action(self) -> ActionStatus:
+        step = self.script.pop(0)
+        self.log.append("action")
+        return step() if callable(step) else step
+
+    def _on_deadline(self, now_ns: int) -> None:
+        self.log.append("deadline")
+        self.deadline_ns = None
+
+
+def test_urgent_mail_overtakes_and_each_priority_keeps_its_order():
+    mailbox, log = TaskMailbox(), []
+    for name, priority in [("a", 0), ("b", 0), ("X", 1), ("c", 0), ("Y", 1)]:
+        mailbox.put(mail(name, log, MailPriority(priority)))
+
+    while (taken := mailbox.take()) is not None:
+        taken.action()
+
+    assert log == ["X", "Y", "a", "b", "c"]
+    assert not mailbox.has_mail
+
+
+def test_a_closed_mailbox_refuses_mail_and_hands_back_what_it_held():
+    mailbox, log = TaskMailbox(), []
+    assert mailbox.put(mail("held", log))
+
+    dropped = mailbox.close()
+
+    assert [d.description for d in dropped] == ["held"]
+    assert not mailbox.put(mail("late", log))
+    assert mailbox.take() is None
+
+
+def test_a_full_mailbox_names_the_mail_it_refuses(monkeypatch):
+    monkeypatch.setattr(task_mailbox, "MAX_MAILS", 2)
+    mailbox, log = TaskMailbox(), []
+    mailbox.put(mail("a", log))
+    mailbox.put(mail("b", log))
+
+    with pytest.raises(InternalError, match="'one too many'"):
+        mailbox.put(mail("one too many", log))
+
+
+def test_waiting_ends_at_once_where_mail_or_a_wake_up_came_before():
+    mailbox, log = TaskMailbox(), []
+    mailbox.wake()
+    mailbox.wake()
+    mailbox.wait(60)  # would hang the test otherwise
+    mailbox.put(mail("a", log))
+    mailbox.wait(60)
+
+
+def test_mail_runs_before_the_next_batch():
+    loop = Loop([])
+    loop.script = [
+        lambda: loop.mailbox.put(mail("mail", loop.log)) and ActionStatus.MORE,
+        ActionStatus.END,
+    ]
+
+    loop.processor.run()
+
+    assert loop.log == ["action", "mail", "action"]
+
+
+def test_an_idle_task_flushes_before_it_sleeps_and_the_time_asleep_is_idle_time():
+    loop = Loop([ActionStatus.NOTHING_AVAILABLE, ActionStatus.END])
+    loop.times.start()
+    loop.mailbox.passes_ms = 70
+
+    loop.processor.run()
+    loop.clock.advance(30)
+
+    assert loop.log == ["action", "idle", "action"]
+    assert loop.times.read_ms() == (70, 30, 0)
+
+
+def test_time_without_output_credit_is_back_pressured_time_and_nothing_is_flushed():
+    loop = Loop([ActionStatus.BLOCKED, ActionStatus.END])
+    loop.times.start()
+    loop.mailbox.passes_ms = 40
+
+    loop.processor.run()
+
+    assert loop.log == ["action", "action"]
+    assert loop.times.read_ms() == (0, 0, 40)
+
+
+def test_a_wait_in_progress_counts_already():
+    clock = ManualClock()
+    times = TaskTimes(clock)
+    times.start()
+    times.begin_wait(ActionStatus.BLOCKED, clock.monotonic_ns())
+    clock.advance(15)
+
+    assert times.read_ms() == (0, 0, 15)
+
+
+def test_the_task_sleeps_no_longer_than_to_the_next_deadline():
+    loop = Loop([ActionStatus.NOTHING_AVAILABLE, ActionStatus.END])
+    loop.deadline_ns = 25_000_000
+    loop.mailbox.passes_ms = 25
+
+    loop.processor.run()
+
+    assert loop.mailbox.waited_s == [0.025]
+    assert loop.log == ["action", "idle", "deadline", "action"]
+
+
+def test_deadlines_are_kept_while_the_task_is_busy():
+    loop = Loop([])
+    loop.script = [lambda: loop.clock.advance(30) or ActionStatus.MORE, ActionStatus.END]
+    loop.deadline_ns = 10_000_000
+
+    loop.processor.run()
+
+    assert loop.log == ["action", "deadline", "action"]
+
+
+def test_run_until_processes_mail_but_no_input():
+    loop = Loop([])
+    done: list[bool] = []
+    loop.mailbox.put(Mail("finish", lambda: done.append(True)))
+
+    loop.processor.run_until(lambda: bool(done))
+
+    assert loop.log == []

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import pytest
+from streaming_fakes import OperatorHarness
+
+from flinkpy.common.errors import FunctionError, TypeMismatchError
+from flinkpy.common.time import Duration
+from flinkpy.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
+from flinkpy.graph import operator_specs as specs
+from flinkpy.records.elements import MAX_WATERMARK, Watermark, WatermarkStatus
+from flinkpy.streaming.io.watermark_valve import StatusWatermarkValve
+
+IDLE, ACTIVE = WatermarkStatus(is_idle=True), WatermarkStatus(is_idle=False)
+
+
+class ByValue(TimestampAssigner):
+    def extract_timestamp(self, value, record_timestamp):
+        return value
+
+
+def bounded(ms: int) -> WatermarkStrategy:
+    return WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(ms)).with_timestamp_assigner(ByValue())
+
+
+def assigning(strategy: WatermarkStrategy, interval: str = "200 ms") -> OperatorHarness:
+    return OperatorHarness(
+        specs.TimestampsAndWatermarksSpec(strategy), configuration={"pipeline.auto-watermark-interval": interval}
+    )
+
+
+def test_watermarks_come_per_interval_and_only_when_time_has_advanced():
+    harness = assigning(bounded(5))
+
+    harness.process([100, 90])
+    assert harness.output.timestamps == [100, 90]
+    assert harness.output.elements == []
+    harness.advance(201)
+    harness.process([80])
+    harness.advance(201)
+    harness.process([120])
+    harness.advance(201)
+
+    assert harness.output.elements == [Watermark(94), Watermark(114)]
+
+
+def test_an_interval_of_zero_gives_no_periodic_watermarks_but_the_last_one():
+    harness = assigning(bounded(0), "0 ms")
+    harness.process([7])
+    harness.advance(10_000)
+    assert harness.output.elements == []
+
+    harness.watermark(50)
+    harness.watermark(MAX_WATERMARK)
+    harness.operator.finish()
+
+    assert harness.output.elements == [Watermark(MAX_WATERMARK)]
+
+
+def test_a_silent_stream_is_idle_until_it_speaks():
+    harness = assigning(bounded(0).with_idleness(Duration.of_millis(300)))
+    harness.process([7])
+    for _ in range(3):
+        harness.advance(201)
+
+    harness.process([8])
+
+    assert harness.output.elements == [Watermark(6), IDLE, ACTIVE]
+
+
+def test_no_watermarks_still_assigns_timestamps():
+    harness = assigning(WatermarkStrategy.no_watermarks().with_timestamp_assigner(ByValue()))
+    harness.process([7])
+    harness.advance(1_000)
+
+    assert (harness.output.timestamps, harness.output.elements) == ([7], [])
+
+
+def test_a_timestamp_that_is_no_number_and_an_assigner_that_raises_are_named():
+    with pytest.raises(TypeMismatchError, match="milliseconds as an int, not 'soon'"):
+        assigning(bounded(0)).process(["soon"])
+
+    class Fails(TimestampAssigner):
+        def extract_timestamp(self, value, record_timestamp):
+            raise KeyError(value)
+
+    with pytest.raises(FunctionError, match="operator TimestampsAndWatermarksSpec: KeyError"):
+        assigning(WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Fails())).process([1])
+
+
+def test_the_valve_gives_the_minimum_and_never_goes_back():
+    valve = StatusWatermarkValve(2)
+
+    assert valve.input_watermark(0, Watermark(10)) == []
+    assert valve.input_watermark(1, Watermark(5)) == [Watermark(5)]
+    assert valve.input_watermark(1, Watermark(4)) == []
+    assert valve.input_watermark(1, Watermark(20)) == [Watermark(10)]
+
+
+def test_an_idle_channel_does_not_hold_the_others_back():
+    valve = StatusWatermarkValve(2)
+    valve.input_watermark(0, Watermark(10))
+
+    assert valve.input_status(1, IDLE) == [Watermark(10)]
+    assert valve.input_watermark(0, Watermark(30)) == [Watermark(30)]
+    # Back, but behind: left out until it has caught up.
+    assert valve.input_status(1, ACTIVE) == []
+    assert valve.input_watermark(1, Watermark(20)) == []
+    assert valve.input_watermark(0, Watermark(40)) == [Watermark(40)]
+    assert valve.input_watermark(1, Watermark(40)) == []
+    assert valve.input_watermark(0, Watermark(50)) == []
+    assert valve.input_watermark(1, Watermark(45)) == [Watermark(45)]
+
+
+def test_when_all_channels_are_idle_so_is_the_stream():
+    valve = StatusWatermarkValve(2)
+    valve.input_watermark(0, Watermark(10))
+    valve.input_watermark(1, Watermark(20))
+
+    assert valve.input_status(1, IDLE) == []
+    assert valve.input_status(0, IDLE) == [Watermark(20), IDLE]
+    assert valve.input_status(0, ACTIVE) == [ACTIVE]

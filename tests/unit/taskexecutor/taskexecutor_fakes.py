@@ -1,0 +1,347 @@
+"""Fakes for the TaskExecutor: virtual time, scripted peers, tasks whose thread is the test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from virtual_time import LoopClock, VirtualTimeLoop
+
+from flinkpy._proto import common_pb2, job_pb2, jobmaster_pb2, resourcemanager_pb2, taskexecutor_pb2
+from flinkpy.common.errors import FlinkError
+from flinkpy.rpc.server import CallContext
+from flinkpy.taskexecutor.options import TaskExecutorOptions
+from flinkpy.taskexecutor.task_executor import TaskExecutor
+
+RESOURCE_MANAGER = "127.0.0.1:1"
+JOB_MASTER = "127.0.0.1:2"
+JOB = "a" * 32
+OTHER_JOB = "b" * 32
+JM_ID = "jm-1"
+RM_ID = "rm-1"
+
+
+class FakePeers:
+    """An RpcClient: records every call; answers from `answers[(service, method)]`, a function of the request."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str, str | None, Any]] = []
+        self.answers: dict[tuple[str, str], Callable[[Any], Any]] = {}
+        self.on_lost: dict[str, list[Callable[[], None]]] = defaultdict(list)
+
+    def gateway(self, service: str, address: str, fencing_token: str | None = None) -> Any:
+        return _FakeGateway(self, service, address, fencing_token)
+
+    def watch_peer(self, address: str, on_lost: Callable[[], None]) -> Any:
+        self.on_lost[address].append(on_lost)
+        return SimpleNamespace(cancel=lambda: self.on_lost[address].remove(on_lost))
+
+    def break_connection(self, address: str) -> None:
+        for on_lost in list(self.on_lost[address]):
+            on_lost()
+
+    def requests(self, method: str) -> list[Any]:
+        return [request for _, name, _, request in self.calls if name == method]
+
+
+class _FakeGateway:
+    def __init__(self, peers: FakePeers, service: str, address: str, token: str | None) -> None:
+        self._peers, self._service, self._address, self._token = peers, service, address, token
+
+    def __getattr__(self, name: str) -> Any:
+        async def call(request: Any, timeout_s: float | None = None) -> Any:
+            self._peers.calls.append((self._service, name, self._token, request))
+            answer = self._peers.answers.get((self._service, name))
+            result = common_pb2.Acknowledge() if answer is None else answer(request)
+            if isinstance(result, asyncio.Future):
+                result = await result
+            if isinstance(result, Exception):
+                raise result
+            return result
+
+        return call
+
+
+class FakeThread:
+    """A task thread run by the test: `run()` runs the body at once."""
+
+    def __init__(self, name: str, body: Callable[[], None], on_exit: Callable[[BaseException | None], None]) -> None:
+        self.name, self._body, self._on_exit = name, body, on_exit
+        self.is_started = False
+        self.interrupts = 0
+        self.is_in_user_code = False
+        self.is_alive = False
+        self.stack = "the stack"
+
+    def start(self) -> None:
+        self.is_started = self.is_alive = True
+
+    def run(self) -> None:
+        assert self.is_started
+        error: BaseException | None = None
+        try:
+            self._body()
+        except BaseException as raised:  # noqa: BLE001
+            error = raised
+        self.is_alive = False
+        self._on_exit(error)
+
+    def interrupt(self) -> bool:
+        self.interrupts += 1
+        return True
+
+    def join(self, timeout_s: float) -> bool:
+        return not self.is_alive
+
+
+class FakeInvokable:
+    """An invokable whose `invoke` is a function of the test."""
+
+    def __init__(self, body: Callable[[Any], None]) -> None:
+        self._body = body
+        self.callbacks: Any = None
+        self.is_canceled = False
+        self.events: list[tuple[str, Any]] = []
+
+    def invoke(self) -> None:
+        self._body(self)
+
+    def cancel(self) -> None:
+        self.is_canceled = True
+
+    def dispatch_pickled_operator_event(self, operator_id: str, payload: bytes) -> None:
+        self.events.append((operator_id, payload))
+
+    def metrics(self) -> dict[str, int]:
+        return {"num_records_in": 7}
+
+
+def run_to_the_end(invokable: FakeInvokable) -> None:
+    invokable.callbacks.notify_running()
+
+
+class FakeDeployed:
+    def __init__(self, deployment: taskexecutor_pb2.TaskDeployment, invokable: FakeInvokable) -> None:
+        self.execution_attempt_id = deployment.execution_attempt_id
+        self.task_name = f"task {deployment.execution_attempt_id}"
+        self.vertex_id = deployment.vertex_id
+        self.subtask_index = deployment.subtask_index
+        self.allocation_id = deployment.allocation_id
+        self.result_partition_ids = tuple(p.result_partition_id for p in deployment.produced_partitions)
+        self.invokable = invokable
+        self.releases: list[BaseException | None] = []
+
+    def create_invokable(self, callbacks: Any) -> FakeInvokable:
+        self.invokable.callbacks = callbacks
+        return self.invokable
+
+    def dump_event(self, event: Any) -> bytes:
+        return str(event).encode()
+
+    def update_partition(self, input_index: int, partition: Any) -> None:
+        raise AssertionError("not expected")
+
+    def release(self, cause: BaseException | None) -> None:
+        self.releases.append(cause)
+
+
+class FakeUserCode:
+    def __init__(self) -> None:
+        self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.is_closed = False
+
+    async def prepare(self) -> None:
+        await self.ready
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class FakeDeployer:
+    """Attributes: body: what invokables do; error: raised by `deploy`; is_user_code_ready: at once, or by the test."""
+
+    def __init__(self) -> None:
+        self.body: Callable[[FakeInvokable], None] = run_to_the_end
+        self.error: FlinkError | None = None
+        self.is_user_code_ready = True
+        self.deployed: dict[str, FakeDeployed] = {}
+        self.user_codes: list[FakeUserCode] = []
+        self.unread_partitions: set[str] = set()
+        self.released_partitions: list[str] = []
+        self.input_failures: dict[str, Callable[[FlinkError], None]] = {}
+
+    def user_code(self, job: taskexecutor_pb2.JobInformation) -> FakeUserCode:
+        code = FakeUserCode()
+        self.user_codes.append(code)
+        if self.is_user_code_ready:
+            code.ready.set_result(None)
+        return code
+
+    def deploy(self, job: Any, vertex: Any, deployment: Any, user_code: Any, on_input_failure: Any) -> FakeDeployed:
+        if self.error is not None:
+            raise self.error
+        made = FakeDeployed(deployment, FakeInvokable(self.body))
+        self.deployed[deployment.execution_attempt_id] = made
+        self.input_failures[deployment.execution_attempt_id] = on_input_failure
+        return made
+
+    def partition_is_released(self, result_partition_id: str) -> bool:
+        return result_partition_id not in self.unread_partitions
+
+    def release_partition(self, result_partition_id: str, cause: FlinkError | None) -> None:
+        self.released_partitions.append(result_partition_id)
+        self.unread_partitions.discard(result_partition_id)
+
+
+class Harness:
+    """A TaskExecutor among fakes. Made inside the running loop."""
+
+    def __init__(self, **options: Any) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.peers = FakePeers()
+        self.deployer = FakeDeployer()
+        self.threads: dict[str, FakeThread] = {}
+        self.fatal: list[FlinkError] = []
+        self.options = TaskExecutorOptions(
+            **{"resource_id": "te-1", "num_slots": 2, "resource_manager_address": RESOURCE_MANAGER, **options}
+        )
+        self.task_executor = TaskExecutor(
+            self.loop,
+            self.peers,
+            self.deployer,
+            self.options,
+            on_fatal=self.fatal.append,
+            clock=LoopClock(self.loop),
+            make_thread=self._make_thread,
+        )
+        self.unexpected: list[BaseException] = []
+        self.task_executor.on_fatal_error = self.unexpected.append
+        answers = self.peers.answers
+        answers["ResourceManager", "register_task_executor"] = lambda _: (
+            resourcemanager_pb2.RegisterTaskExecutorResponse(resource_manager_id=RM_ID, instance_id="i-1")
+        )
+        answers["ResourceManager", "heartbeat_from_task_executor"] = lambda _: (
+            resourcemanager_pb2.ResourceManagerHeartbeatResponse(resource_manager_id=RM_ID, registered=True)
+        )
+        answers["JobMaster", "register_task_manager"] = lambda _: jobmaster_pb2.RegisterTaskManagerResponse()
+        answers["JobMaster", "offer_slots"] = lambda r: jobmaster_pb2.OfferSlotsResponse(accepted=r.offers)
+        answers["JobMaster", "heartbeat_from_task_manager"] = self._answer_job_heartbeat
+
+    def _answer_job_heartbeat(self, _: Any) -> Any:
+        held = [str(s.allocation_id) for s in self.slots.slots if s.allocation_id is not None]
+        return jobmaster_pb2.JobMasterHeartbeatResponse(registered=True, allocation_ids=held)
+
+    def _make_thread(self, name: str, body: Any, on_exit: Any) -> FakeThread:
+        self.threads[name] = FakeThread(name, body, on_exit)
+        return self.threads[name]
+
+    @property
+    def slots(self) -> Any:
+        return self.task_executor.service.slots
+
+    @property
+    def jobs(self) -> Any:
+        return self.task_executor.service.jobs
+
+    async def start(self) -> Harness:
+        self.task_executor.start("127.0.0.1:10", "127.0.0.1:11")
+        await self.settle()
+        return self
+
+    async def settle(self) -> None:
+        """Let everything happen that needs no time to pass."""
+        for _ in range(30):
+            await asyncio.sleep(0)
+
+    async def pass_time(self, ms: int) -> None:
+        await asyncio.sleep(ms / 1000)
+        await self.settle()
+
+    async def close(self) -> None:
+        self.slots.validate()
+        self.jobs.validate()
+        await self.task_executor.close()
+        for error in self.unexpected:
+            raise error
+
+    # ---- calls of the peers
+
+    def request_slot(
+        self, index: int = 0, allocation: str = "alloc", job: str = JOB, jm_id: str = JM_ID, token: str = RM_ID
+    ) -> None:
+        self.task_executor.request_slot(
+            taskexecutor_pb2.RequestSlotRequest(
+                slot_index=index,
+                job_id=job,
+                allocation_id=allocation,
+                job_master_address=JOB_MASTER,
+                job_master_id=jm_id,
+                resource_manager_id=token,
+            ),
+            context(token),
+        )
+
+    def free_slot(self, allocation: str = "alloc", token: str = JM_ID) -> None:
+        self.task_executor.free_slot(taskexecutor_pb2.FreeSlotRequest(allocation_id=allocation), context(token))
+
+    def submit(self, *attempts: str, allocation: str = "alloc", job: str = JOB, token: str = JM_ID) -> Any:
+        request = taskexecutor_pb2.SubmitTasksRequest(
+            job=taskexecutor_pb2.JobInformation(job_id=job),
+            vertices=[job_pb2.JobVertex(id="v", name="map", parallelism=2)],
+            tasks=[
+                taskexecutor_pb2.TaskDeployment(
+                    execution_attempt_id=attempt,
+                    vertex_id="v",
+                    allocation_id=allocation,
+                    produced_partitions=[
+                        taskexecutor_pb2.ResultPartitionDeployment(result_partition_id=f"p-{attempt}")
+                    ],
+                )
+                for attempt in attempts
+            ],
+        )
+        return self.task_executor.submit_tasks(request, context(token)).rejections
+
+    def cancel(self, *attempts: str, token: str = JM_ID) -> None:
+        self.task_executor.cancel_tasks(
+            taskexecutor_pb2.CancelTasksRequest(job_id=JOB, execution_attempt_ids=attempts), context(token)
+        )
+
+    async def run_thread(self, attempt: str) -> None:
+        self.threads[f"task {attempt}"].run()
+        await self.settle()
+
+    async def with_slot(self, allocation: str = "alloc", index: int = 0) -> Harness:
+        self.request_slot(index, allocation)
+        await self.settle()
+        return self
+
+    # ---- what the peers saw
+
+    @property
+    def reported(self) -> list[tuple[str, str]]:
+        """(attempt, state) of every state update that was sent, in order."""
+        return [
+            (u.execution_attempt_id, common_pb2.ExecutionState.Name(u.state).removeprefix("EXECUTION_"))
+            for request in self.peers.requests("update_task_execution_states")
+            for u in request.updates
+        ]
+
+    def slot_states(self) -> list[str]:
+        return [slot.state.value for slot in self.slots.slots]
+
+
+def context(token: str | None) -> CallContext:
+    return CallContext(fencing_token=token, client_version=None, peer="test")
+
+
+def run(test: Callable[[], Any]) -> None:
+    """Run a coroutine function on a virtual-time loop."""
+    loop = VirtualTimeLoop()
+    try:
+        loop.run_until_complete(test())
+    finally:
+        loop.close()

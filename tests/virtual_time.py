@@ -1,0 +1,51 @@
+"""Virtual time: an event loop whose clock jumps to the next timer, so that a test of hours takes milliseconds."""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from typing import Any
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time passes only when nothing else is to be done, and then at once."""
+
+    def __init__(self) -> None:
+        super().__init__(_JumpingSelector(self))
+        self._now = 1_000.0
+
+    def time(self) -> float:
+        return self._now
+
+    def advance_by(self, seconds: float) -> None:
+        self._now += seconds
+
+
+class _JumpingSelector(selectors.DefaultSelector):
+    def __init__(self, loop: VirtualTimeLoop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def select(self, timeout: float | None = None) -> Any:
+        if timeout is None:
+            raise AssertionError("the test waits for something that can never happen")
+        events = super().select(0)
+        if not events and timeout > 0:
+            self._loop.advance_by(timeout)
+        return events
+
+
+class LoopClock:
+    """A Clock that reads the loop's time."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def now_ms(self) -> int:
+        return round(self._loop.time() * 1000)
+
+    def monotonic_ms(self) -> int:
+        return round(self._loop.time() * 1000)
+
+    def monotonic_ns(self) -> int:
+        return round(self._loop.time() * 1_000_000_000)
