@@ -298,7 +298,8 @@ class ClusterMachine(RuleBasedStateMachine):
         name = f"tm{len(self.task_managers)}"
         self.task_managers[name], self.slots[name] = {}, set()
         self.send(ev.TaskManagerRegistered(TaskManagerLocation(ResourceID(name), f"{name}:1", f"{name}:2")))
-        for _ in range(40):
+        # Shorter steps than any time-out: a cluster that behaves hands over slots before the request for them expires.
+        for _ in range(100):
             if self.scheduler.slot_pool.num_required > self.scheduler.slot_pool.num_slots:
                 self.offer(name, self.required)
             while self.calls:
@@ -307,7 +308,7 @@ class ClusterMachine(RuleBasedStateMachine):
                 self.deliver(0)
             for living in self.living:
                 self.heartbeat(living)
-            self.time_passes(6_000)
+            self.time_passes(1_000)
         graph = self.scheduler.graph
         if self.scheduler.state.is_terminal:
             assert self.terminated is self.scheduler.state
