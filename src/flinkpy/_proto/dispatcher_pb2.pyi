@@ -1,5 +1,6 @@
 from flinkpy._proto import common_pb2 as _common_pb2
 from flinkpy._proto import job_pb2 as _job_pb2
+from flinkpy._proto import checkpoint_pb2 as _checkpoint_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -157,20 +158,24 @@ class JobMasterCommand(_message.Message):
     def __init__(self, start: _Optional[_Union[StartJob, _Mapping]] = ..., stop: _Optional[_Union[StopJobMaster, _Mapping]] = ...) -> None: ...
 
 class StartJob(_message.Message):
-    __slots__ = ("job_graph", "job_master_id", "resource_manager_address", "configuration", "dispatcher_id", "submitted_ms")
+    __slots__ = ("job_graph", "job_master_id", "resource_manager_address", "configuration", "dispatcher_id", "submitted_ms", "recovery_directory", "is_recovery")
     JOB_GRAPH_FIELD_NUMBER: _ClassVar[int]
     JOB_MASTER_ID_FIELD_NUMBER: _ClassVar[int]
     RESOURCE_MANAGER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     CONFIGURATION_FIELD_NUMBER: _ClassVar[int]
     DISPATCHER_ID_FIELD_NUMBER: _ClassVar[int]
     SUBMITTED_MS_FIELD_NUMBER: _ClassVar[int]
+    RECOVERY_DIRECTORY_FIELD_NUMBER: _ClassVar[int]
+    IS_RECOVERY_FIELD_NUMBER: _ClassVar[int]
     job_graph: _job_pb2.JobGraph
     job_master_id: str
     resource_manager_address: str
     configuration: _common_pb2.Configuration
     dispatcher_id: str
     submitted_ms: int
-    def __init__(self, job_graph: _Optional[_Union[_job_pb2.JobGraph, _Mapping]] = ..., job_master_id: _Optional[str] = ..., resource_manager_address: _Optional[str] = ..., configuration: _Optional[_Union[_common_pb2.Configuration, _Mapping]] = ..., dispatcher_id: _Optional[str] = ..., submitted_ms: _Optional[int] = ...) -> None: ...
+    recovery_directory: str
+    is_recovery: bool
+    def __init__(self, job_graph: _Optional[_Union[_job_pb2.JobGraph, _Mapping]] = ..., job_master_id: _Optional[str] = ..., resource_manager_address: _Optional[str] = ..., configuration: _Optional[_Union[_common_pb2.Configuration, _Mapping]] = ..., dispatcher_id: _Optional[str] = ..., submitted_ms: _Optional[int] = ..., recovery_directory: _Optional[str] = ..., is_recovery: _Optional[bool] = ...) -> None: ...
 
 class StopJobMaster(_message.Message):
     __slots__ = ("reason",)

@@ -1,4 +1,5 @@
 from flinkpy._proto import common_pb2 as _common_pb2
+from flinkpy._proto import checkpoint_pb2 as _checkpoint_pb2
 from flinkpy._proto import job_pb2 as _job_pb2
 from flinkpy._proto import jobmaster_pb2 as _jobmaster_pb2
 from flinkpy._proto import resourcemanager_pb2 as _resourcemanager_pb2
@@ -79,7 +80,7 @@ class InputGateDeployment(_message.Message):
     def __init__(self, data_set_id: _Optional[str] = ..., input_index: _Optional[int] = ..., edge_index: _Optional[int] = ..., subpartition_index: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[ShuffleDescriptor, _Mapping]]] = ...) -> None: ...
 
 class TaskDeployment(_message.Message):
-    __slots__ = ("execution_attempt_id", "vertex_id", "subtask_index", "attempt_number", "allocation_id", "produced_partitions", "input_gates")
+    __slots__ = ("execution_attempt_id", "vertex_id", "subtask_index", "attempt_number", "allocation_id", "produced_partitions", "input_gates", "restore")
     EXECUTION_ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
     VERTEX_ID_FIELD_NUMBER: _ClassVar[int]
     SUBTASK_INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -87,6 +88,7 @@ class TaskDeployment(_message.Message):
     ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
     PRODUCED_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     INPUT_GATES_FIELD_NUMBER: _ClassVar[int]
+    RESTORE_FIELD_NUMBER: _ClassVar[int]
     execution_attempt_id: str
     vertex_id: str
     subtask_index: int
@@ -94,7 +96,8 @@ class TaskDeployment(_message.Message):
     allocation_id: str
     produced_partitions: _containers.RepeatedCompositeFieldContainer[ResultPartitionDeployment]
     input_gates: _containers.RepeatedCompositeFieldContainer[InputGateDeployment]
-    def __init__(self, execution_attempt_id: _Optional[str] = ..., vertex_id: _Optional[str] = ..., subtask_index: _Optional[int] = ..., attempt_number: _Optional[int] = ..., allocation_id: _Optional[str] = ..., produced_partitions: _Optional[_Iterable[_Union[ResultPartitionDeployment, _Mapping]]] = ..., input_gates: _Optional[_Iterable[_Union[InputGateDeployment, _Mapping]]] = ...) -> None: ...
+    restore: _checkpoint_pb2.TaskRestore
+    def __init__(self, execution_attempt_id: _Optional[str] = ..., vertex_id: _Optional[str] = ..., subtask_index: _Optional[int] = ..., attempt_number: _Optional[int] = ..., allocation_id: _Optional[str] = ..., produced_partitions: _Optional[_Iterable[_Union[ResultPartitionDeployment, _Mapping]]] = ..., input_gates: _Optional[_Iterable[_Union[InputGateDeployment, _Mapping]]] = ..., restore: _Optional[_Union[_checkpoint_pb2.TaskRestore, _Mapping]] = ...) -> None: ...
 
 class JobInformation(_message.Message):
     __slots__ = ("job_id", "name", "configuration", "artifacts", "python_path", "working_directory", "blob_server_address")

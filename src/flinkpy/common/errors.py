@@ -209,6 +209,26 @@ class RpcTimeoutError(ExternalError):
     retry = ErrorRetry.BACKOFF
 
 
+class CheckpointError(ExternalError):
+    """A checkpoint or savepoint was not completed. `details["failure_reason"]` is a CheckpointFailureReason's name."""
+
+
+class CheckpointStorageError(ExternalError):
+    """A place of checkpoints cannot be read or written; names the path."""
+
+
+class CorruptStateError(CheckpointStorageError):
+    """Bytes of a checkpoint are not those that were written (checksum, length, format); names the file."""
+
+
+class StateRestoreError(UserError):
+    """What is to be restored does not fit the job; names the path, and the operator or state."""
+
+
+class StateMigrationError(StateRestoreError):
+    """The type of a state has changed in a way that its stored values cannot follow; names state, operator, field."""
+
+
 class InvalidTransitionError(InternalError):
     """A state machine was asked for a transition it does not have; carries the story of that id."""
 

@@ -53,16 +53,29 @@ class OperatorCoordinator(Protocol):
         """A question of a client (`Dispatcher.SendCoordinationRequest`)."""
         ...
 
-    def subtask_reset(self, subtask_index: int) -> None:
-        """The subtask failed and will be attempted anew: what it had been given and not finished comes back."""
+    def subtask_reset(self, subtask_index: int, checkpoint_id: int | None) -> None:
+        """The subtask failed and will be attempted anew from that checkpoint (None: from the beginning): what it had
+        been given since then comes back."""
         ...
 
     def subtask_ready(self, subtask_index: int) -> None:
         """The new attempt is running and can receive events."""
         ...
 
-    def reset(self) -> None:
-        """A full restart from the beginning of the job: as if newly started."""
+    def checkpoint(self, checkpoint_id: int) -> bytes | None:
+        """The state as of now; None: there is none. Must not block. Every event sent before has arrived at its task,
+        and none sent afterwards arrives there before the barrier."""
+        ...
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """May be left out: the next one says the same of all before it."""
+        ...
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None: ...
+
+    def reset_to_checkpoint(self, checkpoint_id: int | None, state: bytes | None) -> None:
+        """A full restart from that checkpoint, or from the beginning of the job (None). May come before `start`, when
+        the job begins from a savepoint or an earlier JobMaster's checkpoint."""
         ...
 
 

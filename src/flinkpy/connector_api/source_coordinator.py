@@ -111,18 +111,27 @@ class SourceCoordinator:
     def handle_request(self, payload: bytes) -> bytes:
         raise UnsupportedOperationError("a source has no answers to client requests")
 
-    def subtask_reset(self, subtask_index: int) -> None:
+    def subtask_reset(self, subtask_index: int, checkpoint_id: int | None) -> None:
         subtask = self._subtask(subtask_index)
         subtask.reset_up_to = max(subtask.reset_up_to, subtask.attempt)
         subtask.is_ready = False
         self._give_back(subtask_index, subtask)
+
+    def checkpoint(self, checkpoint_id: int) -> bytes | None:
+        raise UnsupportedOperationError("this source takes no checkpoints yet")
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        return
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        return
 
     def subtask_ready(self, subtask_index: int) -> None:
         subtask = self._subtask(subtask_index)
         subtask.is_ready = True
         self._send_pending(subtask_index, subtask)
 
-    def reset(self) -> None:
+    def reset_to_checkpoint(self, checkpoint_id: int | None, state: bytes | None) -> None:
         if self._is_closed:
             return
         self._close_enumerator()

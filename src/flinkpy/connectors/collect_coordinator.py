@@ -110,14 +110,23 @@ class CollectCoordinator:
                 )
             )
 
-    def subtask_reset(self, subtask_index: int) -> None:
+    def checkpoint(self, checkpoint_id: int) -> bytes | None:
+        return None
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        return
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        return
+
+    def subtask_reset(self, subtask_index: int, checkpoint_id: int | None) -> None:
         self._forget(subtask_index)
 
     def subtask_ready(self, subtask_index: int) -> None:
         if self._is_cancelled:
             self._context.send_event(subtask_index, CollectCancel())
 
-    def reset(self) -> None:
+    def reset_to_checkpoint(self, checkpoint_id: int | None, state: bytes | None) -> None:
         for subtask_index in list(self._writers):
             self._forget(subtask_index)
 

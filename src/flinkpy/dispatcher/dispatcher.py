@@ -30,7 +30,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from flinkpy import __version__
-from flinkpy._proto import common_pb2, job_pb2, resourcemanager_pb2
+from flinkpy._proto import checkpoint_pb2, common_pb2, job_pb2, resourcemanager_pb2
 from flinkpy._proto import dispatcher_pb2 as pb
 from flinkpy.common.clock import Clock
 from flinkpy.common.errors import (
@@ -42,6 +42,7 @@ from flinkpy.common.errors import (
     RpcTimeoutError,
     RpcUnavailableError,
     StaleFencingTokenError,
+    UnsupportedOperationError,
     VersionMismatchError,
 )
 from flinkpy.common.ids import DispatcherId, JobID, JobMasterId
@@ -361,6 +362,36 @@ class Dispatcher(RpcEndpoint):
         await self.stop_jobs("the cluster is being shut down")
         self._services.on_shutdown_requested("ShutDownCluster was called")
         return ACK
+
+    @unfenced
+    def trigger_checkpoint(
+        self, request: checkpoint_pb2.TriggerCheckpointRequest, context: CallContext
+    ) -> checkpoint_pb2.CheckpointResult:
+        raise UnsupportedOperationError("checkpoints are not there yet")
+
+    @unfenced
+    def trigger_savepoint(
+        self, request: checkpoint_pb2.TriggerSavepointRequest, context: CallContext
+    ) -> checkpoint_pb2.CheckpointResult:
+        raise UnsupportedOperationError("checkpoints are not there yet")
+
+    @unfenced
+    def stop_with_savepoint(
+        self, request: checkpoint_pb2.StopWithSavepointRequest, context: CallContext
+    ) -> checkpoint_pb2.CheckpointResult:
+        raise UnsupportedOperationError("checkpoints are not there yet")
+
+    @unfenced
+    def request_checkpoint_statistics(
+        self, request: checkpoint_pb2.CheckpointStatisticsRequest, context: CallContext
+    ) -> checkpoint_pb2.CheckpointStatisticsResponse:
+        raise UnsupportedOperationError("checkpoints are not there yet")
+
+    @unfenced
+    def dispose_savepoint(
+        self, request: checkpoint_pb2.DisposeSavepointRequest, context: CallContext
+    ) -> common_pb2.Acknowledge:
+        raise UnsupportedOperationError("checkpoints are not there yet")
 
     # --- JobMasters -------------------------------------------------------------------------------------------------
 

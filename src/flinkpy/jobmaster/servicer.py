@@ -8,9 +8,9 @@ Thread: main thread.
 
 from __future__ import annotations
 
-from flinkpy._proto import common_pb2, dispatcher_pb2, job_pb2
+from flinkpy._proto import checkpoint_pb2, common_pb2, dispatcher_pb2, job_pb2
 from flinkpy._proto import jobmaster_pb2 as pb
-from flinkpy.common.errors import JobNotFoundError, SlotAllocationError
+from flinkpy.common.errors import JobNotFoundError, SlotAllocationError, UnsupportedOperationError
 from flinkpy.common.ids import AllocationID, ResourceID, ResultPartitionID
 from flinkpy.jobmaster import conversions
 from flinkpy.jobmaster.job_master import JobMaster
@@ -105,6 +105,41 @@ class JobMasterServicer:
     ) -> dispatcher_pb2.CoordinationResponse:
         answer = self._job(request.job_id).handle_coordination_request(request.operator_id, request.payload)
         return dispatcher_pb2.CoordinationResponse(payload=answer)
+
+    def acknowledge_checkpoint(
+        self, request: checkpoint_pb2.AcknowledgeCheckpointRequest, context: CallContext
+    ) -> common_pb2.Acknowledge:
+        raise UnsupportedOperationError("checkpoints are not there yet")
+
+    def decline_checkpoint(
+        self, request: checkpoint_pb2.DeclineCheckpointRequest, context: CallContext
+    ) -> common_pb2.Acknowledge:
+        raise UnsupportedOperationError("checkpoints are not there yet")
+
+    def notify_end_of_data(
+        self, request: checkpoint_pb2.EndOfDataNotification, context: CallContext
+    ) -> common_pb2.Acknowledge:
+        raise UnsupportedOperationError("checkpoints are not there yet")
+
+    def trigger_checkpoint(
+        self, request: checkpoint_pb2.TriggerCheckpointRequest, context: CallContext
+    ) -> checkpoint_pb2.CheckpointResult:
+        raise UnsupportedOperationError("checkpoints are not there yet")
+
+    def trigger_savepoint(
+        self, request: checkpoint_pb2.TriggerSavepointRequest, context: CallContext
+    ) -> checkpoint_pb2.CheckpointResult:
+        raise UnsupportedOperationError("checkpoints are not there yet")
+
+    def stop_with_savepoint(
+        self, request: checkpoint_pb2.StopWithSavepointRequest, context: CallContext
+    ) -> checkpoint_pb2.CheckpointResult:
+        raise UnsupportedOperationError("checkpoints are not there yet")
+
+    def request_checkpoint_statistics(
+        self, request: checkpoint_pb2.CheckpointStatisticsRequest, context: CallContext
+    ) -> checkpoint_pb2.CheckpointStatisticsResponse:
+        raise UnsupportedOperationError("checkpoints are not there yet")
 
     def _job(self, job_id: str) -> JobMaster:
         """Raises: JobNotFoundError where this JobMaster runs another job."""

@@ -6,6 +6,7 @@ Source: org.apache.flink.streaming.runtime.streamrecord, org.apache.flink.runtim
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 MAX_WATERMARK = (1 << 63) - 1
 MIN_WATERMARK = -(1 << 63)
@@ -27,9 +28,21 @@ class WatermarkStatus:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointBarrier:
+    """Everything before it belongs to the checkpoint. `options`: a CheckpointOptions of checkpoint.proto.
+
+    UNALIGNED: it overtakes what is queued on its channel, which becomes part of the checkpoint instead.
+    """
+
     checkpoint_id: int
     timestamp_ms: int
-    options: object = None
+    options: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class CancelCheckpointMarker:
+    """The checkpoint will not be completed by the producer: do not wait for its barrier."""
+
+    checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,4 +64,12 @@ class EndOfPartition:
     """Nothing follows on this channel, not even control elements."""
 
 
-Element = Watermark | WatermarkStatus | CheckpointBarrier | LatencyMarker | EndOfData | EndOfPartition
+Element = (
+    Watermark
+    | WatermarkStatus
+    | CheckpointBarrier
+    | CancelCheckpointMarker
+    | LatencyMarker
+    | EndOfData
+    | EndOfPartition
+)

@@ -12,10 +12,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from flinkpy._proto import checkpoint_pb2
+from flinkpy.common.clock import Clock, SystemClock
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.key_groups import KeyGroupRange
+from flinkpy.state.checkpoint_streams import StateFiles
 
 
 class KeyContext:
@@ -25,6 +30,30 @@ class KeyContext:
 
     def __init__(self) -> None:
         self.key: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedStateBackendParameters:
+    """What a backend is made from.
+
+    Attributes:
+        configuration: of the job, with the cluster's beneath.
+        key_type: TypeInformation of the keys, or None: any Python objects.
+        operator_name: for messages.
+        restored: of earlier subtasks of this operator; only key groups in `key_group_range` are taken from them.
+        files: reads them. directory: for files of the backend's own; exists and is empty.
+    """
+
+    configuration: Any
+    key_context: KeyContext
+    key_group_range: KeyGroupRange
+    max_parallelism: int
+    key_type: Any = None
+    operator_name: str = ""
+    restored: tuple[checkpoint_pb2.KeyedStateHandle, ...] = ()
+    files: StateFiles | None = None
+    directory: Path | None = None
+    clock: Clock = field(default_factory=SystemClock)
 
 
 class KeyedStateBackend(ABC):

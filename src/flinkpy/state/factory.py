@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flinkpy.common.errors import UnsupportedOperationError
-from flinkpy.common.key_groups import KeyGroupRange
-from flinkpy.state.backend import KeyContext, KeyedStateBackend
+from flinkpy.state.backend import KeyedStateBackend, KeyedStateBackendParameters
 from flinkpy.state.heap_backend import HeapKeyedStateBackend
 
 
-def create_keyed_state_backend(
-    configuration: Any, key_context: KeyContext, key_groups: KeyGroupRange, max_parallelism: int
-) -> KeyedStateBackend:
-    """By `state.backend.type`."""
-    kind = configuration.get_string("state.backend.type", "hashmap")
+def create_keyed_state_backend(parameters: KeyedStateBackendParameters) -> KeyedStateBackend:
+    """By `state.backend.type`; what is to be restored is in it when this returns."""
+    kind = parameters.configuration.get_string("state.backend.type", "hashmap")
     if kind != "hashmap":
         raise UnsupportedOperationError(f"state.backend.type: this release has 'hashmap', not {kind!r}")
-    return HeapKeyedStateBackend(key_context, key_groups, max_parallelism)
+    return HeapKeyedStateBackend(parameters.key_context, parameters.key_group_range, parameters.max_parallelism)

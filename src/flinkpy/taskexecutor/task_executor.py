@@ -28,6 +28,7 @@ from flinkpy.common.errors import (
     SlotAllocationError,
     StaleFencingTokenError,
     TaskSubmissionError,
+    UnsupportedOperationError,
 )
 from flinkpy.common.ids import AllocationID, JobID
 from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
@@ -193,6 +194,21 @@ class TaskExecutor(RpcEndpoint):
                 job, JobMasterLostError(f"the JobMaster of job {job.job_id} disconnected: {request.reason}")
             )
         return ACKNOWLEDGE
+
+    def trigger_checkpoints(
+        self, request: checkpoint_pb2.TriggerCheckpointsRequest, context: CallContext
+    ) -> common_pb2.Acknowledge:
+        raise UnsupportedOperationError("checkpoints are not there yet")
+
+    def confirm_checkpoints(
+        self, request: checkpoint_pb2.CheckpointNotification, context: CallContext
+    ) -> common_pb2.Acknowledge:
+        raise UnsupportedOperationError("checkpoints are not there yet")
+
+    def abort_checkpoints(
+        self, request: checkpoint_pb2.CheckpointNotification, context: CallContext
+    ) -> common_pb2.Acknowledge:
+        raise UnsupportedOperationError("checkpoints are not there yet")
 
     # ---- heartbeats
 

@@ -157,7 +157,7 @@ def test_closing_early_cancels_the_writer():
 def test_a_writer_that_starts_after_the_client_closed_is_cancelled_when_it_is_ready():
     job = Job()
     job.iterator().close()
-    job.coordinator.subtask_reset(0)
+    job.coordinator.subtask_reset(0, None)
     job.attempt(0, 1)
     job.coordinator.subtask_ready(0)
     job.deliver()
@@ -236,7 +236,7 @@ def test_a_restart_before_anything_was_read_goes_unnoticed():
     job = Job()
     job.write([1, 2])
     job.deliver()
-    job.coordinator.subtask_reset(0)
+    job.coordinator.subtask_reset(0, None)
     job.attempt(0, 1)
     job.write([1, 2, 3])
     job.end()
@@ -250,7 +250,7 @@ def test_a_restart_after_something_was_read_is_a_clear_error():
     job.deliver()
     iterator = job.iterator()
     assert next(iterator) == 1
-    job.coordinator.subtask_reset(0)
+    job.coordinator.subtask_reset(0, None)
     job.attempt(0, 1)
     assert next(iterator) == 2
     with pytest.raises(
@@ -266,7 +266,7 @@ def test_a_full_reset_restarts_the_result_as_well():
     job = Job()
     job.write([1])
     job.deliver()
-    job.coordinator.reset()
+    job.coordinator.reset_to_checkpoint(None, None)
     job.attempt(0, 1)
     job.write([7])
     job.end()
@@ -279,7 +279,7 @@ def test_late_and_duplicated_batches_are_dropped_and_a_lost_one_fails_the_job():
     coordinator = CollectCoordinator(context)
     first = CollectBatch(0, encode_payload(Batch([1]), None))
     coordinator.handle_event(0, 0, first)
-    coordinator.subtask_reset(0)
+    coordinator.subtask_reset(0, None)
     coordinator.handle_event(0, 0, CollectBatch(1, first.payload))
     coordinator.handle_event(0, 1, first)
     coordinator.handle_event(0, 1, first)

@@ -109,7 +109,7 @@ def test_a_reset_gives_all_splits_back_in_order_and_the_next_attempt_gets_them(c
     bring_up(coordinator, 0)
     coordinator.handle_event(0, 0, RequestSplit())
     coordinator.handle_event(0, 0, RequestSplit())
-    coordinator.subtask_reset(0)
+    coordinator.subtask_reset(0, None)
     assert coordinator.assigned_splits(0) == ()
     assert coordinator.registered_readers == set()
     context.take_sent()
@@ -130,7 +130,7 @@ def test_another_subtask_can_take_the_splits_of_a_lost_one(context):
     bring_up(coordinator, 1)
     for _ in range(3):
         coordinator.handle_event(0, 0, RequestSplit())
-    coordinator.subtask_reset(0)
+    coordinator.subtask_reset(0, None)
     coordinator.handle_event(1, 0, RequestSplit())
     assert context.sent[-1] == (1, AddSplits(("a",)))
 
@@ -138,7 +138,7 @@ def test_another_subtask_can_take_the_splits_of_a_lost_one(context):
 def test_late_events_of_an_older_attempt_are_dropped(context):
     coordinator = started(context)
     bring_up(coordinator, 0)
-    coordinator.subtask_reset(0)
+    coordinator.subtask_reset(0, None)
     context.take_sent()
     coordinator.handle_event(0, 0, RequestSplit())
     assert coordinator.registered_readers == set()
@@ -163,7 +163,7 @@ def test_a_reset_while_the_assignment_waits_for_readiness_sends_nothing_old(cont
     coordinator = started(context)
     coordinator.handle_event(0, 0, ReaderRegistered())
     coordinator.handle_event(0, 0, RequestSplit())
-    coordinator.subtask_reset(0)
+    coordinator.subtask_reset(0, None)
     coordinator.subtask_ready(0)
     assert context.sent == []
     coordinator.handle_event(0, 1, RequestSplit())
@@ -184,7 +184,7 @@ def test_a_reader_that_was_reset_during_the_listing_is_not_assigned_anything(con
     coordinator = started(context, ListedSource(blocking=True))
     bring_up(coordinator, 0)
     coordinator.handle_event(0, 0, RequestSplit())
-    coordinator.subtask_reset(0)
+    coordinator.subtask_reset(0, None)
     context.finish_blocking()
     assert context.sent == []
     assert coordinator.assigned_splits(0) == ()
@@ -195,7 +195,7 @@ def test_a_full_reset_starts_a_new_enumerator_and_drops_the_listing_of_the_old(c
     coordinator = started(context, source)
     bring_up(coordinator, 0)
     coordinator.handle_event(0, 0, RequestSplit())
-    coordinator.reset()
+    coordinator.reset_to_checkpoint(None, None)
     assert len(source.enumerators) == 2
     bring_up(coordinator, 0, attempt_number=1)
     coordinator.handle_event(0, 1, RequestSplit())
@@ -209,7 +209,7 @@ def test_after_a_full_reset_all_splits_are_handed_out_again(context):
     bring_up(coordinator, 0)
     for _ in range(4):
         coordinator.handle_event(0, 0, RequestSplit())
-    coordinator.reset()
+    coordinator.reset_to_checkpoint(None, None)
     context.take_sent()
     bring_up(coordinator, 0, attempt_number=1)
     for _ in range(4):
@@ -241,7 +241,7 @@ def test_an_unexpected_error_of_an_enumerator_fails_the_job_with_its_name(contex
 def test_nothing_happens_after_close(context):
     coordinator = started(context, ListedSource(blocking=True))
     coordinator.close()
-    coordinator.reset()
+    coordinator.reset_to_checkpoint(None, None)
     coordinator.handle_event(0, 0, ReaderRegistered())
     context.finish_blocking()
     assert context.sent == []
@@ -293,7 +293,7 @@ def test_events_of_the_connector_go_both_ways_and_timers_run(context):
 def test_a_timer_of_a_replaced_enumerator_is_dropped(context):
     coordinator = started(context, ChattySource())
     bring_up(coordinator, 0)
-    coordinator.reset()
+    coordinator.reset_to_checkpoint(None, None)
     context.timers[0][1]()
     assert coordinator.assigned_splits(0) == ()
 

@@ -366,13 +366,13 @@ class Coordinator:
             raise ValueError("from the request")
         return repr(self.log).encode()
 
-    def subtask_reset(self, subtask_index):
+    def subtask_reset(self, subtask_index, checkpoint_id):
         self.log.append(f"reset {subtask_index}")
 
     def subtask_ready(self, subtask_index):
         self.log.append(f"ready {subtask_index}")
 
-    def reset(self):
+    def reset_to_checkpoint(self, checkpoint_id, state):
         self.log.append("reset all")
 
 

@@ -99,11 +99,11 @@ class OperatorCoordinatorHolder:
         self._guarded(self._coordinator.subtask_ready, subtask_index)
 
     def subtask_reset(self, subtask_index: int) -> None:
-        self._guarded(self._coordinator.subtask_reset, subtask_index)
+        self._guarded(self._coordinator.subtask_reset, subtask_index, None)
 
     def reset(self) -> None:
         self._epoch += 1
-        self._guarded(self._coordinator.reset)
+        self._guarded(self._coordinator.reset_to_checkpoint, None, None)
 
     def close(self) -> None:
         """Idempotent. An error of the coordinator is not worth failing a job that is over."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from flinkpy.common.key_groups import key_group_range
 from flinkpy.graph.operator_specs import KeyedSpec
-from flinkpy.state.backend import KeyContext, KeyedStateBackend
+from flinkpy.state.backend import KeyContext, KeyedStateBackend, KeyedStateBackendParameters
 from flinkpy.state.factory import create_keyed_state_backend
 from flinkpy.streaming.operators.key_getter import key_getter
 from flinkpy.streaming.operators.output import Output
@@ -44,10 +44,16 @@ class KeyedOperator(UserFunctionOperator):
         self.get_key = key_getter(spec.key_selector)
         self.key_context = key_context or KeyContext()
         self.backend: KeyedStateBackend = create_keyed_state_backend(
-            environment.configuration,
-            self.key_context,
-            key_group_range(environment.max_parallelism, environment.parallelism, environment.subtask_index),
-            environment.max_parallelism,
+            KeyedStateBackendParameters(
+                configuration=environment.configuration,
+                key_context=self.key_context,
+                key_group_range=key_group_range(
+                    environment.max_parallelism, environment.parallelism, environment.subtask_index
+                ),
+                max_parallelism=environment.max_parallelism,
+                key_type=spec.key_type,
+                operator_name=context.name,
+            )
         )
 
     def create_runtime_context(self) -> StreamingRuntimeContext:

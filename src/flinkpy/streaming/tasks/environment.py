@@ -6,11 +6,55 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from flinkpy._proto import job_pb2
+    from concurrent.futures import Executor
+    from pathlib import Path
+
+    from flinkpy._proto import checkpoint_pb2, job_pb2
     from flinkpy.common.clock import Clock
     from flinkpy.common.configuration import Configuration
     from flinkpy.network.input_gate import InputGate
     from flinkpy.network.result_partition import ResultPartition
+    from flinkpy.state.checkpoint_streams import CheckpointStreams, StateFiles
+
+
+class TaskStateManager(Protocol):
+    """A task's ends of checkpointing: what it is restored from, where it writes, and how it reports. Thread: any.
+
+    Source: org.apache.flink.runtime.state.TaskStateManager.
+    """
+
+    #: The checkpoint this attempt starts from; None: from the beginning.
+    restored_checkpoint_id: int | None
+    #: Whether every operator of the task had finished in that checkpoint.
+    is_restored_as_finished: bool
+    files: StateFiles
+    #: A directory of this attempt's own for backends that keep files; removed after the task.
+    directory: Path
+    #: Runs the asynchronous parts of snapshots.
+    io_executor: Executor
+
+    def restored_state(self, operator_id: str) -> checkpoint_pb2.OperatorSubtaskState | None: ...
+
+    def checkpoint_streams(
+        self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions
+    ) -> CheckpointStreams: ...
+
+    def acknowledge(
+        self,
+        checkpoint_id: int,
+        metrics: checkpoint_pb2.CheckpointMetrics,
+        state: checkpoint_pb2.TaskStateSnapshot,
+    ) -> None:
+        """Everything is written. To the CheckpointCoordinator, at least once."""
+        ...
+
+    def decline(self, checkpoint_id: int, error: BaseException) -> None: ...
+
+    def notify_complete(self, checkpoint_id: int) -> None:
+        """The checkpoint is completed: older local copies may go. Called by the StreamTask."""
+        ...
+
+    def notify_aborted(self, checkpoint_id: int) -> None: ...
 
 
 class TaskEnvironment(Protocol):
@@ -35,6 +79,7 @@ class TaskEnvironment(Protocol):
     result_partitions: list[ResultPartition]
     #: (input of the head operator, position in `vertex.inputs`, gate).
     input_gates: list[tuple[int, int, InputGate]]
+    state: TaskStateManager
 
     def load_pickle(self, data: bytes) -> Any:
         """Unpickle user code or a type of this job, with the job's own modules importable."""
@@ -46,6 +91,10 @@ class TaskEnvironment(Protocol):
 
     def notify_running(self) -> None:
         """The task has opened its operators: INITIALIZING -> RUNNING. Task thread."""
+        ...
+
+    def notify_end_of_data(self) -> None:
+        """The task has processed everything and waits for a checkpoint that contains that. Task thread."""
         ...
 
 
