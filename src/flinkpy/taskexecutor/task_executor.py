@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from flinkpy._proto import (
+    checkpoint_pb2,
     common_pb2,
     jobmaster_pb2,
     resourcemanager_pb2,
