@@ -138,6 +138,49 @@ class ColumnAggregateSpec(KeyedSpec):
 
 
 @dataclass(frozen=True, slots=True)
+class CoProcessSpec(OperatorSpec):
+    """A function of two streams without keys; input 0 is the first stream.
+
+    `kind`: PROCESS (CoProcessFunction), MAP (CoMapFunction), FLAT_MAP (CoFlatMapFunction).
+    """
+
+    function: Any
+    kind: str = "PROCESS"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedCoProcessSpec(OperatorSpec):
+    """A function of two keyed streams that share keys and state; both are partitioned by key.
+
+    `key_selectors`: of input 0 and input 1. `kind`: PROCESS (KeyedCoProcessFunction), MAP, FLAT_MAP.
+    """
+
+    function: Any
+    key_selectors: tuple[Any, Any]
+    kind: str = "PROCESS"
+    key_type: Any = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class BroadcastProcessSpec(OperatorSpec):
+    """BroadcastProcessFunction: input 0 is the stream, input 1 the broadcast stream.
+
+    `descriptors`: the MapStateDescriptors that the broadcast stream was made with.
+    """
+
+    function: Any
+    descriptors: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedBroadcastProcessSpec(KeyedSpec):
+    """KeyedBroadcastProcessFunction: input 0 is the keyed stream (`key_selector`), input 1 the broadcast stream."""
+
+    function: Any
+    descriptors: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SinkSpec(OperatorSpec):
     sink: Any
 
