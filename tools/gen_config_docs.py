@@ -23,6 +23,8 @@ TITLES = {
     "execution_options": "Execution",
     "pipeline_options": "Pipeline",
     "restart_strategy_options": "Restart strategies",
+    "checkpointing_options": "Checkpoints, savepoints and recovery",
+    "state_backend_options": "State backends",
     "heartbeat_options": "Heartbeats",
     "cluster_options": "Registration and shutdown",
     "rpc_options": "Remote calls",

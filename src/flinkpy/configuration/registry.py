@@ -25,6 +25,8 @@ OPTION_MODULES = (
     "execution_options",
     "pipeline_options",
     "restart_strategy_options",
+    "checkpointing_options",
+    "state_backend_options",
     "heartbeat_options",
     "cluster_options",
     "rpc_options",

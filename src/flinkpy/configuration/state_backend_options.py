@@ -1,0 +1,12 @@
+"""Where keyed state lives. Source: org.apache.flink.configuration.StateBackendOptions."""
+
+from __future__ import annotations
+
+from flinkpy.configuration.options import enum_option
+
+STATE_BACKEND = enum_option(
+    "state.backend.type",
+    ("hashmap", "rocksdb"),
+    "hashmap",
+    "Where keyed state lives: `hashmap` as objects in memory, `rocksdb` on local disk.",
+)
