@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-from flinkpy._proto import taskexecutor_pb2
+from flinkpy._proto import checkpoint_pb2, taskexecutor_pb2
 from flinkpy.common.errors import FlinkError
 
 
@@ -28,6 +28,21 @@ class Invokable(Protocol):
         """Thread: any; in order. Unpickled on the task thread."""
         ...
 
+    def trigger_checkpoint(
+        self, checkpoint_id: int, timestamp_ms: int, options: checkpoint_pb2.CheckpointOptions
+    ) -> None:
+        """Begin a checkpoint here, at a source. Returns when it is in the mailbox: operator events dispatched later are
+        processed after it. Thread: any."""
+        ...
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Thread: any."""
+        ...
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int, latest_completed_id: int) -> None:
+        """`latest_completed_id`: 0 where there is none. Thread: any."""
+        ...
+
     def metrics(self) -> dict[str, int]:
         """Fields of IOMetrics. Thread: any."""
         ...
@@ -39,6 +54,17 @@ class TaskCallbacks(Protocol):
     def notify_running(self) -> None: ...
 
     def send_operator_event(self, operator_id: str, event: Any) -> None: ...
+
+    def acknowledge_checkpoint(
+        self,
+        checkpoint_id: int,
+        metrics: checkpoint_pb2.CheckpointMetrics,
+        state: checkpoint_pb2.TaskStateSnapshot,
+    ) -> None: ...
+
+    def decline_checkpoint(self, checkpoint_id: int, error: BaseException) -> None: ...
+
+    def notify_end_of_data(self) -> None: ...
 
 
 class DeployedTask(Protocol):

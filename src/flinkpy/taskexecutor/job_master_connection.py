@@ -1,6 +1,7 @@
 """JobMasterConnection: this TaskExecutor's side of one job's JobMaster.
 
-Registers, offers slots, reports states and operator events in order, reports metrics, exchanges heartbeats.
+Registers, offers slots, reports states, operator events and checkpoints in order, reports metrics, exchanges
+heartbeats.
 Everything it learns goes to the TaskExecutor through `JobMasterListener`; it changes no slot and no task itself.
 
 Source: org.apache.flink.runtime.taskexecutor.{JobLeaderService,TaskExecutor}, TaskExecutorToJobManagerHeartbeat.
@@ -8,20 +9,25 @@ Source: org.apache.flink.runtime.taskexecutor.{JobLeaderService,TaskExecutor}, T
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
-from flinkpy._proto import common_pb2, jobmaster_pb2
+from flinkpy._proto import checkpoint_pb2, common_pb2, jobmaster_pb2
+from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason, checkpoint_error
 from flinkpy.common.errors import (
     FlinkError,
     JobMasterLostError,
+    NotRegisteredError,
     RpcTimeoutError,
     RpcUnavailableError,
+    StaleFencingTokenError,
     TaskSubmissionError,
 )
 from flinkpy.common.ids import JobID, JobMasterId
-from flinkpy.rpc.endpoint import RpcEndpoint
+from flinkpy.rpc.endpoint import OnDone, RpcEndpoint
+from flinkpy.rpc.error_codec import error_from_proto, error_to_proto
 from flinkpy.taskexecutor.options import TaskExecutorOptions
 from flinkpy.taskexecutor.outbox import Outbox, Report, ReportKind
 from flinkpy.taskexecutor.peer_connection import PeerConnection, RpcClientLike
@@ -121,6 +127,27 @@ class JobMasterConnection(PeerConnection):
         self._outbox.put(Report(ReportKind.EVENT, event.execution_attempt_id, event))
         self._send_reports()
 
+    def acknowledge_checkpoint(self, request: checkpoint_pb2.AcknowledgeCheckpointRequest) -> None:
+        """Queue an acknowledgement; sent until it is answered or the connection is lost. A refused one is declined."""
+        self._outbox.put(Report(ReportKind.ACKNOWLEDGE, request.execution_attempt_id, request))
+        self._send_reports()
+
+    def decline_checkpoint(self, execution_attempt_id: str, checkpoint_id: int, error: BaseException) -> None:
+        """Queue a refusal; sent until it is answered or the connection is lost."""
+        request = checkpoint_pb2.DeclineCheckpointRequest(
+            job_id=str(self.job_id),
+            execution_attempt_id=execution_attempt_id,
+            checkpoint_id=checkpoint_id,
+            reason=error_to_proto(error),
+        )
+        self._outbox.put(Report(ReportKind.DECLINE, execution_attempt_id, request))
+        self._send_reports()
+
+    def notify_end_of_data(self, execution_attempt_id: str) -> None:
+        """Queue the news that the task has processed everything; sent until answered or the connection is lost."""
+        self._outbox.put(Report(ReportKind.END_OF_DATA, execution_attempt_id, execution_attempt_id))
+        self._send_reports()
+
     @property
     def has_reports(self) -> bool:
         """Whether something is still to be told."""
@@ -169,29 +196,70 @@ class JobMasterConnection(PeerConnection):
         reports = self._outbox.next_call()
         if not reports:
             return
+        kind = reports[0].kind
         messages = [report.message for report in reports]
         timeout_s = self._options.rpc_timeout_s
-        if reports[0].kind is ReportKind.STATE:
+        name = f"send {kind.value}s to"
+        if kind is ReportKind.ACKNOWLEDGE or kind is ReportKind.DECLINE:
+            method = (
+                self._gateway.acknowledge_checkpoint
+                if kind is ReportKind.ACKNOWLEDGE
+                else self._gateway.decline_checkpoint
+            )
+            self._call(_call_each(method, messages, timeout_s), self._checkpoints_answered_of(reports), name)
+            return
+        if kind is ReportKind.STATE:
             states = jobmaster_pb2.UpdateTaskExecutionStatesRequest(job_id=str(self.job_id), updates=messages)
             call = self._gateway.update_task_execution_states(states, timeout_s=timeout_s)
+        elif kind is ReportKind.END_OF_DATA:
+            ended = checkpoint_pb2.EndOfDataNotification(job_id=str(self.job_id), execution_attempt_ids=messages)
+            call = self._gateway.notify_end_of_data(ended, timeout_s=timeout_s)
         else:
             events = jobmaster_pb2.OperatorEventsToCoordinator(job_id=str(self.job_id), events=messages)
             call = self._gateway.send_operator_events_to_coordinator(events, timeout_s=timeout_s)
-        self._call(call, lambda _, error: self._reports_answered(reports, error), f"send {reports[0].kind.value}s to")
+        self._call(call, lambda _, error: self._reports_answered(reports, error), name)
 
     def _reports_answered(self, reports: tuple[Report, ...], error: BaseException | None) -> None:
-        if isinstance(error, RpcTimeoutError | RpcUnavailableError) and reports[0].kind is ReportKind.STATE:
-            self._outbox.undelivered()
-            self._endpoint.schedule(REPORT_RETRY_MS, self._send_reports)
+        kind = reports[0].kind
+        if isinstance(error, RpcTimeoutError | RpcUnavailableError) and kind.may_be_repeated:
+            self._send_again(reports)
             return
         self._outbox.answered()
         if error is not None:
-            kind = reports[0].kind.value
-            cause = TaskSubmissionError(f"the JobMaster did not take the {kind}s of this task: {error}")
+            cause = TaskSubmissionError(f"the JobMaster did not take the {kind.value}s of this task: {error}")
             cause.__cause__ = as_flink_error(error)
             attempts = list(dict.fromkeys(report.execution_attempt_id for report in reports))
             self._listener.on_report_refused(self.job_id, attempts, cause)
         self._send_reports()
+
+    def _checkpoints_answered_of(self, reports: tuple[Report, ...]) -> OnDone:
+        def done(errors: Any, error: BaseException | None) -> None:
+            self._checkpoints_answered(reports, errors if error is None else [error] * len(reports))
+
+        return done
+
+    def _checkpoints_answered(self, reports: tuple[Report, ...], errors: list[BaseException | None]) -> None:
+        """A refused acknowledgement (too large, for one) does not fail the task, only that checkpoint."""
+        lost: list[Report] = []
+        for report, error in zip(reports, errors, strict=True):
+            if isinstance(error, RpcTimeoutError | RpcUnavailableError):
+                lost.append(report)
+            elif error is not None:
+                logger.warning("%s did not take a %s: %s", self._name, report.kind.value, error)
+                if report.kind is ReportKind.ACKNOWLEDGE:
+                    refused = checkpoint_error(
+                        CheckpointFailureReason.CHECKPOINT_DECLINED, f"Its acknowledgement was refused: {error}", error
+                    )
+                    self.decline_checkpoint(report.execution_attempt_id, report.message.checkpoint_id, refused)
+        if lost:
+            self._send_again(lost)
+            return
+        self._outbox.answered()
+        self._send_reports()
+
+    def _send_again(self, reports: Sequence[Report]) -> None:
+        self._outbox.undelivered(reports)
+        self._endpoint.schedule(REPORT_RETRY_MS, self._send_reports)
 
     # ---- PeerConnection
 
@@ -232,12 +300,24 @@ class JobMasterConnection(PeerConnection):
         )
 
 
+async def _call_each(method: Callable[..., Any], requests: list[Any], timeout_s: float) -> list[BaseException | None]:
+    """Make the calls at the same time; an error or None for each.
+
+    Raises: StaleFencingTokenError, NotRegisteredError: the peer is not, or not any more, who we take it for.
+    """
+    results = await asyncio.gather(
+        *(method(request, timeout_s=timeout_s) for request in requests), return_exceptions=True
+    )
+    for result in results:
+        if isinstance(result, StaleFencingTokenError | NotRegisteredError):
+            raise result
+    return [result if isinstance(result, BaseException) else None for result in results]
+
+
 def as_flink_error(error: BaseException) -> FlinkError:
     """The error itself, or an InternalError of a call that failed unforeseen."""
     if isinstance(error, FlinkError):
         return error
-    from flinkpy.rpc.error_codec import error_from_proto, error_to_proto
-
     return error_from_proto(error_to_proto(error))
 
 

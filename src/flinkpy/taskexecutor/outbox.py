@@ -1,8 +1,8 @@
 """Outbox: what a TaskExecutor has to tell one JobMaster, in order, one call at a time.
 
-State updates and operator events share one queue, because their order matters: a coordinator hears of a subtask's
-RUNNING before it hears the subtask's first event, and of FINISHED after its last. Consecutive entries of one kind
-travel in one call. The next call is made when the last one has been answered, so nothing overtakes.
+All reports share one queue, because their order matters: a coordinator hears of a subtask's RUNNING before it hears the
+subtask's first event, and of FINISHED after its last event and its last acknowledgement of a checkpoint. Consecutive
+entries of one kind travel together. The next call is made when the last one has been answered, so nothing overtakes.
 
 Pure. Differs from Flink, where each update is a call of its own and the actor system keeps their order.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import enum
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,17 @@ MAX_ENTRIES_PER_CALL = 256
 class ReportKind(enum.Enum):
     STATE = "state update"
     EVENT = "operator event"
+    ACKNOWLEDGE = "checkpoint acknowledgement"
+    DECLINE = "declined checkpoint"
+    END_OF_DATA = "end of data"
+
+    @property
+    def may_be_repeated(self) -> bool:
+        """Whether it is sent again where it may not have arrived: the JobMaster takes it twice without harm.
+
+        An event that may be lost fails its task instead.
+        """
+        return self is not ReportKind.EVENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +45,8 @@ class Report:
 
 
 class Outbox:
-    """Bounded by the tasks: each has a handful of states, and a bounded number of events not yet answered."""
+    """Bounded by the tasks: each has a handful of states, and a bounded number of events and checkpoints not yet
+    answered."""
 
     def __init__(self) -> None:
         self._queue: deque[Report] = deque()
@@ -69,9 +82,10 @@ class Outbox:
         """The call in flight arrived, or was refused for good."""
         self._in_flight = ()
 
-    def undelivered(self) -> None:
-        """The call in flight may not have arrived: its entries go out again, before all others."""
-        self._queue.extendleft(reversed(self._in_flight))
+    def undelivered(self, reports: Sequence[Report] | None = None) -> None:
+        """The call in flight may not have arrived: its entries (or only `reports` of them) go out again, before all
+        others."""
+        self._queue.extendleft(reversed(self._in_flight if reports is None else reports))
         self._in_flight = ()
 
     def close(self) -> None:

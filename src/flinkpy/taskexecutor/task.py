@@ -23,6 +23,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from flinkpy._proto import checkpoint_pb2
+from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason, checkpoint_error
 from flinkpy.common.errors import (
     ExternalError,
     FlinkError,
@@ -50,6 +52,18 @@ class TaskListener(Protocol):
     def on_task_state(self, task: Task, state: ExecutionState, error: FlinkError | None) -> None: ...
 
     def on_task_event(self, task: Task, operator_id: str, payload: bytes) -> None: ...
+
+    def on_checkpoint_acknowledged(
+        self,
+        task: Task,
+        checkpoint_id: int,
+        metrics: checkpoint_pb2.CheckpointMetrics,
+        state: checkpoint_pb2.TaskStateSnapshot,
+    ) -> None: ...
+
+    def on_checkpoint_declined(self, task: Task, checkpoint_id: int, error: BaseException) -> None: ...
+
+    def on_end_of_data(self, task: Task) -> None: ...
 
     def on_task_stuck(self, task: Task, waited_ms: int) -> None:
         """The task did not stop within `task.cancellation.timeout`: the process must end."""
@@ -211,6 +225,32 @@ class Task:
         else:
             self._early_events.append((operator_id, payload))
 
+    # ---- checkpoints
+
+    def trigger_checkpoint(
+        self, checkpoint_id: int, timestamp_ms: int, options: checkpoint_pb2.CheckpointOptions
+    ) -> None:
+        """Put the trigger into the task's mailbox. Raises: CheckpointError where there is nobody to take it."""
+        if self.state.is_terminal or self.state is ExecutionState.CANCELING:
+            raise checkpoint_error(
+                CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING, f"{self.task_name} is {self.state.name}"
+            )
+        if self.state is not ExecutionState.RUNNING or self._invokable is None:
+            raise checkpoint_error(
+                CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_NOT_READY, f"{self.task_name} is {self.state.name}"
+            )
+        self._invokable.trigger_checkpoint(checkpoint_id, timestamp_ms, options)
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Without effect unless the task is running."""
+        if self.state is ExecutionState.RUNNING and self._invokable is not None:
+            self._invokable.notify_checkpoint_complete(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int, latest_completed_id: int) -> None:
+        """Without effect unless the task is running."""
+        if self.state is ExecutionState.RUNNING and self._invokable is not None:
+            self._invokable.notify_checkpoint_aborted(checkpoint_id, latest_completed_id)
+
     # ---- task thread
 
     def notify_running(self) -> None:
@@ -219,6 +259,29 @@ class Task:
     def send_operator_event(self, operator_id: str, event: Any) -> None:
         payload = self.deployed.dump_event(event)
         self._endpoint.run_in_main_thread(self._on_event, operator_id, payload)
+
+    def acknowledge_checkpoint(
+        self,
+        checkpoint_id: int,
+        metrics: checkpoint_pb2.CheckpointMetrics,
+        state: checkpoint_pb2.TaskStateSnapshot,
+    ) -> None:
+        self._tell(self._listener.on_checkpoint_acknowledged, self, checkpoint_id, metrics, state)
+
+    def decline_checkpoint(self, checkpoint_id: int, error: BaseException) -> None:
+        self._tell(self._listener.on_checkpoint_declined, self, checkpoint_id, error)
+
+    def notify_end_of_data(self) -> None:
+        self._tell(self._listener.on_end_of_data, self)
+
+    def _tell(self, listener: Callable[..., None], *args: Any) -> None:
+        """Call the listener on the main thread, unless the task has reported its end by then: nothing may follow it."""
+
+        def tell() -> None:
+            if not self.state.is_terminal:
+                listener(*args)
+
+        self._endpoint.run_in_main_thread(tell)
 
     def _run_in_task_thread(self) -> None:
         invokable = self.deployed.create_invokable(self)

@@ -20,6 +20,7 @@ from flinkpy._proto import (
     resourcemanager_pb2,
     taskexecutor_pb2,
 )
+from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason, checkpoint_error
 from flinkpy.common.clock import Clock
 from flinkpy.common.errors import (
     ExternalError,
@@ -29,7 +30,6 @@ from flinkpy.common.errors import (
     SlotAllocationError,
     StaleFencingTokenError,
     TaskSubmissionError,
-    UnsupportedOperationError,
 )
 from flinkpy.common.ids import AllocationID, JobID
 from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
@@ -196,20 +196,38 @@ class TaskExecutor(RpcEndpoint):
             )
         return ACKNOWLEDGE
 
+    # ---- checkpoints (JobMaster)
+
     def trigger_checkpoints(
         self, request: checkpoint_pb2.TriggerCheckpointsRequest, context: CallContext
     ) -> common_pb2.Acknowledge:
-        raise UnsupportedOperationError("checkpoints are not there yet")
+        self.validate_runs_in_main_thread()
+        job = self._job_of_call(request.job_id, context)
+        if job is None:
+            raise checkpoint_error(
+                CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_NOT_READY,
+                f"{self.options.resource_id} does not work for job {request.job_id}",
+            )
+        self.service.trigger_checkpoints(job, request)
+        return ACKNOWLEDGE
 
     def confirm_checkpoints(
         self, request: checkpoint_pb2.CheckpointNotification, context: CallContext
     ) -> common_pb2.Acknowledge:
-        raise UnsupportedOperationError("checkpoints are not there yet")
+        self.validate_runs_in_main_thread()
+        job = self._job_of_call(request.job_id, context)
+        if job is not None:
+            self.service.confirm_checkpoints(job, request)
+        return ACKNOWLEDGE
 
     def abort_checkpoints(
         self, request: checkpoint_pb2.CheckpointNotification, context: CallContext
     ) -> common_pb2.Acknowledge:
-        raise UnsupportedOperationError("checkpoints are not there yet")
+        self.validate_runs_in_main_thread()
+        job = self._job_of_call(request.job_id, context)
+        if job is not None:
+            self.service.abort_checkpoints(job, request)
+        return ACKNOWLEDGE
 
     # ---- heartbeats
 
