@@ -29,6 +29,7 @@ class AlignmentType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     AT_LEAST_ONCE: _ClassVar[AlignmentType]
     ALIGNED: _ClassVar[AlignmentType]
     UNALIGNED: _ClassVar[AlignmentType]
+    FORCED_ALIGNED: _ClassVar[AlignmentType]
 
 class OperatorStateModeMessage(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -49,6 +50,7 @@ ALIGNMENT_TYPE_UNSPECIFIED: AlignmentType
 AT_LEAST_ONCE: AlignmentType
 ALIGNED: AlignmentType
 UNALIGNED: AlignmentType
+FORCED_ALIGNED: AlignmentType
 OPERATOR_STATE_MODE_UNSPECIFIED: OperatorStateModeMessage
 SPLIT_DISTRIBUTE: OperatorStateModeMessage
 UNION: OperatorStateModeMessage

@@ -79,12 +79,14 @@ class IntermediateDataSet(_message.Message):
     def __init__(self, id: _Optional[str] = ..., type: _Optional[_Union[ResultPartitionType, str]] = ..., partitioner_pickle: _Optional[bytes] = ..., partitioner_name: _Optional[str] = ..., type_pickle: _Optional[bytes] = ..., distribution: _Optional[_Union[DistributionPattern, str]] = ..., buffer_timeout_ms: _Optional[int] = ..., consumer_max_parallelism: _Optional[int] = ...) -> None: ...
 
 class JobEdge(_message.Message):
-    __slots__ = ("source_data_set_id", "input_index")
+    __slots__ = ("source_data_set_id", "input_index", "partitioner_name")
     SOURCE_DATA_SET_ID_FIELD_NUMBER: _ClassVar[int]
     INPUT_INDEX_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONER_NAME_FIELD_NUMBER: _ClassVar[int]
     source_data_set_id: str
     input_index: int
-    def __init__(self, source_data_set_id: _Optional[str] = ..., input_index: _Optional[int] = ...) -> None: ...
+    partitioner_name: str
+    def __init__(self, source_data_set_id: _Optional[str] = ..., input_index: _Optional[int] = ..., partitioner_name: _Optional[str] = ...) -> None: ...
 
 class JobVertex(_message.Message):
     __slots__ = ("id", "name", "description", "parallelism", "max_parallelism", "slot_sharing_group", "chain", "inputs", "results")
