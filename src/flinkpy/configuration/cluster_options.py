@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flinkpy.configuration.options import duration_option
+from flinkpy.configuration.options import duration_option, int_option
 
 INITIAL_REGISTRATION_TIMEOUT = duration_option(
     "cluster.registration.initial-timeout", "100 ms", "Time the first registration attempt may take.", minimum_ms=1
@@ -18,4 +18,10 @@ REFUSED_REGISTRATION_DELAY = duration_option(
 )
 CLUSTER_SERVICES_SHUTDOWN_TIMEOUT = duration_option(
     "cluster.services.shutdown-timeout", "30 s", "Time that a service's orderly shutdown may take."
+)
+IO_POOL_SIZE = int_option(
+    "cluster.io-pool.size",
+    None,
+    "Threads of a TaskExecutor that write snapshots and remove files; four per core, at most 64, where unset.",
+    minimum=1,
 )

@@ -36,6 +36,9 @@ logger = logging.getLogger(__name__)
 #: Flink's TaskExecutor runner ends with this code on a fatal error.
 FATAL_EXIT_CODE = 1
 
+#: What is still being written at the end belongs to checkpoints that nobody will complete.
+STOP_IO_TIMEOUT_S = 2.0
+
 
 async def run_taskexecutor(configuration: Configuration, *, ready_file: str | None = None) -> int:
     """Serve until SIGTERM or SIGINT (returns 0) or a fatal error (1, or the process ends at once).
@@ -78,6 +81,8 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
         await task_executor.stop(f"TaskExecutor {options.resource_id} {reason}")
         watchdog.stop()
         leftover = [task.task_name for task in task_executor.service.unfinished_tasks]
+        if not deployer.close(STOP_IO_TIMEOUT_S):
+            leftover.append("I/O threads")
     finally:
         await server.stop()
         await rpc_client.close()
@@ -85,7 +90,7 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
         working_directory.close()
     if leftover:
         # Their threads cannot be stopped, and the interpreter must not be taken down around them.
-        logger.warning("tasks did not stop and end with the process: %s", ", ".join(leftover))
+        logger.warning("these did not stop and end with the process: %s", ", ".join(leftover))
         _exit_now(exit_code)
     return exit_code
 

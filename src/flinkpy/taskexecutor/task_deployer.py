@@ -14,11 +14,13 @@ import os
 import pickle
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import cloudpickle
 
-from flinkpy._proto import dispatcher_pb2, job_pb2, taskexecutor_pb2
+from flinkpy._proto import checkpoint_pb2, dispatcher_pb2, job_pb2, taskexecutor_pb2
 from flinkpy.common.clock import Clock, SystemClock
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import (
@@ -30,13 +32,20 @@ from flinkpy.common.errors import (
     format_user_traceback,
 )
 from flinkpy.common.working_directory import WorkingDirectory
+from flinkpy.configuration import checkpointing_options, cluster_options, read_option
 from flinkpy.network.environment import NetworkEnvironment
 from flinkpy.network.input_gate import InputGate
 from flinkpy.network.result_partition import ResultPartition
+from flinkpy.state.checkpoint_streams import CheckpointStreams, StateFiles
 from flinkpy.streaming.tasks import create_stream_task
+from flinkpy.streaming.tasks.environment import TaskStateManager
 from flinkpy.taskexecutor.contracts import Invokable, TaskCallbacks
+from flinkpy.taskexecutor.io_executor import IoExecutor
+from flinkpy.taskexecutor.local_state_directories import LocalStateDirectories
+from flinkpy.taskexecutor.local_state_store import LocalStateStore, remove_in_background
 from flinkpy.taskexecutor.peer_connection import RpcClientLike
 from flinkpy.taskexecutor.python_path import PythonPath
+from flinkpy.taskexecutor.task_state_manager import SubtaskStateManager
 from flinkpy.taskexecutor.user_code import UserCode
 
 
@@ -57,6 +66,8 @@ class RuntimeEnvironment:
     clock: Clock
     result_partitions: list[ResultPartition]
     input_gates: list[tuple[int, int, InputGate]]
+    state: TaskStateManager
+    on_restored: Callable[[], None]
     callbacks: TaskCallbacks | None = None
 
     def load_pickle(self, data: bytes) -> Any:
@@ -74,14 +85,38 @@ class RuntimeEnvironment:
 
     def notify_running(self) -> None:
         assert self.callbacks is not None
+        self.on_restored()
         self.callbacks.notify_running()
+
+    def notify_end_of_data(self) -> None:
+        assert self.callbacks is not None
+        self.callbacks.notify_end_of_data()
+
+
+class JobResources:
+    """What a TaskExecutor keeps for one job: its code and its local copies of state. Implements `JobUserCode`."""
+
+    def __init__(self, user_code: UserCode, local_state: LocalStateStore) -> None:
+        self.user_code = user_code
+        self.local_state = local_state
+
+    async def prepare(self) -> None:
+        await self.user_code.prepare()
+
+    def close(self) -> None:
+        self.user_code.close()
+        self.local_state.close()
 
 
 class DeployedStreamTask:
     """A deployment whose partitions and gates exist. Implements `flinkpy.taskexecutor.task.DeployedTask`."""
 
     def __init__(
-        self, environment: RuntimeEnvironment, deployment: taskexecutor_pb2.TaskDeployment, user_code: UserCode
+        self,
+        environment: RuntimeEnvironment,
+        deployment: taskexecutor_pb2.TaskDeployment,
+        user_code: UserCode,
+        state: SubtaskStateManager,
     ) -> None:
         self.execution_attempt_id = deployment.execution_attempt_id
         self.task_name = environment.task_name
@@ -92,11 +127,12 @@ class DeployedStreamTask:
         self._deployment = deployment
         self._environment = environment
         self._user_code = user_code
+        self._state = state
 
     def create_invokable(self, callbacks: TaskCallbacks) -> Invokable:
         self._user_code.check_modules()
         environment = self._environment
-        environment.callbacks = callbacks
+        environment.callbacks = self._state.callbacks = callbacks
         return create_stream_task(environment)
 
     def dump_event(self, event: Any) -> bytes:
@@ -119,6 +155,7 @@ class DeployedStreamTask:
             error = cause if isinstance(cause, Exception) else ExternalError(str(cause))
             for partition in self._environment.result_partitions:
                 partition.release(error)
+        remove_in_background(self._state.io_executor, [self._state.directory])
 
 
 class NetworkTaskDeployer:
@@ -138,19 +175,33 @@ class NetworkTaskDeployer:
         self._configuration = configuration
         self._clock = clock or SystemClock()
         self._python_path = PythonPath()
-        self._directories = itertools.count()
+        #: Numbered: a job or a task that comes again must not meet the directory it is just leaving.
+        self._numbers = itertools.count()
+        self._io_executor = IoExecutor(read_option(configuration, cluster_options.IO_POOL_SIZE))
+        #: Of the tasks' backends.
+        self._task_directory = working_directory.subdirectory("tasks", empty=True)
+        self._local_state_directories = LocalStateDirectories.open(
+            read_option(configuration, checkpointing_options.LOCAL_BACKUP_DIRS), working_directory
+        )
 
-    def user_code(self, job: taskexecutor_pb2.JobInformation) -> UserCode:
-        # Numbered: a job that comes again must not meet the directory it is just leaving.
-        directory = self._working_directory.path / f"{os.path.basename(job.job_id)}-{next(self._directories)}"
-        return UserCode(job, directory, self._python_path, self._fetcher(job.blob_server_address))
+    def close(self, timeout_s: float) -> bool:
+        """Stop the I/O threads, after the tasks have ended. False where one still works after `timeout_s`."""
+        has_ended = self._io_executor.close(timeout_s)
+        self._local_state_directories.close()
+        return has_ended
+
+    def user_code(self, job: taskexecutor_pb2.JobInformation) -> JobResources:
+        name = f"{os.path.basename(job.job_id)}-{next(self._numbers)}"
+        directory = self._working_directory.path / name
+        user_code = UserCode(job, directory, self._python_path, self._fetcher(job.blob_server_address))
+        return JobResources(user_code, LocalStateStore(self._local_state_directories.of_job(name), self._io_executor))
 
     def deploy(
         self,
         job: taskexecutor_pb2.JobInformation,
         vertex: job_pb2.JobVertex,
         deployment: taskexecutor_pb2.TaskDeployment,
-        user_code: UserCode,
+        user_code: JobResources,
         on_input_failure: Callable[[FlinkError], None],
     ) -> DeployedStreamTask:
         """Create partitions and gates. Raises: FlinkError; what was made until then is released."""
@@ -162,6 +213,8 @@ class NetworkTaskDeployer:
                 partitions.append(self._create_partition(vertex, produced, name))
             for gate in deployment.input_gates:
                 gates.append((gate.input_index, gate.edge_index, self._create_gate(gate, name, on_input_failure)))
+            configuration = self._job_configuration(job)
+            state = self._state_manager(name, configuration, deployment, user_code.local_state)
         except Exception as error:
             for _, _, made in gates:
                 made.close()
@@ -173,7 +226,7 @@ class NetworkTaskDeployer:
         environment = RuntimeEnvironment(
             job_id=job.job_id,
             job_name=job.name,
-            configuration=self._job_configuration(job),
+            configuration=configuration,
             vertex=vertex,
             subtask_index=deployment.subtask_index,
             parallelism=vertex.parallelism,
@@ -184,14 +237,38 @@ class NetworkTaskDeployer:
             clock=self._clock,
             result_partitions=partitions,
             input_gates=gates,
+            state=state,
+            on_restored=state.log_restore,
         )
-        return DeployedStreamTask(environment, deployment, user_code)
+        return DeployedStreamTask(environment, deployment, user_code.user_code, state)
 
     def partition_is_released(self, result_partition_id: str) -> bool:
         return self._network.partition_manager.find(result_partition_id) is None
 
     def release_partition(self, result_partition_id: str, cause: FlinkError | None) -> None:
         self._network.release_partition(result_partition_id, cause)
+
+    def _state_manager(
+        self,
+        task_name: str,
+        configuration: Configuration,
+        deployment: taskexecutor_pb2.TaskDeployment,
+        local_state: LocalStateStore,
+    ) -> SubtaskStateManager:
+        directory = self._task_directory / str(next(self._numbers))
+        directory.mkdir()
+        storage = _CheckpointStorage(configuration)
+        return SubtaskStateManager(
+            task_name=task_name,
+            owner=(deployment.vertex_id, deployment.subtask_index),
+            restore=deployment.restore if deployment.HasField("restore") else None,
+            streams_of_location=storage.streams,
+            files=storage,
+            directory=directory,
+            io_executor=self._io_executor,
+            backup=local_state if read_option(configuration, checkpointing_options.LOCAL_BACKUP) else None,
+            local=local_state if read_option(configuration, checkpointing_options.RESTORE_FROM_LOCAL) else None,
+        )
 
     def _create_partition(
         self, vertex: job_pb2.JobVertex, produced: taskexecutor_pb2.ResultPartitionDeployment, task_name: str
@@ -231,3 +308,27 @@ class NetworkTaskDeployer:
                 yield chunk.data
 
         return fetch
+
+
+class _CheckpointStorage:
+    """Streams and files of checkpoints, for one job's configuration. Thread: any."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+
+    def streams(self, location: checkpoint_pb2.CheckpointLocation) -> CheckpointStreams:
+        from flinkpy.checkpoint.storage import CheckpointStreamFactory  # with its file systems: by jobs that use it
+
+        return CheckpointStreamFactory(location, self._configuration)
+
+    def open(self, handle: checkpoint_pb2.StreamStateHandle) -> BinaryIO:
+        return self._files.open(handle)
+
+    def fetch(self, handle: checkpoint_pb2.StreamStateHandle, target: Path) -> None:
+        self._files.fetch(handle, target)
+
+    @cached_property
+    def _files(self) -> StateFiles:
+        from flinkpy.checkpoint.storage import StateFileReader
+
+        return StateFileReader(self._configuration)
