@@ -1,5 +1,9 @@
 """The unified Source: an enumerator in the JobMaster hands splits to readers in the tasks.
 
+A checkpoint holds, of a source: what its enumerator has not handed out (`SplitEnumerator.snapshot_state`), and the
+splits that its readers have not finished, each with the position behind the last record that was emitted
+(`SourceReader.snapshot_state`). Every split is in exactly one of the two, or is finished.
+
 Source: org.apache.flink.api.connector.source (FLIP-27). Differs: readers emit batches, not records.
 """
 
@@ -10,7 +14,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from flinkpy.common.errors import UnsupportedOperationError
+
 if TYPE_CHECKING:
+    from flinkpy.connector_api.serializer import SimpleVersionedSerializer
     from flinkpy.records.batch import Batch
 
 
@@ -37,7 +44,9 @@ class SplitEnumeratorContext(Protocol):
         """Subtasks whose reader is running now."""
         ...
 
-    def assign_splits(self, assignment: dict[int, list[Any]]) -> None: ...
+    def assign_splits(self, assignment: dict[int, list[Any]]) -> None:
+        """Hand splits out. They belong to the reader from now on, also where it has not registered yet."""
+        ...
 
     def signal_no_more_splits(self, subtask_index: int) -> None: ...
 
@@ -53,7 +62,10 @@ class SplitEnumeratorContext(Protocol):
 
 
 class SplitEnumerator(ABC):
-    """Thread: JobMaster main thread; `start` may do blocking work only through `context.call_async`."""
+    """Thread: JobMaster main thread; `start` may do blocking work only through `context.call_async`.
+
+    Any method may be called between `start` and `close`, in any order.
+    """
 
     @abstractmethod
     def start(self) -> None: ...
@@ -63,12 +75,29 @@ class SplitEnumerator(ABC):
         """A reader has nothing left: assign it a split or signal that there are no more."""
 
     def add_reader(self, subtask_index: int) -> None:
-        """A reader has registered."""
+        """A reader has registered, for the first time or anew after a failure. It may have splits from a checkpoint;
+        what it was signalled before the failure it no longer knows.
+        """
         return
 
     @abstractmethod
     def add_splits_back(self, splits: list[Any], subtask_index: int) -> None:
-        """Splits that a failed reader had been assigned and not finished."""
+        """Splits that a failed reader was assigned after the checkpoint that it is restored from. To be read again, by
+        whichever reader.
+        """
+
+    def snapshot_state(self, checkpoint_id: int) -> Any:
+        """What `SourceBase.restore_enumerator` needs to go on from here, as of now: no split that has been assigned.
+        Must not change afterwards (copy what does).
+        """
+        raise UnsupportedOperationError(f"{type(self).__name__} cannot be checkpointed: it has no snapshot_state")
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """May be left out: the next one says the same of all before it."""
+        return
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        return
 
     def handle_source_event(self, subtask_index: int, event: Any) -> None:
         """An event of this connector's reader."""
@@ -89,7 +118,11 @@ class SourceReaderContext(Protocol):
 
     @property
     def max_batch_rows(self) -> int:
-        """Emit no more rows than this in one batch."""
+        """Emit no more rows than this in one batch. Changes: ask before each batch.
+
+        What a longer batch has too much waits in the task. It is not lost in a checkpoint, but it is stored there as
+        data, together with all splits of the reader, which then stay together when the parallelism changes.
+        """
         ...
 
     def send_split_request(self) -> None: ...
@@ -104,8 +137,9 @@ class SourceReaderContext(Protocol):
 class SourceReader(ABC):
     """Thread: task thread. A reader with threads of its own calls `context.notify_available()`.
 
-    The first call is `start`. A reader with no splits asks for one with `context.send_split_request()` and answers
-    `NOTHING_AVAILABLE` until `add_splits` or `notify_no_more_splits` is called.
+    The first call is `add_splits` with what a checkpoint held, where there is any, then `start`. A reader with no splits
+    asks for one with `context.send_split_request()` and answers `NOTHING_AVAILABLE` until `add_splits` or
+    `notify_no_more_splits` is called.
     """
 
     @abstractmethod
@@ -123,9 +157,18 @@ class SourceReader(ABC):
     def handle_source_event(self, event: Any) -> None:
         return
 
-    def snapshot(self) -> list[Any]:
-        """The splits not finished, each with its position (what a checkpoint stores)."""
-        raise NotImplementedError(f"{type(self).__name__} has no snapshot")
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+        """The splits not finished, each with its position: reading it gives exactly the records that no batch polled so
+        far had. In the order in which they are to be read. Must not change afterwards (copy what does).
+        """
+        raise UnsupportedOperationError(f"{type(self).__name__} cannot be checkpointed: it has no snapshot_state")
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """All up to that checkpoint will not be read again. May be left out: the next one says the same."""
+        return
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        return
 
     def close(self) -> None:
         return
@@ -141,8 +184,22 @@ class SourceBase(ABC):
     @abstractmethod
     def create_enumerator(self, context: SplitEnumeratorContext) -> SplitEnumerator: ...
 
+    def restore_enumerator(self, context: SplitEnumeratorContext, state: Any) -> SplitEnumerator:
+        """An enumerator that goes on from what `snapshot_state` of an earlier one gave. `start` is called on it too."""
+        raise UnsupportedOperationError(f"{type(self).__name__} cannot be restored: it has no restore_enumerator")
+
     @abstractmethod
     def create_reader(self, context: SourceReaderContext) -> SourceReader: ...
+
+    @property
+    def split_serializer(self) -> SimpleVersionedSerializer | None:
+        """How splits are stored in checkpoints; None: pickled, so that their class must stay what it is."""
+        return None
+
+    @property
+    def enumerator_state_serializer(self) -> SimpleVersionedSerializer | None:
+        """How the enumerator's state is stored in checkpoints; None: pickled."""
+        return None
 
     @property
     def produced_type(self) -> Any:
@@ -157,7 +214,8 @@ class SourceBase(ABC):
 # Events between SourceOperator (task) and SourceCoordinator (JobMaster).
 @dataclass(frozen=True, slots=True)
 class ReaderRegistered:
-    pass
+    #: What the reader's attempt is restored from; None: it begins at the beginning.
+    restored_checkpoint_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

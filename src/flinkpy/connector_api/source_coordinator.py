@@ -1,18 +1,20 @@
 """SourceCoordinator: runs a source's SplitEnumerator in the JobMaster and remembers who has which split.
 
 Per subtask it keeps one record: the attempt it listens to, whether that attempt's reader has registered, whether it can
-receive events, every split it has been assigned, and what still has to be sent to it. The rules:
+receive events, and what still has to be sent to it; a SplitAssignmentTracker knows what has been sent. The rules:
 
 * An event of an attempt that is not the newest known one is dropped. An event of a newer attempt than the one listened
   to, with no reset in between (the reset was lost), counts as the reset too: the older attempt's splits go back first.
 * Splits and "no more splits" leave only when the reader has registered AND the attempt is ready; until then they wait
-  in the record, in order. What was sent to an attempt that died on the way is in its record all the same, so the reset
+  in the record, in order. What was sent to an attempt that died on the way is tracked all the same, so the reset
   gives it back: no split is lost, and none is given to two living attempts.
-* There are no checkpoints yet, so a failed region restarts from the beginning of its input and whatever it had emitted
-  is thrown away. Therefore a reset subtask gives back *all* splits it was ever assigned, the finished ones too
-  (`_splits_to_give_back`; with checkpoints: those assigned since the last completed one, and the restored rest).
-* `reset` makes a new enumerator; whatever the old one still has in flight (asynchronous listings, timers) is dropped
-  when it comes back, by its epoch.
+* A checkpoint holds the enumerator's state and the splits that are assigned but still wait here: these are in no
+  reader's part of it. All that has left is in a reader's part, because the runtime takes the checkpoint of this
+  coordinator at a moment when everything sent before arrives at its task before the barrier, and nothing after does.
+* A subtask that is reset to a checkpoint gives back what it was sent after that, and what waits for it. Splits sent
+  before are in the reader's part of the checkpoint, or were finished, and do not come back.
+* A reset of the whole job makes a new enumerator, from the checkpoint's state where there is any; whatever the old one
+  still has in flight (asynchronous listings, timers) is dropped when it comes back, by its epoch.
 
 Source: org.apache.flink.runtime.source.coordinator.SourceCoordinator, with its context and SplitAssignmentTracker.
 Differs: an assignment to a reader that is just being reset is kept for its next attempt's reset, not an error.
@@ -20,11 +22,19 @@ Differs: an assignment to a reader that is just being reset is kept for its next
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from flinkpy.common.errors import FlinkError, InternalError, UnsupportedOperationError, format_user_traceback
+from flinkpy.common.errors import (
+    CorruptStateError,
+    FlinkError,
+    InternalError,
+    UnsupportedOperationError,
+    format_user_traceback,
+)
+from flinkpy.connector_api.serializer import read_versioned, write_versioned
 from flinkpy.connector_api.source import (
     AddSplits,
     NoMoreSplits,
@@ -34,9 +44,14 @@ from flinkpy.connector_api.source import (
     SourceEvent,
     SplitEnumerator,
 )
+from flinkpy.connector_api.split_assignment_tracker import SplitAssignmentTracker
 
 if TYPE_CHECKING:
     from flinkpy.connector_api.coordinator import CoordinatorContext
+
+
+#: First bytes of a checkpointed state, with the number of its form.
+_STATE_MAGIC = b"FLKPSRC1"
 
 
 @dataclass(slots=True)
@@ -49,14 +64,17 @@ class _Subtask:
     reset_up_to: int = -1
     is_registered: bool = False
     is_ready: bool = False
-    #: Every split assigned to the current attempt, finished or not, in order.
-    assigned: list[Any] = field(default_factory=list)
     #: Events that wait for the attempt to be registered and ready, in order.
     pending: list[Any] = field(default_factory=list)
 
     @property
     def can_receive(self) -> bool:
         return self.is_registered and self.is_ready
+
+    @property
+    def waiting_splits(self) -> list[Any]:
+        """Those assigned that have not been sent."""
+        return [split for event in self.pending if isinstance(event, AddSplits) for split in event.splits]
 
 
 class SourceCoordinator:
@@ -66,6 +84,9 @@ class SourceCoordinator:
         self._source = source
         self._context = context
         self._subtasks: dict[int, _Subtask] = {}
+        self._tracker = SplitAssignmentTracker()
+        #: What the next enumerator is made from; None: it begins at the beginning.
+        self._restored_state: bytes | None = None
         self._enumerator: SplitEnumerator | None = None
         #: Counts enumerators: a callback made for an older one is dropped.
         self._epoch = 0
@@ -95,7 +116,7 @@ class SourceCoordinator:
             return
         if attempt_number > subtask.attempt:
             if subtask.is_registered:
-                self._give_back(subtask_index, subtask)
+                self._give_back(subtask_index, subtask, self._restored_id_of(event))
             subtask.attempt = attempt_number
         match event:
             case ReaderRegistered():
@@ -115,16 +136,24 @@ class SourceCoordinator:
         subtask = self._subtask(subtask_index)
         subtask.reset_up_to = max(subtask.reset_up_to, subtask.attempt)
         subtask.is_ready = False
-        self._give_back(subtask_index, subtask)
+        self._give_back(subtask_index, subtask, checkpoint_id or 0)
 
     def checkpoint(self, checkpoint_id: int) -> bytes | None:
-        raise UnsupportedOperationError("this source takes no checkpoints yet")
+        if self._enumerator is None:
+            raise InternalError(f"operator {self._context.operator_id} has no split enumerator to checkpoint")
+        try:
+            state = self._encode_state(self._enumerator.snapshot_state(checkpoint_id))
+        except Exception as error:
+            raise self._typed(error) from error
+        self._tracker.checkpoint(checkpoint_id)
+        return state
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        return
+        self._tracker.complete(checkpoint_id)
+        self._call_enumerator("notify_checkpoint_complete", checkpoint_id)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        return
+        self._call_enumerator("notify_checkpoint_aborted", checkpoint_id)
 
     def subtask_ready(self, subtask_index: int) -> None:
         subtask = self._subtask(subtask_index)
@@ -138,8 +167,9 @@ class SourceCoordinator:
         for subtask in self._subtasks.values():
             subtask.reset_up_to = max(subtask.reset_up_to, subtask.attempt)
             subtask.is_registered = subtask.is_ready = False
-            subtask.assigned.clear()
             subtask.pending.clear()
+        self._tracker = SplitAssignmentTracker(checkpoint_id or 0)
+        self._restored_state = state
         if self._is_started:
             self._start_enumerator()
 
@@ -154,13 +184,12 @@ class SourceCoordinator:
         return {index for index, subtask in self._subtasks.items() if subtask.is_registered}
 
     def assigned_splits(self, subtask_index: int) -> tuple[Any, ...]:
-        """The splits that the subtask's current attempt has been given."""
-        return tuple(self._subtask(subtask_index).assigned)
+        """The splits that the subtask has been given, sent or not, since the last completed checkpoint."""
+        return (*self._tracker.assigned(subtask_index), *self._subtask(subtask_index).waiting_splits)
 
     def _assign(self, assignment: dict[int, list[Any]]) -> None:
         for subtask_index, splits in assignment.items():
             if splits:
-                self._subtask(subtask_index).assigned.extend(splits)
                 self._send(subtask_index, AddSplits(tuple(splits)))
 
     def _send(self, subtask_index: int, event: Any) -> None:
@@ -173,6 +202,8 @@ class SourceCoordinator:
             return
         events, subtask.pending = subtask.pending, []
         for event in events:
+            if isinstance(event, AddSplits):
+                self._tracker.record(subtask_index, event.splits)
             self._context.send_event(subtask_index, event)
 
     # -- inside -------------------------------------------------------------------------------------------------------
@@ -191,26 +222,69 @@ class SourceCoordinator:
         self._call_enumerator("add_reader", subtask_index)
         self._send_pending(subtask_index, subtask)
 
-    def _give_back(self, subtask_index: int, subtask: _Subtask) -> None:
-        splits = self._splits_to_give_back(subtask)
+    def _restored_id_of(self, event: Any) -> int:
+        """What an attempt whose reset was lost is restored from."""
+        if isinstance(event, ReaderRegistered):
+            return event.restored_checkpoint_id or 0
+        return self._tracker.completed_checkpoint_id
+
+    def _give_back(self, subtask_index: int, subtask: _Subtask, checkpoint_id: int) -> None:
         subtask.is_registered = False
-        subtask.assigned = []
+        waiting = subtask.waiting_splits
         subtask.pending = []
+        try:
+            splits = self._tracker.take_back(subtask_index, checkpoint_id)
+        except InternalError as error:
+            # Records would be lost. A global failover restores the enumerator as well.
+            self._fail(error)
+            return
+        splits.extend(waiting)
         if splits:
             self._call_enumerator("add_splits_back", splits, subtask_index)
 
-    def _splits_to_give_back(self, subtask: _Subtask) -> list[Any]:
-        """The splits whose records a reset takes back: without checkpoints all that the attempt was ever given."""
-        return list(subtask.assigned)
+    def _encode_state(self, enumerator_state: Any) -> bytes:
+        enumerator = write_versioned(self._source.enumerator_state_serializer, enumerator_state)
+        serializer = self._source.split_serializer
+        waiting = {
+            index: [write_versioned(serializer, split) for split in subtask.waiting_splits]
+            for index, subtask in self._subtasks.items()
+            if subtask.waiting_splits
+        }
+        return _STATE_MAGIC + pickle.dumps((enumerator, waiting), protocol=pickle.HIGHEST_PROTOCOL)
+
+    def _decode_state(self, data: bytes) -> tuple[Any, dict[int, list[Any]]]:
+        what = f"the state of the split enumerator of operator {self._context.operator_id}"
+        if not data.startswith(_STATE_MAGIC):
+            raise CorruptStateError(f"{what} does not begin as one")
+        try:
+            enumerator, waiting = pickle.loads(data[len(_STATE_MAGIC) :])
+        except Exception as error:
+            raise CorruptStateError(f"{what} cannot be read: {type(error).__name__}: {error}") from error
+        serializer = self._source.split_serializer
+        return (
+            read_versioned(self._source.enumerator_state_serializer, enumerator, what),
+            {
+                index: [read_versioned(serializer, split, f"{what}, a split") for split in splits]
+                for index, splits in waiting.items()
+            },
+        )
 
     def _start_enumerator(self) -> None:
         self._epoch += 1
+        context = _EnumeratorContext(self, self._epoch)
+        waiting: dict[int, list[Any]] = {}
         try:
-            self._enumerator = self._source.create_enumerator(_EnumeratorContext(self, self._epoch))
+            if self._restored_state is None:
+                self._enumerator = self._source.create_enumerator(context)
+            else:
+                state, waiting = self._decode_state(self._restored_state)
+                self._enumerator = self._source.restore_enumerator(context, state)
         except Exception as error:  # noqa: BLE001 - the connector's code is not ours; its failure is the job's
             self._fail(error)
             return
         self._call_enumerator("start")
+        for subtask_index, splits in waiting.items():
+            self._call_enumerator("add_splits_back", splits, subtask_index)
 
     def _close_enumerator(self) -> None:
         enumerator, self._enumerator = self._enumerator, None
@@ -229,15 +303,17 @@ class SourceCoordinator:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        if not isinstance(error, FlinkError):
-            traceback = format_user_traceback(error)
-            wrapped = InternalError(
-                f"the split enumerator of {type(self._source).__name__} failed: {type(error).__name__}: {error}",
-                remote_traceback=traceback,
-            )
-            wrapped.__cause__ = error
-            error = wrapped
-        self._context.fail_job(error)
+        self._context.fail_job(self._typed(error))
+
+    def _typed(self, error: Exception) -> FlinkError:
+        if isinstance(error, FlinkError):
+            return error
+        wrapped = InternalError(
+            f"the split enumerator of {type(self._source).__name__} failed: {type(error).__name__}: {error}",
+            remote_traceback=format_user_traceback(error),
+        )
+        wrapped.__cause__ = error
+        return wrapped
 
 
 class _EnumeratorContext:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import FunctionSerializationError
@@ -29,9 +29,12 @@ _ROWS_PER_BLOCK = 16_384
 
 @dataclass(frozen=True, slots=True)
 class CollectionSplit:
-    """The whole collection: there is one split, so the source keeps its order and runs in one subtask."""
+    """The collection without its first `position` elements: there is one split, so the source keeps its order and runs
+    in one subtask.
+    """
 
     split_id: str = "0"
+    position: int = 0
 
 
 class CollectionSource(SourceBase):
@@ -67,6 +70,9 @@ class CollectionSource(SourceBase):
 
     def create_enumerator(self, context: SplitEnumeratorContext) -> SplitEnumerator:
         return StaticSplitEnumerator(context, lambda: [CollectionSplit()])
+
+    def restore_enumerator(self, context: SplitEnumeratorContext, state: Any) -> SplitEnumerator:
+        return StaticSplitEnumerator(context, lambda: [CollectionSplit()], state=state)
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
         return _CollectionReader(context, self._blocks)
@@ -120,31 +126,36 @@ class _CollectionReader(SequentialSplitReader):
         self._blocks = blocks
 
     def open_split(self, split: CollectionSplit) -> OpenSplit:
-        return _OpenCollection(self._blocks, self._context.max_batch_rows)
+        return _OpenCollection(split, self._blocks, self._context)
 
 
 class _OpenCollection:
     """What is left of the collection; batches of rows."""
 
-    def __init__(self, blocks: list[bytes], max_batch_rows: int) -> None:
-        self._blocks = iter(blocks)
-        self._max_batch_rows = max_batch_rows
+    def __init__(self, split: CollectionSplit, blocks: list[bytes], context: SourceReaderContext) -> None:
+        self._split = split
+        self._blocks = blocks
+        self._context = context
+        self._position = split.position
+        #: The block in `_rows`; -1: none.
+        self._block = -1
         self._rows: list[Any] = []
-        self._position = 0
 
     def read_batch(self) -> Batch | None:
         from flinkpy.records.batch import Batch
 
-        if self._position >= len(self._rows):
-            block = next(self._blocks, None)
-            if block is None:
+        block, start = divmod(self._position, _ROWS_PER_BLOCK)
+        if block != self._block:
+            if block >= len(self._blocks):
                 return None
-            self._rows = pickle.loads(block)
-            self._position = 0
-        end = self._position + self._max_batch_rows
-        rows = self._rows[self._position : end]
-        self._position = end
-        return Batch(rows)
+            self._rows = pickle.loads(self._blocks[block])
+            self._block = block
+        rows = self._rows[start : start + self._context.max_batch_rows]
+        self._position += len(rows)
+        return Batch(rows) if rows else None
+
+    def rest(self, rows_back: int) -> CollectionSplit:
+        return replace(self._split, position=self._position - rows_back)
 
     def close(self) -> None:
         self._rows = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.typeinfo import Types
@@ -26,7 +26,7 @@ _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class NumberSequenceSplit:
-    """The numbers `start` to `end`, both included."""
+    """The numbers `start` to `end`, both included; none where `start` is the greater one."""
 
     split_id: str
     start: int
@@ -61,6 +61,9 @@ class NumberSequenceSource(SourceBase):
     def create_enumerator(self, context: SplitEnumeratorContext) -> SplitEnumerator:
         return StaticSplitEnumerator(context, lambda: self.split(context.parallelism))
 
+    def restore_enumerator(self, context: SplitEnumeratorContext, state: Any) -> SplitEnumerator:
+        return StaticSplitEnumerator(context, lambda: self.split(context.parallelism), state=state)
+
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
         return _NumberSequenceReader(context)
 
@@ -80,18 +83,19 @@ class NumberSequenceSource(SourceBase):
 
 class _NumberSequenceReader(SequentialSplitReader):
     def open_split(self, split: NumberSequenceSplit) -> OpenSplit:
-        return _OpenRange(split, self._context.max_batch_rows)
+        return _OpenRange(split, self._context)
 
 
 class _OpenRange:
     """The rest of a range. `read_batch` gives `RecordBatch[n rows, f0: int64]`."""
 
-    def __init__(self, split: NumberSequenceSplit, max_batch_rows: int) -> None:
+    def __init__(self, split: NumberSequenceSplit, context: SourceReaderContext) -> None:
         from flinkpy.records.lanes import arrow_schema
 
+        self._split = split
         self._next = split.start
         self._end = split.end
-        self._max_batch_rows = max_batch_rows
+        self._context = context
         self._schema = arrow_schema(Types.LONG())
 
     def read_batch(self) -> Batch | None:
@@ -101,7 +105,7 @@ class _OpenRange:
         from flinkpy.records.batch import Batch
 
         first = self._next
-        rows = min(self._max_batch_rows, self._end - first + 1)
+        rows = min(self._context.max_batch_rows, self._end - first + 1)
         if rows <= 0:
             return None
         self._next = first + rows
@@ -109,6 +113,9 @@ class _OpenRange:
         numbers = np.arange(rows, dtype=np.int64)
         numbers += first
         return Batch(pa.RecordBatch.from_arrays([pa.array(numbers)], schema=self._schema))
+
+    def rest(self, rows_back: int) -> NumberSequenceSplit:
+        return replace(self._split, start=self._next - rows_back)
 
     def close(self) -> None:
         return

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from flinkpy.connector_api.source import SplitEnumerator, SplitEnumeratorContext
+
+
+@dataclass(frozen=True, slots=True)
+class StaticEnumeratorState:
+    """What a checkpoint holds of a StaticSplitEnumerator."""
+
+    #: Whether all splits are known; false: they have to be listed again.
+    is_listed: bool
+    #: Those nobody has, in the order in which they are handed out.
+    remaining: tuple[Any, ...]
 
 
 class StaticSplitEnumerator(SplitEnumerator):
@@ -15,19 +26,26 @@ class StaticSplitEnumerator(SplitEnumerator):
     Args:
         list_splits: gives all splits. With `blocking` it runs on an I/O thread (it looks at files); requests that come
             meanwhile wait for its result.
+        state: what an earlier one gave with `snapshot_state`. The splits are listed only once in the life of a job:
+            what is added meanwhile is not read, whether there was a failure or not.
 
     Source: org.apache.flink.api.connector.source.lib.util.IteratorSourceEnumerator,
     org.apache.flink.connector.file.src.impl.StaticFileSplitEnumerator.
     """
 
     def __init__(
-        self, context: SplitEnumeratorContext, list_splits: Callable[[], list[Any]], *, blocking: bool = False
+        self,
+        context: SplitEnumeratorContext,
+        list_splits: Callable[[], list[Any]],
+        *,
+        blocking: bool = False,
+        state: StaticEnumeratorState | None = None,
     ) -> None:
         self._context = context
         self._list_splits = list_splits
         self._blocking = blocking
-        self._is_listed = False
-        self._remaining: deque[Any] = deque()
+        self._is_listed = state is not None and state.is_listed
+        self._remaining: deque[Any] = deque(() if state is None else state.remaining)
         #: Subtasks that asked before the splits were known, in the order in which they asked.
         self._waiting: dict[int, None] = {}
 
@@ -37,6 +55,8 @@ class StaticSplitEnumerator(SplitEnumerator):
         return tuple(self._remaining)
 
     def start(self) -> None:
+        if self._is_listed:
+            return
         if self._blocking:
             self._context.call_async(self._list_splits, self._on_listed)
         else:
@@ -52,6 +72,9 @@ class StaticSplitEnumerator(SplitEnumerator):
 
     def add_splits_back(self, splits: list[Any], subtask_index: int) -> None:
         self._remaining.extendleft(reversed(splits))
+
+    def snapshot_state(self, checkpoint_id: int) -> StaticEnumeratorState:
+        return StaticEnumeratorState(self._is_listed, tuple(self._remaining))
 
     def _on_listed(self, splits: list[Any] | None, error: BaseException | None) -> None:
         if error is not None:

@@ -19,19 +19,30 @@ class OpenSplit(Protocol):
         """The next batch, never an empty one; None at the end of the split."""
         ...
 
+    def rest(self, rows_back: int) -> Any:
+        """The split that is left, as if the last `rows_back` records of the batch last read had not been read.
+
+        `rows_back` is 0 before the first batch, and never more than the batch had.
+        """
+        ...
+
     def close(self) -> None: ...
 
 
 class SequentialSplitReader(SourceReader):
     """Asks for a split, reads it to its end, asks for the next.
 
-    It never asks ahead: a split waiting behind a long one could have been read by an idle subtask.
+    It never asks ahead: a split waiting behind a long one could have been read by an idle subtask. Batches are handed
+    over in slices of `context.max_batch_rows`; a checkpoint between two slices knows how far it has come.
     """
 
     def __init__(self, context: SourceReaderContext) -> None:
         self._context = context
         self._splits: deque[Any] = deque()
         self._open: OpenSplit | None = None
+        #: The batch last read, and how much of it has been handed over; None: all of it.
+        self._batch: Batch | None = None
+        self._offset = 0
         self._no_more_splits = False
 
     @abstractmethod
@@ -42,17 +53,30 @@ class SequentialSplitReader(SourceReader):
             self._context.send_split_request()
 
     def poll_batch(self) -> Batch | ReaderStatus:
+        if self._batch is not None:
+            return self._next_slice(self._batch)
         while True:
             if self._open is None:
                 if not self._splits:
                     return ReaderStatus.END_OF_INPUT if self._no_more_splits else ReaderStatus.NOTHING_AVAILABLE
-                self._open = self.open_split(self._splits.popleft())
+                # Opened before it is taken off the queue: after an error it is still there.
+                self._open = self.open_split(self._splits[0])
+                self._splits.popleft()
             batch = self._open.read_batch()
             if batch is not None:
-                return batch
+                return batch if batch.num_rows <= self._context.max_batch_rows else self._next_slice(batch)
             self._close_split()
             if not self._splits and not self._no_more_splits:
                 self._context.send_split_request()
+
+    def _next_slice(self, batch: Batch) -> Batch:
+        offset = self._offset
+        rows = min(batch.num_rows - offset, self._context.max_batch_rows)
+        if offset + rows == batch.num_rows:
+            self._batch, self._offset = None, 0
+        else:
+            self._batch, self._offset = batch, offset + rows
+        return batch.slice(offset, rows)
 
     def add_splits(self, splits: list[Any]) -> None:
         self._splits.extend(splits)
@@ -62,7 +86,14 @@ class SequentialSplitReader(SourceReader):
         self._no_more_splits = True
         self._context.notify_available()
 
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+        if self._open is None:
+            return list(self._splits)
+        rows_back = 0 if self._batch is None else self._batch.num_rows - self._offset
+        return [self._open.rest(rows_back), *self._splits]
+
     def close(self) -> None:
+        self._batch = None
         self._close_split()
 
     def _close_split(self) -> None:
