@@ -16,6 +16,8 @@ from flinkpy.configuration.options import (
 
 #: A checkpoint that comes more often than this does nothing else (Flink's CheckpointConfig.MINIMAL_CHECKPOINT_TIME).
 MINIMAL_CHECKPOINT_TIME_MS = 10
+#: Metadata is read whole (Flink's FileSystemCheckpointStorage.MAX_FILE_STATE_THRESHOLD).
+MAX_INLINE_THRESHOLD_BYTES = 1024 * 1024
 
 INTERVAL = duration_option(
     "execution.checkpointing.interval",

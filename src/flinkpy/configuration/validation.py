@@ -88,10 +88,53 @@ def _max_parallelism_is_not_zero(configuration: AnyConfiguration) -> str | None:
     return "option `pipeline.max-parallelism` is 0: it is -1 (derived) or at least 1"
 
 
+def _checkpoint_interval_is_sensible(configuration: AnyConfiguration) -> str | None:
+    from flinkpy.configuration import checkpointing_options as options
+
+    least = options.MINIMAL_CHECKPOINT_TIME_MS
+    for option in (options.INTERVAL, options.INTERVAL_DURING_BACKLOG):
+        interval = read_option(configuration, option)
+        if interval is not None and 0 < interval < least:
+            return f"option `{option.key}` is {interval} ms: it is 0 (no checkpoints) or at least {least} ms"
+    return None
+
+
+def _unaligned_checkpoints_are_exactly_once(configuration: AnyConfiguration) -> str | None:
+    from flinkpy.configuration.checkpointing_options import MAX_CONCURRENT_CHECKPOINTS, MODE, UNALIGNED
+
+    if not read_option(configuration, UNALIGNED):
+        return None
+    if read_option(configuration, MODE) != "EXACTLY_ONCE":
+        return f"option `{UNALIGNED.key}` needs `{MODE.key}` to be EXACTLY_ONCE: at-least-once barriers never wait"
+    if read_option(configuration, MAX_CONCURRENT_CHECKPOINTS) > 1:
+        return f"option `{UNALIGNED.key}` needs `{MAX_CONCURRENT_CHECKPOINTS.key}` to be 1"
+    return None
+
+
+def _checkpoint_storage_has_its_directory(configuration: AnyConfiguration) -> str | None:
+    from flinkpy.configuration.checkpointing_options import DIRECTORY, STORAGE
+
+    if read_option(configuration, STORAGE) != "filesystem" or read_option(configuration, DIRECTORY):
+        return None
+    return f"option `{STORAGE.key}` is `filesystem`, but `{DIRECTORY.key}` is not set"
+
+
+def _inlined_state_is_small(configuration: AnyConfiguration) -> str | None:
+    from flinkpy.configuration.checkpointing_options import DATA_INLINE_THRESHOLD, MAX_INLINE_THRESHOLD_BYTES
+
+    if read_option(configuration, DATA_INLINE_THRESHOLD) <= MAX_INLINE_THRESHOLD_BYTES:
+        return None
+    return f"option `{DATA_INLINE_THRESHOLD.key}` is at most {MAX_INLINE_THRESHOLD_BYTES} bytes"
+
+
 #: Checks of options against each other; they run where each option by itself is right.
 _RELATIONS: tuple[Callable[[AnyConfiguration], str | None], ...] = (
     _heartbeat_interval_is_below_timeout,
     _network_memory_min_is_not_above_max,
     _slots_min_is_not_above_max,
     _max_parallelism_is_not_zero,
+    _checkpoint_interval_is_sensible,
+    _unaligned_checkpoints_are_exactly_once,
+    _checkpoint_storage_has_its_directory,
+    _inlined_state_is_small,
 )

@@ -10,9 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from flinkpy.datastream.async_functions import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
+    from flinkpy.datastream.checkpoint_config import CheckpointConfig
+    from flinkpy.datastream.checkpoint_storage import (
+        CheckpointStorage,
+        CustomCheckpointStorage,
+        FileSystemCheckpointStorage,
+        JobManagerCheckpointStorage,
+    )
     from flinkpy.datastream.checkpointing_mode import CheckpointingMode
-    from flinkpy.datastream.data_stream import DataStream, DataStreamSink, KeyedStream
+    from flinkpy.datastream.data_stream import (
+        BroadcastConnectedStream,
+        BroadcastStream,
+        ConnectedStreams,
+        DataStream,
+        DataStreamSink,
+        KeyedStream,
+    )
     from flinkpy.datastream.execution_mode import RuntimeExecutionMode
+    from flinkpy.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
     from flinkpy.datastream.functions import (
         AggregateFunction,
         BroadcastProcessFunction,
@@ -37,6 +52,13 @@ if TYPE_CHECKING:
     )
     from flinkpy.datastream.output_tag import OutputTag
     from flinkpy.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
+    from flinkpy.datastream.state_backend import (
+        CustomStateBackend,
+        EmbeddedRocksDBStateBackend,
+        HashMapStateBackend,
+        PredefinedOptions,
+        StateBackend,
+    )
     from flinkpy.datastream.stream_execution_environment import StreamExecutionEnvironment
     from flinkpy.datastream.time_domain import TimeDomain
     from flinkpy.datastream.timerservice import TimerService
@@ -46,15 +68,27 @@ __all__ = [
     "AsyncFunction",
     "AsyncRetryPredicate",
     "AsyncRetryStrategy",
+    "BroadcastConnectedStream",
     "BroadcastProcessFunction",
+    "BroadcastStream",
+    "CheckpointConfig",
+    "CheckpointStorage",
     "CheckpointingMode",
     "CoFlatMapFunction",
     "CoMapFunction",
     "CoProcessFunction",
+    "ConnectedStreams",
+    "CustomCheckpointStorage",
+    "CustomStateBackend",
     "DataStream",
     "DataStreamSink",
+    "EmbeddedRocksDBStateBackend",
+    "ExternalizedCheckpointRetention",
+    "FileSystemCheckpointStorage",
     "FilterFunction",
     "FlatMapFunction",
+    "HashMapStateBackend",
+    "JobManagerCheckpointStorage",
     "KeySelector",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
@@ -64,6 +98,7 @@ __all__ = [
     "MemorySize",
     "OutputTag",
     "Partitioner",
+    "PredefinedOptions",
     "ProcessFunction",
     "ProcessWindowFunction",
     "ReduceFunction",
@@ -72,6 +107,7 @@ __all__ = [
     "SinkFunction",
     "SlotSharingGroup",
     "SourceFunction",
+    "StateBackend",
     "StreamExecutionEnvironment",
     "TimeDomain",
     "TimerService",
@@ -81,10 +117,32 @@ __all__ = [
 _MODULES = {
     "async_functions": ("AsyncFunction", "AsyncRetryPredicate", "AsyncRetryStrategy"),
     "checkpointing_mode": ("CheckpointingMode",),
-    "data_stream": ("DataStream", "DataStreamSink", "KeyedStream"),
+    "checkpoint_config": ("CheckpointConfig",),
+    "checkpoint_storage": (
+        "CheckpointStorage",
+        "CustomCheckpointStorage",
+        "FileSystemCheckpointStorage",
+        "JobManagerCheckpointStorage",
+    ),
+    "data_stream": (
+        "BroadcastConnectedStream",
+        "BroadcastStream",
+        "ConnectedStreams",
+        "DataStream",
+        "DataStreamSink",
+        "KeyedStream",
+    ),
     "execution_mode": ("RuntimeExecutionMode",),
+    "externalized_checkpoint_retention": ("ExternalizedCheckpointRetention",),
     "output_tag": ("OutputTag",),
     "slot_sharing_group": ("MemorySize", "SlotSharingGroup"),
+    "state_backend": (
+        "CustomStateBackend",
+        "EmbeddedRocksDBStateBackend",
+        "HashMapStateBackend",
+        "PredefinedOptions",
+        "StateBackend",
+    ),
     "stream_execution_environment": ("StreamExecutionEnvironment",),
     "time_domain": ("TimeDomain",),
     "timerservice": ("TimerService",),
@@ -104,21 +162,7 @@ _LATER = {
         "TriggerResult",
         "Trigger",
     ),
-    "operators with two inputs": ("ConnectedStreams", "BroadcastStream", "BroadcastConnectedStream"),
     "asynchronous functions": ("AsyncDataStream",),
-    "checkpoints": (
-        "CheckpointConfig",
-        "ExternalizedCheckpointRetention",
-        "StateBackend",
-        "HashMapStateBackend",
-        "EmbeddedRocksDBStateBackend",
-        "CustomStateBackend",
-        "PredefinedOptions",
-        "CheckpointStorage",
-        "JobManagerCheckpointStorage",
-        "FileSystemCheckpointStorage",
-        "CustomCheckpointStorage",
-    ),
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from flinkpy.common.execution_config import ExecutionConfig
     from flinkpy.common.watermark_strategy import WatermarkStrategy
     from flinkpy.datastream.closeable_iterator import CloseableIterator
+    from flinkpy.datastream.connected_streams import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
     from flinkpy.datastream.keyed_stream import KeyedStream
     from flinkpy.datastream.state import MapStateDescriptor
     from flinkpy.datastream.stream_execution_environment import StreamExecutionEnvironment
@@ -237,6 +238,22 @@ class DataStream:
         inputs = [stream._transformation for stream in (self, *streams)]
         return DataStream(UnionTransformation(inputs), self._environment)
 
+    @overload
+    def connect(self, ds: DataStream) -> ConnectedStreams: ...
+
+    @overload
+    def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream: ...
+
+    def connect(self, ds: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
+        """Let one operator read this stream and another, of whatever type."""
+        from flinkpy.datastream.connected_streams import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
+
+        if isinstance(ds, BroadcastStream):
+            return BroadcastConnectedStream(self, ds, ds.broadcast_state_descriptors)
+        if isinstance(ds, DataStream):
+            return ConnectedStreams(self, ds)
+        raise TypeError(f"connect: the input must be a DataStream or a BroadcastStream, not {ds!r}")
+
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
         """What this stream's operator emits with the tag."""
         if not isinstance(output_tag, OutputTag):
@@ -263,15 +280,28 @@ class DataStream:
         """To the subtask of the same number; both operators must have the same parallelism."""
         return self._partitioned(Partitioning(partitioning.FORWARD))
 
+    @overload
+    def broadcast(self) -> DataStream: ...
+
+    @overload
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ) -> BroadcastStream: ...
+
     def broadcast(
         self,
         broadcast_state_descriptor: MapStateDescriptor | None = None,
         *other_broadcast_state_descriptors: MapStateDescriptor,
-    ) -> DataStream:
-        """Every record to every subtask."""
-        if broadcast_state_descriptor is not None:
-            raise UnsupportedOperationError("broadcast with state descriptors: broadcast state is not available yet")
-        return self._partitioned(Partitioning(partitioning.BROADCAST))
+    ) -> DataStream | BroadcastStream:
+        """Every record to every subtask; with descriptors, a stream to connect another with (see `connect`)."""
+        everywhere = self._partitioned(Partitioning(partitioning.BROADCAST))
+        if broadcast_state_descriptor is None:
+            return everywhere
+        from flinkpy.datastream.connected_streams import BroadcastStream
+
+        return BroadcastStream(everywhere, [broadcast_state_descriptor, *other_broadcast_state_descriptors])
 
     def partition_custom(
         self,
@@ -326,9 +356,6 @@ class DataStream:
 
     def window_all(self, window_assigner: Any) -> Any:
         raise UnsupportedOperationError("window_all: windows are not available yet")
-
-    def connect(self, ds: Any) -> Any:
-        raise UnsupportedOperationError("connect: operators with two inputs are not available yet")
 
     def cache(self) -> Any:
         raise UnsupportedOperationError("cache: cached intermediate results are not available yet")

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from flinkpy.datastream.base_stream import DataStream, DataStreamSink
 from flinkpy.datastream.closeable_iterator import CloseableIterator
+from flinkpy.datastream.connected_streams import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
 from flinkpy.datastream.keyed_stream import KeyedStream
 
-__all__ = ["CloseableIterator", "DataStream", "DataStreamSink", "KeyedStream"]
+__all__ = [
+    "BroadcastConnectedStream",
+    "BroadcastStream",
+    "CloseableIterator",
+    "ConnectedStreams",
+    "DataStream",
+    "DataStreamSink",
+    "KeyedStream",
+]

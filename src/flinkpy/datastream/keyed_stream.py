@@ -174,9 +174,6 @@ class KeyedStream(DataStream):
     def count_window(self, size: int, slide: int = 0) -> Any:
         raise UnsupportedOperationError("count_window: windows are not available yet")
 
-    def connect(self, ds: Any) -> Any:
-        raise UnsupportedOperationError("connect: operators with two inputs are not available yet")
-
     # -- what a keyed stream has not -------------------------------------------------------------------------------
 
     def shuffle(self) -> DataStream:
@@ -191,7 +188,7 @@ class KeyedStream(DataStream):
     def forward(self) -> DataStream:
         raise UnsupportedOperationError(_NO_PARTITIONING)
 
-    def broadcast(self, *args: Any) -> DataStream:
+    def broadcast(self, *args: Any) -> NoReturn:  # type: ignore[override]
         raise UnsupportedOperationError(_NO_PARTITIONING)
 
     def set_parallelism(self, parallelism: int) -> NoReturn:
@@ -231,6 +228,16 @@ class KeyedStream(DataStream):
         raise UnsupportedOperationError("Cache for KeyedStream is not supported.")
 
     # -- inside ----------------------------------------------------------------------------------------------------
+
+    @property
+    def key_selector(self) -> Any:
+        """Has `get_key(value)`. Beyond PyFlink."""
+        return self._key_selector
+
+    @property
+    def key_type(self) -> TypeInformation | None:
+        """None: any object. Beyond PyFlink."""
+        return self._key_type
 
     def _values(self) -> DataStream:
         """The same records, still partitioned by key, as a plain stream."""

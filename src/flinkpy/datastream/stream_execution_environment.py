@@ -17,11 +17,13 @@ from flinkpy.common.watermark_strategy import WatermarkStrategy
 from flinkpy.connector_api.source import SourceBase
 from flinkpy.datastream import function_checks as checks
 from flinkpy.datastream.base_stream import DataStream
+from flinkpy.datastream.checkpoint_config import CheckpointConfig
 from flinkpy.datastream.checkpointing_mode import CheckpointingMode
 from flinkpy.datastream.execution_mode import RuntimeExecutionMode
 from flinkpy.datastream.slot_sharing_group import SlotSharingGroup
 from flinkpy.datastream.user_artifacts import UserArtifacts
 from flinkpy.graph.operator_specs import SourceSpec
+from flinkpy.graph.partitioning import CUSTOM
 from flinkpy.graph.stream_graph import StreamGraph, StreamGraphOptions, build_stream_graph
 from flinkpy.graph.transformation import OperatorTransformation
 
@@ -36,11 +38,14 @@ DEFAULT_JOB_NAME = "Flink Streaming Job"
 #: A subtask is worth a process of its own, and a program that says nothing should not start one for each of many cores.
 _MAX_DEFAULT_LOCAL_PARALLELISM = 8
 
+#: A job has one at most, and a restored job must find it again.
+_COLLECT_UID = "flinkpy-collect"
+
 _RUNTIME_MODE = "execution.runtime-mode"
 _BUFFER_TIMEOUT = "execution.buffer-timeout.interval"
 _BUFFER_TIMEOUT_ENABLED = "execution.buffer-timeout.enabled"
 _CHAINING = "pipeline.operator-chaining.enabled"
-_CHECKPOINT_INTERVAL = "execution.checkpointing.interval"
+_CHANGELOG = "state.changelog.enabled"
 
 
 class StreamExecutionEnvironment:
@@ -143,27 +148,42 @@ class StreamExecutionEnvironment:
             "pipeline.operator-chaining.chain-operators-with-different-max-parallelism", True
         )
 
-    # -- checkpoints: the next part of flinkpy ---------------------------------------------------------------------
+    # -- checkpoints -----------------------------------------------------------------------------------------------
 
-    def get_checkpoint_config(self) -> Any:
-        raise UnsupportedOperationError("get_checkpoint_config: checkpoints are not available yet")
+    def get_checkpoint_config(self) -> CheckpointConfig:
+        """How checkpoints are taken; changing it changes this environment."""
+        return CheckpointConfig(self._configuration)
 
     def enable_checkpointing(self, interval: int, mode: CheckpointingMode | None = None) -> StreamExecutionEnvironment:
-        raise UnsupportedOperationError("enable_checkpointing: checkpoints are not available yet")
+        """Take a checkpoint every `interval` ms, and restart a failed job from the last one.
+
+        Args:
+            mode: None leaves the configured one, by default EXACTLY_ONCE.
+
+        Raises: ValueError where the interval is below 10 ms.
+        """
+        config = self.get_checkpoint_config()
+        if mode is not None:
+            config.set_checkpointing_mode(mode)
+        config.set_checkpoint_interval(interval)
+        return self
 
     def get_checkpoint_interval(self) -> int:
-        """-1: there are no checkpoints."""
-        return -1
+        """In ms; -1: there are no periodic checkpoints."""
+        return self.get_checkpoint_config().get_checkpoint_interval()
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
-        return CheckpointingMode.EXACTLY_ONCE
+        return self.get_checkpoint_config().get_checkpointing_mode()
 
     def get_checkpointing_consistency_mode(self) -> CheckpointingMode:
-        return CheckpointingMode.EXACTLY_ONCE
+        return self.get_checkpoint_config().get_checkpointing_mode()
 
     def enable_changelog_state_backend(self, enabled: bool) -> StreamExecutionEnvironment:
         if enabled:
-            raise UnsupportedOperationError("enable_changelog_state_backend: checkpoints are not available yet")
+            raise UnsupportedOperationError(
+                "enable_changelog_state_backend: there is no changelog state backend; short checkpoints of large state "
+                "are what `rocksdb` with execution.checkpointing.incremental is for"
+            )
         return self
 
     def is_changelog_state_backend_enabled(self) -> bool | None:
@@ -177,10 +197,10 @@ class StreamExecutionEnvironment:
         return self._configuration.get_string("execution.checkpointing.savepoint-dir", "") or None
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
-        return self._configuration.get_boolean("execution.checkpointing.unaligned.enabled", False)
+        return self.get_checkpoint_config().is_unaligned_checkpoints_enabled()
 
     def is_force_unaligned_checkpoints(self) -> bool:
-        return self._configuration.get_boolean("execution.checkpointing.unaligned.forced", False)
+        return self.get_checkpoint_config().is_force_unaligned_checkpoints()
 
     # -- what the program brings along -----------------------------------------------------------------------------
 
@@ -336,7 +356,7 @@ class StreamExecutionEnvironment:
 
         # One subtask, as in Flink: what a stream of parallelism 1 gives arrives in its order.
         sink = stream.sink_to(CollectSink()).name("Collect").set_parallelism(1)
-        sink.uid(f"collect-{sink.transformation.id}")
+        sink.uid(_COLLECT_UID)
         client = execute(self.generate_job_graph(job_name), self._configuration)
         return CollectedResults(client, id_of_uid(sink.transformation.uid))
 
@@ -379,8 +399,9 @@ class StreamExecutionEnvironment:
 
     def _refuse_unavailable(self, graph: StreamGraph) -> None:
         """Options that this release would have to ignore, and must not."""
-        if self._configuration.contains_key(_CHECKPOINT_INTERVAL):
-            raise UnsupportedOperationError(f"{_CHECKPOINT_INTERVAL}: checkpoints are not available yet")
+        if self._configuration.get_boolean(_CHANGELOG, False):
+            self.enable_changelog_state_backend(True)
+        self._check_unaligned(graph)
         mode = self._configuration.get_string(_RUNTIME_MODE, "STREAMING").upper()
         is_bounded = all(node.transformation.is_bounded for node in graph.sources)
         if mode == "BATCH" or (mode == "AUTOMATIC" and is_bounded):
@@ -393,6 +414,20 @@ class StreamExecutionEnvironment:
                 if node.spec.output_type is None and not node.transformation.is_sink:
                     raise JobSubmissionError(
                         f"operator '{node.name}' has no declared output type, and pipeline.generic-types is false"
+                    )
+
+    def _check_unaligned(self, graph: StreamGraph) -> None:
+        """Records in flight behind a custom partitioner cannot be given to other subtasks when the job is rescaled."""
+        config = self.get_checkpoint_config()
+        if not config.is_unaligned_checkpoints_enabled() or config.is_force_unaligned_checkpoints():
+            return
+        for node in graph.nodes:
+            for edge in node.in_edges:
+                if edge.partitioning.kind == CUSTOM:
+                    raise UnsupportedOperationError(
+                        f"operator '{node.name}' reads a stream with a custom partitioner: its unaligned checkpoints "
+                        "could not be rescaled. Use aligned checkpoints, or set "
+                        "execution.checkpointing.unaligned.forced to true"
                     )
 
     def _is_remote(self) -> bool:

@@ -1,8 +1,8 @@
 """Chaining: which operators run in one task, one calling the next.
 
-An edge is chained where all of this holds: chaining is enabled; the consumer has no other input; both are in the same
-slot sharing group and have the same parallelism; the edge is a forward edge; the producer's strategy is not NEVER and
-the consumer's is ALWAYS; and, where the option asks for it, both have the same maximum parallelism.
+An edge is chained where all of this holds: chaining is enabled; the consumer has one input, and this edge only; both
+are in one slot sharing group and have the same parallelism; the edge is a forward edge; the producer's strategy is not
+NEVER and the consumer's is ALWAYS; and, where the option asks for it, both have the same maximum parallelism.
 
 Source: org.apache.flink.streaming.api.graph.StreamingJobGraphGenerator#isChainable.
 """
@@ -41,6 +41,7 @@ def is_chainable(edge: StreamEdge, options: StreamGraphOptions) -> bool:
     source, target = edge.source, edge.target
     return (
         options.is_chaining_enabled
+        and len(target.transformation.inputs) == 1
         and len(target.in_edges) == 1
         and source.slot_sharing_group == target.slot_sharing_group
         and source.parallelism == target.parallelism

@@ -14,7 +14,7 @@ from flinkpy import __version__
 from flinkpy._proto import common_pb2, job_pb2
 from flinkpy.common.clock import SystemClock
 from flinkpy.common.ids import JobID
-from flinkpy.graph.chaining import Chain, build_chains, chain_name, is_chainable
+from flinkpy.graph.chaining import Chain, build_chains, chain_name
 from flinkpy.graph.operator_hashes import hash_operators, hash_text
 from flinkpy.graph.operator_specs import OperatorSpec, SinkSpec, SourceSpec
 from flinkpy.graph.pickling import dumps_function
@@ -39,7 +39,7 @@ def generate_job_graph(
         FunctionSerializationError: names the function and what in it cannot be pickled.
         JobSubmissionError: two operators with the same uid.
     """
-    ids = hash_operators(graph, lambda edge: is_chainable(edge, graph.options))
+    ids = hash_operators(graph)
     data_sets = _DataSets(ids)
     chains = build_chains(graph)
     job_graph = job_pb2.JobGraph(
@@ -81,7 +81,11 @@ def _vertex(chain: Chain, graph: StreamGraph, ids: dict[int, str], data_sets: _D
         slot_sharing_group=head.slot_sharing_group,
         chain=[_operator(node, chain, ids) for node in chain.nodes],
         inputs=[
-            job_pb2.JobEdge(source_data_set_id=data_sets.id_of(edge), input_index=edge.input_index)
+            job_pb2.JobEdge(
+                source_data_set_id=data_sets.id_of(edge),
+                input_index=edge.input_index,
+                partitioner_name=edge.partitioning.kind,
+            )
             for edge in head.in_edges
         ],
         results=[_data_set(edge, data_sets) for edge in chain.results],
@@ -132,10 +136,14 @@ def _type_of(edge: StreamEdge) -> Any:
     """The type of the edge's records: the producer's, or that of the side output's tag."""
     if not edge.side_output_tag:
         return edge.source.spec.output_type
-    pending = list(edge.target.transformation.inputs)
+    pending = [edge.target.transformation.inputs[edge.input_index]]
     while pending:
         transformation = pending.pop()
-        if isinstance(transformation, SideOutputTransformation) and transformation.tag_id == edge.side_output_tag:
+        if (
+            isinstance(transformation, SideOutputTransformation)
+            and transformation.tag_id == edge.side_output_tag
+            and transformation.inputs[0] is edge.source.transformation
+        ):
             return transformation.output_type
         if transformation is not edge.source.transformation:
             pending.extend(transformation.inputs)

@@ -1,24 +1,24 @@
 """Operator ids: the same for the same program every time, so that a restored job finds its operators' state again.
 
 An operator with a `uid` gets the hash of that; its place in the graph does not matter then. Without one it gets a hash
-of its position: how many operators were hashed before it, how many of its outputs are chained, and the ids of its
-inputs.
+of its position: how many operators were hashed before it, and the ids of its inputs. So names, functions and settings
+may change; operators added after it may too, but not before it.
 
-Source: org.apache.flink.streaming.api.graph.StreamGraphHasherV2.
+Source: org.apache.flink.streaming.api.graph.StreamGraphHasherV2. Differs: how many of its outputs are chained does not
+count, because that depends on parallelism, and a job is to be restored with another.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 
 from flinkpy.common.errors import JobSubmissionError
-from flinkpy.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
+from flinkpy.graph.stream_graph import StreamGraph, StreamNode
 
 _ID_BYTES = 16
 
 
-def hash_operators(graph: StreamGraph, is_chainable: Callable[[StreamEdge], bool]) -> dict[int, str]:
+def hash_operators(graph: StreamGraph) -> dict[int, str]:
     """The id of every node (32 hex digits), by node id.
 
     Raises:
@@ -27,22 +27,17 @@ def hash_operators(graph: StreamGraph, is_chainable: Callable[[StreamEdge], bool
     ids: dict[int, str] = {}
     owners: dict[str, StreamNode] = {}
     for position, node in enumerate(graph.nodes):
-        identity = _id_of(node, position, ids, is_chainable, graph)
+        identity = _id_of(node, position, ids, graph)
         other = owners.setdefault(identity, node)
         if other is not node:
-            what = f"uid '{node.transformation.uid}'" if node.transformation.uid else f"id {identity}"
+            uid = node.transformation.uid
+            what = f"uid '{uid}'" if uid and uid == other.transformation.uid else f"id {identity}"
             raise JobSubmissionError(f"operators '{other.name}' and '{node.name}' have the same {what}")
         ids[node.id] = identity
     return ids
 
 
-def _id_of(
-    node: StreamNode,
-    position: int,
-    ids: dict[int, str],
-    is_chainable: Callable[[StreamEdge], bool],
-    graph: StreamGraph,
-) -> str:
+def _id_of(node: StreamNode, position: int, ids: dict[int, str], graph: StreamGraph) -> str:
     transformation = node.transformation
     if transformation.uid_hash:
         return transformation.uid_hash
@@ -52,9 +47,8 @@ def _id_of(
         raise JobSubmissionError(
             f"operator '{node.name}' has no uid, and pipeline.auto-generate-uids is false: call uid() on it"
         )
-    chained = sum(1 for edge in node.out_edges if is_chainable(edge))
     inputs = ",".join(f"{ids[edge.source.id]}/{edge.input_index}" for edge in node.in_edges)
-    return hash_text(f"position:{position}:{chained}:{inputs}")
+    return hash_text(f"position:{position}:{inputs}")
 
 
 def id_of_uid(uid: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from flinkpy.common.errors import JobSubmissionError, UnsupportedOperationError
 from flinkpy.graph.operator_specs import OperatorSpec
-from flinkpy.graph.partitioning import FORWARD, HASH, REBALANCE, Partitioning
+from flinkpy.graph.partitioning import BROADCAST, FORWARD, HASH, REBALANCE, Partitioning
 from flinkpy.graph.transformation import (
     ChainingStrategy,
     OperatorTransformation,
@@ -184,8 +184,10 @@ def _connect(origin: _Origin, target: StreamNode, input_index: int) -> None:
             "Forward partitioning does not allow change of parallelism: upstream operator "
             f"'{source.name}' has {source.parallelism}, downstream operator '{target.name}' has {target.parallelism}"
         )
-    if target.transformation.is_keyed and partitioning.kind != HASH:
-        raise JobSubmissionError(f"operator '{target.name}' needs an input partitioned by key")
+    if input_index in target.transformation.keyed_inputs and partitioning.kind != HASH:
+        raise JobSubmissionError(f"operator '{target.name}' needs its input {input_index} partitioned by key")
+    if input_index in target.transformation.broadcast_inputs and partitioning.kind != BROADCAST:
+        raise JobSubmissionError(f"operator '{target.name}' needs its input {input_index} broadcast")
     edge = StreamEdge(source, target, partitioning, input_index, origin.side_output_tag)
     source.out_edges.append(edge)
     target.in_edges.append(edge)

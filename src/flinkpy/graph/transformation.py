@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING
 from flinkpy.common.parallelism import check_buffer_timeout, check_max_parallelism, check_parallelism
 from flinkpy.common.typeinfo import PickledBytesTypeInfo, TypeInformation
 from flinkpy.connector_api.source import Boundedness, SourceBase
-from flinkpy.graph.operator_specs import KeyedSpec, OperatorSpec, SinkSpec, SourceSpec
+from flinkpy.graph.operator_specs import (
+    BroadcastProcessSpec,
+    KeyedBroadcastProcessSpec,
+    KeyedCoProcessSpec,
+    KeyedSpec,
+    OperatorSpec,
+    SinkSpec,
+    SourceSpec,
+)
 from flinkpy.graph.partitioning import Partitioning
 
 if TYPE_CHECKING:
@@ -81,8 +89,16 @@ class OperatorTransformation(Transformation):
         return isinstance(self.spec, SinkSpec)
 
     @property
-    def is_keyed(self) -> bool:
-        return isinstance(self.spec, KeyedSpec)
+    def keyed_inputs(self) -> tuple[int, ...]:
+        """Inputs whose records must be partitioned by key."""
+        if isinstance(self.spec, KeyedCoProcessSpec):
+            return (0, 1)
+        return (0,) if isinstance(self.spec, KeyedSpec) else ()
+
+    @property
+    def broadcast_inputs(self) -> tuple[int, ...]:
+        """Inputs of which every subtask must get every record."""
+        return (1,) if isinstance(self.spec, (BroadcastProcessSpec, KeyedBroadcastProcessSpec)) else ()
 
     @property
     def is_bounded(self) -> bool:

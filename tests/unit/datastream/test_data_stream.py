@@ -224,19 +224,20 @@ def test_sink_has_a_name_and_settings(numbers: DataStream) -> None:
 def test_what_is_not_available_says_so(env: StreamExecutionEnvironment, numbers: DataStream) -> None:
     calls = [
         lambda: numbers.window_all(None),
-        lambda: numbers.connect(numbers),
         numbers.cache,
         lambda: numbers.add_sink(None),  # type: ignore[arg-type]
         lambda: numbers.key_by(abs).window(None),
         lambda: numbers.key_by(abs).count_window(3),
-        lambda: env.enable_checkpointing(10),
+        lambda: env.enable_changelog_state_backend(True),
         lambda: env.add_source(None),
         lambda: env.create_input(None),
         lambda: env.set_python_requirements("requirements.txt"),
         lambda: env.set_python_executable("/no/such/python"),
     ]
     for call in calls:
-        with pytest.raises(UnsupportedOperationError, match=r"flinkpy has no JVM|not available|TaskExecutor"):
+        with pytest.raises(
+            UnsupportedOperationError, match=r"flinkpy has no JVM|not available|TaskExecutor|there is no changelog"
+        ):
             call()
 
 

@@ -16,7 +16,7 @@ from flinkpy.common.errors import (
     UnsupportedOperationError,
     UserError,
 )
-from flinkpy.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
+from flinkpy.datastream import CheckpointingMode, RuntimeExecutionMode, StreamExecutionEnvironment
 from flinkpy.datastream.user_artifacts import LOCAL_PATH, read_artifact
 
 
@@ -97,12 +97,45 @@ def test_batch_mode_is_refused_rather_than_run_as_a_stream(env: StreamExecutionE
     assert env.generate_job_graph().vertices
 
 
-def test_configured_checkpoints_are_refused_rather_than_ignored(env: StreamExecutionEnvironment) -> None:
-    env.configure(Configuration().set_string("execution.checkpointing.interval", "1 s"))
+def test_changelog_backend_is_refused_rather_than_ignored(env: StreamExecutionEnvironment) -> None:
+    env.configure(Configuration().set_string("state.changelog.enabled", "true"))
     env.from_sequence(1, 2).print()
 
-    with pytest.raises(UnsupportedOperationError, match="checkpoints are not available yet"):
+    with pytest.raises(UnsupportedOperationError, match="no changelog state backend"):
         env.generate_job_graph()
+
+
+def test_checkpointing_options_travel_with_the_job(env: StreamExecutionEnvironment) -> None:
+    env.enable_checkpointing(500, CheckpointingMode.AT_LEAST_ONCE)
+    env.from_sequence(1, 2).print()
+
+    entries = env.generate_job_graph().configuration.entries
+    assert entries["execution.checkpointing.interval"] == "500 ms"
+    assert entries["execution.checkpointing.mode"] == "AT_LEAST_ONCE"
+    assert env.get_checkpoint_interval() == 500
+    assert env.get_checkpointing_consistency_mode() is CheckpointingMode.AT_LEAST_ONCE
+
+
+def test_interval_alone_leaves_the_configured_mode(env: StreamExecutionEnvironment) -> None:
+    env.get_checkpoint_config().set_checkpointing_mode(CheckpointingMode.AT_LEAST_ONCE)
+
+    env.enable_checkpointing(500)
+
+    assert env.get_checkpointing_mode() is CheckpointingMode.AT_LEAST_ONCE
+
+
+def test_unaligned_checkpoints_are_refused_behind_a_custom_partitioner(env: StreamExecutionEnvironment) -> None:
+    def build() -> None:
+        env.from_sequence(1, 2).partition_custom(lambda key, n: key % n, lambda value: value).map(str).name("Behind")
+
+    env.enable_checkpointing(500).get_checkpoint_config().enable_unaligned_checkpoints()
+    build()
+    with pytest.raises(UnsupportedOperationError, match=r"operator 'Behind' .* custom partitioner"):
+        env.generate_job_graph()
+
+    env.get_checkpoint_config().set_force_unaligned_checkpoints()
+    assert env.is_unaligned_checkpoints_enabled() and env.is_force_unaligned_checkpoints()
+    assert env.generate_job_graph().vertices
 
 
 def test_collection_is_checked_against_its_type(env: StreamExecutionEnvironment) -> None:

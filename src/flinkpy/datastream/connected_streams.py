@@ -1,0 +1,190 @@
+"""ConnectedStreams, BroadcastStream and BroadcastConnectedStream: operators with two inputs.
+
+Source: pyflink.datastream.data_stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from flinkpy.common.errors import UserError
+from flinkpy.common.typeinfo import TypeInformation
+from flinkpy.datastream import function_checks as checks
+from flinkpy.datastream.base_stream import DataStream
+from flinkpy.datastream.functions import (
+    BroadcastProcessFunction,
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    KeySelector,
+)
+from flinkpy.datastream.keyed_stream import KeyedStream
+from flinkpy.datastream.state import MapStateDescriptor
+from flinkpy.graph import operator_specs as specs
+from flinkpy.graph.transformation import OperatorTransformation
+
+Selector = Callable[[Any], Any] | KeySelector | str | int | tuple[str | int, ...]
+
+
+class ConnectedStreams:
+    """Two streams, of any types, that one operator reads: input 0 is the first.
+
+    Where both are keyed, the function has the state and timers of the record's key, whichever stream it came from.
+    """
+
+    def __init__(self, stream1: DataStream, stream2: DataStream) -> None:
+        _check_same_environment(stream1, stream2)
+        self.stream1 = stream1
+        self.stream2 = stream2
+
+    def get_first_input(self) -> DataStream:
+        """Beyond PyFlink."""
+        return self.stream1
+
+    def get_second_input(self) -> DataStream:
+        """Beyond PyFlink."""
+        return self.stream2
+
+    def key_by(
+        self, key_selector1: Selector, key_selector2: Selector, key_type: TypeInformation | None = None
+    ) -> ConnectedStreams:
+        """Bring records of the same key of both streams together. The two keys must be of the same type."""
+        return ConnectedStreams(
+            self.stream1.key_by(key_selector1, key_type),
+            self.stream2.key_by(key_selector2, key_type),
+        )
+
+    def map(self, func: CoMapFunction, output_type: TypeInformation | None = None) -> DataStream:
+        """One result per record of either stream; a result that is None is dropped."""
+        if not isinstance(func, CoMapFunction):
+            raise TypeError("The input function must be a CoMapFunction!")
+        return self._operator("Co-Map", func, "MAP", output_type)
+
+    def flat_map(self, func: CoFlatMapFunction, output_type: TypeInformation | None = None) -> DataStream:
+        """Any number of results per record of either stream."""
+        if not isinstance(func, CoFlatMapFunction):
+            raise TypeError("The input must be a CoFlatMapFunction!")
+        return self._operator("Co-Flat Map", func, "FLAT_MAP", output_type)
+
+    def process(
+        self, func: CoProcessFunction | KeyedCoProcessFunction, output_type: TypeInformation | None = None
+    ) -> DataStream:
+        """Any number of results per record of either stream, with side outputs and time; with keys, with timers too."""
+        if not isinstance(func, (CoProcessFunction, KeyedCoProcessFunction)):
+            raise TypeError("The input must be a CoProcessFunction or KeyedCoProcessFunction!")
+        if isinstance(func, KeyedCoProcessFunction) and not self._is_keyed_stream():
+            raise TypeError("A KeyedCoProcessFunction needs two keyed streams: call key_by before process.")
+        return self._operator(
+            "Keyed Co-Process" if self._is_keyed_stream() else "Co-Process", func, "PROCESS", output_type
+        )
+
+    def _is_keyed_stream(self) -> bool:
+        return isinstance(self.stream1, KeyedStream) and isinstance(self.stream2, KeyedStream)
+
+    def _operator(self, name: str, function: Any, kind: str, output_type: TypeInformation | None) -> DataStream:
+        first, second = self.stream1, self.stream2
+        types = _types(first, second, output_type)
+        spec: specs.OperatorSpec
+        if isinstance(first, KeyedStream) and isinstance(second, KeyedStream):
+            key_type = _common_key_type(first, second)
+            selectors = (first.key_selector, second.key_selector)
+            spec = specs.KeyedCoProcessSpec(function, selectors, kind, key_type=key_type, **types)
+        else:
+            spec = specs.CoProcessSpec(function, kind, **types)
+        return _two_inputs(name, spec, first, second)
+
+
+class BroadcastStream:
+    """A stream of which every subtask gets every record, and the broadcast states that those records may change."""
+
+    def __init__(
+        self, input_stream: DataStream | KeyedStream, broadcast_state_descriptors: Sequence[MapStateDescriptor]
+    ) -> None:
+        self.input_stream = input_stream
+        self.broadcast_state_descriptors = _checked_descriptors(broadcast_state_descriptors)
+
+
+class BroadcastConnectedStream:
+    """A stream, keyed or not, connected with a broadcast stream."""
+
+    def __init__(
+        self,
+        non_broadcast_stream: DataStream | KeyedStream,
+        broadcast_stream: BroadcastStream,
+        broadcast_state_descriptors: Sequence[MapStateDescriptor],
+    ) -> None:
+        _check_same_environment(non_broadcast_stream, broadcast_stream.input_stream)
+        self.non_broadcast_stream = non_broadcast_stream
+        self.broadcast_stream = broadcast_stream
+        self.broadcast_state_descriptors = _checked_descriptors(broadcast_state_descriptors)
+
+    def process(
+        self,
+        func: BroadcastProcessFunction | KeyedBroadcastProcessFunction,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Any number of results per record of either side.
+
+        The broadcast side may write the broadcast states, the other side read them; with keys, the other side has the
+        state and timers of its key. What the broadcast side writes must be the same in every subtask.
+        """
+        first, second = self.non_broadcast_stream, self.broadcast_stream.input_stream
+        descriptors = tuple(self.broadcast_state_descriptors)
+        types = _types(first, second, output_type)
+        spec: specs.OperatorSpec
+        if isinstance(first, KeyedStream):
+            if not isinstance(func, KeyedBroadcastProcessFunction):
+                raise TypeError("The input must be a KeyedBroadcastProcessFunction: the stream is keyed.")
+            name = "Co-Process-Broadcast-Keyed"
+            spec = specs.KeyedBroadcastProcessSpec(
+                first.key_selector, func, descriptors, key_type=first.key_type, **types
+            )
+        else:
+            if not isinstance(func, BroadcastProcessFunction):
+                raise TypeError("The input must be a BroadcastProcessFunction: the stream is not keyed.")
+            name = "Co-Process-Broadcast"
+            spec = specs.BroadcastProcessSpec(func, descriptors, **types)
+        return _two_inputs(name, spec, first, second)
+
+
+def _two_inputs(name: str, spec: specs.OperatorSpec, first: DataStream, second: DataStream) -> DataStream:
+    environment = first.get_execution_environment()
+    operator = OperatorTransformation(name, spec, (first.transformation, second.transformation))
+    environment.add_operator(operator)
+    return DataStream(operator, environment)
+
+
+def _types(first: DataStream, second: DataStream, output_type: TypeInformation | None) -> dict[str, Any]:
+    return {
+        "input_types": (first.transformation.output_type, second.transformation.output_type),
+        "output_type": checks.output_type_of(output_type),
+    }
+
+
+def _common_key_type(first: KeyedStream, second: KeyedStream) -> TypeInformation | None:
+    """Both sides share state, so both must have the same keys. None: any object."""
+    one, other = first.key_type, second.key_type
+    if one is not None and other is not None and one != other:
+        raise TypeError(f"connected keyed streams must have keys of one type, not of {one!r} and {other!r}")
+    return one if other is not None else None
+
+
+def _check_same_environment(first: DataStream, second: DataStream) -> None:
+    if first.get_execution_environment() is not second.get_execution_environment():
+        raise UserError("connect: both streams must be of the same StreamExecutionEnvironment")
+
+
+def _checked_descriptors(descriptors: Sequence[MapStateDescriptor]) -> list[MapStateDescriptor]:
+    seen: set[str] = set()
+    for descriptor in descriptors:
+        if not isinstance(descriptor, MapStateDescriptor):
+            raise TypeError(f"broadcast state is described by a MapStateDescriptor, not {descriptor!r}")
+        if descriptor.name in seen:
+            raise ValueError(f"two broadcast states have the name {descriptor.name!r}")
+        seen.add(descriptor.name)
+    if not seen:
+        raise ValueError("a broadcast stream needs at least one MapStateDescriptor")
+    return list(descriptors)
