@@ -29,6 +29,7 @@ TITLES = {
     "cluster_options": "Registration and shutdown",
     "rpc_options": "Remote calls",
     "blob_options": "Blobs",
+    "file_system_options": "File systems",
 }
 
 HEAD = """# Configuration

@@ -9,6 +9,7 @@ import secrets
 from pathlib import Path
 
 from flinkpy.common.errors import ExternalError
+from flinkpy.common.failpoints import failpoint
 
 #: First bytes of a file with a checksum, so that any other file is told from a damaged one.
 _MAGIC = b"FLKP1\n"
@@ -48,11 +49,14 @@ def write_durably(path: Path, content: bytes) -> None:
         with open(unfinished, "xb") as file:
             file.write(content)
             file.flush()
+            failpoint("durable_file.before_sync")
             os.fsync(file.fileno())
+        failpoint("durable_file.before_rename")
         os.replace(unfinished, path)
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
+    failpoint("durable_file.before_directory_sync")
     sync_directory(path.parent)
 
 

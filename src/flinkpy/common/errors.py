@@ -221,8 +221,16 @@ class CorruptStateError(CheckpointStorageError):
     """Bytes of a checkpoint are not those that were written (checksum, length, format); names the file."""
 
 
+class CommitError(ExternalError):
+    """What a sink has written for a completed checkpoint could not be made visible; names the sink and the checkpoint."""
+
+
 class StateRestoreError(UserError):
     """What is to be restored does not fit the job; names the path, and the operator or state."""
+
+
+class CheckpointNotFoundError(StateRestoreError):
+    """There is no checkpoint or savepoint at the path; the message says what was looked for."""
 
 
 class StateMigrationError(StateRestoreError):

@@ -31,6 +31,7 @@ OPTION_MODULES = (
     "cluster_options",
     "rpc_options",
     "blob_options",
+    "file_system_options",
 )
 
 #: Below these, users and plug-ins name their own keys.

@@ -1,0 +1,5 @@
+"""Where checkpoints are written to and read from.
+
+`file_system` is the interface, `local_file_system` and `arrow_file_system` are behind it, `file_systems` chooses by the
+scheme of a path; `streams` writes state and `reader` reads it; `checkpoint_storage` knows the layout of directories.
+"""
