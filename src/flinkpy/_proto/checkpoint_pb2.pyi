@@ -487,8 +487,41 @@ class RestoredCheckpointStatistics(_message.Message):
     external_path: str
     def __init__(self, checkpoint_id: _Optional[int] = ..., restore_timestamp_ms: _Optional[int] = ..., is_savepoint: _Optional[bool] = ..., external_path: _Optional[str] = ...) -> None: ...
 
+class CheckpointSummary(_message.Message):
+    __slots__ = ("state_size_bytes", "persisted_bytes", "duration_ms", "processed_in_flight_bytes", "persisted_in_flight_bytes")
+    class Statistic(_message.Message):
+        __slots__ = ("minimum", "maximum", "average", "p50", "p90", "p95", "p99", "p999")
+        MINIMUM_FIELD_NUMBER: _ClassVar[int]
+        MAXIMUM_FIELD_NUMBER: _ClassVar[int]
+        AVERAGE_FIELD_NUMBER: _ClassVar[int]
+        P50_FIELD_NUMBER: _ClassVar[int]
+        P90_FIELD_NUMBER: _ClassVar[int]
+        P95_FIELD_NUMBER: _ClassVar[int]
+        P99_FIELD_NUMBER: _ClassVar[int]
+        P999_FIELD_NUMBER: _ClassVar[int]
+        minimum: int
+        maximum: int
+        average: int
+        p50: int
+        p90: int
+        p95: int
+        p99: int
+        p999: int
+        def __init__(self, minimum: _Optional[int] = ..., maximum: _Optional[int] = ..., average: _Optional[int] = ..., p50: _Optional[int] = ..., p90: _Optional[int] = ..., p95: _Optional[int] = ..., p99: _Optional[int] = ..., p999: _Optional[int] = ...) -> None: ...
+    STATE_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PERSISTED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    PROCESSED_IN_FLIGHT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PERSISTED_IN_FLIGHT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    state_size_bytes: CheckpointSummary.Statistic
+    persisted_bytes: CheckpointSummary.Statistic
+    duration_ms: CheckpointSummary.Statistic
+    processed_in_flight_bytes: CheckpointSummary.Statistic
+    persisted_in_flight_bytes: CheckpointSummary.Statistic
+    def __init__(self, state_size_bytes: _Optional[_Union[CheckpointSummary.Statistic, _Mapping]] = ..., persisted_bytes: _Optional[_Union[CheckpointSummary.Statistic, _Mapping]] = ..., duration_ms: _Optional[_Union[CheckpointSummary.Statistic, _Mapping]] = ..., processed_in_flight_bytes: _Optional[_Union[CheckpointSummary.Statistic, _Mapping]] = ..., persisted_in_flight_bytes: _Optional[_Union[CheckpointSummary.Statistic, _Mapping]] = ...) -> None: ...
+
 class CheckpointStatisticsResponse(_message.Message):
-    __slots__ = ("num_restored", "num_total", "num_in_progress", "num_completed", "num_failed", "latest_completed", "latest_savepoint", "latest_failed", "latest_restored", "history")
+    __slots__ = ("num_restored", "num_total", "num_in_progress", "num_completed", "num_failed", "latest_completed", "latest_savepoint", "latest_failed", "latest_restored", "history", "summary")
     NUM_RESTORED_FIELD_NUMBER: _ClassVar[int]
     NUM_TOTAL_FIELD_NUMBER: _ClassVar[int]
     NUM_IN_PROGRESS_FIELD_NUMBER: _ClassVar[int]
@@ -499,6 +532,7 @@ class CheckpointStatisticsResponse(_message.Message):
     LATEST_FAILED_FIELD_NUMBER: _ClassVar[int]
     LATEST_RESTORED_FIELD_NUMBER: _ClassVar[int]
     HISTORY_FIELD_NUMBER: _ClassVar[int]
+    SUMMARY_FIELD_NUMBER: _ClassVar[int]
     num_restored: int
     num_total: int
     num_in_progress: int
@@ -509,7 +543,8 @@ class CheckpointStatisticsResponse(_message.Message):
     latest_failed: CheckpointStatistics
     latest_restored: RestoredCheckpointStatistics
     history: _containers.RepeatedCompositeFieldContainer[CheckpointStatistics]
-    def __init__(self, num_restored: _Optional[int] = ..., num_total: _Optional[int] = ..., num_in_progress: _Optional[int] = ..., num_completed: _Optional[int] = ..., num_failed: _Optional[int] = ..., latest_completed: _Optional[_Union[CheckpointStatistics, _Mapping]] = ..., latest_savepoint: _Optional[_Union[CheckpointStatistics, _Mapping]] = ..., latest_failed: _Optional[_Union[CheckpointStatistics, _Mapping]] = ..., latest_restored: _Optional[_Union[RestoredCheckpointStatistics, _Mapping]] = ..., history: _Optional[_Iterable[_Union[CheckpointStatistics, _Mapping]]] = ...) -> None: ...
+    summary: CheckpointSummary
+    def __init__(self, num_restored: _Optional[int] = ..., num_total: _Optional[int] = ..., num_in_progress: _Optional[int] = ..., num_completed: _Optional[int] = ..., num_failed: _Optional[int] = ..., latest_completed: _Optional[_Union[CheckpointStatistics, _Mapping]] = ..., latest_savepoint: _Optional[_Union[CheckpointStatistics, _Mapping]] = ..., latest_failed: _Optional[_Union[CheckpointStatistics, _Mapping]] = ..., latest_restored: _Optional[_Union[RestoredCheckpointStatistics, _Mapping]] = ..., history: _Optional[_Iterable[_Union[CheckpointStatistics, _Mapping]]] = ..., summary: _Optional[_Union[CheckpointSummary, _Mapping]] = ...) -> None: ...
 
 class TaskRestore(_message.Message):
     __slots__ = ("checkpoint_id", "state")

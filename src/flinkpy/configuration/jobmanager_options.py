@@ -39,6 +39,9 @@ ATTEMPTS_HISTORY_SIZE = int_option(
 EXCEPTION_HISTORY_SIZE = int_option(
     "web.exception-history-size", 16, "Failures of a job that its exception history keeps.", minimum=1
 )
+CHECKPOINTS_HISTORY_SIZE = int_option(
+    "web.checkpoints.history", 10, "Checkpoints of a job that its checkpoint statistics keep in detail.", minimum=1
+)
 SLOT_REQUEST_TIMEOUT = duration_option(
     "slot.request.timeout", "5 min", "How long a job waits for a slot before it fails for want of one.", minimum_ms=1
 )
