@@ -6,6 +6,7 @@ S3, Google Cloud Storage, Azure and HDFS come with pyarrow; for any other scheme
 from __future__ import annotations
 
 import contextlib
+import functools
 from typing import Any, BinaryIO, cast
 
 from flinkpy.checkpoint.storage.file_system import FileEntry, MissingFileError, storage_error
@@ -34,7 +35,7 @@ def create_file_system(uri: str, configuration: AnyConfiguration) -> ArrowFileSy
     scheme = uri.partition(":")[0].lower()
     try:
         if scheme in _S3_SCHEMES:
-            return ArrowFileSystem(_s3(configuration), scheme)
+            return ArrowFileSystem(_s3(**_s3_settings(configuration)), scheme)
         return ArrowFileSystem(_by_uri(uri, scheme), scheme)
     except ConfigurationError:
         raise
@@ -42,9 +43,15 @@ def create_file_system(uri: str, configuration: AnyConfiguration) -> ArrowFileSy
         raise ConfigurationError(f"no file system for {uri}: {error}", details={"path": uri}) from error
 
 
-def _s3(configuration: AnyConfiguration) -> Any:
+@functools.cache
+def _s3(**settings: Any) -> Any:
+    """One for a process and its settings: it has a pool of connections."""
     from pyarrow import fs
 
+    return fs.S3FileSystem(**settings, background_writes=True)
+
+
+def _s3_settings(configuration: AnyConfiguration) -> dict[str, Any]:
     endpoint = read_option(configuration, S3_ENDPOINT) or ""
     scheme, separator, host = endpoint.rpartition("://")
     settings: dict[str, Any] = {
@@ -59,7 +66,7 @@ def _s3(configuration: AnyConfiguration) -> Any:
     # With an endpoint of its own, pyarrow puts the bucket into the path unless it is told otherwise.
     if endpoint and not read_option(configuration, S3_PATH_STYLE_ACCESS):
         settings["force_virtual_addressing"] = True
-    return fs.S3FileSystem(**settings, background_writes=True)
+    return settings
 
 
 def _by_uri(uri: str, scheme: str) -> Any:

@@ -19,6 +19,7 @@ from flinkpy._proto import checkpoint_pb2
 from flinkpy.checkpoint.storage.file_system import MissingFileError, storage_error
 from flinkpy.checkpoint.storage.file_systems import FileSystems
 from flinkpy.common.errors import CorruptStateError
+from flinkpy.configuration.options import AnyConfiguration
 
 logger = logging.getLogger(__name__)
 
@@ -31,14 +32,20 @@ class StateFileReader:
     """Implements `flinkpy.state.checkpoint_streams.StateFiles`. Thread: any.
 
     Args:
+        configuration: of the job, with the cluster's beneath.
         scratch_directory: for copies of remote files while they are read; None: the system's.
         use_local: whether a copy on this host is tried first (`handle.local_path`).
     """
 
     def __init__(
-        self, file_systems: FileSystems, *, scratch_directory: Path | None = None, use_local: bool = True
+        self,
+        configuration: AnyConfiguration,
+        file_systems: FileSystems | None = None,
+        *,
+        scratch_directory: Path | None = None,
+        use_local: bool = True,
     ) -> None:
-        self._file_systems = file_systems
+        self._file_systems = file_systems or FileSystems(configuration)
         self._scratch_directory = scratch_directory
         self._use_local = use_local
         self._verified: set[tuple[object, ...]] = set()

@@ -9,13 +9,9 @@ org.apache.flink.runtime.state.memory.MemCheckpointStreamFactory.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import logging
-import os
 import uuid
 from pathlib import Path
-from typing import BinaryIO
 
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.checkpoint.storage.file_system import AtomicOutput, join, storage_error
@@ -26,8 +22,6 @@ from flinkpy.configuration.checkpointing_options import WRITE_BUFFER_SIZE
 from flinkpy.configuration.options import AnyConfiguration, read_option
 from flinkpy.state.checkpoint_streams import CheckpointedStateScope
 
-logger = logging.getLogger(__name__)
-
 #: Flink's default buffer of 4 KiB would be one system call per few records; one of 256 KiB costs a task nothing.
 MIN_WRITE_BUFFER_BYTES = 256 << 10
 _COPY_BYTES = 1 << 20
@@ -37,34 +31,20 @@ class CheckpointStreamFactory:
     """Implements `flinkpy.state.checkpoint_streams.CheckpointStreams`. Thread: any.
 
     Args:
-        location: from the CheckpointOptions of the barrier.
-        local_directory: exists; gets a copy of each file, of which the handle tells. A copy that cannot be written is
-            left out: it is a shortcut, never relied on.
+        location: from the CheckpointOptions of the barrier; its exclusive directory exists.
+        configuration: of the job, with the cluster's beneath.
     """
 
     def __init__(
         self,
         location: checkpoint_pb2.CheckpointLocation,
-        file_systems: FileSystems,
-        *,
-        write_buffer_bytes: int = MIN_WRITE_BUFFER_BYTES,
-        local_directory: Path | None = None,
+        configuration: AnyConfiguration,
+        file_systems: FileSystems | None = None,
     ) -> None:
         self._location = location
-        self._file_systems = file_systems
-        self._buffer_bytes = max(write_buffer_bytes, MIN_WRITE_BUFFER_BYTES, location.inline_threshold_bytes)
-        self._local_directory = local_directory
-
-    @classmethod
-    def from_configuration(
-        cls,
-        configuration: AnyConfiguration,
-        location: checkpoint_pb2.CheckpointLocation,
-        file_systems: FileSystems,
-        local_directory: Path | None = None,
-    ) -> CheckpointStreamFactory:
-        buffer_bytes = read_option(configuration, WRITE_BUFFER_SIZE)
-        return cls(location, file_systems, write_buffer_bytes=buffer_bytes, local_directory=local_directory)
+        self._file_systems = file_systems or FileSystems(configuration)
+        wanted = read_option(configuration, WRITE_BUFFER_SIZE)
+        self._buffer_bytes = max(wanted, MIN_WRITE_BUFFER_BYTES, location.inline_threshold_bytes)
 
     @property
     def can_share(self) -> bool:
@@ -75,9 +55,8 @@ class CheckpointStreamFactory:
         is_shared = scope is CheckpointedStateScope.SHARED and self.can_share
         directory = location.shared_directory if is_shared else location.exclusive_directory
         if not directory:
-            return StateOutputStream(None, None, location.max_inline_bytes, self._buffer_bytes, None)
-        threshold = location.inline_threshold_bytes
-        return StateOutputStream(self._file_systems, directory, threshold, self._buffer_bytes, self._local_directory)
+            return StateOutputStream(self._file_systems, None, location.max_inline_bytes, self._buffer_bytes)
+        return StateOutputStream(self._file_systems, directory, location.inline_threshold_bytes, self._buffer_bytes)
 
     def store_file(self, source: Path, scope: CheckpointedStateScope) -> checkpoint_pb2.StreamStateHandle:
         stream = self.create(scope)
@@ -102,17 +81,15 @@ class StateOutputStream:
 
     def __init__(
         self,
-        file_systems: FileSystems | None,
+        file_systems: FileSystems,
         directory: str | None,
         inline_bytes: int,
         buffer_bytes: int,
-        local_directory: Path | None,
     ) -> None:
         self._file_systems = file_systems
         self._directory = directory
         self._inline_bytes = inline_bytes
         self._buffer_bytes = buffer_bytes
-        self._local = _LocalCopy(local_directory) if local_directory is not None else None
         self._buffer = bytearray()
         self._digest = hashlib.sha256()
         self._written = 0
@@ -162,12 +139,9 @@ class StateOutputStream:
         handle = checkpoint_pb2.StreamStateHandle(
             path=self._path, size_bytes=self._written, sha256=self._digest.digest()
         )
-        if self._local is not None:
-            handle.local_path = self._local.commit()
         try:
             failpoint("state_file.before_handle")
         except OSError as error:
-            assert self._file_systems is not None
             self._file_systems.of(self._path).delete_file(self._path)
             raise storage_error("write", self._path, error) from error
         return handle
@@ -178,8 +152,6 @@ class StateOutputStream:
         output, self._output = self._output, None
         if output is not None:
             output.abort()
-        if self._local is not None:
-            self._local.abort()
 
     def _flush(self) -> None:
         if self._buffer:
@@ -189,59 +161,12 @@ class StateOutputStream:
     def _put(self, data: bytes | bytearray | memoryview) -> None:
         """Into the file, which is made now where this is the first of it."""
         if self._output is None:
-            assert self._file_systems is not None and self._directory is not None
+            assert self._directory is not None
             self._path = join(self._directory, uuid.uuid4().hex)
             self._output = self._file_systems.of(self._path).create(self._path, "state_file")
-            if self._local is not None:
-                self._local.open(self._path.rpartition("/")[2])
         self._digest.update(data)
         try:
             self._output.write(data)
         except BaseException:
             self.abort()
             raise
-        if self._local is not None:
-            self._local.write(data)
-
-
-class _LocalCopy:
-    """A second copy on this host's disk; its own failures end it and nothing else."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._path: Path | None = None
-        self._file: BinaryIO | None = None
-
-    def open(self, name: str) -> None:
-        self._path = self._directory / name
-        with self._giving_up():
-            self._file = open(self._path, "xb", buffering=0)  # noqa: SIM115 - closed in commit or abort
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        if self._file is not None:
-            with self._giving_up():
-                view = memoryview(data)
-                while view:
-                    view = view[self._file.write(view) :]
-
-    def commit(self) -> str:
-        """The path, empty where there is no copy."""
-        if self._file is None:
-            return ""
-        self._file.close()
-        return str(self._path)
-
-    def abort(self) -> None:
-        file, self._file = self._file, None
-        if file is not None:
-            file.close()
-            with contextlib.suppress(OSError):
-                os.unlink(file.name)
-
-    @contextlib.contextmanager
-    def _giving_up(self):  # type: ignore[no-untyped-def]
-        try:
-            yield
-        except OSError as error:
-            logger.warning("no local copy of state in %s: %s", self._path, error)
-            self.abort()
