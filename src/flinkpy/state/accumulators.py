@@ -7,6 +7,7 @@ nanosecond a row. Nulls are left out, as SQL does; SUM, MIN, MAX and MEAN of not
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,15 @@ from flinkpy.common.errors import UnsupportedOperationError
 
 _INITIAL_CAPACITY = 1_024
 
+#: Makes the Arrow columns of a frozen accumulator. Thread: any.
+FrozenColumns = Callable[[], list[pa.Array]]
+
 
 class Accumulator(ABC):
     """Thread: task thread. `slots` are int64[n]; every slot in them is below the `size` given to `grow` before."""
+
+    #: Arrow columns that hold it in a snapshot.
+    num_columns = 1
 
     @abstractmethod
     def grow(self, size: int) -> None:
@@ -31,6 +38,14 @@ class Accumulator(ABC):
     @abstractmethod
     def results(self, slots: np.ndarray) -> pa.Array:
         """The result of each of the slots."""
+
+    @abstractmethod
+    def freeze(self, size: int) -> FrozenColumns:
+        """Copy the slots below `size`; what is returned makes `num_columns` columns of them later."""
+
+    @abstractmethod
+    def restore(self, slots: np.ndarray, columns: list[pa.Array]) -> None:
+        """Set slots, each there once, to what `freeze` gave."""
 
 
 def create_accumulator(function: str, value_type: pa.DataType | None) -> Accumulator:
@@ -94,6 +109,13 @@ class CountAccumulator(Accumulator):
     def results(self, slots: np.ndarray) -> pa.Array:
         return pa.array(self.counts.take(slots))
 
+    def freeze(self, size: int) -> FrozenColumns:
+        counts = self.counts[:size].copy()
+        return lambda: [pa.array(counts)]
+
+    def restore(self, slots: np.ndarray, columns: list[pa.Array]) -> None:
+        self.counts[slots] = columns[0].to_numpy()
+
 
 class _NumberAccumulator(Accumulator):
     """One number per slot, and whether any value has come yet."""
@@ -106,6 +128,16 @@ class _NumberAccumulator(Accumulator):
     def grow(self, size: int) -> None:
         self.numbers = _grown(self.numbers, size, self._initial)
         self.has_value = _grown(self.has_value, size, False)
+
+    def freeze(self, size: int) -> FrozenColumns:
+        """Null where no value came."""
+        numbers, has_value = self.numbers[:size].copy(), self.has_value[:size].copy()
+        return lambda: [pa.array(numbers, mask=~has_value)]
+
+    def restore(self, slots: np.ndarray, columns: list[pa.Array]) -> None:
+        slots, values = _without_nulls(slots, columns[0])
+        self.numbers[slots] = values.to_numpy()
+        self.has_value[slots] = True
 
 
 class SumAccumulator(_NumberAccumulator):
@@ -130,15 +162,35 @@ class SumAccumulator(_NumberAccumulator):
         return pa.array(self.numbers.take(slots), mask=~self.has_value.take(slots))
 
 
-class DecimalSumAccumulator(Accumulator):
-    """Exact sums of decimals, of 38 digits at most: Arrow sums up each batch; a Python object per key touched."""
+class _ObjectAccumulator(Accumulator):
+    """A Python object per slot; None where no value came."""
 
-    def __init__(self, value_type: pa.DataType) -> None:
-        self._result_type = pa.decimal128(38, value_type.scale)
+    def __init__(self, stored_type: pa.DataType) -> None:
+        self._stored_type = stored_type
         self.values: list[Any] = []
 
     def grow(self, size: int) -> None:
         self.values.extend([None] * (size - len(self.values)))
+
+    def results(self, slots: np.ndarray) -> pa.Array:
+        known = self.values
+        return pa.array([known[slot] for slot in slots.tolist()], self._stored_type)
+
+    def freeze(self, size: int) -> FrozenColumns:
+        values = self.values[:size]
+        return lambda: [pa.array(values, self._stored_type)]
+
+    def restore(self, slots: np.ndarray, columns: list[pa.Array]) -> None:
+        known = self.values
+        for slot, value in zip(slots.tolist(), columns[0].to_pylist()):
+            known[slot] = value
+
+
+class DecimalSumAccumulator(_ObjectAccumulator):
+    """Exact sums of decimals, of 38 digits at most: Arrow sums up each batch; a Python object per key touched."""
+
+    def __init__(self, value_type: pa.DataType) -> None:
+        super().__init__(pa.decimal128(38, value_type.scale))
 
     def add(self, slots: np.ndarray, values: pa.Array | None) -> None:
         assert values is not None
@@ -148,13 +200,11 @@ class DecimalSumAccumulator(Accumulator):
             if value is not None:
                 known[slot] = value if known[slot] is None else known[slot] + value
 
-    def results(self, slots: np.ndarray) -> pa.Array:
-        known = self.values
-        return pa.array([known[slot] for slot in slots.tolist()], self._result_type)
-
 
 class MeanAccumulator(Accumulator):
     """Sum and count; the mean is a float64."""
+
+    num_columns = 2
 
     def __init__(self, value_type: pa.DataType) -> None:
         self._is_decimal = pa.types.is_decimal(value_type)
@@ -175,6 +225,14 @@ class MeanAccumulator(Accumulator):
         counts = self.count.counts.take(slots)
         is_null = counts == 0
         return pa.array(self.sum.numbers.take(slots) / np.where(is_null, 1, counts), mask=is_null)
+
+    def freeze(self, size: int) -> FrozenColumns:
+        sums, counts = self.sum.freeze(size), self.count.freeze(size)
+        return lambda: sums() + counts()
+
+    def restore(self, slots: np.ndarray, columns: list[pa.Array]) -> None:
+        self.sum.restore(slots, columns[:1])
+        self.count.restore(slots, columns[1:])
 
 
 class ExtremeAccumulator(_NumberAccumulator):
@@ -220,17 +278,13 @@ def _plain_type(value_type: pa.DataType) -> pa.DataType:
     raise UnsupportedOperationError(f"MIN and MAX need a column of numbers or times, not {value_type}")
 
 
-class ObjectExtremeAccumulator(Accumulator):
+class ObjectExtremeAccumulator(_ObjectAccumulator):
     """MIN or MAX of strings, bytes or decimals: Arrow finds each batch's extremes; a Python object per key touched."""
 
     def __init__(self, function: str, value_type: pa.DataType) -> None:
+        super().__init__(value_type)
         self._function = function.lower()
         self._is_min = function == "MIN"
-        self._value_type = value_type
-        self.values: list[Any] = []
-
-    def grow(self, size: int) -> None:
-        self.values.extend([None] * (size - len(self.values)))
 
     def add(self, slots: np.ndarray, values: pa.Array | None) -> None:
         table = pa.table({"slot": slots, "value": values})
@@ -240,7 +294,3 @@ class ObjectExtremeAccumulator(Accumulator):
             current = known[slot]
             if value is not None and (current is None or (value < current if self._is_min else value > current)):
                 known[slot] = value
-
-    def results(self, slots: np.ndarray) -> pa.Array:
-        known = self.values
-        return pa.array([known[slot] for slot in slots.tolist()], self._value_type)

@@ -11,16 +11,32 @@ Source: org.apache.flink.runtime.state.KeyedStateBackend.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.clock import Clock, SystemClock
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.key_groups import KeyGroupRange
 from flinkpy.state.checkpoint_streams import StateFiles
+from flinkpy.state.meta_info import (
+    AGGREGATING,
+    LIST,
+    MAP,
+    REDUCING,
+    VALUE,
+    StateMetaInfo,
+    ttl_config_of,
+)
+from flinkpy.state.snapshot import StateSnapshot
+from flinkpy.state.timer_queue import TimerQueue
+
+if TYPE_CHECKING:
+    from flinkpy.state.aggregate_table import AggregateColumn, AggregateTable
 
 
 class KeyContext:
@@ -59,50 +75,100 @@ class KeyedStateBackendParameters:
 class KeyedStateBackend(ABC):
     """Thread: task thread. Asking twice for the same name gives the same state; for another kind of it is an error.
 
+    A subclass restores `parameters.restored` in its constructor, or when a state is asked for; in any case state that
+    nobody asks for is kept and part of every snapshot.
+
     Attributes:
         key_context: shared with the operator, which sets the key.
         key_group_range: the key groups whose keys may appear.
     """
 
-    def __init__(self, key_context: KeyContext, key_group_range: KeyGroupRange, max_parallelism: int) -> None:
-        self.key_context = key_context
-        self.key_group_range = key_group_range
-        self.max_parallelism = max_parallelism
+    def __init__(self, parameters: KeyedStateBackendParameters) -> None:
+        self.parameters = parameters
+        self.key_context = parameters.key_context
+        self.key_group_range = parameters.key_group_range
+        self.max_parallelism = parameters.max_parallelism
         self._states: dict[str, tuple[str, Any]] = {}
+        self._timer_queues: dict[str, TimerQueue] = {}
+        self._tables: dict[str, AggregateTable] = {}
+
+    # -- per key ---------------------------------------------------------------------------------------------------
 
     def value_state(self, descriptor: Any) -> Any:
-        return self._state("value", descriptor)
+        return self._state(VALUE, descriptor)
 
     def list_state(self, descriptor: Any) -> Any:
-        return self._state("list", descriptor)
+        return self._state(LIST, descriptor)
 
     def map_state(self, descriptor: Any) -> Any:
-        return self._state("map", descriptor)
+        return self._state(MAP, descriptor)
 
     def reducing_state(self, descriptor: Any) -> Any:
-        return self._state("reducing", descriptor)
+        return self._state(REDUCING, descriptor)
 
     def aggregating_state(self, descriptor: Any) -> Any:
-        return self._state("aggregating", descriptor)
+        return self._state(AGGREGATING, descriptor)
 
-    @property
-    def state_names(self) -> list[str]:
-        return list(self._states)
+    def timer_queue(self, name: str) -> TimerQueue:
+        """The timers of that name; those of the restored key groups are in it. Names of queues are their own."""
+        queue = self._timer_queues.get(name)
+        if queue is None:
+            queue = self._timer_queues[name] = self.create_timer_queue(name)
+        return queue
 
-    def _state(self, kind: str, descriptor: Any) -> Any:
-        name = descriptor.get_name()
-        known = self._states.get(name)
-        if known is None:
-            if descriptor.ttl_config is not None and descriptor.ttl_config.is_enabled():
-                raise UnsupportedOperationError(f"state {name!r}: this release has no time-to-live for state")
-            known = self._states[name] = (kind, self.create_state(kind, descriptor))
-        if known[0] != kind:
-            raise UnsupportedOperationError(f"state {name!r} is a {known[0]} state already, not a {kind} state")
-        return known[1]
+    # -- per batch -------------------------------------------------------------------------------------------------
+
+    def aggregate_table(
+        self, name: str, key_types: Sequence[pa.DataType], aggregates: Sequence[AggregateColumn]
+    ) -> AggregateTable:
+        """Key columns -> slots -> accumulators; what was restored is in it.
+
+        Raises: StateMigrationError (the columns are other ones).
+        """
+        self._check_is_free(name, "table")
+        table = self._tables.get(name)
+        if table is None:
+            table = self._tables[name] = self.create_aggregate_table(name, key_types, aggregates)
+        return table
+
+    # -- snapshots -------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def create_state(self, kind: str, descriptor: Any) -> Any:
-        """A new state object. `kind`: value, list, map, reducing or aggregating."""
+    def snapshot(
+        self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions
+    ) -> StateSnapshot[checkpoint_pb2.KeyedStateHandle]:
+        """Freeze the state as it is now. Several snapshots may be under way."""
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Its files stay until it is subsumed."""
+        return
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """Its files must not be relied on."""
+        return
+
+    # -- what a subclass provides ----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def create_state(self, kind: str, meta: StateMetaInfo, descriptor: Any) -> Any:
+        """A new state object with what was restored of `meta.name` in it.
+
+        Args:
+            kind: how it is laid out: value, list, map, reducing or aggregating. That is `meta.kind`, but where the
+                state has a time-to-live a reducing or aggregating state is asked for as a value.
+            meta: what to write down about it. With `has_ttl` every value, element or map value given to the state
+                is a tuple `(value, time in ms)`.
+
+        Raises: StateRestoreError, StateMigrationError.
+        """
+
+    @abstractmethod
+    def create_timer_queue(self, name: str) -> TimerQueue: ...
+
+    @abstractmethod
+    def create_aggregate_table(
+        self, name: str, key_types: Sequence[pa.DataType], aggregates: Sequence[AggregateColumn]
+    ) -> AggregateTable: ...
 
     @abstractmethod
     def keys(self, state_name: str) -> Iterable[Any]:
@@ -113,5 +179,31 @@ class KeyedStateBackend(ABC):
         """Keys over all states."""
 
     def close(self) -> None:
-        """Release everything; called once."""
+        """Release everything; called once. Snapshots that are being written are written to their end."""
         return
+
+    # --------------------------------------------------------------------------------------------------------------
+
+    @property
+    def state_names(self) -> list[str]:
+        return list(self._states)
+
+    def _state(self, kind: str, descriptor: Any) -> Any:
+        name = descriptor.get_name()
+        self._check_is_free(name, kind)
+        known = self._states.get(name)
+        if known is None:
+            known = self._states[name] = (kind, self._create(kind, descriptor))
+        return known[1]
+
+    def _check_is_free(self, name: str, kind: str) -> None:
+        known = "table" if name in self._tables else self._states[name][0] if name in self._states else kind
+        if known != kind:
+            raise UnsupportedOperationError(f"state {name!r} is a {known} state already, not a {kind} state")
+
+    def _create(self, kind: str, descriptor: Any) -> Any:
+        meta = StateMetaInfo.of(kind, descriptor)
+        ttl = ttl_config_of(descriptor)
+        if ttl is None:
+            return self.create_state(kind, meta, descriptor)
+        raise UnsupportedOperationError(f"state {meta.name!r}: this release has no time-to-live for state")

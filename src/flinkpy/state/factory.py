@@ -10,6 +10,6 @@ from flinkpy.state.heap_backend import HeapKeyedStateBackend
 def create_keyed_state_backend(parameters: KeyedStateBackendParameters) -> KeyedStateBackend:
     """By `state.backend.type`; what is to be restored is in it when this returns."""
     kind = parameters.configuration.get_string("state.backend.type", "hashmap")
-    if kind != "hashmap":
-        raise UnsupportedOperationError(f"state.backend.type: this release has 'hashmap', not {kind!r}")
-    return HeapKeyedStateBackend(parameters.key_context, parameters.key_group_range, parameters.max_parallelism)
+    if kind == "hashmap":
+        return HeapKeyedStateBackend(parameters)
+    raise UnsupportedOperationError(f"state.backend.type: this release has 'hashmap', not {kind!r}")

@@ -5,10 +5,17 @@ Source: org.apache.flink.runtime.state.heap.HeapKeyedStateBackend.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import threading
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from flinkpy.state.backend import KeyedStateBackend
+import pyarrow as pa
+
+from flinkpy._proto import checkpoint_pb2
+from flinkpy.state.aggregate_table import AggregateTable, FrozenTable, HeapAggregateTable, TableLayout
+from flinkpy.state.backend import KeyedStateBackend, KeyedStateBackendParameters
+from flinkpy.state.heap_restore import RestoredState, read_restored
+from flinkpy.state.heap_snapshot import ChunkSize, FrozenEntries, FrozenState, FrozenTimers, HeapSnapshot
 from flinkpy.state.heap_states import (
     HeapAggregatingState,
     HeapListState,
@@ -17,35 +24,165 @@ from flinkpy.state.heap_states import (
     HeapState,
     HeapValueState,
 )
+from flinkpy.state.meta_info import (
+    AGGREGATING,
+    LIST,
+    MAP,
+    REDUCING,
+    TABLE,
+    TIMERS,
+    VALUE,
+    StateMetaInfo,
+    element_conversion,
+    layout_conversion,
+)
+from flinkpy.state.timer_queue import HeapTimerQueue
+from flinkpy.state.type_snapshot import PICKLED, describe_type
+
+if TYPE_CHECKING:
+    from flinkpy.state.aggregate_table import AggregateColumn
 
 
 class HeapKeyedStateBackend(KeyedStateBackend):
-    """Values are kept as the objects they are; a function that changes one it has stored has changed the state."""
+    """Values are kept as the objects they are; a function that changes one it has got has changed the state."""
 
-    def create_state(self, kind: str, descriptor: Any) -> HeapState:
-        if kind == "value":
-            return HeapValueState(self.key_context)
-        if kind == "list":
-            return HeapListState(self.key_context)
-        if kind == "map":
-            return HeapMapState(self.key_context)
-        if kind == "reducing":
-            return HeapReducingState(self.key_context, descriptor.get_reduce_function().reduce)
-        return HeapAggregatingState(self.key_context, descriptor.get_agg_function())
+    def __init__(self, parameters: KeyedStateBackendParameters) -> None:
+        super().__init__(parameters)
+        self._heap_states: dict[str, tuple[StateMetaInfo, HeapState]] = {}
+        self._heap_queues: dict[str, tuple[StateMetaInfo, HeapTimerQueue]] = {}
+        self._heap_tables: dict[str, tuple[StateMetaInfo, HeapAggregateTable]] = {}
+        #: Restored and not asked for.
+        self._restored: list[RestoredState] = read_restored(parameters)
+        #: Guards the next; held for a few instructions.
+        self._lock = threading.Lock()
+        self._running_snapshots = 0
+
+    # -- states ----------------------------------------------------------------------------------------------------
+
+    def create_state(self, kind: str, meta: StateMetaInfo, descriptor: Any) -> HeapState:
+        state = self._new_state(kind, descriptor, self._claim(kind, meta, descriptor))
+        self._heap_states[meta.name] = (meta, state)
+        if self._running_snapshots:
+            state.freeze()
+        return state
+
+    def _new_state(self, kind: str, descriptor: Any, table: dict[Any, Any]) -> HeapState:
+        if kind == VALUE:
+            return HeapValueState(self.key_context, table)
+        if kind == LIST:
+            return HeapListState(self.key_context, table)
+        if kind == MAP:
+            return HeapMapState(self.key_context, table)
+        if kind == REDUCING:
+            return HeapReducingState(self.key_context, descriptor.get_reduce_function().reduce, table)
+        assert kind == AGGREGATING, kind
+        return HeapAggregatingState(self.key_context, descriptor.get_agg_function(), table)
+
+    def _claim(self, layout: str, meta: StateMetaInfo, descriptor: Any) -> dict[Any, Any]:
+        """The restored entries of the state, as values of today's type."""
+        restored = [state for state in self._restored if state.meta.name == meta.name and state.meta.kind != TIMERS]
+        operator_name, now_ms = self.parameters.operator_name, self.parameters.clock.now_ms
+        conversions = [
+            layout_conversion(layout, element_conversion(state.meta, meta, descriptor, operator_name, now_ms))
+            for state in restored
+        ]
+        entries: dict[Any, Any] = {}
+        for state, convert in zip(restored, conversions):
+            self._restored.remove(state)
+            if convert is not None:
+                # A snapshot may hold the dict: a new one.
+                state.entries = {key: convert(value) for key, value in state.entries.items()}
+            if entries:
+                entries.update(state.entries)
+            else:
+                entries = state.entries
+        return entries
+
+    def create_timer_queue(self, name: str) -> HeapTimerQueue:
+        queue = HeapTimerQueue()
+        for state in [state for state in self._restored if state.meta.name == name and state.meta.kind == TIMERS]:
+            self._restored.remove(state)
+            queue.add_all(state.keys, state.times)
+        self._heap_queues[name] = (StateMetaInfo(name, TIMERS, PICKLED), queue)
+        if self._running_snapshots:
+            queue.freeze()
+        return queue
+
+    def create_aggregate_table(
+        self, name: str, key_types: Sequence[pa.DataType], aggregates: Sequence[AggregateColumn]
+    ) -> AggregateTable:
+        layout = TableLayout(tuple(key_types), tuple(aggregates))
+        table = HeapAggregateTable(layout)
+        for state in [state for state in self._restored if state.meta.name == name and state.meta.kind != TIMERS]:
+            layout.check_restored(state.meta, self.parameters.operator_name)
+            self._restored.remove(state)
+            for _, data in state.batches:
+                table.restore(data)
+        self._heap_tables[name] = (layout.meta_info(name), table)
+        return table
 
     def table(self, state_name: str) -> dict[Any, Any]:
         """The live table of a state: key to value."""
-        state = self._states[state_name][1]
-        assert isinstance(state, HeapState)
-        return state.table
+        return self._heap_states[state_name][1].table
 
     def keys(self, state_name: str) -> Iterable[Any]:
         return list(self.table(state_name))
 
     def num_entries(self) -> int:
-        return sum(len(self.table(name)) for name in self._states)
+        return (
+            sum(len(state.table) for _, state in self._heap_states.values())
+            + sum(len(queue) for _, queue in self._heap_queues.values())
+            + sum(table.size for _, table in self._heap_tables.values())
+            + sum(len(state.entries) + len(state.keys) for state in self._restored)
+            + sum(rows for state in self._restored for rows, _ in state.batches)
+        )
+
+    # -- snapshots -------------------------------------------------------------------------------------------------
+
+    def snapshot(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> HeapSnapshot:
+        chunks = ChunkSize()
+        with self._lock:
+            self._running_snapshots += 1
+            frozen: list[FrozenState] = [
+                FrozenEntries(meta, *state.freeze(), chunks) for meta, state in self._heap_states.values()
+            ]
+            frozen += [FrozenTimers(meta, *queue.freeze(), chunks) for meta, queue in self._heap_queues.values()]
+        frozen += [table.freeze(meta) for meta, table in self._heap_tables.values()]
+        frozen += [self._freeze_restored(state, chunks) for state in self._restored]
+        key_type = self.parameters.key_type
+        return HeapSnapshot(
+            self.parameters.operator_name,
+            None if key_type is None else describe_type(key_type),
+            self.max_parallelism,
+            self.key_group_range,
+            frozen,
+            self._on_release,
+        )
+
+    def _freeze_restored(self, state: RestoredState, chunks: ChunkSize) -> FrozenState:
+        """Nobody changes these."""
+        if state.meta.kind == TABLE:
+            return FrozenTable.of_batches(state.meta, state.batches)
+        if state.meta.kind == TIMERS:
+            return FrozenEntries(state.meta, state.keys.copy(), state.times.copy(), chunks)
+        return FrozenEntries(state.meta, list(state.entries), list(state.entries.values()), chunks)
+
+    def _on_release(self) -> None:
+        """A snapshot is written, or given up. Thread: any."""
+        with self._lock:
+            self._running_snapshots -= 1
+            if not self._running_snapshots:
+                for _, state in self._heap_states.values():
+                    state.thaw()
+                for _, queue in self._heap_queues.values():
+                    queue.thaw()
 
     def close(self) -> None:
-        for _, state in self._states.values():
-            state.table.clear()
+        for _, state in self._heap_states.values():
+            # Not cleared in place: a snapshot may be reading its values.
+            state.table = {}
+        self._heap_states.clear()
+        self._heap_queues.clear()
+        self._heap_tables.clear()
+        self._restored.clear()
         self._states.clear()

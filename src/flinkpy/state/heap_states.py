@@ -1,8 +1,14 @@
 """The states of the heap backend: one dict per descriptor, from key to value.
 
-Every method is on the path of each record, so each is one dict operation and two attribute loads.
+Every method is on the path of each record, so each is one dict operation, two attribute loads and one check.
 
-Source: org.apache.flink.runtime.state.heap.Heap*State; what they answer is PyFlink's: None where there is nothing.
+**Copy on write.** A snapshot holds the values as they were, and is written while the task goes on. So while one is
+running, a value that can change is copied before it is changed, or handed to somebody who could change it. `_owned`
+says what is safe: None where no snapshot is running, else the keys whose value came to be after the last one began.
+Replacing a value needs no copy.
+
+Source: org.apache.flink.runtime.state.heap.{Heap*State,CopyOnWriteStateMap}; what they answer is PyFlink's: None where
+there is nothing.
 """
 
 from __future__ import annotations
@@ -11,20 +17,61 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from flinkpy.state.backend import KeyContext
+from flinkpy.state.private_copy import ATOMIC, private_copy
 
 
 class HeapState:
-    """Common part. `table` belongs to the backend, which snapshots it."""
+    """Common part. `table` belongs to the backend, which snapshots it.
 
-    __slots__ = ("_context", "_get", "table")
+    Code that works on `table` itself may replace values at any time, but must not change one in place while
+    `is_shared`.
+    """
 
-    def __init__(self, context: KeyContext) -> None:
+    __slots__ = ("_context", "_get", "_owned", "table")
+
+    def __init__(self, context: KeyContext, table: dict[Any, Any] | None = None) -> None:
         self._context = context
-        self.table: dict[Any, Any] = {}
+        self.table: dict[Any, Any] = {} if table is None else table
         self._get = self.table.get
+        self._owned: set[Any] | None = None
 
     def clear(self) -> None:
         self.table.pop(self._context.key, None)
+
+    # -- snapshots, by the backend ---------------------------------------------------------------------------------
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether a running snapshot may hold values of the table."""
+        return self._owned is not None
+
+    def freeze(self) -> tuple[list[Any], list[Any]]:
+        """(keys, values), which stay as they are until `thaw`."""
+        self._owned = set()
+        return list(self.table), list(self.table.values())
+
+    def thaw(self) -> None:
+        """No snapshot is running any more. Thread: any."""
+        self._owned = None
+
+    def _own(self, key: Any) -> Any:
+        """The value of the key, for changing it in place; None where there is none."""
+        value = self._get(key)
+        owned = self._owned
+        if owned is None or type(value) in ATOMIC or key in owned:
+            return value
+        copied = private_copy(value)
+        if copied is not value:
+            self.table[key] = copied
+            owned.add(key)
+        return copied
+
+    def _put(self, key: Any, value: Any) -> None:
+        """Replace the value by one that no snapshot holds."""
+        self.table[key] = value
+        owned = self._owned
+        if owned is not None:
+            owned.add(key)
 
 
 class HeapValueState(HeapState):
@@ -33,13 +80,46 @@ class HeapValueState(HeapState):
     __slots__ = ()
 
     def value(self) -> Any:
-        return self._get(self._context.key)
+        if self._owned is None:
+            return self._get(self._context.key)
+        return self._own(self._context.key)
 
     def update(self, value: Any) -> None:
         if value is None:
             self.table.pop(self._context.key, None)
-        else:
+        elif self._owned is None:
             self.table[self._context.key] = value
+        else:
+            self._put(self._context.key, value)
+
+    # -- batch face ------------------------------------------------------------------------------------------------
+
+    def get_many(self, keys: Iterable[Any]) -> list[Any]:
+        """The value of each key, None where it has none."""
+        if self._owned is None:
+            return list(map(self._get, keys))
+        return list(map(self._own, keys))
+
+    def put_many(self, keys: Iterable[Any], values: Iterable[Any]) -> None:
+        """Replace the values; None removes. Of a key that comes twice the last value stays."""
+        if self._owned is not None:
+            keys = list(keys)
+            self._owned_many(keys)
+        values = list(values)
+        if None not in values:
+            self.table.update(zip(keys, values))
+            return
+        table = self.table
+        for key, value in zip(keys, values):
+            if value is None:
+                table.pop(key, None)
+            else:
+                table[key] = value
+
+    def _owned_many(self, keys: Iterable[Any]) -> None:
+        owned = self._owned
+        if owned is not None:
+            owned.update(keys)
 
 
 class HeapListState(HeapState):
@@ -47,16 +127,16 @@ class HeapListState(HeapState):
 
     def get(self) -> list[Any]:
         """A copy: what the function does with it does not change the state."""
-        values = self._get(self._context.key)
+        values = self._get(self._context.key) if self._owned is None else self._own(self._context.key)
         return [] if values is None else values.copy()
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.get())
 
     def add(self, value: Any) -> None:
-        values = self._get(self._context.key)
+        values = self._get(self._context.key) if self._owned is None else self._own(self._context.key)
         if values is None:
-            self.table[self._context.key] = [value]
+            self._put(self._context.key, [value])
         else:
             values.append(value)
 
@@ -64,16 +144,16 @@ class HeapListState(HeapState):
         added = list(values)
         if not added:
             return
-        known = self._get(self._context.key)
+        known = self._own(self._context.key)
         if known is None:
-            self.table[self._context.key] = added
+            self._put(self._context.key, added)
         else:
             known.extend(added)
 
     def update(self, values: Iterable[Any]) -> None:
         replaced = list(values)
         if replaced:
-            self.table[self._context.key] = replaced
+            self._put(self._context.key, replaced)
         else:
             self.clear()
 
@@ -85,28 +165,34 @@ class HeapMapState(HeapState):
 
     def get(self, key: Any) -> Any:
         entries = self._get(self._context.key)
-        return None if entries is None else entries.get(key)
+        if entries is None:
+            return None
+        value = entries.get(key)
+        if self._owned is None or type(value) in ATOMIC:
+            return value
+        return self._own(self._context.key).get(key)
 
     def put(self, key: Any, value: Any) -> None:
-        entries = self._get(self._context.key)
+        entries = self._get(self._context.key) if self._owned is None else self._own(self._context.key)
         if entries is None:
-            self.table[self._context.key] = {key: value}
+            self._put(self._context.key, {key: value})
         else:
             entries[key] = value
 
     def put_all(self, dict_value: dict[Any, Any]) -> None:
         if not dict_value:
             return
-        entries = self._get(self._context.key)
+        entries = self._own(self._context.key)
         if entries is None:
-            self.table[self._context.key] = dict(dict_value)
+            self._put(self._context.key, dict(dict_value))
         else:
             entries.update(dict_value)
 
     def remove(self, key: Any) -> None:
         entries = self._get(self._context.key)
-        if entries is not None:
-            entries.pop(key, None)
+        if entries is not None and key in entries:
+            entries = self._own(self._context.key)
+            del entries[key]
             if not entries:
                 del self.table[self._context.key]
 
@@ -119,7 +205,7 @@ class HeapMapState(HeapState):
 
     def items(self) -> list[tuple[Any, Any]]:
         """A copy, so that entries may be removed while it is read."""
-        entries = self._get(self._context.key)
+        entries = self._own(self._context.key)
         return [] if entries is None else list(entries.items())
 
     def keys(self) -> list[Any]:
@@ -127,7 +213,7 @@ class HeapMapState(HeapState):
         return [] if entries is None else list(entries)
 
     def values(self) -> list[Any]:
-        entries = self._get(self._context.key)
+        entries = self._own(self._context.key)
         return [] if entries is None else list(entries.values())
 
     __getitem__ = get
@@ -142,17 +228,21 @@ class HeapMapState(HeapState):
 class HeapReducingState(HeapState):
     __slots__ = ("_reduce",)
 
-    def __init__(self, context: KeyContext, reduce: Any) -> None:
-        super().__init__(context)
+    def __init__(self, context: KeyContext, reduce: Any, table: dict[Any, Any] | None = None) -> None:
+        super().__init__(context, table)
         self._reduce = reduce
 
     def get(self) -> Any:
-        return self._get(self._context.key)
+        if self._owned is None:
+            return self._get(self._context.key)
+        return self._own(self._context.key)
 
     def add(self, value: Any) -> None:
         key = self._context.key
+        if self._owned is not None:
+            self._own(key)
         table = self.table
-        table[key] = self._reduce(table[key], value) if key in table else value
+        self._put(key, self._reduce(table[key], value) if key in table else value)
 
 
 class HeapAggregatingState(HeapState):
@@ -160,16 +250,20 @@ class HeapAggregatingState(HeapState):
 
     __slots__ = ("_function",)
 
-    def __init__(self, context: KeyContext, function: Any) -> None:
-        super().__init__(context)
+    def __init__(self, context: KeyContext, function: Any, table: dict[Any, Any] | None = None) -> None:
+        super().__init__(context, table)
         self._function = function
 
     def get(self) -> Any:
         key = self._context.key
+        if self._owned is not None:
+            self._own(key)
         return self._function.get_result(self.table[key]) if key in self.table else None
 
     def add(self, value: Any) -> None:
         key = self._context.key
+        if self._owned is not None:
+            self._own(key)
         table = self.table
         accumulator = table[key] if key in table else self._function.create_accumulator()
-        table[key] = self._function.add(value, accumulator)
+        self._put(key, self._function.add(value, accumulator))

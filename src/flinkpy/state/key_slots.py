@@ -58,6 +58,10 @@ class KeySlots:
                 self._key_chunks[position] = [pa.concat_arrays(chunks) if chunks else pa.array([], arrow_type)]
         return [chunks[0] for chunks in self._key_chunks]
 
+    def key_chunks(self) -> list[list[pa.Array]]:
+        """Per key column, arrays that together are the values of every slot. Arrays do not change."""
+        return [chunks.copy() if chunks else [pa.array([], kind)] for chunks, kind in zip(self._key_chunks, self.types)]
+
 
 class _ColumnSlots:
     """Slots of one column's values, null included."""

@@ -3,24 +3,38 @@
 Three kinds, which differ in how a restore hands them out: list state is split among the subtasks, union list state goes
 to each of them as a whole, broadcast state is the same in all.
 
+A snapshot keeps each element apart. What cannot change meanwhile is pickled later, on another thread; the rest at once.
+
 Source: org.apache.flink.runtime.state.DefaultOperatorStateBackend.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy._proto import checkpoint_pb2
+from flinkpy.common.clock import SystemClock
+from flinkpy.common.errors import CorruptStateError, FlinkError, StateRestoreError, UnsupportedOperationError
+from flinkpy.state.checkpoint_streams import CheckpointStreams, StateFiles
+from flinkpy.state.meta_info import LIST, MAP, StateMetaInfo, element_conversion, layout_conversion
+from flinkpy.state.operator_state_file import StateSection, read_sections, write_footer, write_prefix
+from flinkpy.state.pickling import dumps, loads
+from flinkpy.state.private_copy import is_immutable
 
 
 class OperatorStateMode(enum.Enum):
-    """How a restore redistributes the state."""
+    """How a restore redistributes the state. Values are those of OperatorStateModeMessage."""
 
     SPLIT_DISTRIBUTE = 1
     UNION = 2
     BROADCAST = 3
+
+    @property
+    def kind(self) -> str:
+        return MAP if self is OperatorStateMode.BROADCAST else LIST
 
 
 class OperatorListState:
@@ -94,11 +108,69 @@ class HeapBroadcastState:
         return iter(self.keys())
 
 
-class OperatorStateBackend:
-    """Thread: task thread. Asking twice for the same name gives the same state; in another mode it is an error."""
+@dataclass(slots=True)
+class _RestoredState:
+    """Elements as they were written, until somebody asks for them."""
 
-    def __init__(self) -> None:
-        self._states: dict[str, tuple[OperatorStateMode, Any]] = {}
+    mode: OperatorStateMode
+    meta: StateMetaInfo
+    elements: list[bytes] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _FrozenState:
+    """Elements: bytes are pickles already; of `values` the pickle is still to be made."""
+
+    mode: OperatorStateMode
+    meta: StateMetaInfo
+    pickles: list[bytes]
+    values: list[Any]
+
+
+class OperatorStateBackend:
+    """Thread: task thread. Asking twice for the same name gives the same state; in another mode it is an error.
+
+    Restored state that nobody asks for is kept, and is part of every snapshot.
+    """
+
+    def __init__(
+        self,
+        restored: Sequence[checkpoint_pb2.OperatorStateHandle] = (),
+        files: StateFiles | None = None,
+        operator_name: str = "",
+    ) -> None:
+        """Raises: StateRestoreError, CorruptStateError, CheckpointStorageError."""
+        self._operator_name = operator_name
+        self._states: dict[str, tuple[StateMetaInfo, OperatorStateMode, Any]] = {}
+        self._restored: list[_RestoredState] = []
+        for handle in restored:
+            if files is None:
+                raise StateRestoreError(f"operator {operator_name!r}: there is state, but nothing to read it with")
+            self._read(handle, files)
+
+    def _read(self, handle: checkpoint_pb2.OperatorStateHandle, files: StateFiles) -> None:
+        name = handle.file.path or "inlined operator state"
+        with files.open(handle.file) as file:
+            sections = read_sections(file, name)
+            for elements in handle.states:
+                mode = OperatorStateMode(elements.mode)
+                for offset, length in zip(elements.offsets, elements.lengths, strict=True):
+                    meta = next((part.meta for part in sections if part.begin <= offset < part.end), None)
+                    if meta is None or meta.name != elements.name:
+                        raise CorruptStateError(f"{name}: its footer and its handle differ on {elements.name!r}")
+                    file.seek(offset)
+                    data = file.read(length)
+                    if len(data) != length:
+                        raise CorruptStateError(f"{name}: state {elements.name!r} ends early")
+                    self._restored_state(mode, meta).elements.append(data)
+
+    def _restored_state(self, mode: OperatorStateMode, meta: StateMetaInfo) -> _RestoredState:
+        for known in self._restored:
+            if known.mode is mode and known.meta == meta:
+                return known
+        state = _RestoredState(mode, meta)
+        self._restored.append(state)
+        return state
 
     def get_list_state(self, descriptor: Any) -> OperatorListState:
         return self._state(descriptor, OperatorStateMode.SPLIT_DISTRIBUTE, OperatorListState)
@@ -109,13 +181,107 @@ class OperatorStateBackend:
     def get_broadcast_state(self, state_descriptor: Any) -> HeapBroadcastState:
         return self._state(state_descriptor, OperatorStateMode.BROADCAST, HeapBroadcastState)
 
-    def states(self) -> dict[str, tuple[OperatorStateMode, Any]]:
-        """Mode and state by name, for snapshots."""
-        return dict(self._states)
+    def registered_state_names(self) -> list[str]:
+        """Those that were asked for and those that were restored."""
+        return list(dict.fromkeys([*self._states, *(state.meta.name for state in self._restored)]))
 
     def _state(self, descriptor: Any, mode: OperatorStateMode, create: type[Any]) -> Any:
         name = descriptor.get_name()
-        known = self._states.setdefault(name, (mode, create()))
-        if known[0] is not mode:
-            raise UnsupportedOperationError(f"operator state {name!r} is {known[0].name} already, not {mode.name}")
-        return known[1]
+        known = self._states.get(name)
+        if known is None:
+            meta = StateMetaInfo.of(mode.kind, descriptor)
+            state = create()
+            self._fill(state, mode, meta, descriptor)
+            known = self._states[name] = (meta, mode, state)
+        if known[1] is not mode:
+            raise UnsupportedOperationError(f"operator state {name!r} is {known[1].name} already, not {mode.name}")
+        return known[2]
+
+    def _fill(self, state: Any, mode: OperatorStateMode, meta: StateMetaInfo, descriptor: Any) -> None:
+        """Put in what was restored, as values of today's type."""
+        restored = [known for known in self._restored if known.meta.name == meta.name]
+        for known in restored:
+            if known.mode is not mode:
+                raise StateRestoreError(
+                    f"operator {self._operator_name!r}, state {meta.name!r}: it was written as {known.mode.name} and "
+                    f"is asked for as {mode.name}",
+                    details={"operator": self._operator_name, "state": meta.name},
+                )
+            convert = element_conversion(known.meta, meta, descriptor, self._operator_name, SystemClock().now_ms)
+            if mode is OperatorStateMode.BROADCAST:
+                convert = layout_conversion(MAP, convert)
+            for data in known.elements:
+                element = loads(data)
+                element = element if convert is None else convert(element)
+                if mode is OperatorStateMode.BROADCAST:
+                    state.put_all(element)
+                else:
+                    state.add(element)
+            self._restored.remove(known)
+
+    # -- snapshots -------------------------------------------------------------------------------------------------
+
+    def snapshot(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> OperatorStateSnapshot:
+        """Freeze the state as it is now. Raises: FlinkError where an element that may change cannot be pickled."""
+        frozen = [_FrozenState(state.mode, state.meta, state.elements.copy(), []) for state in self._restored]
+        for meta, mode, state in self._states.values():
+            frozen.append(self._freeze(meta, mode, state))
+        return OperatorStateSnapshot(self._operator_name, frozen)
+
+    def _freeze(self, meta: StateMetaInfo, mode: OperatorStateMode, state: Any) -> _FrozenState:
+        if mode is OperatorStateMode.BROADCAST:
+            entries: dict[Any, Any] = state.entries
+            if not entries:
+                return _FrozenState(mode, meta, [], [])
+            if all(map(is_immutable, entries.values())):
+                return _FrozenState(mode, meta, [], [entries.copy()])
+            return _FrozenState(mode, meta, [_pickled(self._operator_name, meta, entries)], [])
+        elements: list[Any] = state.elements
+        if all(map(is_immutable, elements)):
+            return _FrozenState(mode, meta, [], elements.copy())
+        return _FrozenState(mode, meta, [_pickled(self._operator_name, meta, element) for element in elements], [])
+
+
+def _pickled(operator_name: str, meta: StateMetaInfo, element: Any) -> bytes:
+    try:
+        return dumps(element)
+    except Exception as error:  # whatever the object's own pickling raises
+        raise FlinkError(
+            f"operator {operator_name!r}, state {meta.name!r}: {element!r:.200} cannot be pickled: {error}"
+        ) from error
+
+
+class OperatorStateSnapshot:
+    """StateSnapshot of an OperatorStateBackend."""
+
+    def __init__(self, operator_name: str, states: list[_FrozenState]) -> None:
+        self._operator_name = operator_name
+        self._states = states
+
+    def write(self, streams: CheckpointStreams) -> checkpoint_pb2.OperatorStateHandle | None:
+        states = [state for state in self._states if state.pickles or state.values]
+        if not states:
+            return None
+        handle = checkpoint_pb2.OperatorStateHandle()
+        stream = streams.create()
+        try:
+            write_prefix(stream)
+            sections = []
+            for state in states:
+                begin = stream.tell()
+                elements = handle.states.add(name=state.meta.name, mode=state.mode.value)  # type: ignore[arg-type]
+                pickles = state.pickles or (_pickled(self._operator_name, state.meta, value) for value in state.values)
+                for data in pickles:
+                    elements.offsets.append(stream.tell())
+                    elements.lengths.append(len(data))
+                    stream.write(data)
+                sections.append(StateSection(begin, stream.tell(), state.meta))
+            write_footer(stream, sections)
+            handle.file.CopyFrom(stream.close_and_get_handle())
+        except BaseException:
+            stream.abort()
+            raise
+        return handle
+
+    def release(self) -> None:
+        self._states = []

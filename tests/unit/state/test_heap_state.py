@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
+from memory_checkpoints import parameters
 
 from flinkpy.common.errors import UnsupportedOperationError
-from flinkpy.common.key_groups import KeyGroupRange
 from flinkpy.common.time import Time
 from flinkpy.common.typeinfo import Types
 from flinkpy.datastream.functions import AggregateFunction
@@ -15,7 +15,6 @@ from flinkpy.datastream.state import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
-from flinkpy.state.backend import KeyContext
 from flinkpy.state.heap_backend import HeapKeyedStateBackend
 from flinkpy.state.operator_state import OperatorStateBackend
 
@@ -36,9 +35,9 @@ class Longest(AggregateFunction):
 
 @pytest.fixture
 def backend():
-    context = KeyContext()
-    context.key = "a"
-    return HeapKeyedStateBackend(context, KeyGroupRange(0, 127), 128)
+    backend = HeapKeyedStateBackend(parameters())
+    backend.key_context.key = "a"
+    return backend
 
 
 def test_value_state_is_none_until_set_and_after_none(backend):

@@ -1,74 +1,20 @@
 """InternalTimerService: the timers of one keyed operator.
 
-Timers of one time are a bucket of keys, so a (key, time) pair is there once, and a heap orders the times. Event-time
-timers fire when the watermark passes them; for processing time one timer of the task stands for the earliest.
+Event-time timers fire when the watermark passes them; for processing time one timer of the task stands for the
+earliest. The timers themselves are in `flinkpy.state.timer_queue`.
 
 Source: org.apache.flink.streaming.api.operators.InternalTimerServiceImpl.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.records.elements import MIN_WATERMARK
 from flinkpy.state.backend import KeyContext
+from flinkpy.state.timer_queue import HeapTimerQueue, TimerQueue
 from flinkpy.streaming.tasks.processing_time_service import ProcessingTimeService, ScheduledTimer
-
-
-class TimerQueue:
-    """Timers of one time domain."""
-
-    __slots__ = ("_buckets", "_times")
-
-    def __init__(self) -> None:
-        self._buckets: dict[int, dict[Any, None]] = {}
-        self._times: list[int] = []
-
-    def add(self, timestamp: int, key: Any) -> None:
-        bucket = self._buckets.get(timestamp)
-        if bucket is None:
-            bucket = self._buckets[timestamp] = {}
-            heapq.heappush(self._times, timestamp)
-        bucket[key] = None
-
-    def remove(self, timestamp: int, key: Any) -> None:
-        bucket = self._buckets.get(timestamp)
-        if bucket is not None:
-            bucket.pop(key, None)
-
-    def next_timestamp(self) -> int | None:
-        """The earliest time that has timers."""
-        while self._times:
-            earliest = self._times[0]
-            if self._buckets[earliest]:
-                return earliest
-            heapq.heappop(self._times)
-            del self._buckets[earliest]
-        return None
-
-    def pop_due(self, up_to: int) -> Iterator[tuple[int, Any]]:
-        """(timestamp, key) of every timer not after `up_to`, in order of time, each removed before it is given.
-
-        Timers that are added or removed while this runs are taken into account.
-        """
-        while (timestamp := self.next_timestamp()) is not None and timestamp <= up_to:
-            bucket = self._buckets[timestamp]
-            for key in list(bucket):
-                if key in bucket:
-                    del bucket[key]
-                    yield timestamp, key
-
-    def __len__(self) -> int:
-        return sum(len(bucket) for bucket in self._buckets.values())
-
-    def items(self) -> Iterator[tuple[int, Any]]:
-        """Every timer, for snapshots."""
-        for timestamp, bucket in self._buckets.items():
-            for key in bucket:
-                yield timestamp, key
 
 
 class InternalTimerService:
@@ -85,8 +31,8 @@ class InternalTimerService:
         self._clock = processing_time_service
         self._on_processing_time = on_processing_time
         self._scheduled: ScheduledTimer | None = None
-        self.event_time = TimerQueue()
-        self.processing_time = TimerQueue()
+        self.event_time: TimerQueue = HeapTimerQueue()
+        self.processing_time: TimerQueue = HeapTimerQueue()
         self.watermark = MIN_WATERMARK
 
     def current_processing_time(self) -> int:

@@ -1,0 +1,237 @@
+"""AggregateTable: the batch face of keyed state for built-in aggregates: key columns -> slots -> accumulators.
+
+In a snapshot each key group is one Arrow batch: the key columns, then the columns of each accumulator. So whatever
+backend reads it gets columns, and no Python object is made per key.
+"""
+
+from __future__ import annotations
+
+import base64
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flinkpy.common.errors import StateMigrationError, StateRestoreError
+from flinkpy.records.key_hash import hash_columns, key_groups
+from flinkpy.state.accumulators import Accumulator, FrozenColumns, create_accumulator
+from flinkpy.state.heap_snapshot import FrozenState, ends_of_groups
+from flinkpy.state.key_groups_file import KeyGroupsFileWriter
+from flinkpy.state.key_slots import KeySlots
+from flinkpy.state.meta_info import TABLE, StateMetaInfo
+from flinkpy.state.type_snapshot import PICKLED
+
+#: Rows of one batch in a file: about a millisecond.
+_BATCH_ROWS = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateColumn:
+    """`function`: COUNT SUM MIN MAX MEAN; `value_type` None: COUNT of rows."""
+
+    function: str
+    value_type: pa.DataType | None = None
+
+
+@dataclass(frozen=True)
+class TableLayout:
+    """Types of the key columns, and the aggregates."""
+
+    key_types: tuple[pa.DataType, ...]
+    aggregates: tuple[AggregateColumn, ...]
+
+    def create_accumulators(self) -> list[Accumulator]:
+        return [create_accumulator(aggregate.function, aggregate.value_type) for aggregate in self.aggregates]
+
+    def to_json(self) -> dict[str, Any]:
+        """`keys` and `values` are Arrow schemas in IPC form; a COUNT of rows has no value."""
+        values = [(i, aggregate.value_type) for i, aggregate in enumerate(self.aggregates)]
+        return {
+            "keys": _schema_text([(f"k{i}", key_type) for i, key_type in enumerate(self.key_types)]),
+            "functions": [aggregate.function.upper() for aggregate in self.aggregates],
+            "values": _schema_text([(str(i), kind) for i, kind in values if kind is not None]),
+        }
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> TableLayout:
+        values = _schema_of(data["values"])
+        types = {int(field.name): field.type for field in values}
+        aggregates = [AggregateColumn(function, types.get(i)) for i, function in enumerate(data["functions"])]
+        return TableLayout(tuple(_schema_of(data["keys"]).types), tuple(aggregates))
+
+    def meta_info(self, name: str) -> StateMetaInfo:
+        return StateMetaInfo(name, TABLE, PICKLED, table=self.to_json())
+
+    def check_restored(self, stored: StateMetaInfo, operator_name: str) -> None:
+        """Raises: StateRestoreError (another kind of state), StateMigrationError (other columns)."""
+        state = f"operator {operator_name!r}, state {stored.name!r}"
+        details = {"operator": operator_name, "state": stored.name}
+        if stored.kind != TABLE or stored.table is None:
+            raise StateRestoreError(
+                f"{state}: it was written as a {stored.kind} state and is asked for as a table", details=details
+            )
+        was = TableLayout.from_json(stored.table)
+        if was.key_types != self.key_types:
+            raise StateMigrationError(
+                f"{state}: the key columns were {_show(was.key_types)} and are {_show(self.key_types)} now",
+                details={**details, "field": "key"},
+            )
+        for position, (old, new) in enumerate(zip(was.aggregates, self.aggregates)):
+            if (old.function.upper(), old.value_type) != (new.function.upper(), new.value_type):
+                raise StateMigrationError(
+                    f"{state}: aggregate {position} was {_show_aggregate(old)} and is {_show_aggregate(new)} now",
+                    details={**details, "field": str(position)},
+                )
+        if len(was.aggregates) != len(self.aggregates):
+            raise StateMigrationError(
+                f"{state}: there were {len(was.aggregates)} aggregates and are {len(self.aggregates)} now",
+                details=details,
+            )
+
+
+class AggregateTable(ABC):
+    """Thread: task thread.
+
+    Attributes:
+        layout: what it holds.
+    """
+
+    layout: TableLayout
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Number of keys."""
+
+    @abstractmethod
+    def add(self, key_columns: list[pa.Array], value_columns: Sequence[pa.Array | None]) -> np.ndarray:
+        """Take in a batch; a value column per aggregate, None for a COUNT of rows.
+
+        Returns: int64[n]: the slot of each row's key. New keys get the next slots.
+        """
+
+    @abstractmethod
+    def results(self, slots: np.ndarray) -> list[pa.Array]:
+        """Per aggregate, the result of each of the slots."""
+
+    @abstractmethod
+    def keys(self) -> list[pa.Array]:
+        """Per key column, the value of every slot."""
+
+
+class HeapAggregateTable(AggregateTable):
+    def __init__(self, layout: TableLayout) -> None:
+        self.layout = layout
+        self._keys = KeySlots(list(layout.key_types))
+        self._accumulators = layout.create_accumulators()
+
+    @property
+    def size(self) -> int:
+        return self._keys.size
+
+    def add(self, key_columns: list[pa.Array], value_columns: Sequence[pa.Array | None]) -> np.ndarray:
+        slots = self._keys.slots_of(key_columns)
+        size = self._keys.size
+        for accumulator, values in zip(self._accumulators, value_columns, strict=True):
+            accumulator.grow(size)
+            accumulator.add(slots, values)
+        return slots
+
+    def results(self, slots: np.ndarray) -> list[pa.Array]:
+        return [accumulator.results(slots) for accumulator in self._accumulators]
+
+    def keys(self) -> list[pa.Array]:
+        return self._keys.keys()
+
+    # -- snapshots, by the backend ---------------------------------------------------------------------------------
+
+    def freeze(self, meta: StateMetaInfo) -> FrozenTable:
+        size = self._keys.size
+        return FrozenTable(
+            meta, size, self._keys.key_chunks(), [accumulator.freeze(size) for accumulator in self._accumulators]
+        )
+
+    def restore(self, data: bytes) -> None:
+        """Add what `FrozenTable` wrote; its keys must not be there yet."""
+        for batch in pa.ipc.open_stream(data):
+            columns = batch.columns
+            width = len(self.layout.key_types)
+            slots = self._keys.slots_of(columns[:width])
+            for accumulator in self._accumulators:
+                accumulator.grow(self._keys.size)
+                accumulator.restore(slots, columns[width : width + accumulator.num_columns])
+                width += accumulator.num_columns
+
+
+class FrozenTable(FrozenState):
+    """Copies of a table's columns, or batches that were restored and not asked for."""
+
+    def __init__(
+        self, meta: StateMetaInfo, size: int, key_chunks: list[list[pa.Array]], accumulators: list[FrozenColumns]
+    ) -> None:
+        super().__init__(meta)
+        self._size = size
+        self._key_chunks = key_chunks
+        self._accumulators = accumulators
+        self._restored: list[bytes] = []
+        self._batch: pa.RecordBatch | None = None
+
+    @staticmethod
+    def of_batches(meta: StateMetaInfo, batches: list[tuple[int, bytes]]) -> FrozenTable:
+        table = FrozenTable(meta, sum(rows for rows, _ in batches), [], [])
+        table._restored = [data for _, data in batches]
+        return table
+
+    def __len__(self) -> int:
+        return self._size
+
+    def sort(self, max_parallelism: int) -> np.ndarray:
+        batch = self._unsorted()
+        assert self.meta.table is not None
+        num_keys = len(TableLayout.from_json(self.meta.table).key_types)
+        groups = key_groups(hash_columns(batch.columns[:num_keys]), max_parallelism)
+        self._batch = batch.take(pa.array(np.argsort(groups.astype(np.uint16), kind="stable")))
+        return ends_of_groups(groups, max_parallelism)
+
+    def _unsorted(self) -> pa.RecordBatch:
+        if self._restored:
+            batches = [batch for data in self._restored for batch in pa.ipc.open_stream(data)]
+            return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+        columns = [pa.concat_arrays(chunks) for chunks in self._key_chunks]
+        for accumulator in self._accumulators:
+            columns += accumulator()
+        return pa.RecordBatch.from_arrays(columns, names=[f"c{i}" for i in range(len(columns))])
+
+    def write(self, writer: KeyGroupsFileWriter, index: int, start: int, end: int) -> None:
+        assert self._batch is not None
+        for begin in range(start, end, _BATCH_ROWS):
+            batch = self._batch.slice(begin, min(_BATCH_ROWS, end - begin))
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, batch.schema) as stream:
+                stream.write_batch(batch)
+            writer.write_payload(index, batch.num_rows, memoryview(sink.getvalue()))
+
+    def drop(self) -> None:
+        self._batch = None
+        self._key_chunks.clear()
+        self._accumulators.clear()
+        self._restored.clear()
+
+
+def _schema_text(fields: list[tuple[str, pa.DataType]]) -> str:
+    return base64.b64encode(pa.schema([pa.field(*field) for field in fields]).serialize().to_pybytes()).decode()
+
+
+def _schema_of(text: str) -> pa.Schema:
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+
+
+def _show(types: tuple[pa.DataType, ...]) -> str:
+    return f"({', '.join(map(str, types))})"
+
+
+def _show_aggregate(aggregate: AggregateColumn) -> str:
+    return f"{aggregate.function}({'*' if aggregate.value_type is None else aggregate.value_type})"

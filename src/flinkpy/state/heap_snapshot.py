@@ -1,0 +1,257 @@
+"""HeapSnapshot: writes what a heap backend held at one moment, in the canonical format.
+
+Freezing copies references only (about 20 ns a key). Everything else happens here, on another thread, in pieces so
+small that the task thread never waits long for the GIL: key groups are computed a piece at a time, and entries are
+pickled in chunks whose size follows how long the last one took.
+
+Source: org.apache.flink.runtime.state.heap.HeapSnapshotStrategy.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from flinkpy._proto import checkpoint_pb2
+from flinkpy.common.clock import SystemClock
+from flinkpy.common.errors import StateRestoreError
+from flinkpy.common.key_groups import KeyGroupRange
+from flinkpy.records.key_hash import hash_keys, key_groups
+from flinkpy.state.checkpoint_streams import CheckpointStreams
+from flinkpy.state.key_groups_file import KeyGroupsFileWriter, KeyGroupsHeader
+from flinkpy.state.meta_info import LIST, MAP, StateMetaInfo
+
+#: Keys hashed at once: about half a millisecond.
+_HASH_PIECE = 8_192
+#: How long pickling a chunk should take, and how many entries (with their elements) it may have meanwhile.
+_CHUNK_NS = 1_000_000
+_MIN_CHUNK, _FIRST_CHUNK, _MAX_CHUNK = 64, 1_024, 16_384
+#: References dropped at once.
+_RELEASE_PIECE = 16_384
+
+
+class FrozenState(ABC):
+    """One state as it was. Thread: the one that writes."""
+
+    def __init__(self, meta: StateMetaInfo) -> None:
+        self.meta = meta
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def sort(self, max_parallelism: int) -> np.ndarray:
+        """Sort the entries by key group; int64[max_parallelism + 1]: where each group begins, and the end."""
+
+    @abstractmethod
+    def write(self, writer: KeyGroupsFileWriter, index: int, start: int, end: int) -> None:
+        """Entries from `start` to `end` of that order as chunks of state `index`."""
+
+    @abstractmethod
+    def drop(self) -> None:
+        """Let go of the entries, a piece at a time."""
+
+
+class FrozenEntries(FrozenState):
+    """(key, value) pairs. `values` of list and map states are cut where they are long."""
+
+    def __init__(self, meta: StateMetaInfo, keys: list[Any], values: list[Any], chunks: ChunkSize) -> None:
+        super().__init__(meta)
+        self._keys = keys
+        self._values = values
+        self._chunks = chunks
+        self._order: np.ndarray = np.empty(0, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def sort(self, max_parallelism: int) -> np.ndarray:
+        keys = self._keys
+        groups = np.empty(len(keys), dtype=np.uint16)  # max_parallelism is at most 2**15
+        for start in range(0, len(keys), _HASH_PIECE):
+            piece = keys[start : start + _HASH_PIECE]
+            groups[start : start + len(piece)] = key_groups(hash_keys(piece), max_parallelism)
+        self._order = np.argsort(groups, kind="stable")
+        return ends_of_groups(groups, max_parallelism)
+
+    def write(self, writer: KeyGroupsFileWriter, index: int, start: int, end: int) -> None:
+        while start < end:
+            stop = min(end, start + self._chunks.size)
+            rows = self._order[start:stop].tolist()
+            keys, values = _pick(self._keys, rows), _pick(self._values, rows)
+            if self.meta.kind in (LIST, MAP):
+                self._write_collections(writer, index, keys, values)
+            else:
+                self._chunks.run(len(keys), lambda k=keys, v=values: writer.write_chunk(index, k, v))  # type: ignore[misc]
+            start = stop
+
+    def _write_collections(
+        self, writer: KeyGroupsFileWriter, index: int, keys: Sequence[Any], values: Sequence[Any]
+    ) -> None:
+        """In chunks by the number of elements; a long list or dict is spread over several."""
+        pending_keys: list[Any] = []
+        pending: list[Any] = []
+        weight = 0
+
+        def flush() -> None:
+            nonlocal weight
+            if pending:
+                self._chunks.run(weight, lambda: writer.write_chunk(index, pending_keys, pending))
+            pending_keys.clear()
+            pending.clear()
+            weight = 0
+
+        for key, value in zip(keys, values):
+            size = self._chunks.size
+            parts = (value,) if len(value) <= size else _parts(value, size)
+            for part in parts:
+                pending_keys.append(key)
+                pending.append(part)
+                weight += len(part) + 1
+                if weight >= size:
+                    flush()
+        flush()
+
+    def drop(self) -> None:
+        for entries in (self._keys, self._values):
+            while entries:
+                del entries[-_RELEASE_PIECE:]
+
+
+class FrozenTimers(FrozenState):
+    """Buckets of keys by time."""
+
+    def __init__(
+        self, meta: StateMetaInfo, times: list[int], buckets: list[dict[Any, None]], chunks: ChunkSize
+    ) -> None:
+        super().__init__(meta)
+        self._times = times
+        self._buckets = buckets
+        self._chunks = chunks
+        self._entries: FrozenEntries | None = None
+
+    def __len__(self) -> int:
+        return sum(map(len, self._buckets))
+
+    def sort(self, max_parallelism: int) -> np.ndarray:
+        keys = list(chain.from_iterable(self._buckets))
+        times = [time for time, bucket in zip(self._times, self._buckets) for _ in range(len(bucket))]
+        self._entries = FrozenEntries(self.meta, keys, times, self._chunks)
+        return self._entries.sort(max_parallelism)
+
+    def write(self, writer: KeyGroupsFileWriter, index: int, start: int, end: int) -> None:
+        assert self._entries is not None
+        self._entries.write(writer, index, start, end)
+
+    def drop(self) -> None:
+        for entries in (self._times, self._buckets):
+            while entries:
+                del entries[-_RELEASE_PIECE:]
+        if self._entries is not None:
+            self._entries.drop()
+
+
+class ChunkSize:
+    """How many entries make a chunk that takes about `_CHUNK_NS` to pickle. Shared by the states of a snapshot."""
+
+    def __init__(self) -> None:
+        self.size = _FIRST_CHUNK
+        self._clock = SystemClock()
+
+    def run(self, weight: int, work: Callable[[], None]) -> None:
+        start = self._clock.monotonic_ns()
+        work()
+        took = max(1, self._clock.monotonic_ns() - start)
+        if weight >= _MIN_CHUNK:
+            wanted = weight * _CHUNK_NS // took
+            # Half way, so that one slow write does not make all later chunks tiny.
+            self.size = min(_MAX_CHUNK, max(_MIN_CHUNK, (self.size + wanted) // 2))
+
+
+def ends_of_groups(groups: np.ndarray, max_parallelism: int) -> np.ndarray:
+    """int64[max_parallelism + 1]: where each key group begins in an order by key group."""
+    counts = np.bincount(groups, minlength=max_parallelism)
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
+
+
+def _pick(items: list[Any], rows: list[int]) -> Sequence[Any]:
+    if len(rows) == 1:
+        return (items[rows[0]],)
+    return itemgetter(*rows)(items)  # type: ignore[no-any-return]
+
+
+def _parts(value: Any, size: int) -> Iterator[Any]:
+    """A long list as slices, a long dict as smaller dicts."""
+    if isinstance(value, dict):
+        items = list(value.items())
+        for start in range(0, len(items), size):
+            yield dict(items[start : start + size])
+    else:
+        for start in range(0, len(value), size):
+            yield value[start : start + size]
+
+
+class HeapSnapshot:
+    """StateSnapshot of a heap backend.
+
+    Args:
+        states: frozen.
+        on_release: called once: the values may be changed in place again.
+    """
+
+    def __init__(
+        self,
+        operator_name: str,
+        key_type: Any,
+        max_parallelism: int,
+        key_group_range: KeyGroupRange,
+        states: list[FrozenState],
+        on_release: Callable[[], None],
+    ) -> None:
+        self._operator_name = operator_name
+        self._header = KeyGroupsHeader(max_parallelism, key_type, tuple(state.meta for state in states))
+        self._range = key_group_range
+        self._states = states
+        self._on_release: Callable[[], None] | None = on_release
+
+    def write(self, streams: CheckpointStreams) -> checkpoint_pb2.KeyedStateHandle | None:
+        if not any(len(state) for state in self._states):
+            return None
+        max_parallelism = self._header.max_parallelism
+        stream = streams.create()
+        try:
+            starts = [self._sorted(state, max_parallelism) for state in self._states]
+            writer = KeyGroupsFileWriter(stream, self._header, self._range)
+            for key_group in range(self._range.start, self._range.end + 1):
+                writer.begin_key_group(key_group)
+                for index, state in enumerate(self._states):
+                    start, end = int(starts[index][key_group]), int(starts[index][key_group + 1])
+                    if start < end:
+                        state.write(writer, index, start, end)
+            return writer.finish()
+        except BaseException:
+            stream.abort()
+            raise
+
+    def _sorted(self, state: FrozenState, max_parallelism: int) -> np.ndarray:
+        starts = state.sort(max_parallelism)
+        owned = int(starts[self._range.end + 1]) - int(starts[self._range.start])
+        if owned != len(state):
+            raise StateRestoreError(
+                f"operator {self._operator_name!r}, state {state.meta.name!r}: {len(state) - owned} keys are not of "
+                f"key groups {self._range.start} to {self._range.end}, which this subtask owns. A key selector must "
+                "give equal keys of the same type for the same record, and a key in use must not change"
+            )
+        return starts
+
+    def release(self) -> None:
+        on_release, self._on_release = self._on_release, None
+        if on_release is not None:
+            on_release()
+            for state in self._states:
+                state.drop()

@@ -1,0 +1,177 @@
+"""StateMetaInfo: what is written down about a state, so that a restore knows what it reads.
+
+Source: org.apache.flink.runtime.state.RegisteredKeyValueStateBackendMetaInfo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from flinkpy.common.composite_typeinfo import MapTypeInfo, TupleTypeInfo
+from flinkpy.common.errors import StateMigrationError, StateRestoreError
+from flinkpy.common.typeinfo import Types
+from flinkpy.state.type_snapshot import (
+    PICKLED,
+    Conversion,
+    IncompatibleTypeError,
+    TypeDescription,
+    conversion_between,
+    describe_type,
+)
+
+#: Kinds of keyed state; `timers` and `table` belong to built-in operators.
+VALUE, LIST, MAP, REDUCING, AGGREGATING = "value", "list", "map", "reducing", "aggregating"
+TIMERS, TABLE = "timers", "table"
+
+
+@dataclass(frozen=True, slots=True)
+class StateMetaInfo:
+    """Attributes:
+    kind: value, list, map, reducing, aggregating, timers or table.
+    value_type: of a value, list element, map value or accumulator, without the time stamp of time-to-live.
+    map_key_type: of a map state.
+    has_ttl: every value, list element or map value is stored as `(value, time of last access in ms)`.
+    table: of a table: key columns and aggregates (`aggregate_table.TableLayout.to_json`).
+    """
+
+    name: str
+    kind: str
+    value_type: TypeDescription
+    map_key_type: TypeDescription | None = None
+    has_ttl: bool = False
+    table: dict[str, Any] | None = None
+
+    @staticmethod
+    def of(kind: str, descriptor: Any) -> StateMetaInfo:
+        """Of a state that a descriptor asks for."""
+        type_info = getattr(descriptor, "type_info", None)
+        map_key_type = None
+        if kind == MAP:
+            map_key_type = PICKLED
+            if isinstance(type_info, MapTypeInfo):
+                map_key_type, type_info = describe_type(type_info.key_type), type_info.value_type
+        return StateMetaInfo(
+            descriptor.get_name(), kind, describe_type(type_info), map_key_type, ttl_config_of(descriptor) is not None
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "value_type": self.value_type,
+            "map_key_type": self.map_key_type,
+            "has_ttl": self.has_ttl,
+            "table": self.table,
+        }
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> StateMetaInfo:
+        return StateMetaInfo(
+            data["name"],
+            data["kind"],
+            data["value_type"],
+            data.get("map_key_type"),
+            data.get("has_ttl", False),
+            data.get("table"),
+        )
+
+
+def ttl_config_of(descriptor: Any) -> Any | None:
+    """The StateTtlConfig of a descriptor where it is switched on."""
+    config = getattr(descriptor, "ttl_config", None)
+    return config if config is not None and config.is_enabled() else None
+
+
+def stored_type(kind: str, descriptor: Any) -> Any:
+    """TypeInformation of what one value, list element or map value is stored as; None: any object."""
+    type_info = getattr(descriptor, "type_info", None)
+    if kind == MAP and isinstance(type_info, MapTypeInfo):
+        type_info = type_info.value_type
+    if type_info is not None and ttl_config_of(descriptor) is not None:
+        return TupleTypeInfo([type_info, Types.LONG()])
+    return type_info
+
+
+def element_conversion(
+    stored: StateMetaInfo, wanted: StateMetaInfo, descriptor: Any, operator_name: str, now_ms: Callable[[], int]
+) -> Conversion | None:
+    """How one stored value, list element or map value becomes what `wanted` stores; None: it is that already.
+
+    Switching time-to-live on starts each value's life now; switching it off drops the time stamps.
+
+    Args:
+        descriptor: its `renamed_fields` and `field_defaults`, where it has them, are followed.
+
+    Raises:
+        StateRestoreError: it is another kind of state.
+        StateMigrationError: the types do not fit.
+    """
+    state = f"operator {operator_name!r}, state {stored.name!r}"
+    details = {"operator": operator_name, "state": stored.name}
+    if stored.kind != wanted.kind:
+        raise StateRestoreError(
+            f"{state}: it was written as a {stored.kind} state and is asked for as a {wanted.kind} state",
+            details=details,
+        )
+    renamed = getattr(descriptor, "renamed_fields", None)
+    defaults = getattr(descriptor, "field_defaults", None)
+    try:
+        if stored.map_key_type != wanted.map_key_type:
+            _check_map_keys(stored.map_key_type or PICKLED, wanted.map_key_type or PICKLED)
+        convert = conversion_between(stored.value_type, wanted.value_type, renamed, defaults)
+    except IncompatibleTypeError as error:
+        field = f", field {error.field!r}" if error.field else ""
+        raise StateMigrationError(
+            f"{state}{field}: {error.reason}; the stored values cannot follow",
+            details={**details, "field": error.field},
+        ) from None
+    return _with_time_stamps(stored.has_ttl, wanted.has_ttl, convert, now_ms)
+
+
+def _check_map_keys(stored: TypeDescription, wanted: TypeDescription) -> None:
+    try:
+        convert = conversion_between(stored, wanted)
+    except IncompatibleTypeError as error:
+        raise IncompatibleTypeError(error.field, f"the key of the map {error.reason}") from None
+    if convert is not None:
+        raise IncompatibleTypeError("", "the key of the map has other fields now")
+
+
+def _with_time_stamps(had: bool, has: bool, convert: Conversion | None, now_ms: Callable[[], int]) -> Conversion | None:
+    to = convert or _same
+    if had and has:
+        return None if convert is None else lambda stamped: (to(stamped[0]), stamped[1])
+    if has:
+        return lambda value: (to(value), now_ms())
+    if had:
+        return lambda stamped: to(stamped[0])
+    return convert
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def key_conversion_is_possible(stored: TypeDescription | None, wanted: TypeDescription | None) -> bool:
+    """Whether keys written as `stored` are keys of `wanted`. An undeclared type goes with any: a key's hash does not
+    depend on the declaration.
+    """
+    if stored is None or wanted is None or PICKLED in (stored, wanted):
+        return True
+    try:
+        return conversion_between(stored, wanted) is None
+    except IncompatibleTypeError:
+        return False
+
+
+def layout_conversion(kind: str, convert: Conversion | None) -> Conversion | None:
+    """The conversion of all that a key has in a state, from that of one element."""
+    if convert is None:
+        return None
+    if kind == LIST:
+        return lambda values: [convert(value) for value in values]
+    if kind == MAP:
+        return lambda entries: {key: convert(value) for key, value in entries.items()}
+    return convert

@@ -1,0 +1,198 @@
+"""Keys as bytes: the same key is the same bytes, always, and no key's bytes are the beginning of another's.
+
+The first lets the bytes stand for the key in the database; the second makes all that lies under a key a range of its
+own. Pickle has neither property: it refers back to objects it has seen, so that equal tuples may differ.
+
+| first byte | then |
+|---|---|
+| 1 int of 64 bits, 3 float | 8 bytes |
+| 2 larger int, 7 str, 8 bytes, 10 pickle, 11 Decimal | length (u32), so many bytes |
+| 4 False, 5 True, 6 None | - |
+| 9 tuple | number of items (u32), the items |
+
+What is equal to a dict but not to the key hash (`1`, `1.0`, `True`) is told apart; a stream whose keys are of one type
+does not notice. `-0.0` is `0.0`; a Decimal comes back without trailing zeros.
+"""
+
+from __future__ import annotations
+
+import decimal
+import io
+import pickle
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import cloudpickle
+import numpy as np
+
+from flinkpy.common.errors import CorruptStateError
+from flinkpy.records.key_hash import hash_key, hash_keys, key_groups
+
+_INT, _BIG_INT, _FLOAT, _FALSE, _TRUE, _NONE, _STR, _BYTES, _TUPLE, _PICKLE, _DECIMAL = range(1, 12)
+_TAGGED_INT = struct.Struct(">Bq")
+_TAGGED_FLOAT = struct.Struct(">Bd")
+_TAGGED_LENGTH = struct.Struct(">BI")
+_INT_AT = struct.Struct(">q")
+_FLOAT_AT = struct.Struct(">d")
+_LENGTH_AT = struct.Struct(">I")
+#: Key group and number of the state.
+PREFIX = struct.Struct(">HH")
+_INT_KEYS = np.dtype([("group", ">u2"), ("state", ">u2"), ("tag", "u1"), ("value", ">i8")])
+_INT_KEYS_AS_BYTES = np.dtype(f"V{_INT_KEYS.itemsize}")
+_INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
+
+
+def _encode_int(value: int) -> bytes:
+    if _INT64_MIN <= value <= _INT64_MAX:
+        return _TAGGED_INT.pack(_INT, value)
+    return _sized(_BIG_INT, value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True))
+
+
+def _encode_float(value: float) -> bytes:
+    return _TAGGED_FLOAT.pack(_FLOAT, value + 0.0 if value == value else float("nan"))
+
+
+def _sized(tag: int, data: bytes) -> bytes:
+    return _TAGGED_LENGTH.pack(tag, len(data)) + data
+
+
+def _encode_tuple(value: Any) -> bytes:
+    return _TAGGED_LENGTH.pack(_TUPLE, len(value)) + b"".join(map(encode, value))
+
+
+def _encode_decimal(value: decimal.Decimal) -> bytes:
+    sign, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int):
+        return _sized(_DECIMAL, str(value).encode())
+    text = "".join(map(str, digits)).lstrip("0")
+    kept = text.rstrip("0")
+    if not kept:
+        return _sized(_DECIMAL, b"0")
+    return _sized(_DECIMAL, f"{'-' if sign else ''}{kept}E{exponent + len(text) - len(kept)}".encode())
+
+
+def _encode_other(value: Any) -> bytes:
+    if isinstance(value, np.generic):
+        # Microseconds are what a Python datetime can hold; the key hash has it the same way.
+        kind = {"M": "datetime64[us]", "m": "timedelta64[us]"}.get(value.dtype.kind)
+        return encode(value.item() if kind is None else value.astype(kind).item())
+    buffer = io.BytesIO()
+    pickler = pickle.Pickler(buffer, 5)
+    pickler.fast = True  # no references back: equal values have equal bytes
+    try:
+        pickler.dump(value)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return _sized(_PICKLE, cloudpickle.dumps(value, 5))
+    return _sized(_PICKLE, buffer.getvalue())
+
+
+_ENCODERS: dict[type, Callable[[Any], bytes]] = {
+    int: _encode_int,
+    float: _encode_float,
+    bool: lambda value: b"\5" if value else b"\4",
+    type(None): lambda value: b"\6",
+    str: lambda value: _sized(_STR, value.encode("utf-8", "surrogatepass")),
+    bytes: lambda value: _sized(_BYTES, value),
+    tuple: _encode_tuple,
+    decimal.Decimal: _encode_decimal,
+}
+
+
+def encode(key: Any) -> bytes:
+    """The bytes of one key (or of a key of a map)."""
+    return _ENCODERS.get(type(key), _encode_other)(key)
+
+
+def decode(data: bytes, offset: int = 0) -> tuple[Any, int]:
+    """(key that begins at `offset`, where it ends). Raises: CorruptStateError."""
+    try:
+        return _decode(data, offset)
+    except (struct.error, IndexError, ValueError, pickle.UnpicklingError, EOFError) as error:
+        raise CorruptStateError(f"a key in the database cannot be read: {data!r:.200}") from error
+
+
+def _decode(data: bytes, offset: int) -> tuple[Any, int]:
+    tag = data[offset]
+    offset += 1
+    if tag == _INT:
+        return _INT_AT.unpack_from(data, offset)[0], offset + 8
+    if tag == _FLOAT:
+        return _FLOAT_AT.unpack_from(data, offset)[0], offset + 8
+    if tag in (_FALSE, _TRUE):
+        return tag == _TRUE, offset
+    if tag == _NONE:
+        return None, offset
+    (length,) = _LENGTH_AT.unpack_from(data, offset)
+    offset += 4
+    if tag == _TUPLE:
+        items = []
+        for _ in range(length):
+            item, offset = _decode(data, offset)
+            items.append(item)
+        return tuple(items), offset
+    end = offset + length
+    raw = data[offset:end]
+    if len(raw) < length:
+        raise ValueError("too short")
+    if tag == _STR:
+        return raw.decode("utf-8", "surrogatepass"), end
+    if tag == _BYTES:
+        return raw, end
+    if tag == _BIG_INT:
+        return int.from_bytes(raw, "little", signed=True), end
+    if tag == _DECIMAL:
+        return decimal.Decimal(raw.decode()), end
+    if tag == _PICKLE:
+        return pickle.loads(raw), end
+    raise ValueError(f"tag {tag}")
+
+
+class StateKeyCodec:
+    """The keys of one state in the database: key group (u16), number of the state (u16), key.
+
+    So a key group is one range over all states, and within it each state is one.
+    """
+
+    __slots__ = ("_max_parallelism", "state_id")
+
+    def __init__(self, state_id: int, max_parallelism: int) -> None:
+        self.state_id = state_id
+        self._max_parallelism = max_parallelism
+
+    def encode(self, key: Any) -> bytes:
+        return PREFIX.pack(hash_key(key) % self._max_parallelism, self.state_id) + encode(key)
+
+    def encode_many(self, keys: Sequence[Any]) -> list[bytes]:
+        """Of a batch, vectorised where the keys are plain ints."""
+        groups = key_groups(hash_keys(keys), self._max_parallelism)
+        if set(map(type, keys)) == {int}:
+            try:
+                return self.encode_ints(groups, np.array(keys, dtype=np.int64))
+            except OverflowError:
+                pass  # some do not fit into 64 bits: one by one
+        encoders = _ENCODERS
+        prefix = PREFIX.pack
+        state_id = self.state_id
+        return [
+            prefix(group, state_id) + encoders.get(type(key), _encode_other)(key)
+            for group, key in zip(groups.tolist(), keys)
+        ]
+
+    def encode_ints(self, groups: np.ndarray, keys: np.ndarray) -> list[bytes]:
+        """Args:
+        groups: int32[n]. keys: int64[n].
+        """
+        encoded = np.empty(len(keys), dtype=_INT_KEYS)
+        encoded["group"], encoded["state"], encoded["tag"], encoded["value"] = groups, self.state_id, _INT, keys
+        return encoded.view(_INT_KEYS_AS_BYTES).tolist()
+
+    def prefix(self, key_group: int) -> bytes:
+        """What all keys of this state in that key group begin with."""
+        return PREFIX.pack(key_group, self.state_id)
+
+
+def after_prefix(prefix: bytes) -> bytes | None:
+    """The smallest bytes greater than everything that begins with `prefix`; None: there is nothing greater."""
+    stripped = prefix.rstrip(b"\xff")
+    return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else None

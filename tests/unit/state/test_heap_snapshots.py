@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import pytest
+from memory_checkpoints import OPTIONS, MemoryStreams, parameters
+
+from flinkpy.common.key_groups import key_group_range
+from flinkpy.common.typeinfo import Types
+from flinkpy.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from flinkpy.state.heap_backend import HeapKeyedStateBackend
+
+VALUE = ValueStateDescriptor("v", Types.PICKLED_BYTE_ARRAY())
+LIST = ListStateDescriptor("l", Types.PICKLED_BYTE_ARRAY())
+MAP = MapStateDescriptor("m", Types.STRING(), Types.PICKLED_BYTE_ARRAY())
+
+
+@pytest.fixture
+def files():
+    streams = MemoryStreams()
+    yield streams
+    assert not streams.open_streams
+
+
+@pytest.fixture
+def backend():
+    return HeapKeyedStateBackend(parameters())
+
+
+def restored(files, *handles, **keywords):
+    return HeapKeyedStateBackend(parameters(*handles, files=files, **keywords))
+
+
+def contents(backend):
+    states = {"v": backend.value_state(VALUE), "l": backend.list_state(LIST), "m": backend.map_state(MAP)}
+    return {name: dict(state.table) for name, state in states.items()}
+
+
+def test_a_snapshot_holds_the_state_of_its_moment(backend, files):
+    value, elements, entries = backend.value_state(VALUE), backend.list_state(LIST), backend.map_state(MAP)
+    backend.key_context.key = "a"
+    value.update([1])
+    elements.add({"x": 1})
+    entries.put("k", [1])
+
+    snapshot = backend.snapshot(1, OPTIONS)
+    value.value().append(2)
+    elements.get()[0]["x"] = 2
+    elements.add(3)
+    entries.get("k").append(2)
+    entries.put("other", 1)
+    handle = snapshot.write(files)
+    snapshot.release()
+
+    assert contents(restored(files, handle)) == {"v": {"a": [1]}, "l": {"a": [{"x": 1}]}, "m": {"a": {"k": [1]}}}
+    assert contents(backend) == {
+        "v": {"a": [1, 2]},
+        "l": {"a": [{"x": 2}, 3]},
+        "m": {"a": {"k": [1, 2], "other": 1}},
+    }
+
+
+def test_key_groups_go_to_their_new_owners(backend, files):
+    value = backend.value_state(VALUE)
+    for key in range(1000):
+        backend.key_context.key = key
+        value.update(str(key))
+    queue = backend.timer_queue("event")
+    for key in range(100):
+        queue.add(key % 7, key)
+    snapshot = backend.snapshot(1, OPTIONS)
+    handle = snapshot.write(files)
+    snapshot.release()
+
+    three = [restored(files, handle, key_groups=key_group_range(128, 3, subtask)) for subtask in range(3)]
+
+    tables = [contents(part)["v"] for part in three]
+    assert all(tables)
+    assert sum(map(len, tables)) == 1000
+    assert {key: value for table in tables for key, value in table.items()} == {i: str(i) for i in range(1000)}
+    timers = [set(part.timer_queue("event").items()) for part in three]
+    assert sum(map(len, timers)) == 100
+    assert set().union(*timers) == {(key % 7, key) for key in range(100)}
+
+
+def test_state_nobody_asks_for_is_kept(backend, files):
+    backend.value_state(VALUE).table["a"] = 1
+    backend.timer_queue("t").add(5, "a")
+    first = backend.snapshot(1, OPTIONS).write(files)
+
+    second = restored(files, first).snapshot(2, OPTIONS).write(files)
+
+    last = restored(files, second)
+    assert contents(last)["v"] == {"a": 1}
+    assert list(last.timer_queue("t").items()) == [(5, "a")]
+
+
+def test_nothing_is_written_where_there_is_nothing(backend, files):
+    backend.value_state(VALUE)
+
+    assert backend.snapshot(1, OPTIONS).write(files) is None
