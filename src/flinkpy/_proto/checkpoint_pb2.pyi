@@ -557,14 +557,18 @@ class TaskRestore(_message.Message):
 class CompletedCheckpointPointers(_message.Message):
     __slots__ = ("pointers", "next_checkpoint_id")
     class Pointer(_message.Message):
-        __slots__ = ("checkpoint_id", "external_path", "is_owned")
+        __slots__ = ("checkpoint_id", "external_path", "is_owned", "job_id", "metadata_sha256")
         CHECKPOINT_ID_FIELD_NUMBER: _ClassVar[int]
         EXTERNAL_PATH_FIELD_NUMBER: _ClassVar[int]
         IS_OWNED_FIELD_NUMBER: _ClassVar[int]
+        JOB_ID_FIELD_NUMBER: _ClassVar[int]
+        METADATA_SHA256_FIELD_NUMBER: _ClassVar[int]
         checkpoint_id: int
         external_path: str
         is_owned: bool
-        def __init__(self, checkpoint_id: _Optional[int] = ..., external_path: _Optional[str] = ..., is_owned: _Optional[bool] = ...) -> None: ...
+        job_id: str
+        metadata_sha256: bytes
+        def __init__(self, checkpoint_id: _Optional[int] = ..., external_path: _Optional[str] = ..., is_owned: _Optional[bool] = ..., job_id: _Optional[str] = ..., metadata_sha256: _Optional[bytes] = ...) -> None: ...
     POINTERS_FIELD_NUMBER: _ClassVar[int]
     NEXT_CHECKPOINT_ID_FIELD_NUMBER: _ClassVar[int]
     pointers: _containers.RepeatedCompositeFieldContainer[CompletedCheckpointPointers.Pointer]
