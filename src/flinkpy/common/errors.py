@@ -213,6 +213,10 @@ class CheckpointError(ExternalError):
     """A checkpoint or savepoint was not completed. `details["failure_reason"]` is a CheckpointFailureReason's name."""
 
 
+class StopWithSavepointStoppingError(CheckpointError):
+    """The savepoint exists (`details["savepoint_path"]`), but the job did not end with it; it has been restarted."""
+
+
 class CheckpointStorageError(ExternalError):
     """A place of checkpoints cannot be read or written; names the path."""
 

@@ -1,0 +1,213 @@
+"""PendingCheckpoint: a checkpoint that has begun and does not count yet.
+
+```
+  PREPARING ---> SNAPSHOTTING_COORDINATORS ---> WAITING ---> FINALIZING ---> COMPLETED
+      |                    |                       |             |
+      +--------------------+-----------------------+-------------+--> ABORTED
+```
+
+PREPARING: its place is being made. WAITING: tasks have been triggered, and acknowledge. FINALIZING: every task has
+acknowledged, and the metadata is being written; from here on only the writing decides.
+
+Source: org.apache.flink.runtime.checkpoint.PendingCheckpoint. Pure.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import platform
+from dataclasses import dataclass, field
+
+from flinkpy import __version__
+from flinkpy._proto import checkpoint_pb2 as pb
+from flinkpy.checkpoint.coordinator.checkpoint_plan import CheckpointPlan
+from flinkpy.checkpoint.coordinator.checkpoint_properties import CheckpointProperties
+from flinkpy.checkpoint.coordinator.job_view import CheckpointedVertex, JobView
+from flinkpy.checkpoint.storage.checkpoint_storage import CheckpointStorageLocation
+from flinkpy.common.errors import InvalidTransitionError
+from flinkpy.common.ids import ExecutionAttemptID, ExecutionVertexID
+
+
+class Phase(enum.Enum):
+    PREPARING = enum.auto()
+    SNAPSHOTTING_COORDINATORS = enum.auto()
+    WAITING = enum.auto()
+    FINALIZING = enum.auto()
+    COMPLETED = enum.auto()
+    ABORTED = enum.auto()
+
+    @property
+    def is_over(self) -> bool:
+        return self in (Phase.COMPLETED, Phase.ABORTED)
+
+
+_P = Phase
+PHASE_TRANSITIONS: frozenset[tuple[Phase, Phase]] = frozenset(
+    {
+        (_P.PREPARING, _P.SNAPSHOTTING_COORDINATORS),
+        (_P.SNAPSHOTTING_COORDINATORS, _P.WAITING),
+        (_P.WAITING, _P.FINALIZING),
+        (_P.FINALIZING, _P.COMPLETED),
+        (_P.PREPARING, _P.ABORTED),
+        (_P.SNAPSHOTTING_COORDINATORS, _P.ABORTED),
+        (_P.WAITING, _P.ABORTED),
+        (_P.FINALIZING, _P.ABORTED),
+    }
+)
+
+
+class AckOutcome(enum.Enum):
+    TAKEN = enum.auto()
+    #: This attempt has acknowledged before: the same message again.
+    REPEATED = enum.auto()
+    #: This attempt has no part in the checkpoint.
+    FOREIGN = enum.auto()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAck:
+    attempt: ExecutionAttemptID
+    timestamp_ms: int
+    state: pb.TaskStateSnapshot
+    metrics: pb.CheckpointMetrics
+
+
+@dataclass(slots=True)
+class PendingCheckpoint:
+    """One per checkpoint id, for ever: an id is never used again.
+
+    Invariant: `acks` and `missing` divide the plan's tasks to wait for.
+    """
+
+    checkpoint_id: int
+    properties: CheckpointProperties
+    plan: CheckpointPlan
+    triggered_ms: int
+    deadline_ms: int
+    trigger_id: str = ""
+    phase: Phase = Phase.PREPARING
+    #: Where it is written, and what tasks are told of that; None until the place has been made.
+    location: CheckpointStorageLocation | None = None
+    options: pb.CheckpointOptions | None = None
+    acks: dict[ExecutionVertexID, TaskAck] = field(default_factory=dict)
+    missing: set[ExecutionAttemptID] = field(default_factory=set)
+    #: By operator id; None: the coordinator has no state.
+    coordinator_states: dict[str, bytes | None] = field(default_factory=dict)
+    master_states: dict[str, bytes] = field(default_factory=dict)
+    #: Set when it is being written.
+    metadata: pb.CheckpointMetadata | None = None
+    #: Whether the TaskExecutors have answered the triggers: until then coordinators send no events.
+    is_triggering: bool = True
+    #: Attempts that finished without having acknowledged, and until when their acknowledgement may still come.
+    finished_early: dict[ExecutionAttemptID, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.missing.update(self.plan.tasks_to_wait_for)
+
+    def enter(self, phase: Phase) -> None:
+        """Raises: InvalidTransitionError."""
+        if (self.phase, phase) not in PHASE_TRANSITIONS:
+            raise InvalidTransitionError(
+                f"checkpoint {self.checkpoint_id} cannot go from {self.phase.name} to {phase.name}"
+            )
+        self.phase = phase
+
+    @property
+    def are_tasks_triggered(self) -> bool:
+        """Tasks may know of it."""
+        return self.phase in (Phase.WAITING, Phase.FINALIZING)
+
+    @property
+    def is_fully_acknowledged(self) -> bool:
+        return self.phase is Phase.WAITING and not self.missing
+
+    def acknowledge(
+        self, attempt: ExecutionAttemptID, state: pb.TaskStateSnapshot, metrics: pb.CheckpointMetrics, now_ms: int
+    ) -> AckOutcome:
+        taken = self.acks.get(attempt.vertex)
+        if taken is not None and taken.attempt == attempt:
+            return AckOutcome.REPEATED
+        if attempt not in self.missing or self.phase is not Phase.WAITING:
+            return AckOutcome.FOREIGN
+        self.missing.remove(attempt)
+        self.finished_early.pop(attempt, None)
+        self.acks[attempt.vertex] = TaskAck(attempt, now_ms, state, metrics)
+        return AckOutcome.TAKEN
+
+    def partly_finished_union(self, job: JobView) -> str | None:
+        """The name of an operator some, not all, of whose subtasks have finished and that has union list state.
+
+        What the finished ones had is gone, and every subtask of a restored operator must get all of it: such a
+        checkpoint could not be restored from.
+        """
+        for vertex in job.vertices:
+            finished = [task for task in vertex.tasks if self._is_finished(task)]
+            if not finished or len(finished) == vertex.parallelism:
+                continue
+            for operator in vertex.operators:
+                for task in vertex.tasks:
+                    if task not in finished and _has_union_state(self._operator_state(task, operator.operator_id)):
+                        return operator.name
+        return None
+
+    def build_metadata(self, job: JobView) -> pb.CheckpointMetadata:
+        """What is written as `_metadata`. Only when every task has acknowledged."""
+        assert not self.missing
+        metadata = pb.CheckpointMetadata(
+            flinkpy_version=__version__,
+            python_version=platform.python_version(),
+            job_id=job.job_id,
+            job_name=job.job_name,
+            checkpoint_id=self.checkpoint_id,
+            timestamp_ms=self.triggered_ms,
+            kind=self.properties.kind,
+            format=self.properties.format,
+            is_unaligned=any(ack.metrics.is_unaligned for ack in self.acks.values()),
+            master_states=self.master_states,
+        )
+        for vertex in job.vertices:
+            self._add_operators(metadata, vertex)
+        return metadata
+
+    def _add_operators(self, metadata: pb.CheckpointMetadata, vertex: CheckpointedVertex) -> None:
+        finished = [task.subtask_index for task in vertex.tasks if self._is_finished(task)]
+        for operator in vertex.operators:
+            message = metadata.operators.add(
+                operator_id=operator.operator_id,
+                uid=operator.uid,
+                name=operator.name,
+                parallelism=vertex.parallelism,
+                max_parallelism=vertex.max_parallelism,
+                is_fully_finished=len(finished) == vertex.parallelism,
+                finished_subtasks=finished,
+            )
+            for task in vertex.tasks:
+                state = self._operator_state(task, operator.operator_id)
+                if state is not None:
+                    message.subtasks[task.subtask_index].CopyFrom(state)
+            coordinator = self.coordinator_states.get(operator.operator_id)
+            if coordinator is not None:
+                message.coordinator.CopyFrom(inline_handle(coordinator))
+
+    def _is_finished(self, task: ExecutionVertexID) -> bool:
+        if task in self.plan.finished_tasks:
+            return True
+        ack = self.acks.get(task)
+        return ack is not None and ack.state.is_finished
+
+    def _operator_state(self, task: ExecutionVertexID, operator_id: str) -> pb.OperatorSubtaskState | None:
+        ack = self.acks.get(task)
+        if ack is None or operator_id not in ack.state.operators:
+            return None
+        return ack.state.operators[operator_id]
+
+
+def inline_handle(data: bytes) -> pb.StreamStateHandle:
+    return pb.StreamStateHandle(data=data, size_bytes=len(data), sha256=hashlib.sha256(data).digest())
+
+
+def _has_union_state(state: pb.OperatorSubtaskState | None) -> bool:
+    if state is None:
+        return False
+    return any(elements.mode == pb.UNION for handle in state.operator for elements in handle.states)
