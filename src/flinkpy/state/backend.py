@@ -23,29 +23,17 @@ from flinkpy.common.clock import Clock, SystemClock
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.key_groups import KeyGroupRange
 from flinkpy.state.checkpoint_streams import StateFiles
-from flinkpy.state.meta_info import (
-    AGGREGATING,
-    LIST,
-    MAP,
-    REDUCING,
-    VALUE,
-    StateMetaInfo,
-    ttl_config_of,
-)
+from flinkpy.state.key_context import KeyContext
+from flinkpy.state.meta_info import AGGREGATING, LIST, MAP, REDUCING, VALUE, StateMetaInfo, ttl_config_of
 from flinkpy.state.snapshot import StateSnapshot
 from flinkpy.state.timer_queue import TimerQueue
+from flinkpy.state.ttl import IncrementalCleanup, TimeToLive
+from flinkpy.state.ttl_states import clean_incrementally, create_ttl_state
+
+__all__ = ["KeyContext", "KeyedStateBackend", "KeyedStateBackendParameters"]
 
 if TYPE_CHECKING:
     from flinkpy.state.aggregate_table import AggregateColumn, AggregateTable
-
-
-class KeyContext:
-    """The key of the record being processed."""
-
-    __slots__ = ("key",)
-
-    def __init__(self) -> None:
-        self.key: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +71,9 @@ class KeyedStateBackend(ABC):
         key_group_range: the key groups whose keys may appear.
     """
 
+    #: Whether expired values are looked for a few keys at a time. A backend that scans on its own says no.
+    cleans_incrementally = True
+
     def __init__(self, parameters: KeyedStateBackendParameters) -> None:
         self.parameters = parameters
         self.key_context = parameters.key_context
@@ -91,6 +82,9 @@ class KeyedStateBackend(ABC):
         self._states: dict[str, tuple[str, Any]] = {}
         self._timer_queues: dict[str, TimerQueue] = {}
         self._tables: dict[str, AggregateTable] = {}
+        #: Of the states that have one, by name. There before `create_state` is called.
+        self.time_to_live: dict[str, TimeToLive] = {}
+        self._cleanups: list[IncrementalCleanup] = []
 
     # -- per key ---------------------------------------------------------------------------------------------------
 
@@ -130,6 +124,11 @@ class KeyedStateBackend(ABC):
         if table is None:
             table = self._tables[name] = self.create_aggregate_table(name, key_types, aggregates)
         return table
+
+    def clean_up_expired(self, num_records: int) -> None:
+        """After each batch: for states whose configuration has them cleaned up for every record."""
+        for cleanup in self._cleanups:
+            cleanup.run(num_records)
 
     # -- snapshots -------------------------------------------------------------------------------------------------
 
@@ -203,7 +202,16 @@ class KeyedStateBackend(ABC):
 
     def _create(self, kind: str, descriptor: Any) -> Any:
         meta = StateMetaInfo.of(kind, descriptor)
-        ttl = ttl_config_of(descriptor)
-        if ttl is None:
+        config = ttl_config_of(descriptor)
+        if config is None:
             return self.create_state(kind, meta, descriptor)
-        raise UnsupportedOperationError(f"state {meta.name!r}: this release has no time-to-live for state")
+        ttl = TimeToLive(config, self.parameters.clock.now_ms)
+        self.time_to_live[meta.name] = ttl
+        raw = self.create_state(VALUE if kind in (REDUCING, AGGREGATING) else kind, meta, descriptor)
+        state = create_ttl_state(kind, raw, ttl, descriptor)
+        if ttl.incremental is not None and self.cleans_incrementally:
+            size, for_every_record = ttl.incremental
+            cleanup = clean_incrementally(state, size, lambda: self.keys(meta.name), self.key_context)
+            if for_every_record:
+                self._cleanups.append(cleanup)
+        return state

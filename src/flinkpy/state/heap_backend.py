@@ -6,7 +6,8 @@ Source: org.apache.flink.runtime.state.heap.HeapKeyedStateBackend.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -144,7 +145,8 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         with self._lock:
             self._running_snapshots += 1
             frozen: list[FrozenState] = [
-                FrozenEntries(meta, *state.freeze(), chunks) for meta, state in self._heap_states.values()
+                FrozenEntries(meta, *state.freeze(), chunks, self._unexpired(meta))
+                for meta, state in self._heap_states.values()
             ]
             frozen += [FrozenTimers(meta, *queue.freeze(), chunks) for meta, queue in self._heap_queues.values()]
         frozen += [table.freeze(meta) for meta, table in self._heap_tables.values()]
@@ -158,6 +160,13 @@ class HeapKeyedStateBackend(KeyedStateBackend):
             frozen,
             self._on_release,
         )
+
+    def _unexpired(self, meta: StateMetaInfo) -> Callable[[Any], Any] | None:
+        """For states whose snapshots leave out what has expired by now."""
+        ttl = self.time_to_live.get(meta.name)
+        if ttl is None or not ttl.cleans_snapshots:
+            return None
+        return partial(ttl.unexpired, meta.kind, now_ms=ttl.now_ms())
 
     def _freeze_restored(self, state: RestoredState, chunks: ChunkSize) -> FrozenState:
         """Nobody changes these."""

@@ -58,10 +58,22 @@ class FrozenState(ABC):
 
 
 class FrozenEntries(FrozenState):
-    """(key, value) pairs. `values` of list and map states are cut where they are long."""
+    """(key, value) pairs. Long lists and dicts are spread over several chunks.
 
-    def __init__(self, meta: StateMetaInfo, keys: list[Any], values: list[Any], chunks: ChunkSize) -> None:
+    Args:
+        unexpired: what is left of a value that is written; None: nothing.
+    """
+
+    def __init__(
+        self,
+        meta: StateMetaInfo,
+        keys: list[Any],
+        values: list[Any],
+        chunks: ChunkSize,
+        unexpired: Callable[[Any], Any] | None = None,
+    ) -> None:
         super().__init__(meta)
+        self._unexpired = unexpired
         self._keys = keys
         self._values = values
         self._chunks = chunks
@@ -84,6 +96,10 @@ class FrozenEntries(FrozenState):
             stop = min(end, start + self._chunks.size)
             rows = self._order[start:stop].tolist()
             keys, values = _pick(self._keys, rows), _pick(self._values, rows)
+            if self._unexpired is not None:
+                kept = [(key, self._unexpired(value)) for key, value in zip(keys, values)]
+                keys = [key for key, value in kept if value is not None]
+                values = [value for _, value in kept if value is not None]
             if self.meta.kind in (LIST, MAP):
                 self._write_collections(writer, index, keys, values)
             else:

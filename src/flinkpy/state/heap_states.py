@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from flinkpy.state.backend import KeyContext
+from flinkpy.state.key_context import KeyContext
 from flinkpy.state.private_copy import ATOMIC, private_copy
 
 

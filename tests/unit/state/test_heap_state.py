@@ -4,7 +4,6 @@ import pytest
 from memory_checkpoints import parameters
 
 from flinkpy.common.errors import UnsupportedOperationError
-from flinkpy.common.time import Time
 from flinkpy.common.typeinfo import Types
 from flinkpy.datastream.functions import AggregateFunction
 from flinkpy.datastream.state import (
@@ -12,7 +11,6 @@ from flinkpy.datastream.state import (
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
-    StateTtlConfig,
     ValueStateDescriptor,
 )
 from flinkpy.state.heap_backend import HeapKeyedStateBackend
@@ -118,14 +116,6 @@ def test_a_name_belongs_to_one_kind_of_state(backend):
 
     with pytest.raises(UnsupportedOperationError, match="'s' is a value state already, not a list state"):
         backend.list_state(ListStateDescriptor("s", Types.INT()))
-
-
-def test_time_to_live_is_refused_clearly(backend):
-    descriptor = ValueStateDescriptor("ttl", Types.INT())
-    descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.seconds(1)).build())
-
-    with pytest.raises(UnsupportedOperationError, match="state 'ttl': this release has no time-to-live"):
-        backend.value_state(descriptor)
 
 
 def test_operator_state_belongs_to_the_subtask():
