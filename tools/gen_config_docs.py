@@ -24,6 +24,7 @@ TITLES = {
     "pipeline_options": "Pipeline",
     "restart_strategy_options": "Restart strategies",
     "checkpointing_options": "Checkpoints, savepoints and recovery",
+    "sink_options": "Sinks",
     "state_backend_options": "State backends",
     "heartbeat_options": "Heartbeats",
     "cluster_options": "Registration and shutdown",

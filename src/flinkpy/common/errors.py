@@ -221,6 +221,10 @@ class CheckpointStorageError(ExternalError):
     """A place of checkpoints cannot be read or written; names the path."""
 
 
+class StateBackendError(ExternalError):
+    """A state backend's files on the local disk cannot be read or written; names the path."""
+
+
 class CorruptStateError(CheckpointStorageError):
     """Bytes of a checkpoint are not those that were written (checksum, length, format); names the file."""
 

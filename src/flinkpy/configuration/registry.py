@@ -26,6 +26,7 @@ OPTION_MODULES = (
     "pipeline_options",
     "restart_strategy_options",
     "checkpointing_options",
+    "sink_options",
     "state_backend_options",
     "heartbeat_options",
     "cluster_options",

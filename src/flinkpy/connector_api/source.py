@@ -137,8 +137,8 @@ class SourceReaderContext(Protocol):
 class SourceReader(ABC):
     """Thread: task thread. A reader with threads of its own calls `context.notify_available()`.
 
-    The first call is `add_splits` with what a checkpoint held, where there is any, then `start`. A reader with no splits
-    asks for one with `context.send_split_request()` and answers `NOTHING_AVAILABLE` until `add_splits` or
+    The first call is `add_splits` with what a checkpoint held, where there is any, then `start`. A reader without
+    splits asks for one with `context.send_split_request()` and answers `NOTHING_AVAILABLE` until `add_splits` or
     `notify_no_more_splits` is called.
     """
 

@@ -1,7 +1,7 @@
-"""FileSource: reads a fixed set of files with a format.
+"""FileSource: reads files with a format: a fixed set, or whatever appears.
 
 The paths are local ones that every process of the cluster sees alike (a local disk on one host, a network mount on
-several). They are listed when the job starts, in the JobMaster.
+several). They are listed in the JobMaster, when the job starts or again and again.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from flinkpy.common.errors import InputNotFoundError, UnsupportedOperationError
+from flinkpy.common.errors import InputNotFoundError, StateRestoreError
 from flinkpy.connector_api.source import (
     Boundedness,
     SourceBase,
@@ -20,19 +20,34 @@ from flinkpy.connector_api.source import (
     SplitEnumerator,
     SplitEnumeratorContext,
 )
-from flinkpy.connectors.split_enumerator import StaticSplitEnumerator
+from flinkpy.connectors.continuous_file_enumerator import ContinuousFileEnumerator, PendingSplitsCheckpoint
+from flinkpy.connectors.split_enumerator import StaticEnumeratorState, StaticSplitEnumerator
 from flinkpy.connectors.split_reader import OpenSplit, SequentialSplitReader
 from flinkpy.formats.csv_format import CsvFormat, CsvOptions, HeaderMode
-from flinkpy.formats.file_format import BulkFormat, FileFormat, FileSourceSplit, StreamFormat
+from flinkpy.formats.file_format import (
+    NO_OFFSET,
+    BulkFormat,
+    FileBatchReader,
+    FileFormat,
+    FilePosition,
+    FileSourceSplit,
+    StreamFormat,
+)
 from flinkpy.formats.input_files import local_path, not_found_error
 from flinkpy.formats.row_types import project_row_type, row_type_of
+
+if TYPE_CHECKING:
+    from flinkpy.common.time import Duration
+    from flinkpy.records.batch import Batch
 
 #: A file is split into about this many parts per subtask, so that they finish at about the same time ...
 SPLITS_PER_SUBTASK = 8
 #: ... of at least so much that the request for a split is a small part of the time to read it ...
 MIN_SPLIT_BYTES = 1 << 20
-#: ... and at most so much that a restarted subtask, once it has checkpoints, has little to read again.
+#: ... and at most so much that a split returned by a failed subtask is soon read again.
 MAX_SPLIT_BYTES = 32 << 20
+#: What a format decodes at a time, of which the reader gives away as much as it is asked for.
+READ_BATCH_ROWS = 65_536
 
 
 class FileEnumeratorProvider:
@@ -66,21 +81,33 @@ class FileSplitAssignerProvider:
 
 
 class FileSource(SourceBase):
-    """Reads all files under the paths once. Build it with `for_record_stream_format`, `for_bulk_file_format`, `for_csv`
-    or `for_parquet`.
+    """Reads all files under the paths, each once. Build it with `for_record_stream_format`, `for_bulk_file_format`,
+    `for_csv` or `for_parquet`.
 
     A directory stands for all files below it, except those whose name, or a directory's name on the way, starts with a
     dot or an underscore.
 
+    A checkpoint has, for each split, the place between two records up to which it has been emitted.
+
+    Args:
+        discovery_interval_ms: look for new files so often, for ever; None: read those there are at the start.
+
     Source: org.apache.flink.connector.file.src.FileSource.
     """
 
-    def __init__(self, file_format: FileFormat, paths: Sequence[str], is_splittable: bool = True) -> None:
+    def __init__(
+        self,
+        file_format: FileFormat,
+        paths: Sequence[str],
+        is_splittable: bool = True,
+        discovery_interval_ms: int | None = None,
+    ) -> None:
         if not paths:
             raise ValueError("FileSource needs at least one path")
         self._format = file_format
         self._paths = tuple(map(local_path, paths))
         self._is_splittable = is_splittable
+        self._discovery_interval_ms = discovery_interval_ms
 
     @staticmethod
     def for_record_stream_format(stream_format: StreamFormat, *paths: str) -> FileSourceBuilder:
@@ -153,14 +180,35 @@ class FileSource(SourceBase):
 
     @property
     def boundedness(self) -> Boundedness:
-        return Boundedness.BOUNDED
+        return Boundedness.BOUNDED if self._discovery_interval_ms is None else Boundedness.CONTINUOUS_UNBOUNDED
 
     @property
     def produced_type(self) -> Any:
         return self._format.produced_type
 
     def create_enumerator(self, context: SplitEnumeratorContext) -> SplitEnumerator:
-        return StaticSplitEnumerator(context, lambda: self.list_splits(context.parallelism), blocking=True)
+        return self._enumerator(context, None)
+
+    def restore_enumerator(self, context: SplitEnumeratorContext, state: Any) -> SplitEnumerator:
+        return self._enumerator(context, state)
+
+    def _enumerator(self, context: SplitEnumeratorContext, state: Any) -> SplitEnumerator:
+        interval_ms = self._discovery_interval_ms
+        expected: type = StaticEnumeratorState if interval_ms is None else PendingSplitsCheckpoint
+        if state is not None and not isinstance(state, expected):
+            raise StateRestoreError(
+                f"{self!r}: a fixed set of files cannot be restored as files that are discovered, or the other way"
+            )
+        parallelism = context.parallelism
+        if interval_ms is None:
+            return StaticSplitEnumerator(context, lambda: self.list_splits(parallelism), blocking=True, state=state)
+        return ContinuousFileEnumerator(
+            context,
+            self._list_files,
+            lambda files, first_id: self._splits_of(files, parallelism, first_id),
+            interval_ms,
+            state,
+        )
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
         return _FileReader(context, self._format)
@@ -171,7 +219,12 @@ class FileSource(SourceBase):
         Raises:
             InputNotFoundError: a path is missing or may not be read.
         """
-        files = [found for path in self._paths for found in list_files(path)]
+        return self._splits_of(self._list_files(), parallelism, 0)
+
+    def _list_files(self) -> list[tuple[str, int]]:
+        return [found for path in self._paths for found in list_files(path)]
+
+    def _splits_of(self, files: list[tuple[str, int]], parallelism: int, first_id: int) -> list[FileSourceSplit]:
         total = sum(size_bytes for _, size_bytes in files)
         wanted = total // (SPLITS_PER_SUBTASK * parallelism)
         split_bytes = min(max(wanted, MIN_SPLIT_BYTES), MAX_SPLIT_BYTES)
@@ -182,7 +235,7 @@ class FileSource(SourceBase):
             parts = max(1, size_bytes // split_bytes) if splittable else min(1, size_bytes)
             for part in range(parts if size_bytes else 0):
                 start, end = size_bytes * part // parts, size_bytes * (part + 1) // parts
-                splits.append(FileSourceSplit(str(len(splits) + 1), path, start, end - start, size_bytes))
+                splits.append(FileSourceSplit(str(first_id + len(splits) + 1), path, start, end - start, size_bytes))
         return splits
 
     def __repr__(self) -> str:
@@ -196,14 +249,21 @@ class FileSourceBuilder:
         self._format = file_format
         self._paths = paths
         self._is_splittable = True
+        self._discovery_interval_ms: int | None = None
 
-    def monitor_continuously(self, discovery_interval: Any) -> FileSourceBuilder:
-        raise UnsupportedOperationError(
-            "FileSource.monitor_continuously is not there yet: use process_static_file_set()"
-        )
+    def monitor_continuously(self, discovery_interval: Duration) -> FileSourceBuilder:
+        """Look for new files so often, and never end. A file is read as it is when it is first seen, and must not have
+        a visible name before it is complete; an empty one is looked at again.
+        """
+        interval_ms = discovery_interval.to_millis()
+        if interval_ms <= 0:
+            raise ValueError(f"the discovery interval must be positive, not {discovery_interval!r}")
+        self._discovery_interval_ms = interval_ms
+        return self
 
     def process_static_file_set(self) -> FileSourceBuilder:
         """Read the files that are there when the job starts, then end: the default."""
+        self._discovery_interval_ms = None
         return self
 
     def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSourceBuilder:
@@ -216,7 +276,7 @@ class FileSourceBuilder:
         return self
 
     def build(self) -> FileSource:
-        return FileSource(self._format, self._paths, self._is_splittable)
+        return FileSource(self._format, self._paths, self._is_splittable, self._discovery_interval_ms)
 
 
 class _FileReader(SequentialSplitReader):
@@ -225,7 +285,43 @@ class _FileReader(SequentialSplitReader):
         self._format = file_format
 
     def open_split(self, split: FileSourceSplit) -> OpenSplit:
-        return self._format.open(split, self._context.max_batch_rows)
+        return _OpenFile(split, self._format.open(split, READ_BATCH_ROWS))
+
+
+class _OpenFile:
+    """A split being read, from its position on."""
+
+    def __init__(self, split: FileSourceSplit, reader: FileBatchReader) -> None:
+        self._split = split
+        self._reader = reader
+        self._records_to_drop = 0 if split.position is None else split.position.records_after_offset
+        #: For formats that do not say where their batches begin: records given since the start of the split.
+        self._num_given = 0
+        #: Behind the batch last read.
+        self._end = split.position
+
+    def read_batch(self) -> Batch | None:
+        while True:
+            batch = self._reader.read_batch()
+            if batch is None:
+                return None
+            rows = batch.num_rows
+            start = getattr(self._reader, "batch_position", None) or FilePosition(NO_OFFSET, self._num_given)
+            self._num_given += rows
+            self._end = FilePosition(start.offset, start.records_after_offset + rows)
+            dropped = min(self._records_to_drop, rows)
+            self._records_to_drop -= dropped
+            if dropped < rows:
+                return batch.slice(dropped, rows - dropped) if dropped else batch
+
+    def rest(self, rows_back: int) -> FileSourceSplit:
+        if self._end is None:
+            return self._split
+        offset, records = self._end
+        return replace(self._split, position=FilePosition(offset, records - rows_back))
+
+    def close(self) -> None:
+        self._reader.close()
 
 
 def list_files(path: str) -> list[tuple[str, int]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from collections import deque
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -12,10 +11,10 @@ from flinkpy.common.errors import InputFormatError
 from flinkpy.common.typeinfo import RowTypeInfo
 from flinkpy.formats.csv_format import CsvOptions, HeaderMode
 from flinkpy.formats.csv_parser import CsvParser, cutter_of, null_options, parse_options
-from flinkpy.formats.file_format import FileSourceSplit
+from flinkpy.formats.file_format import FilePosition, FileSourceSplit
 from flinkpy.formats.line_chunks import Chunk, ChunkSizer, open_chunks
 from flinkpy.formats.row_types import row_type_of
-from flinkpy.formats.slicing import even_slices
+from flinkpy.formats.slicing import SlicedPieces
 from flinkpy.records.batch import Batch
 
 #: The types of a file's columns are taken from so much of its beginning.
@@ -28,8 +27,7 @@ class CsvBatchReader:
     def __init__(self, split: FileSourceSplit, row_type: RowTypeInfo, options: CsvOptions, max_batch_rows: int) -> None:
         self._split = split
         self._options = options
-        self._max_batch_rows = max_batch_rows
-        self._ready: deque[Batch] = deque()
+        self._ready = SlicedPieces(max_batch_rows)
         self._sizer = ChunkSizer(max_batch_rows)
         file_columns, self._rows_start = _look_at_head(split, row_type, options)
         self._parser = CsvParser(split.path, row_type, options, file_columns)
@@ -47,8 +45,12 @@ class CsvBatchReader:
             columns = self._parser.parse(data, offset) if len(data) else None
             if columns is not None:
                 self._sizer.observe(len(chunk.data), columns.num_rows)
-                self._ready.extend(even_slices(Batch(columns), self._max_batch_rows))
-        return self._ready.popleft()
+                self._ready.add(Batch(columns), chunk.offset)
+        return self._ready.take()
+
+    @property
+    def batch_position(self) -> FilePosition:
+        return self._ready.position
 
     def close(self) -> None:
         self._chunks.close()

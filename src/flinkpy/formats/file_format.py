@@ -7,11 +7,26 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from flinkpy.formats.text_line import TextLineFormat
     from flinkpy.records.batch import Batch
+
+
+class FilePosition(NamedTuple):
+    """A place between two records of a split, where a restored reader goes on.
+
+    Source: org.apache.flink.connector.file.src.util.CheckpointedPosition.
+    """
+
+    #: Where the format can begin to read: an offset that it gave itself, or NO_OFFSET.
+    offset: int
+    #: Records from there on that come before the place; from the start of the split where there is no offset.
+    records_after_offset: int
+
+
+NO_OFFSET = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +35,8 @@ class FileSourceSplit:
 
     What belongs to it is the format's rule, and every part of the file belongs to exactly one of the splits that cover
     it: to a line format the lines that start in the range, to Parquet the row groups that start in it.
+
+    `position` is set where some of its records have been read.
     """
 
     split_id: str
@@ -27,6 +44,14 @@ class FileSourceSplit:
     offset: int
     length: int
     file_size: int
+    position: FilePosition | None = None
+
+    @property
+    def reading_offset(self) -> int | None:
+        """Where a format that gives offsets goes on; None: at the start of the split."""
+        if self.position is None or self.position.offset == NO_OFFSET:
+            return None
+        return self.position.offset
 
     @property
     def end(self) -> int:
@@ -34,7 +59,12 @@ class FileSourceSplit:
 
 
 class FileBatchReader(Protocol):
-    """A split that is being read. Thread: task thread."""
+    """A split that is being read. Thread: task thread.
+
+    It begins at `split.reading_offset`; records after that offset which have been read before are taken off by the
+    caller. Beside these methods it may have `batch_position`, the FilePosition of the first record of the batch last
+    read. Without, a restored split is read from its start, and passed over as far as it has been emitted.
+    """
 
     def read_batch(self) -> Batch | None:
         """The next batch, never an empty one; None at the end."""

@@ -95,9 +95,11 @@ class LineChunks(ABC):
 
 
 def open_chunks(split: FileSourceSplit, cutter: RecordCutter) -> LineChunks:
-    """The pieces of the split. One that covers its whole file may be compressed or have quoted newlines."""
+    """The pieces of the split, from where it has been read. One that covers its whole file may be compressed or have
+    quoted newlines.
+    """
     if is_compressed(split.path) or not cutter.is_plain:
-        return _WholeFileChunks(split.path, cutter)
+        return _WholeFileChunks(split.path, cutter, split.reading_offset or 0)
     return _RangeChunks(split)
 
 
@@ -110,7 +112,8 @@ class _RangeChunks(LineChunks):
             self._fd = os.open(split.path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             raise not_found_error(split.path, error) from error
-        self._position = -1
+        reading_offset = split.reading_offset
+        self._position = -1 if reading_offset is None else reading_offset
 
     def next_chunk(self, target_bytes: int) -> Chunk | None:
         if self._position < 0:
@@ -176,17 +179,22 @@ class _RangeChunks(LineChunks):
 class _WholeFileChunks(LineChunks):
     """Pieces of a file that can only be read from its start."""
 
-    def __init__(self, path: str, cutter: RecordCutter) -> None:
+    def __init__(self, path: str, cutter: RecordCutter, start: int) -> None:
         self._path = path
         self._cutter = cutter
         self._file = open_input(path)
+        #: Of the file's content: where the next piece begins. The first piece has to be looked for from 0.
         self._offset = 0
+        self._start = start
         self._rest = b""
         self._is_at_end = False
 
     def next_chunk(self, target_bytes: int) -> Chunk | None:
         if self._offset == 0 and not self._rest:
-            self._skip_bom()
+            if self._start:
+                self._skip_to(self._start)
+            else:
+                self._skip_bom()
         while True:
             if not self._is_at_end:
                 self._read(max(target_bytes - len(self._rest), MIN_CHUNK_BYTES))
@@ -201,6 +209,17 @@ class _WholeFileChunks(LineChunks):
         self._rest = data[stop:]
         self._offset += stop
         return chunk
+
+    def _skip_to(self, start: int) -> None:
+        while self._offset < start and not self._is_at_end:
+            self._read(min(start - self._offset, MAX_CHUNK_BYTES))
+            self._offset += len(self._rest)
+            self._rest = b""
+        if self._offset < start:
+            raise ExternalError(
+                f"input {self._path} is shorter than when it was read before: {start} bytes then, now {self._offset}",
+                details={"path": self._path},
+            )
 
     def _skip_bom(self) -> None:
         self._read(len(_UTF8_BOM))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import InputFormatError, TypeMismatchError
 from flinkpy.common.typeinfo import RowTypeInfo
-from flinkpy.formats.file_format import BulkFormat, FileBatchReader, FileSourceSplit
+from flinkpy.formats.file_format import BulkFormat, FileBatchReader, FilePosition, FileSourceSplit
 from flinkpy.formats.input_files import not_found_error
 
 if TYPE_CHECKING:
@@ -47,10 +47,32 @@ class _ParquetReader:
         self._row_type = row_type
         self._file = open_parquet(split.path)
         self._columns = self._find_columns(is_case_sensitive)
-        groups = [
-            group for group in range(self._file.num_row_groups) if split.offset <= self._first_byte(group) < split.end
+        first = split.reading_offset or 0
+        self._groups = [
+            group
+            for group in range(self._file.num_row_groups)
+            if split.offset <= self._first_byte(group) < split.end and group >= first
         ]
-        self._batches = self._file.iter_batches(batch_rows, row_groups=groups, columns=self._columns, use_threads=False)
+        self._batches = self._file.iter_batches(
+            batch_rows, row_groups=self._groups, columns=self._columns, use_threads=False
+        )
+        #: Of the batch last read: which of the split's row groups, and how many rows of that come before it.
+        self._position = (0, 0)
+        self._rows_of_batch = 0
+
+    @property
+    def batch_position(self) -> FilePosition:
+        """Offsets are numbers of row groups in the file."""
+        index, row = self._position
+        return FilePosition(self._groups[index], row)
+
+    def _advance(self, rows: int) -> None:
+        """A batch of `rows` has been read: a batch may hold the end of one group and the start of the next."""
+        index, row = self._position
+        row += self._rows_of_batch
+        while row >= (in_group := self._file.metadata.row_group(self._groups[index]).num_rows):
+            index, row = index + 1, row - in_group
+        self._position, self._rows_of_batch = (index, row), rows
 
     def _first_byte(self, group: int) -> int:
         column = self._file.metadata.row_group(group).column(0)
@@ -83,6 +105,7 @@ class _ParquetReader:
                 if columns is None:
                     return None
                 if columns.num_rows:
+                    self._advance(columns.num_rows)
                     # They come in the file's order.
                     return Batch(conform(columns.select(self._columns), self._row_type))
             except (pa.ArrowException, OSError, TypeMismatchError) as error:

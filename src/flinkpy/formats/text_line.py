@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import codecs
 import io
-from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import InputFormatError
 from flinkpy.common.typeinfo import Types
-from flinkpy.formats.file_format import FileBatchReader, FileSourceSplit, StreamFormat
+from flinkpy.formats.file_format import FileBatchReader, FilePosition, FileSourceSplit, StreamFormat
 from flinkpy.formats.input_files import DECOMPRESSION_ERRORS, is_compressed, open_input
 
 if TYPE_CHECKING:
@@ -48,15 +47,14 @@ class _ChunkedLines:
 
     def __init__(self, split: FileSourceSplit, charset: str, max_batch_rows: int) -> None:
         from flinkpy.formats.line_chunks import ChunkSizer, RecordCutter, open_chunks
+        from flinkpy.formats.slicing import SlicedPieces
 
         self._charset = charset
-        self._max_batch_rows = max_batch_rows
         self._chunks = open_chunks(split, RecordCutter())
         self._sizer = ChunkSizer(max_batch_rows)
-        self._ready: deque[Batch] = deque()
+        self._ready = SlicedPieces(max_batch_rows)
 
     def read_batch(self) -> Batch | None:
-        from flinkpy.formats.slicing import even_slices
         from flinkpy.records.batch import Batch
 
         while not self._ready:
@@ -65,8 +63,12 @@ class _ChunkedLines:
                 return None
             lines = _split_lines(str(chunk.data, self._charset, "replace"))
             self._sizer.observe(len(chunk.data), len(lines))
-            self._ready.extend(even_slices(Batch(lines), self._max_batch_rows))
-        return self._ready.popleft()
+            self._ready.add(Batch(lines), chunk.offset)
+        return self._ready.take()
+
+    @property
+    def batch_position(self) -> FilePosition:
+        return self._ready.position
 
     def close(self) -> None:
         self._chunks.close()

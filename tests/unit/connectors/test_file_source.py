@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from connector_fakes import TestingCoordinatorContext, read_splits
 
-from flinkpy.common.errors import InputFormatError, InputNotFoundError, UnsupportedOperationError
+from flinkpy.common.errors import InputFormatError, InputNotFoundError, StateRestoreError, UnsupportedOperationError
+from flinkpy.common.time import Duration
 from flinkpy.common.typeinfo import Types
 from flinkpy.connector_api.source import AddSplits, Boundedness, NoMoreSplits, ReaderRegistered, RequestSplit
 from flinkpy.connector_api.source_coordinator import SourceCoordinator
@@ -93,10 +94,112 @@ def test_files_can_be_kept_whole(tmp_path, monkeypatch):
     assert len(builder.process_static_file_set().build().list_splits(4)) == 1
 
 
-def test_monitoring_is_refused_until_it_is_there(tmp_path):
+def monitored(tmp_path, context):
     builder = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(tmp_path))
-    with pytest.raises(UnsupportedOperationError, match="monitor_continuously"):
-        builder.monitor_continuously(None)
+    source = builder.monitor_continuously(Duration.of_seconds(5)).build()
+    assert source.boundedness is Boundedness.CONTINUOUS_UNBOUNDED
+    return SourceCoordinator(source, context)
+
+
+def assigned_files(context):
+    return [
+        (subtask, os.path.basename(split.path))
+        for subtask, event in context.take_sent()
+        for split in event.splits
+        if isinstance(event, AddSplits)
+    ]
+
+
+def ask(coordinator, subtask, attempt=0):
+    coordinator.subtask_ready(subtask)
+    coordinator.handle_event(subtask, attempt, ReaderRegistered())
+    coordinator.handle_event(subtask, attempt, RequestSplit())
+
+
+def look_again(context):
+    [(delay_ms, look)] = context.timers
+    assert delay_ms == 5_000
+    context.timers.clear()
+    look()
+    context.finish_blocking()
+
+
+def test_new_files_are_discovered_and_each_is_given_to_a_reader_that_waits(tmp_path):
+    (tmp_path / "a.txt").write_text("a\n")
+    (tmp_path / "begun.txt").touch()
+    context = TestingCoordinatorContext(2)
+    coordinator = monitored(tmp_path, context)
+    coordinator.start()
+    ask(coordinator, 0)
+    ask(coordinator, 1)
+    context.finish_blocking()
+    assert assigned_files(context) == [(0, "a.txt")]
+    (tmp_path / "b.txt").write_text("b\n")
+    (tmp_path / "begun.txt").write_text("done\n")
+    ask(coordinator, 0)
+    look_again(context)
+    assert assigned_files(context) == [(1, "b.txt"), (0, "begun.txt")]
+    look_again(context)
+    assert assigned_files(context) == []
+
+
+def test_a_restored_discovery_gives_no_file_twice_and_none_is_lost(tmp_path):
+    for name in "abc":
+        (tmp_path / f"{name}.txt").write_text(name)
+    context = TestingCoordinatorContext(1)
+    coordinator = monitored(tmp_path, context)
+    coordinator.start()
+    context.finish_blocking()
+    ask(coordinator, 0)
+    assert assigned_files(context) == [(0, "a.txt")]
+    state = coordinator.checkpoint(1)
+    (tmp_path / "d.txt").write_text("d")
+    context = TestingCoordinatorContext(1)
+    coordinator = monitored(tmp_path, context)
+    coordinator.reset_to_checkpoint(1, state)
+    coordinator.start()
+    context.finish_blocking()
+    for _ in range(4):
+        ask(coordinator, 0)
+    assert assigned_files(context) == [(0, "b.txt"), (0, "c.txt"), (0, "d.txt")]
+
+
+def test_a_look_that_fails_is_repeated_but_the_first_one_fails_the_job(tmp_path):
+    missing = tmp_path / "missing"
+    context = TestingCoordinatorContext(1)
+    monitored(missing, context).start()
+    context.finish_blocking()
+    assert isinstance(context.failures[0], InputNotFoundError)
+    missing.mkdir()
+    context = TestingCoordinatorContext(1)
+    coordinator = monitored(missing, context)
+    coordinator.start()
+    context.finish_blocking()
+    missing.rmdir()
+    look_again(context)
+    assert context.failures == []
+    missing.mkdir()
+    (missing / "a.txt").write_text("a")
+    ask(coordinator, 0)
+    look_again(context)
+    assert assigned_files(context) == [(0, "a.txt")]
+
+
+def test_a_fixed_set_cannot_be_restored_as_a_discovery(tmp_path):
+    (tmp_path / "a.txt").write_text("a")
+    context = TestingCoordinatorContext(1)
+    coordinator = SourceCoordinator(text_source(tmp_path), context)
+    coordinator.start()
+    context.finish_blocking()
+    state = coordinator.checkpoint(1)
+    coordinator = monitored(tmp_path, context)
+    coordinator.reset_to_checkpoint(1, state)
+    coordinator.start()
+    assert isinstance(context.failures[0], StateRestoreError)
+    with pytest.raises(ValueError, match="positive"):
+        FileSource.for_record_stream_format(StreamFormat.text_line_format(), "x").monitor_continuously(
+            Duration.of_nanos(1)
+        )
 
 
 def test_the_coordinator_lists_files_off_the_main_thread_and_hands_them_out(tmp_path):

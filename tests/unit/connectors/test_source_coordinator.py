@@ -5,7 +5,14 @@ import pickle
 import pytest
 from connector_fakes import TestingCoordinatorContext
 
-from flinkpy.common.errors import InputNotFoundError, InternalError, UnsupportedOperationError
+from flinkpy.common.errors import (
+    CorruptStateError,
+    InputNotFoundError,
+    InternalError,
+    StateRestoreError,
+    UnsupportedOperationError,
+)
+from flinkpy.connector_api.serializer import SimpleVersionedSerializer
 from flinkpy.connector_api.source import (
     AddSplits,
     Boundedness,
@@ -41,6 +48,11 @@ class ListedSource(SourceBase):
             return list(self.splits)
 
         enumerator = StaticSplitEnumerator(context, list_splits, blocking=self.blocking)
+        self.enumerators.append(enumerator)
+        return enumerator
+
+    def restore_enumerator(self, context, state):
+        enumerator = StaticSplitEnumerator(context, lambda: list(self.splits), blocking=self.blocking, state=state)
         self.enumerators.append(enumerator)
         return enumerator
 
@@ -308,3 +320,215 @@ def test_the_pickled_provider_carries_no_data_of_the_source():
     bring_up(coordinator, 0)
     coordinator.handle_event(0, 0, RequestSplit())
     assert isinstance(context.sent[0][1], AddSplits)
+
+
+# -- checkpoints ---------------------------------------------------------------------------------------------------
+
+
+def request(coordinator, context, subtask_index=0, attempt_number=0):
+    """What the reader is answered: splits, or "end"."""
+    coordinator.handle_event(subtask_index, attempt_number, RequestSplit())
+    answers = []
+    for index, event in context.take_sent():
+        assert index == subtask_index
+        answers += event.splits if isinstance(event, AddSplits) else ["end"]
+    return answers
+
+
+def test_a_reset_subtask_gives_back_what_it_was_sent_after_the_checkpoint(context):
+    coordinator = started(context, ListedSource("abcd"))
+    bring_up(coordinator, 0)
+    bring_up(coordinator, 1)
+    assert request(coordinator, context) == ["a"]
+    coordinator.checkpoint(1)
+    assert request(coordinator, context) == ["b"]
+    coordinator.checkpoint(2)
+    assert request(coordinator, context) == ["c"]
+    coordinator.notify_checkpoint_complete(1)
+    coordinator.subtask_reset(0, 1)
+    bring_up(coordinator, 0, attempt_number=1)
+    assert [request(coordinator, context, 0, 1) for _ in range(4)] == [["b"], ["c"], ["d"], ["end"]]
+
+
+def test_finished_splits_do_not_come_back_after_the_checkpoint_that_has_their_end(context):
+    coordinator = started(context, ListedSource("ab"))
+    bring_up(coordinator, 0)
+    assert request(coordinator, context) == ["a"]
+    assert request(coordinator, context) == ["b"]
+    coordinator.checkpoint(1)
+    coordinator.notify_checkpoint_complete(1)
+    coordinator.subtask_reset(0, 1)
+    bring_up(coordinator, 0, attempt_number=1)
+    assert request(coordinator, context, 0, 1) == ["end"]
+
+
+def test_without_a_completed_checkpoint_everything_comes_back(context):
+    coordinator = started(context, ListedSource("ab"))
+    bring_up(coordinator, 0)
+    assert request(coordinator, context) == ["a"]
+    coordinator.checkpoint(1)
+    coordinator.notify_checkpoint_aborted(1)
+    assert request(coordinator, context) == ["b"]
+    coordinator.subtask_reset(0, None)
+    bring_up(coordinator, 0, attempt_number=1)
+    assert [request(coordinator, context, 0, 1) for _ in range(3)] == [["a"], ["b"], ["end"]]
+
+
+def test_a_notification_that_never_comes_is_made_up_for_by_the_next(context):
+    coordinator = started(context, ListedSource("ab"))
+    bring_up(coordinator, 0)
+    assert request(coordinator, context) == ["a"]
+    coordinator.checkpoint(1)
+    coordinator.checkpoint(2)
+    coordinator.notify_checkpoint_complete(2)
+    coordinator.notify_checkpoint_complete(1)
+    coordinator.subtask_reset(0, 2)
+    assert coordinator.assigned_splits(0) == ()
+    assert context.failures == []
+
+
+def test_a_reset_to_before_a_completed_checkpoint_restarts_the_job_instead_of_losing_splits(context):
+    coordinator = started(context, ListedSource("ab"))
+    bring_up(coordinator, 0)
+    coordinator.checkpoint(1)
+    assert request(coordinator, context) == ["a"]
+    coordinator.checkpoint(2)
+    coordinator.notify_checkpoint_complete(2)
+    coordinator.subtask_reset(0, 1)
+    assert "restored from checkpoint 1" in str(context.failures[0])
+
+
+def test_the_state_is_what_nobody_has_been_sent(context):
+    coordinator = started(context, ListedSource("abc"))
+    bring_up(coordinator, 0)
+    assert request(coordinator, context) == ["a"]
+    state = coordinator.checkpoint(1)
+    assert request(coordinator, context) == ["b"]
+    coordinator.reset_to_checkpoint(1, state)
+    bring_up(coordinator, 0, attempt_number=1)
+    assert [request(coordinator, context, 0, 1) for _ in range(3)] == [["b"], ["c"], ["end"]]
+
+
+def test_a_split_that_waits_for_its_reader_is_in_the_state_of_the_coordinator(context):
+    coordinator = started(context, ListedSource("abc"))
+    coordinator.handle_event(0, 0, ReaderRegistered())
+    assert request(coordinator, context) == []
+    state = coordinator.checkpoint(1)
+    coordinator.subtask_ready(0)
+    assert context.take_sent() == [(0, AddSplits(("a",)))]
+    fresh = TestingCoordinatorContext()
+    restored = SourceCoordinator(ListedSource("abc"), fresh)
+    restored.reset_to_checkpoint(1, state)
+    restored.start()
+    bring_up(restored, 1)
+    assert [request(restored, fresh, 1) for _ in range(4)] == [["a"], ["b"], ["c"], ["end"]]
+    coordinator.subtask_reset(0, 1)
+    bring_up(coordinator, 0, attempt_number=1)
+    assert request(coordinator, context, 0, 1) == ["a"]
+
+
+def test_a_listing_that_was_under_way_is_done_again_after_a_restore(context):
+    source = ListedSource("ab", blocking=True)
+    coordinator = started(context, source)
+    state = coordinator.checkpoint(1)
+    coordinator.reset_to_checkpoint(1, state)
+    bring_up(coordinator, 0)
+    assert request(coordinator, context) == []
+    context.finish_blocking()
+    assert context.take_sent() == [(0, AddSplits(("a",)))]
+
+
+def test_a_restored_listing_is_not_done_again(context):
+    source = ListedSource("ab", blocking=True)
+    coordinator = started(context, source)
+    context.finish_blocking()
+    state = coordinator.checkpoint(1)
+    source.splits = "xyz"
+    coordinator.reset_to_checkpoint(1, state)
+    assert context.blocking == []
+    bring_up(coordinator, 0)
+    assert [request(coordinator, context) for _ in range(3)] == [["a"], ["b"], ["end"]]
+
+
+def test_a_lost_reset_is_made_up_for_with_the_checkpoint_that_the_reader_names(context):
+    coordinator = started(context, ListedSource("abc"))
+    bring_up(coordinator, 0)
+    assert request(coordinator, context) == ["a"]
+    coordinator.checkpoint(1)
+    assert request(coordinator, context) == ["b"]
+    coordinator.handle_event(0, 1, ReaderRegistered(restored_checkpoint_id=1))
+    assert [request(coordinator, context, 0, 1) for _ in range(3)] == [["b"], ["c"], ["end"]]
+
+
+def test_an_operator_that_the_checkpoint_does_not_have_begins_at_the_beginning(context):
+    coordinator = SourceCoordinator(ListedSource("a"), context)
+    coordinator.reset_to_checkpoint(7, None)
+    coordinator.start()
+    bring_up(coordinator, 0)
+    assert request(coordinator, context) == ["a"]
+    coordinator.subtask_reset(0, 7)
+    bring_up(coordinator, 0, attempt_number=1)
+    assert request(coordinator, context, 0, 1) == ["a"]
+
+
+def test_a_damaged_state_fails_the_job_with_the_operator_named(context):
+    coordinator = SourceCoordinator(ListedSource("a"), context)
+    coordinator.reset_to_checkpoint(1, b"nonsense")
+    coordinator.start()
+    assert isinstance(context.failures[0], CorruptStateError)
+    assert "operator-1" in str(context.failures[0])
+
+
+def test_an_enumerator_without_snapshots_declines_the_checkpoint_and_goes_on(context):
+    coordinator = started(context, ChattySource())
+    with pytest.raises(UnsupportedOperationError, match="Chatty cannot be checkpointed"):
+        coordinator.checkpoint(1)
+    assert context.failures == []
+
+
+class TextSerializer(SimpleVersionedSerializer):
+    """Writes upper case from version 2 on; reads version 1 too."""
+
+    def __init__(self, version):
+        self._version = version
+
+    @property
+    def version(self):
+        return self._version
+
+    def serialize(self, value):
+        return (value if self._version == 1 else value.upper()).encode()
+
+    def deserialize(self, version, data):
+        if version > self._version:
+            raise ValueError("written by a later release")
+        return data.decode() if version == 1 else data.decode().lower()
+
+
+class VersionedSource(ListedSource):
+    def __init__(self, version):
+        super().__init__("ab")
+        self.version = version
+
+    @property
+    def split_serializer(self):
+        return TextSerializer(self.version)
+
+
+def test_own_serializers_are_used_and_may_read_what_an_older_version_wrote(context):
+    coordinator = started(context, VersionedSource(1))
+    coordinator.handle_event(0, 0, RequestSplit())
+    old = coordinator.checkpoint(1)
+    coordinator = SourceCoordinator(VersionedSource(2), context)
+    coordinator.reset_to_checkpoint(1, old)
+    coordinator.start()
+    bring_up(coordinator, 0)
+    assert request(coordinator, context) == ["a"]
+    coordinator = started(context, VersionedSource(2))
+    coordinator.handle_event(0, 0, RequestSplit())
+    new = coordinator.checkpoint(1)
+    coordinator = SourceCoordinator(VersionedSource(1), context)
+    coordinator.reset_to_checkpoint(1, new)
+    coordinator.start()
+    assert isinstance(context.failures[0], StateRestoreError)
+    assert "written by a later release" in str(context.failures[0])

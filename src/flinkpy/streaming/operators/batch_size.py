@@ -2,7 +2,8 @@
 
 A batch is what the task thread does without looking at its mailbox, and what a record waits for before the next
 operator sees it. So the size follows the time the chain takes for a batch: slow user code gets small batches, a column
-chain big ones. Readers give up to MAX_BATCH_ROWS, which the source operator slices.
+chain big ones. Readers are told the size, and give no
+more; what one gives too much waits in the source operator.
 """
 
 from __future__ import annotations

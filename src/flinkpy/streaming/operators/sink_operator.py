@@ -1,19 +1,47 @@
-"""SinkOperator: feeds a SinkWriter.
+"""SinkOperator: feeds a SinkWriter, and lets the sink's Committer make visible what completed checkpoints have.
 
-Source: org.apache.flink.streaming.runtime.operators.sink.SinkWriterOperator.
+State: the pieces of the writer (`writer_state`) and, with the checkpoint each of them came with, the committables that
+have not been committed (`committables`). Both are redistributed when the parallelism changes. The committables of a
+restored checkpoint are committed when the operator opens: the checkpoint was completed, and nobody knows how far its
+commit had come. A notification that gets lost is made up for by the next, which covers all checkpoints before it.
+
+Source: org.apache.flink.streaming.runtime.operators.sink.{SinkWriterOperator, CommitterOperator}. Differs: one operator
+is both (docs/decisions/0008).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from flinkpy.common.errors import InternalError
-from flinkpy.connector_api.sink import SinkBase, SinkWriter
+from flinkpy.common.typeinfo import Types
+from flinkpy.configuration import read_option
+from flinkpy.configuration.checkpointing_options import (
+    CHECKPOINTS_AFTER_TASKS_FINISH,
+    INTERVAL,
+    MODE,
+)
+from flinkpy.configuration.sink_options import COMMITTER_RETRIES
+from flinkpy.connector_api.serializer import read_versioned, write_versioned
+from flinkpy.connector_api.sink import Committer, SinkBase, SinkWriter, StatefulSinkWriter
+from flinkpy.datastream.state import ListStateDescriptor
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Watermark
+from flinkpy.streaming.operators.committables import END_OF_INPUT_ID, Committables
 from flinkpy.streaming.operators.lane_border import as_columnar, has_columns
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext, StreamOperator
+
+if TYPE_CHECKING:
+    from flinkpy._proto import checkpoint_pb2
+
+_T = TypeVar("_T")
+
+#: Each element: a piece of the writer's state, as its serializer wrote it.
+_WRITER_STATE = "writer_state"
+#: Each element: (checkpoint id, a committable as its serializer wrote it).
+_COMMITTABLES = "committables"
 
 
 class _WriterContext:
@@ -24,6 +52,12 @@ class _WriterContext:
         self._environment = context.environment
         self.input_type = input_type
         self.notify_writable = context.mailbox.wake
+        configuration = context.environment.configuration
+        self.is_checkpointing_enabled = bool(read_option(configuration, INTERVAL))
+        self.is_exactly_once = self.is_checkpointing_enabled and read_option(configuration, MODE) == "EXACTLY_ONCE"
+        self.waits_for_final_checkpoint = self.is_checkpointing_enabled and read_option(
+            configuration, CHECKPOINTS_AFTER_TASKS_FINISH
+        )
 
     @property
     def subtask_index(self) -> int:
@@ -40,6 +74,10 @@ class _WriterContext:
     @property
     def job_id(self) -> str:
         return self._environment.job_id
+
+    @property
+    def restored_checkpoint_id(self) -> int | None:
+        return self._environment.state.restored_checkpoint_id
 
     def send_event_to_coordinator(self, event: Any) -> None:
         self._environment.send_operator_event(self._context.operator_id, event)
@@ -66,20 +104,83 @@ class SinkOperator(StreamOperator):
         self._sink = sink
         self._input_type = input_type
         self._typed = False
+        self._writer_context = _WriterContext(context, input_type)
+        self._committer_retries = read_option(context.environment.configuration, COMMITTER_RETRIES)
         self._writer: SinkWriter | None = None
+        self._committer: Committer | None = None
+        self._committables = Committables()
+        self._is_restored = False
+        self._restored_writer_states: list[Any] = []
+
+    # -- life cycle ----------------------------------------------------------------------------------------------
+
+    def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
+        super().initialize_state(restored)
+        if restored is None:
+            return
+        self._is_restored = True
+        name = self.context.name
+        self._restored_writer_states = [
+            read_versioned(self._sink.writer_state_serializer, data, f"operator {name}, state {_WRITER_STATE}")
+            for data in self._list_state(_WRITER_STATE).get()
+        ]
+        for checkpoint_id, data in self._list_state(_COMMITTABLES).get():
+            what = f"operator {name}, a committable of checkpoint {checkpoint_id}"
+            committable = read_versioned(self._sink.committable_serializer, data, what)
+            self._committables.add(checkpoint_id, [committable])
 
     def open(self) -> None:
         self._typed = has_columns(self._input_type)
+        self.commit_restored()
+        states, self._restored_writer_states = self._restored_writer_states, []
+        self._writer = self._guarded(
+            lambda: (
+                self._sink.restore_writer(self._writer_context, states)
+                if self._is_restored
+                else self._sink.create_writer(self._writer_context)
+            )
+        )
+
+    def commit_restored(self) -> None:
+        """Commit what the restored checkpoint has. Called by `open`; on its own, between `initialize_state` and
+        `close`, for a task that had finished in that checkpoint and so is not opened.
+        """
+        if self._committer is None:
+            self._committer = self._guarded(self._sink.create_committer)
+        self._commit(END_OF_INPUT_ID)
+
+    def finish(self) -> None:
+        writer = self.writer
+        self._guarded(lambda: writer.flush(end_of_input=True))
+        if not self._writer_context.waits_for_final_checkpoint:
+            self._take_committables(END_OF_INPUT_ID)
+            self._commit(END_OF_INPUT_ID)
+
+    def close(self) -> None:
+        writer, self._writer = self._writer, None
+        committer, self._committer = self._committer, None
         try:
-            self._writer = self._sink.create_writer(_WriterContext(self.context, self._input_type))
-        except USER_ERRORS as error:
-            raise self.context.function_error(error) from error
+            if writer is not None:
+                self._guarded(writer.close)
+        finally:
+            if committer is not None:
+                self._guarded(committer.close)
 
     @property
     def writer(self) -> SinkWriter:
         if self._writer is None:
             raise InternalError(f"operator {self.context.name} is not open")
         return self._writer
+
+    @property
+    def is_writable(self) -> bool:
+        return self._writer is None or self._writer.is_writable
+
+    @property
+    def has_finished(self) -> bool:
+        return self._writer is None or self._writer.has_finished
+
+    # -- input ---------------------------------------------------------------------------------------------------
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         writer = self.writer
@@ -93,36 +194,60 @@ class SinkOperator(StreamOperator):
         self.num_batches += 1
 
     def process_watermark(self, watermark: Watermark) -> None:
-        try:
-            self.writer.write_watermark(watermark.timestamp)
-        except USER_ERRORS as error:
-            raise self.context.function_error(error) from error
+        self._guarded(lambda: self.writer.write_watermark(watermark.timestamp))
         super().process_watermark(watermark)
 
-    def finish(self) -> None:
-        try:
-            self.writer.flush(end_of_input=True)
-        except USER_ERRORS as error:
-            raise self.context.function_error(error) from error
-
-    @property
-    def is_writable(self) -> bool:
-        return self._writer is None or self._writer.is_writable
-
-    @property
-    def has_finished(self) -> bool:
-        return self._writer is None or self._writer.has_finished
-
     def handle_operator_event(self, event: Any) -> None:
+        self._guarded(lambda: self.writer.handle_event(event))
+
+    # -- checkpoints ---------------------------------------------------------------------------------------------
+
+    def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
+        super().prepare_snapshot_pre_barrier(checkpoint_id)
+        writer = self.writer
+        self._guarded(lambda: writer.flush(end_of_input=False))
+        self._take_committables(checkpoint_id)
+
+    def snapshot_state(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> Any:
+        writer = self.writer
+        if isinstance(writer, StatefulSinkWriter):
+            states = self._guarded(lambda: writer.snapshot_state(checkpoint_id))
+            serializer = self._sink.writer_state_serializer
+            self._list_state(_WRITER_STATE).update([write_versioned(serializer, state) for state in states])
+        if self._committer is not None:
+            serializer = self._sink.committable_serializer
+            self._list_state(_COMMITTABLES).update(
+                [(known, write_versioned(serializer, committable)) for known, committable in self._committables.items()]
+            )
+        return super().snapshot_state(checkpoint_id, options)
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        super().notify_checkpoint_complete(checkpoint_id)
+        self._commit(checkpoint_id)
+        self._guarded(lambda: self.writer.notify_checkpoint_complete(checkpoint_id))
+
+    # -- inside --------------------------------------------------------------------------------------------------
+
+    def _take_committables(self, checkpoint_id: int) -> None:
+        if self._committer is not None:
+            self._committables.add(checkpoint_id, list(self._guarded(self.writer.prepare_commit)))
+
+    def _commit(self, checkpoint_id: int) -> None:
+        committer = self._committer
+        if committer is None:
+            if len(self._committables):
+                raise InternalError(
+                    f"operator {self.context.name}: the restored checkpoint has committables, "
+                    f"but {type(self._sink).__name__} has no committer"
+                )
+            return
+        self._guarded(lambda: self._committables.commit_up_to(checkpoint_id, committer, self._committer_retries))
+
+    def _list_state(self, name: str) -> Any:
+        return self.operator_state.get_list_state(ListStateDescriptor(name, Types.PICKLED_BYTE_ARRAY()))
+
+    def _guarded(self, call: Callable[[], _T]) -> _T:
         try:
-            self.writer.handle_event(event)
+            return call()
         except USER_ERRORS as error:
             raise self.context.function_error(error) from error
-
-    def close(self) -> None:
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            try:
-                writer.close()
-            except USER_ERRORS as error:
-                raise self.context.function_error(error) from error

@@ -1,0 +1,144 @@
+"""Committables: what a sink's writer has handed over and its committer has not made visible yet, by checkpoint.
+
+Source: org.apache.flink.streaming.runtime.operators.sink.committables.CommittableCollector.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from typing import Any
+
+from flinkpy.common.errors import CommitError, ErrorRetry, FlinkError
+from flinkpy.connector_api.sink import Committer
+
+_LOG = logging.getLogger(__name__)
+
+#: Stands for the end of the input in a job without checkpoints: after every checkpoint.
+END_OF_INPUT_ID = (1 << 63) - 1
+
+
+class _Signal(enum.Enum):
+    NONE = "none yet"
+    DONE = "committed, or dropped for a known reason"
+    RETRY = "to be tried again"
+    FAILED = "cannot be committed"
+
+
+class _Request:
+    """Implements CommitRequest."""
+
+    __slots__ = ("committable", "error", "retries", "signal")
+
+    def __init__(self, committable: Any) -> None:
+        self.committable = committable
+        self.retries = 0
+        self.signal = _Signal.NONE
+        self.error: BaseException | None = None
+
+    def get_committable(self) -> Any:
+        return self.committable
+
+    def get_number_of_retries(self) -> int:
+        return self.retries
+
+    def signal_failed_with_known_reason(self, error: BaseException) -> None:
+        _LOG.error("committable %r is dropped, because it cannot be committed", self.committable, exc_info=error)
+        self.signal = _Signal.DONE
+
+    def signal_failed_with_unknown_reason(self, error: BaseException) -> None:
+        self.signal = _Signal.FAILED
+        self.error = error
+
+    def retry_later(self) -> None:
+        self.signal = _Signal.RETRY
+
+    def update_and_retry_later(self, committable: Any) -> None:
+        self.committable = committable
+        self.signal = _Signal.RETRY
+
+    def signal_already_committed(self) -> None:
+        self.signal = _Signal.DONE
+
+
+class Committables:
+    """Thread: task thread."""
+
+    def __init__(self) -> None:
+        self._by_checkpoint: dict[int, list[_Request]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_checkpoint.values()))
+
+    def add(self, checkpoint_id: int, committables: list[Any]) -> None:
+        """`checkpoint_id`: the first checkpoint that has them."""
+        if committables:
+            self._by_checkpoint.setdefault(checkpoint_id, []).extend(map(_Request, committables))
+
+    def items(self) -> list[tuple[int, Any]]:
+        """(checkpoint id, committable) in the order in which they are to be committed."""
+        return [
+            (checkpoint_id, request.committable)
+            for checkpoint_id in sorted(self._by_checkpoint)
+            for request in self._by_checkpoint[checkpoint_id]
+        ]
+
+    def commit_up_to(self, checkpoint_id: int, committer: Committer, max_retries: int) -> int:
+        """Commit all of that checkpoint and those before it, the oldest checkpoint first; returns how many.
+
+        Raises:
+            CommitError: some could not be committed. They are kept.
+        """
+        count = 0
+        for due in sorted(known for known in self._by_checkpoint if known <= checkpoint_id):
+            requests = self._by_checkpoint[due]
+            _commit(due, requests, committer, max_retries)
+            count += len(requests)
+            del self._by_checkpoint[due]
+        return count
+
+
+def _commit(checkpoint_id: int, requests: list[_Request], committer: Committer, max_retries: int) -> None:
+    total = len(requests)
+    left = requests
+    for retry in range(max_retries + 1):
+        error = _commit_once(left, committer)
+        failed = [request for request in left if request.signal is _Signal.FAILED]
+        if failed:
+            raise _error(f"{len(failed)} of {total} cannot be committed", checkpoint_id, failed[0].error)
+        left = [request for request in left if request.signal is _Signal.RETRY]
+        if not left:
+            return
+        if retry < max_retries:
+            for request in left:
+                request.retries += 1
+    raise _error(f"{len(left)} of {total} could not be committed in {max_retries} retries", checkpoint_id, error)
+
+
+def _commit_once(requests: list[_Request], committer: Committer) -> Exception | None:
+    """One call; afterwards every request has a signal. Returns what was raised, if it is worth trying again."""
+    for request in requests:
+        request.signal = _Signal.NONE
+    raised: Exception | None = None
+    try:
+        committer.commit(list(requests))
+    except FlinkError as error:
+        if error.retry is ErrorRetry.NEVER:
+            raise
+        raised = error
+    except Exception as error:  # noqa: BLE001 - the connector's; what it means is decided by the caller
+        raised = error
+    if raised is not None:
+        _LOG.warning("a commit failed", exc_info=raised)
+    for request in requests:
+        if request.signal is _Signal.NONE:
+            request.signal = _Signal.DONE if raised is None else _Signal.RETRY
+    return raised
+
+
+def _error(problem: str, checkpoint_id: int, cause: BaseException | None) -> CommitError:
+    reason = "" if cause is None else f": {type(cause).__name__}: {cause}"
+    when = "of the end of the input" if checkpoint_id == END_OF_INPUT_ID else f"of checkpoint {checkpoint_id}"
+    error = CommitError(f"committables {when}: {problem}{reason}", details={"checkpoint_id": str(checkpoint_id)})
+    error.__cause__ = cause
+    return error

@@ -1,0 +1,56 @@
+"""Reading a source batch by batch, with a checkpoint wherever the test wants one."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+from connector_fakes import TestingReaderContext
+
+from flinkpy.connector_api.source import ReaderStatus, SourceBase
+
+
+def rows_of_batch(batch: Any) -> list[Any]:
+    if isinstance(batch.values, list):
+        return list(batch.values)
+    columns = [column.to_pylist() for column in batch.values.columns]
+    return columns[0] if len(columns) == 1 else list(zip(*columns))
+
+
+def read_until(source: SourceBase, splits: list[Any], max_batch_rows: int, num_batches: int | None = None):
+    """What the first batches of a reader hold, and the splits it has left after them, as a checkpoint stores them."""
+    reader = source.create_reader(TestingReaderContext(max_batch_rows=max_batch_rows))
+    if splits:
+        reader.add_splits(splits)
+    reader.notify_no_more_splits()
+    reader.start()
+    rows = []
+    given = 0
+    while num_batches is None or given < num_batches:
+        polled = reader.poll_batch()
+        if polled is ReaderStatus.END_OF_INPUT:
+            break
+        assert 0 < polled.num_rows <= max_batch_rows
+        rows.extend(rows_of_batch(polled))
+        given += 1
+    left = pickle.loads(pickle.dumps(reader.snapshot_state(1)))
+    reader.close()
+    return rows, left, given
+
+
+def check_every_batch_boundary(source: SourceBase, splits: list[Any], max_batch_rows: int) -> list[Any]:
+    """Read in two lives, and in three, cut at every batch boundary: nothing is lost, repeated or reordered.
+
+    Returns all records.
+    """
+    expected, left, num_batches = read_until(source, splits, max_batch_rows)
+    assert left == [] or read_until(source, left, max_batch_rows)[0] == []
+    assert num_batches > 2, "the test reads too little to say anything"
+    for boundary in range(num_batches + 1):
+        before, left, _ = read_until(source, splits, max_batch_rows, boundary)
+        after, _, _ = read_until(source, left, max_batch_rows + 1)
+        assert before + after == expected, f"cut after batch {boundary}"
+        middle, left, _ = read_until(source, left, max_batch_rows, 1)
+        last, _, _ = read_until(source, left, max_batch_rows + 1)
+        assert before + middle + last == expected, f"cut after batch {boundary} and the next"
+    return expected
