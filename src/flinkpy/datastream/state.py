@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from flinkpy.common.typeinfo import TypeInformation
 from flinkpy.datastream.state_ttl import StateTtlConfig
@@ -43,7 +43,16 @@ class OperatorStateStore(ABC):
     """State of a whole subtask instead of a key."""
 
     @abstractmethod
-    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState: ...
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState:
+        """The same entries in every subtask."""
+
+    @abstractmethod
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState:
+        """Elements of this subtask; a restore deals all elements out among the subtasks. Beyond PyFlink."""
+
+    @abstractmethod
+    def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState:
+        """Elements of this subtask; a restore gives all elements to every subtask. Beyond PyFlink."""
 
 
 class State(ABC):
@@ -209,6 +218,26 @@ class StateDescriptor(ABC):  # noqa: B024  only its subclasses are made
         self.name = name
         self.type_info = type_info
         self._ttl_config: StateTtlConfig | None = None
+        #: For values restored from a checkpoint that have other fields. Beyond PyFlink.
+        self.renamed_fields: dict[str, str] = {}
+        self.field_defaults: dict[str, Any] = {}
+
+    def with_renamed_fields(self, renamed: dict[str, str]) -> Self:
+        """Old to new name of fields of a ROW_NAMED type, for values written before: they keep their content.
+
+        A field of a row inside another is named with the way to it: `{"address.zip": "address.postcode"}`. Renamings of
+        earlier versions may stay.
+        """
+        for old, new in renamed.items():
+            if old.rpartition(".")[0] != new.rpartition(".")[0]:
+                raise ValueError(f"renaming field {old!r} to {new!r} would move it to another row")
+        self.renamed_fields = dict(renamed)
+        return self
+
+    def with_field_defaults(self, defaults: dict[str, Any]) -> Self:
+        """What fields that were added since are in values written before; without a default they are None."""
+        self.field_defaults = dict(defaults)
+        return self
 
     def get_name(self) -> str:
         return self.name

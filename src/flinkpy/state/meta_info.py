@@ -127,7 +127,24 @@ def element_conversion(
             f"{state}{field}: {error.reason}; the stored values cannot follow",
             details={**details, "field": error.field},
         ) from None
+    if convert is not None:
+        convert = _guarded(convert, state, details)
     return _with_time_stamps(stored.has_ttl, wanted.has_ttl, convert, now_ms)
+
+
+def _guarded(convert: Conversion, state: str, details: dict[str, str]) -> Conversion:
+    """Values are kept as they are given, so one may not be what its declared type says."""
+
+    def guarded(value: Any) -> Any:
+        try:
+            return convert(value)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise StateMigrationError(
+                f"{state}: the stored value {value!r:.200} is not of the type it was declared with: {error}",
+                details=details,
+            ) from error
+
+    return guarded
 
 
 def _check_map_keys(stored: TypeDescription, wanted: TypeDescription) -> None:

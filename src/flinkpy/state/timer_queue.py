@@ -83,6 +83,10 @@ class HeapTimerQueue(TimerQueue):
         if bucket is not None and key in bucket:
             del self._own(timestamp)[key]
 
+    def contains(self, timestamp: int, key: Any) -> bool:
+        bucket = self._buckets.get(timestamp)
+        return bucket is not None and key in bucket
+
     def _own(self, timestamp: int) -> dict[Any, None]:
         """The bucket, for changing it."""
         owned = self._owned

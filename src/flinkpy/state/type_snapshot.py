@@ -125,7 +125,7 @@ def conversion_between(
     """How a value written as `stored` becomes one of `wanted`; None where it is one already.
 
     Args:
-        renamed: old to new name of fields; nested ones as dotted paths of today's names but for the last part.
+        renamed: old to new name of fields; of a row in a row as dotted paths, in today's names but for the old one.
         defaults: of fields that are new, by (dotted) name; the others are None.
 
     Raises:
@@ -163,14 +163,17 @@ class _Converter:
 
     def _rows(self, stored: list[Any], wanted: list[Any], path: str) -> Conversion | None:
         prefix = f"{path}." if path else ""
-        renamed = {
-            old[len(prefix) :]: new.rpartition(".")[2]
-            for old, new in self._renamed.items()
-            if old.startswith(prefix) and "." not in old[len(prefix) :]
-        }
-        positions = {renamed.get(name, name): position for position, (name, _) in enumerate(stored)}
-        if len(positions) != len(stored):
-            raise IncompatibleTypeError(path, f"renaming {renamed} gives two fields the same name")
+        stored_names = [name for name, _ in stored]
+        renamed: dict[str, str] = {}
+        for old, new in self._renamed.items():
+            way, _, name = old.rpartition(".")
+            new_name = new.rpartition(".")[2]
+            # Values that have the new name already were written after the renaming.
+            if way == path and name in stored_names and new_name not in stored_names:
+                if new_name in renamed.values():
+                    raise IncompatibleTypeError(prefix + new_name, "two fields are renamed to it")
+                renamed[name] = new_name
+        positions = {renamed.get(name, name): position for position, name in enumerate(stored_names)}
         plan: list[tuple[int | None, Any]] = []
         for name, description in wanted:
             position = positions.get(name)
@@ -182,9 +185,9 @@ class _Converter:
         is_same = len(stored) == len(wanted) and all(
             position == at and convert is None for at, (position, convert) in enumerate(plan)
         )
-        if is_same and [name for name, _ in stored] == names:
+        if is_same and stored_names == names:
             return None
-        return _RowConversion([name for name, _ in stored], names, plan)
+        return _RowConversion(stored_names, names, plan)
 
     def _tuples(self, stored: list[Any], wanted: list[Any], path: str) -> Conversion | None:
         """Tuples have positions only: fields are added and removed at the end."""
@@ -222,10 +225,14 @@ class _RowConversion:
             return row_of(fields, None if names is None else self._wanted.copy(), value._row_kind)
         if isinstance(value, dict):
             return dict(zip(self._wanted, self._converted([value.get(name) for name in self._stored])))
+        if not isinstance(value, list | tuple):
+            raise TypeError(f"a {type(value).__name__} is no row")
         fields = self._converted(value)
         return fields if isinstance(value, list) else tuple(fields)
 
     def _converted(self, values: Any) -> list[Any]:
+        if len(values) != len(self._stored):
+            raise ValueError(f"it has {len(values)} fields instead of {len(self._stored)}")
         result = []
         for position, extra in self._plan:
             if position is None:
