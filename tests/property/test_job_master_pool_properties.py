@@ -93,6 +93,15 @@ class JobMasterPoolAgainstProcesses(RuleBasedStateMachine):
         del self.process_of[job]
         self.run(self.pool.release(job))
 
+    @precondition(lambda self: self.process_of)
+    @rule(data=st.data())
+    def a_job_goes_on_with_another_process(self, data: st.DataObject) -> None:
+        job = data.draw(st.sampled_from(sorted(self.process_of)))
+        del self.process_of[job]
+        self.run(self.pool.abandon(job, "it hangs"))
+        self.waiting.add(job)
+        self.run(self.pool.request(job))
+
     @precondition(lambda self: not all(self.alive.values()))
     @rule(data=st.data())
     def a_child_becomes_ready(self, data: st.DataObject) -> None:

@@ -64,6 +64,18 @@ STANDBY_JOB_MASTERS = int_option(
     minimum=0,
     maximum=64,
 )
+JOB_MASTER_RECOVERY_ATTEMPTS = int_option(
+    "flinkpy.dispatcher.jobmaster-recovery.attempts",
+    10,
+    "JobMaster processes of one job that may be lost one soon after the other before the job fails.",
+    minimum=0,
+)
+JOB_MASTER_RECOVERY_RESET = duration_option(
+    "flinkpy.dispatcher.jobmaster-recovery.reset-after",
+    "30 s",
+    "A JobMaster process that has lived for so long does not count as lost soon after the one before it.",
+    minimum_ms=1,
+)
 JOB_STORE_CACHE_SIZE = int_option(
     "jobstore.cache-size", 52_428_800, "Bytes of finished jobs' details kept in memory.", minimum=0
 )

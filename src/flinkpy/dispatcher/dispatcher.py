@@ -9,11 +9,13 @@ effect comes back as an event.
 | SubmitJob                                  | accepted           | DuplicateJobSubmission | DuplicateJobSubmission    |
 | RequestJob, -Status, -Result, Watch...     | JobNotFoundError   | from the archive       | the same answer           |
 | CancelJob                                  | JobNotFoundError   | ack or error (see 1)   | handed on again           |
+| TriggerCheckpoint, -Savepoint, Stop...     | JobNotFoundError   | JobNotFoundError (2)   | the same answer           |
 | NotifyJobMasterStarted, -Status            | StaleFencingToken  | acknowledged           | acknowledged, no effect   |
 | NotifyJobTerminated                        | StaleFencingToken  | acknowledged           | acknowledged, no effect   |
 | any of these three, other JobMasterId      | StaleFencingToken  | StaleFencingToken      | StaleFencingToken         |
 
 (1) Acknowledged where the job was canceled; JobTerminatedWithoutCancellationError where it ended in another way.
+(2) Unless it repeats the trigger id of one that was answered.
 
 Source: org.apache.flink.runtime.dispatcher.Dispatcher.
 Thread: one asyncio loop; files are read and written on I/O threads.
@@ -24,6 +26,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import platform
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Iterable
 from typing import Any
 
@@ -42,7 +45,6 @@ from flinkpy.common.errors import (
     RpcTimeoutError,
     RpcUnavailableError,
     StaleFencingTokenError,
-    UnsupportedOperationError,
     VersionMismatchError,
 )
 from flinkpy.common.ids import DispatcherId, JobID, JobMasterId
@@ -52,6 +54,7 @@ from flinkpy.dispatcher.job_manager_runner import (
     status_to_proto,
 )
 from flinkpy.dispatcher.job_status_watchers import JobStatusWatchers
+from flinkpy.dispatcher.operation_cache import OperationCache
 from flinkpy.dispatcher.options import DispatcherOptions
 from flinkpy.dispatcher.running_jobs import DispatcherServices, RunningJob, RunningJobs
 from flinkpy.dispatcher.submission_check import check_submission
@@ -104,15 +107,23 @@ class Dispatcher(RpcEndpoint):
         #: being stored; neither known nor free
         self._submitting: set[JobID] = set()
         self._is_shutting_down = False
+        self._operations = OperationCache(self.run_async)
 
     @property
     def fencing_token(self) -> str:
         return str(self._id)
 
-    def start(self, address: str, recovered: Iterable[pb.JobTerminated] = ()) -> None:
-        """Begin to act; `address` is where JobMasters report to. Call once, when the server listens."""
+    def start(
+        self, address: str, ended: Iterable[pb.JobTerminated] = (), unfinished: Iterable[job_pb2.JobGraph] = ()
+    ) -> None:
+        """Begin to act; `address` is where JobMasters report to. Call once, when the server listens.
+
+        Args:
+            ended: results that a former Dispatcher left.
+            unfinished: jobs that it left without a result; they are run again.
+        """
         self.validate_runs_in_main_thread()
-        self.jobs.start(address, recovered)
+        self.jobs.start(address, ended, unfinished)
         self.schedule(self._options.blob_cleanup_interval_s * 1000 or 1000, self._clean_up_blobs)
 
     async def stop_jobs(self, reason: str) -> None:
@@ -182,7 +193,11 @@ class Dispatcher(RpcEndpoint):
             if not answer.done():
                 answer.set_result(pb.SubmitJobResponse(job_id=str(job_id)))
 
-        self.run_blocking(lambda: self._services.job_graphs.put(graph), stored, f"store job {job_id}")
+        def store() -> None:
+            self._services.recovery_directories.create(job_id)
+            self._services.job_graphs.put(graph)
+
+        self.run_blocking(store, stored, f"store job {job_id}")
 
     def _check_not_known(self, job_id: JobID) -> None:
         known = self.jobs.find(job_id)
@@ -297,20 +312,7 @@ class Dispatcher(RpcEndpoint):
     ) -> pb.CoordinationResponse:
         """Handed to the job's JobMaster; while that starts, the question waits for it."""
         self.validate_runs_in_main_thread()
-        job_id = JobID(request.job_id)
-        job = self.jobs.find(job_id)
-        if job is not None and not job.decided.is_set():
-            try:
-                await asyncio.wait_for(job.decided.wait(), self._options.rpc_timeout_s)
-            except TimeoutError:
-                raise RpcUnavailableError(f"the JobMaster of job {job_id} is still starting") from None
-        gateway = None if job is None else self.jobs.job_master_gateway(job)
-        if gateway is None:
-            status = self._status_of(job_id)
-            raise JobNotFoundError(
-                f"job {job_id} does not run (it is {status.name}): its coordinators are gone",
-                details={"job_id": str(job_id), "status": status.name},
-            )
+        gateway = await self._leader_of(JobID(request.job_id), self._options.rpc_timeout_s)
         response: pb.CoordinationResponse = await gateway.deliver_coordination_request(
             request, timeout_s=COORDINATION_TIMEOUT_S
         )
@@ -363,35 +365,97 @@ class Dispatcher(RpcEndpoint):
         self._services.on_shutdown_requested("ShutDownCluster was called")
         return ACK
 
+    # --- checkpoints and savepoints ---------------------------------------------------------------------------------
+
     @unfenced
-    def trigger_checkpoint(
+    async def trigger_checkpoint(
         self, request: checkpoint_pb2.TriggerCheckpointRequest, context: CallContext
     ) -> checkpoint_pb2.CheckpointResult:
-        raise UnsupportedOperationError("checkpoints are not there yet")
+        """Answered when the checkpoint is complete. Raises: JobNotFoundError, CheckpointError, RpcUnavailableError."""
+        return await self._operation("trigger_checkpoint", request)
 
     @unfenced
-    def trigger_savepoint(
+    async def trigger_savepoint(
         self, request: checkpoint_pb2.TriggerSavepointRequest, context: CallContext
     ) -> checkpoint_pb2.CheckpointResult:
-        raise UnsupportedOperationError("checkpoints are not there yet")
+        """As `trigger_checkpoint`."""
+        return await self._operation("trigger_savepoint", request)
 
     @unfenced
-    def stop_with_savepoint(
+    async def stop_with_savepoint(
         self, request: checkpoint_pb2.StopWithSavepointRequest, context: CallContext
     ) -> checkpoint_pb2.CheckpointResult:
-        raise UnsupportedOperationError("checkpoints are not there yet")
+        """As `trigger_checkpoint`."""
+        return await self._operation("stop_with_savepoint", request)
 
     @unfenced
-    def request_checkpoint_statistics(
+    async def request_checkpoint_statistics(
         self, request: checkpoint_pb2.CheckpointStatisticsRequest, context: CallContext
     ) -> checkpoint_pb2.CheckpointStatisticsResponse:
-        raise UnsupportedOperationError("checkpoints are not there yet")
+        """Of a job that runs. Raises: JobNotFoundError."""
+        self.validate_runs_in_main_thread()
+        gateway = await self._leader_of(JobID(request.job_id), self._options.rpc_timeout_s)
+        answer: checkpoint_pb2.CheckpointStatisticsResponse = await gateway.request_checkpoint_statistics(
+            request, timeout_s=self._options.rpc_timeout_s
+        )
+        return answer
 
     @unfenced
     def dispose_savepoint(
         self, request: checkpoint_pb2.DisposeSavepointRequest, context: CallContext
-    ) -> common_pb2.Acknowledge:
-        raise UnsupportedOperationError("checkpoints are not there yet")
+    ) -> Awaitable[common_pb2.Acknowledge]:
+        """Raises: SavepointError (it is none), CheckpointStorageError."""
+        self.validate_runs_in_main_thread()
+        answer: asyncio.Future[common_pb2.Acknowledge] = self._loop.create_future()
+
+        def disposed(_: None, error: BaseException | None) -> None:
+            if error is not None:
+                _settle_error(answer, error)
+            elif not answer.done():
+                answer.set_result(ACK)
+
+        self.run_blocking(lambda: self._services.dispose_savepoint(request.path), disposed, "dispose savepoint")
+        return answer
+
+    async def _operation(self, method: str, request: Any) -> checkpoint_pb2.CheckpointResult:
+        """Handed to the job's JobMaster, once for each trigger id, however often it is asked for.
+
+        It goes on when the caller gives up waiting: repeated, the call is answered by what the first one began.
+        """
+        self.validate_runs_in_main_thread()
+        job_id = JobID(request.job_id)
+        if not request.trigger_id:
+            request.trigger_id = secrets.token_hex(16)
+
+        async def ask() -> checkpoint_pb2.CheckpointResult:
+            gateway = await self._leader_of(job_id, self._options.rpc_timeout_s)
+            # No time-out: a checkpoint has its own, and a JobMaster that is gone breaks the connection.
+            result: checkpoint_pb2.CheckpointResult = await getattr(gateway, method)(request, timeout_s=None)
+            return result
+
+        if self.jobs.find(job_id) is None:
+            self._status_of(job_id)  # raises where nobody knows the job
+        return await self._operations.run((request.job_id, method, request.trigger_id), ask)
+
+    async def _leader_of(self, job_id: JobID, timeout_s: float) -> Any:
+        """The gateway of the job's JobMaster; while one starts, it is waited for.
+
+        Raises: JobNotFoundError where the job has ended, or never was; RpcUnavailableError.
+        """
+        job = self.jobs.find(job_id)
+        if job is not None and not job.decided.is_set():
+            try:
+                await asyncio.wait_for(job.decided.wait(), timeout_s)
+            except TimeoutError:
+                raise RpcUnavailableError(f"the JobMaster of job {job_id} is still starting") from None
+        gateway = None if job is None else self.jobs.job_master_gateway(job)
+        if gateway is None:
+            status = self._status_of(job_id)
+            raise JobNotFoundError(
+                f"job {job_id} does not run: it is {status.name}",
+                details={"job_id": str(job_id), "status": status.name},
+            )
+        return gateway
 
     # --- JobMasters -------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from flinkpy.dispatcher.blob_store import BlobStore
 from flinkpy.dispatcher.dispatcher import Dispatcher
 from flinkpy.dispatcher.job_graph_store import FileJobGraphStore
 from flinkpy.dispatcher.job_master_launcher import JobMasterLauncher
+from flinkpy.dispatcher.job_recovery_directories import JobRecoveryDirectories
 from flinkpy.dispatcher.job_result_store import FileJobResultStore
 from flinkpy.dispatcher.options import DispatcherOptions, dispatcher_options
 from flinkpy.dispatcher.recovery import recover
@@ -70,6 +71,7 @@ async def _serve(
         launcher=launcher,
         job_graphs=FileJobGraphStore(directory.subdirectory("jobgraphs")),
         job_results=FileJobResultStore(directory.subdirectory("results")),
+        recovery_directories=JobRecoveryDirectories(directory.subdirectory("recovery")),
         blobs=blobs,
         on_shutdown_requested=shutdown.request,
     )
@@ -85,10 +87,12 @@ async def _serve(
     server.add_endpoint("BlobServer", blob_server)
     try:
         # What is left of a former life is settled before anybody can ask for it.
-        recovered = recover(services.job_graphs, services.job_results, SystemClock().now_ms())
+        recovered = recover(
+            services.job_graphs, services.job_results, services.recovery_directories, SystemClock().now_ms()
+        )
         await server.start()
         election.confirm_leadership(leadership.token, server.address)
-        endpoint.start(server.address, recovered)
+        endpoint.start(server.address, recovered.ended, recovered.unfinished)
         announce_ready("dispatcher", server.address, ready_file=ready_file)
         logger.info("shutting down: %s", await shutdown.wait())
     finally:

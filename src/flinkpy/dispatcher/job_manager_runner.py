@@ -1,10 +1,11 @@
 """JobManagerRunner: the life of one job as the Dispatcher sees it.
 
 ```
-             process assigned          started                terminated, lost, no process
+             process assigned          started               terminated
    WAITING ------------------> STARTING -------> RUNNING ---+---------------------------> ARCHIVING --> ARCHIVED
-      |                            |                        |                               ^
-      +----- canceled, no process -+------ lost ------------+-------------------------------+
+    |   ^                          |                |                                       ^
+    |   +------- lost (recovery) --+----------------+                                       |
+    +-- canceled, no process ----- lost, and not to be recovered ---------------------------+
 ```
 
 Rules:
@@ -12,9 +13,13 @@ Rules:
   changes nothing.
 * The job shows a terminal status only when its result has been stored; a terminal status that a JobMaster merely
   notifies is not believed before its result has come.
-* A cancellation is taken in every phase: without a JobMaster the job is canceled on the spot, while one starts it is
-  remembered, later it is handed on (each time: the JobMaster treats a repetition as one).
-* A JobMaster that is lost before its job's result has come fails the job.
+* A cancellation is taken in every phase: before the first JobMaster the job is canceled on the spot, while one starts
+  it is remembered, later it is handed on (each time: the JobMaster treats a repetition as one). Between two JobMasters
+  it is remembered too, because only a JobMaster knows which checkpoints are to be removed.
+* A JobMaster that is lost before its job's result has come is replaced: the next one has another JobMasterId and finds
+  the checkpoints in the job's recovery directory. That is no restart in the sense of the restart strategy. Where they
+  are lost again and again, the pauses grow, and after some the job fails; a JobMaster that has lived for a while lets
+  the count begin anew. A job without checkpoints whose restart strategy is `none` is not run twice: it fails at once.
 
 Pure. Source: org.apache.flink.runtime.dispatcher.Dispatcher,
 org.apache.flink.runtime.jobmaster.JobMasterServiceLeadershipRunner.
@@ -55,6 +60,8 @@ RUNNER_TRANSITIONS: frozenset[tuple[RunnerState, RunnerState]] = frozenset(
         (_S.WAITING, _S.STARTING),
         (_S.WAITING, _S.ARCHIVING),
         (_S.STARTING, _S.RUNNING),
+        (_S.STARTING, _S.WAITING),
+        (_S.RUNNING, _S.WAITING),
         (_S.STARTING, _S.ARCHIVING),
         (_S.RUNNING, _S.ARCHIVING),
         (_S.ARCHIVING, _S.ARCHIVED),
@@ -65,6 +72,22 @@ RUNNER_TRANSITIONS: frozenset[tuple[RunnerState, RunnerState]] = frozenset(
 @dataclass(frozen=True, slots=True)
 class RequestJobMaster:
     """Get a process for the job; answer with `process_assigned` or `failed_to_start`."""
+
+
+@dataclass(frozen=True, slots=True)
+class AbandonJobMaster:
+    """The present JobMaster does not lead the job any more, whether it is dead or only seems so."""
+
+    reason: str
+    address: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverAfter:
+    """Call `recover` with this number after that time."""
+
+    delay_ms: int
+    recovery: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +120,51 @@ class ReleaseJobMaster:
     """The process has done its work."""
 
 
-RunnerEffect = RequestJobMaster | WithdrawRequest | CancelAtJobMaster | StoreResult | PublishStatus | ReleaseJobMaster
+RunnerEffect = (
+    RequestJobMaster
+    | AbandonJobMaster
+    | RecoverAfter
+    | WithdrawRequest
+    | CancelAtJobMaster
+    | StoreResult
+    | PublishStatus
+    | ReleaseJobMaster
+)
 Effects = list[RunnerEffect]
 
 
+@dataclass(frozen=True, slots=True)
+class RecoveryPolicy:
+    """What follows when a JobMaster is lost.
+
+    Attributes:
+        max_attempts: JobMasters lost one soon after the other before the job fails; 0: the first loss fails it.
+        reset_after_ms: a JobMaster that lived for so long was no early death.
+    """
+
+    max_attempts: int = 10
+    initial_delay_ms: int = 100
+    max_delay_ms: int = 10_000
+    reset_after_ms: int = 30_000
+
+    def delay_ms(self, attempt: int) -> int:
+        """Before the attempt, counted from 1. The first follows at once: most deaths are single."""
+        if attempt <= 1:
+            return 0
+        return min(self.initial_delay_ms << min(attempt - 2, 16), self.max_delay_ms)
+
+
 class JobManagerRunner:
+    """`is_recovered`: a former Dispatcher has run the job."""
+
     def __init__(
-        self, job_graph: job_pb2.JobGraph, submitted_ms: int, new_job_master_id: Callable[[], JobMasterId]
+        self,
+        job_graph: job_pb2.JobGraph,
+        submitted_ms: int,
+        new_job_master_id: Callable[[], JobMasterId],
+        *,
+        policy: RecoveryPolicy = RecoveryPolicy(),
+        is_recovered: bool = False,
     ) -> None:
         self.job_graph = job_graph
         self.job_id = JobID(job_graph.job_id)
@@ -113,6 +174,14 @@ class JobManagerRunner:
         self._status = JobState.INITIALIZING
         self._status_ms: dict[JobState, int] = {JobState.INITIALIZING: submitted_ms}
         self._is_cancel_requested = False
+        self._policy = policy
+        self._is_recovered = is_recovered
+        #: losses one soon after the other, and of all the number, which tells a timer of one from that of another
+        self._losses_in_row = 0
+        self._num_losses = 0
+        self._led_since_ms = 0
+        #: of the present leadership
+        self._last_notified_ms = 0
         self.job_master_id: JobMasterId | None = None
         self.job_master_address: str | None = None
         self._terminated: dispatcher_pb2.JobTerminated | None = None
@@ -128,6 +197,11 @@ class JobManagerRunner:
         return self._status
 
     @property
+    def is_recovery(self) -> bool:
+        """Whether another JobMaster has led the job before, so that the next one looks for checkpoints."""
+        return self._is_recovered or self.job_master_id is not None
+
+    @property
     def is_over(self) -> bool:
         return self._state in (RunnerState.ARCHIVING, RunnerState.ARCHIVED)
 
@@ -135,9 +209,11 @@ class JobManagerRunner:
         """The graph is stored and the client told."""
         return [PublishStatus(self._status), RequestJobMaster()]
 
-    def process_assigned(self) -> JobMasterId:
+    def process_assigned(self, now_ms: int) -> JobMasterId:
         """A process takes the job: draws the fencing token of this leadership."""
         self._move_to(RunnerState.STARTING)
+        self._led_since_ms = now_ms
+        self._last_notified_ms = 0
         self.job_master_id = self._new_job_master_id()
         return self.job_master_id
 
@@ -155,8 +231,9 @@ class JobManagerRunner:
         self.check_job_master(job_master_id)
         if self.is_over or status.is_terminal or status is self._status:
             return []
-        if timestamp_ms < self._status_ms[self._status]:
+        if timestamp_ms < self._last_notified_ms:
             return []  # overtaken by a later one
+        self._last_notified_ms = timestamp_ms
         return [self._set_status(status, timestamp_ms)]
 
     def cancel(self, now_ms: int) -> Effects:
@@ -166,9 +243,9 @@ class JobManagerRunner:
             check_cancellation_of_ended(self.job_id, JobState(self._terminated.result.status))
             return []
         self._is_cancel_requested = True
-        if self._state is RunnerState.WAITING:
+        if self._state is RunnerState.WAITING and not self.is_recovery:
             return [WithdrawRequest(), *self._end_with(JobState.CANCELED, None, now_ms)]
-        if self._state is RunnerState.STARTING:
+        if self._state in (RunnerState.WAITING, RunnerState.STARTING):
             if self._status is JobState.CANCELLING:
                 return []
             return [self._set_status(JobState.CANCELLING, now_ms)]
@@ -189,24 +266,55 @@ class JobManagerRunner:
         return self._end(terminated)
 
     def job_master_lost(self, reason: str, now_ms: int) -> Effects:
-        """The process ended, or its session broke, before the result had come."""
-        if self.is_over:
+        """The process ended, its session broke, or it hangs, before the result had come."""
+        if self._state not in (RunnerState.STARTING, RunnerState.RUNNING):
             return []
-        error = JobMasterLostError(
-            f"the JobMaster of job {self.job_id} ('{self.job_graph.name}') was lost: {reason}",
-            details={"job_id": str(self.job_id)},
-        )
-        return self._end_with(JobState.FAILED, error, now_ms)
+        if now_ms - self._led_since_ms >= self._policy.reset_after_ms:
+            self._losses_in_row = 0
+        abandon = AbandonJobMaster(reason, self.job_master_address)
+        return self._recover_or_end(f"the JobMaster of {self._named} was lost: {reason}", now_ms, abandon)
 
     def failed_to_start(self, reason: str, now_ms: int) -> Effects:
         """No process could be had for the job."""
         if self._state is not RunnerState.WAITING:
             return []
-        error = JobMasterLostError(
-            f"no JobMaster could be started for job {self.job_id} ('{self.job_graph.name}'): {reason}",
-            details={"job_id": str(self.job_id)},
-        )
+        message = f"no JobMaster could be started for {self._named}: {reason}"
+        if not self.is_recovery:
+            return self._fail(message, now_ms)
+        return self._recover_or_end(message, now_ms)
+
+    def recover(self, recovery: int) -> Effects:
+        """The time of a RecoverAfter has come."""
+        if self._state is not RunnerState.WAITING or recovery != self._num_losses:
+            return []
+        return [RequestJobMaster()]
+
+    def _recover_or_end(self, message: str, now_ms: int, abandon: AbandonJobMaster | None = None) -> Effects:
+        self._num_losses += 1
+        self._losses_in_row += 1
+        if self._losses_in_row > self._policy.max_attempts:
+            if self._policy.max_attempts:
+                message += f" (for the {self._losses_in_row}. time, one soon after the other; no more are started)"
+            if self._is_cancel_requested:
+                return self._end_with(JobState.CANCELED, None, now_ms)
+            return self._fail(message, now_ms)
+        if self._state is not RunnerState.WAITING:
+            self._move_to(RunnerState.WAITING)
+        self.job_master_address = None
+        status = JobState.CANCELLING if self._is_cancel_requested else JobState.RESTARTING
+        delay_ms = self._policy.delay_ms(self._losses_in_row)
+        effects: Effects = [] if abandon is None else [abandon]
+        if self._status is not status:
+            effects.append(self._set_status(status, now_ms))
+        return [*effects, RecoverAfter(delay_ms, self._num_losses)]
+
+    def _fail(self, message: str, now_ms: int) -> Effects:
+        error = JobMasterLostError(message, details={"job_id": str(self.job_id)})
         return self._end_with(JobState.FAILED, error, now_ms)
+
+    @property
+    def _named(self) -> str:
+        return f"job {self.job_id} ('{self.job_graph.name}')"
 
     def suspend(self, reason: str, now_ms: int) -> Effects:
         """The Dispatcher ends and the job with it, but its graph stays in the store."""
@@ -233,7 +341,11 @@ class JobManagerRunner:
         if self._terminated is not None and self._state is RunnerState.ARCHIVED:
             return self._terminated.details
         if self._last_details is not None:
-            return self._last_details
+            details = job_pb2.JobDetails()
+            details.CopyFrom(self._last_details)
+            if self._state is RunnerState.WAITING:  # what the lost JobMaster said last is not true any more
+                details.status = status_to_proto(self._status)
+            return details
         details = job_pb2.JobDetails(
             job_id=str(self.job_id),
             name=self.job_graph.name,
@@ -254,8 +366,8 @@ class JobManagerRunner:
         return details
 
     def check_job_master(self, job_master_id: JobMasterId) -> None:
-        """Raises: StaleFencingTokenError where another leadership of the job is, or was, the last."""
-        if job_master_id != self.job_master_id:
+        """Raises: StaleFencingTokenError where another leadership of the job is, or was, the last, or none is."""
+        if job_master_id != self.job_master_id or self._state is RunnerState.WAITING:
             raise StaleFencingTokenError(
                 f"JobMaster {job_master_id} does not lead job {self.job_id}",
                 details={"expected": str(self.job_master_id), "got": str(job_master_id)},

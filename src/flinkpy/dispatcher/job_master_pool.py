@@ -206,6 +206,13 @@ class JobMasterPool:
                 return self._end(process_id, "its job is over")
         return []
 
+    def abandon(self, job_id: JobID, reason: str) -> Effects:
+        """The job goes on with another process: where this one only hangs, it is ended at once."""
+        for process_id, process in self._processes.items():
+            if process.job_id == job_id:
+                return self._end(process_id, reason, at_once=True)
+        return []
+
     def replenish(self) -> Effects:
         """The time of a ReplenishAfter has come."""
         self._is_replenish_scheduled = False
@@ -240,13 +247,13 @@ class JobMasterPool:
         process.job_id = job_id
         return AssignJob(process_id, job_id)
 
-    def _end(self, process_id: str, reason: str) -> Effects:
+    def _end(self, process_id: str, reason: str, *, at_once: bool = False) -> Effects:
         process = self._processes[process_id]
         process.job_id = None
         process.state = ProcessState.ENDING
         if not process.is_child:
             del self._processes[process_id]
-        return [EndProcess(process_id, reason)]
+        return [EndProcess(process_id, reason, at_once)]
 
     def _lost(self, process: _Process, reason: str) -> Effects:
         return [] if process.job_id is None else [JobMasterLost(process.job_id, reason)]

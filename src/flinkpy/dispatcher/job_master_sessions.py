@@ -93,6 +93,9 @@ class JobMasterSessions:
     def release(self, job_id: JobID) -> None:
         self._run(self.pool.release(job_id))
 
+    def abandon(self, job_id: JobID, reason: str) -> None:
+        self._run(self.pool.abandon(job_id, reason))
+
     def open(self, hello: pb.JobMasterHello) -> JobMasterSession:
         """A process said hello; its stream carries the session's commands."""
         child = self._launcher.process_id_of(hello.pid)

@@ -37,6 +37,8 @@ class DispatcherOptions:
     heartbeat_timeout_ms: int = 50_000
     heartbeat_rpc_failure_threshold: int = 2
     num_standbys: int = 1
+    job_master_recovery_attempts: int = 10
+    job_master_recovery_reset_ms: int = 30_000
     max_kept_results: int = MAX_KEPT_RESULTS
     result_expiration_ms: int = 3_600_000
     result_cache_bytes: int = 50 << 20
@@ -66,6 +68,8 @@ def dispatcher_options(configuration: AnyConfiguration) -> DispatcherOptions:
         heartbeat_timeout_ms=read_option(configuration, heartbeat_options.HEARTBEAT_TIMEOUT),
         heartbeat_rpc_failure_threshold=read_option(configuration, heartbeat_options.HEARTBEAT_RPC_FAILURE_THRESHOLD),
         num_standbys=read_option(configuration, jobmanager_options.STANDBY_JOB_MASTERS),
+        job_master_recovery_attempts=read_option(configuration, jobmanager_options.JOB_MASTER_RECOVERY_ATTEMPTS),
+        job_master_recovery_reset_ms=read_option(configuration, jobmanager_options.JOB_MASTER_RECOVERY_RESET),
         max_kept_results=min(read_option(configuration, jobmanager_options.JOB_STORE_MAX_CAPACITY), MAX_KEPT_RESULTS),
         result_expiration_ms=read_option(configuration, jobmanager_options.JOB_STORE_EXPIRATION_TIME) * 1000,
         result_cache_bytes=read_option(configuration, jobmanager_options.JOB_STORE_CACHE_SIZE),

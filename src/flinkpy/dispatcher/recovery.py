@@ -1,38 +1,86 @@
 """What a Dispatcher finds of its former life. Blocking; runs once, before it serves.
 
+| graph | result | what it means                                     | what is done                                   |
+|-------|--------|---------------------------------------------------|------------------------------------------------|
+| yes   | no     | the job was accepted and has not ended            | it is run again                                |
+| yes   | dirty  | it has ended; the clean-up was interrupted        | graph and recovery directory are removed       |
+| no    | dirty  | the same, a little later                          | the same                                       |
+| no    | clean  | it has ended                                      | its result is archived                         |
+| bad   | no     | the job's graph is damaged                        | archived as FAILED, with the damage as reason; |
+|       |        |                                                   | its recovery directory stays for a while       |
+
 Source: org.apache.flink.runtime.dispatcher.runner.SessionDispatcherLeaderProcess.
-Differs: jobs that were running are not run again (that needs their checkpoints); they are archived as FAILED.
 """
 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 
 from flinkpy._proto import dispatcher_pb2, job_pb2
 from flinkpy.common.durable_file import CorruptFileError
-from flinkpy.common.errors import FlinkError, JobMasterLostError
+from flinkpy.common.errors import FlinkError
 from flinkpy.common.ids import JobID
 from flinkpy.common.states import JobState
 from flinkpy.dispatcher.job_manager_runner import terminated_without_job_master
+from flinkpy.dispatcher.job_recovery_directories import JobRecoveryDirectories
 from flinkpy.highavailability.job_stores import JobGraphStore, JobResultStore
 
 logger = logging.getLogger(__name__)
 
 
-def recover(graphs: JobGraphStore, results: JobResultStore, now_ms: int) -> list[dispatcher_pb2.JobTerminated]:
-    """Finish interrupted clean-ups, fail the jobs that were running, and return all results, the oldest first.
+@dataclass(frozen=True, slots=True)
+class RecoveredJobs:
+    """`ended`: the oldest first. `unfinished`: in the order they were made."""
 
-    A damaged file costs only the job it belongs to.
-    """
+    ended: list[dispatcher_pb2.JobTerminated]
+    unfinished: list[job_pb2.JobGraph]
+
+
+def recover(
+    graphs: JobGraphStore, results: JobResultStore, directories: JobRecoveryDirectories, now_ms: int
+) -> RecoveredJobs:
+    """Finish interrupted clean-ups and return what there is. A damaged file costs only the job it belongs to."""
     for job_id in results.dirty_job_ids():
-        graphs.remove(job_id)
-        results.mark_clean(job_id)
+        _clean_up(job_id, graphs, results, directories)
+    unfinished = []
     for job_id in graphs.job_ids():
-        if not results.contains(job_id):
-            results.create_dirty(_failed(graphs, job_id, now_ms))
+        if results.contains(job_id):
+            _clean_up(job_id, graphs, results, directories)
+            continue
+        graph = _graph_of(job_id, graphs, results, now_ms)
+        if graph is not None:
+            logger.warning("job %s ('%s') has not ended and is run again", job_id, graph.name)
+            directories.create(job_id)
+            unfinished.append(graph)
+    # That of a job with a damaged graph may hold its only checkpoint: it stays as long as the job's result.
+    directories.remove_others({JobID(graph.job_id) for graph in unfinished} | set(results.clean_job_ids()))
+    unfinished.sort(key=lambda graph: graph.created_ms)
+    return RecoveredJobs(_ended(results, now_ms), unfinished)
+
+
+def _clean_up(
+    job_id: JobID, graphs: JobGraphStore, results: JobResultStore, directories: JobRecoveryDirectories
+) -> None:
+    graphs.remove(job_id)
+    directories.remove(job_id)
+    results.mark_clean(job_id)
+
+
+def _graph_of(job_id: JobID, graphs: JobGraphStore, results: JobResultStore, now_ms: int) -> job_pb2.JobGraph | None:
+    """None where it is damaged: then the job has FAILED."""
+    try:
+        return graphs.recover(job_id)
+    except CorruptFileError as error:
+        logger.error("job %s cannot be recovered: %s", job_id, error)
+        results.create_dirty(_without_graph(job_id, error, now_ms))
         graphs.remove(job_id)
         results.mark_clean(job_id)
-    recovered = []
+        return None
+
+
+def _ended(results: JobResultStore, now_ms: int) -> list[dispatcher_pb2.JobTerminated]:
+    ended = []
     for job_id in results.clean_job_ids():
         try:
             terminated = results.load(job_id)
@@ -40,25 +88,8 @@ def recover(graphs: JobGraphStore, results: JobResultStore, now_ms: int) -> list
             logger.error("the result of job %s is lost: %s", job_id, error)
             terminated = _without_graph(job_id, error, now_ms)
         if terminated is not None:
-            recovered.append(terminated)
-    return recovered
-
-
-def _failed(graphs: JobGraphStore, job_id: JobID, now_ms: int) -> dispatcher_pb2.JobTerminated:
-    try:
-        graph = graphs.recover(job_id)
-    except CorruptFileError as corrupt:
-        logger.error("job %s cannot be recovered: %s", job_id, corrupt)
-        return _without_graph(job_id, corrupt, now_ms)
-    logger.warning("job %s was running when the former Dispatcher ended; it is archived as FAILED", job_id)
-    error = JobMasterLostError(
-        f"job {job_id} ('{graph.name}') was lost: the Dispatcher was restarted while it ran",
-        details={"job_id": str(job_id)},
-    )
-    details = job_pb2.JobDetails(
-        job_id=str(job_id), name=graph.name, start_time_ms=graph.created_ms, configuration=graph.configuration
-    )
-    return terminated_without_job_master(details, JobState.FAILED, error, now_ms)
+            ended.append(terminated)
+    return ended
 
 
 def _without_graph(job_id: JobID, error: FlinkError, now_ms: int) -> dispatcher_pb2.JobTerminated:

@@ -20,6 +20,8 @@ from flinkpy.dispatcher.blob_store import BlobStore
 from flinkpy.dispatcher.job_archive import JobArchive
 from flinkpy.dispatcher.job_manager_runner import JobManagerRunner, RunnerState
 from flinkpy.dispatcher.job_master_sessions import JobMasterProcesses, JobMasterSessions
+from flinkpy.dispatcher.job_recovery import recovery_policy
+from flinkpy.dispatcher.job_recovery_directories import JobRecoveryDirectories
 from flinkpy.dispatcher.job_status_watchers import JobStatusWatchers
 from flinkpy.dispatcher.options import DispatcherOptions
 from flinkpy.highavailability.job_stores import JobGraphStore, JobResultStore
@@ -47,6 +49,13 @@ class Gateways(Protocol):
     async def drop(self, address: str) -> None: ...
 
 
+def dispose_savepoint(path: str) -> None:
+    """Blocking. File systems are imported when a savepoint is first disposed of: a Dispatcher starts without them."""
+    from importlib import import_module
+
+    import_module("flinkpy.checkpoint.disposal").dispose_savepoint(path)
+
+
 @dataclass(frozen=True, slots=True)
 class DispatcherServices:
     """What a Dispatcher works with."""
@@ -55,8 +64,10 @@ class DispatcherServices:
     launcher: Callable[[Callable[[str, str], None]], JobMasterProcesses]
     job_graphs: JobGraphStore
     job_results: JobResultStore
+    recovery_directories: JobRecoveryDirectories
     blobs: BlobStore
     on_shutdown_requested: Callable[[str], None]
+    dispose_savepoint: Callable[[str], None] = dispose_savepoint
     new_job_master_id: Callable[[], JobMasterId] = JobMasterId.generate
 
 
@@ -114,20 +125,36 @@ class RunningJobs:
     def __len__(self) -> int:
         return len(self._jobs)
 
-    def start(self, address: str, recovered: Iterable[pb.JobTerminated]) -> None:
-        """Get standbys ready that report to that address, and watch over those that work."""
-        for terminated in recovered:
+    def start(
+        self, address: str, ended: Iterable[pb.JobTerminated] = (), unfinished: Iterable[job_pb2.JobGraph] = ()
+    ) -> None:
+        """Get JobMasters ready that report to that address, and watch over those that work.
+
+        Args:
+            ended: results of a former life.
+            unfinished: jobs of a former life that have none; they are run again.
+        """
+        for terminated in ended:
             self._add_to_archive(terminated)
         self.expire_results()
         self.job_masters.start(address)
+        for graph in unfinished:
+            self.run(graph, is_recovered=True)
         self._endpoint.schedule(self._options.heartbeat_interval_ms, self.poll_job_masters)
 
-    def run(self, graph: job_pb2.JobGraph) -> None:
+    def run(self, graph: job_pb2.JobGraph, *, is_recovered: bool = False) -> None:
         """The job is stored: get it a JobMaster."""
-        runner = JobManagerRunner(graph, self._endpoint.clock.now_ms(), self._services.new_job_master_id)
+        now_ms = self._endpoint.clock.now_ms()
+        runner = JobManagerRunner(
+            graph,
+            min(graph.created_ms or now_ms, now_ms) if is_recovered else now_ms,
+            self._services.new_job_master_id,
+            policy=recovery_policy(graph, self._configuration, self._options),
+            is_recovered=is_recovered,
+        )
         job = RunningJob(runner, asyncio.get_running_loop().create_future())
         self._jobs[runner.job_id] = job
-        logger.info("job %s ('%s') was submitted", runner.job_id, graph.name)
+        logger.info("job %s ('%s') %s", runner.job_id, graph.name, "is recovered" if is_recovered else "was submitted")
         self.run_effects(job, runner.submitted())
 
     def cancel(self, job: RunningJob) -> None:
@@ -154,13 +181,16 @@ class RunningJobs:
         job = self._jobs.get(job_id)
         if job is None or job.runner.state is not RunnerState.WAITING:
             return None
+        is_recovery = job.runner.is_recovery
         return pb.StartJob(
             job_graph=job.runner.job_graph,
-            job_master_id=str(job.runner.process_assigned()),
+            job_master_id=str(job.runner.process_assigned(self._endpoint.clock.now_ms())),
             resource_manager_address=self._options.resource_manager_address,
             configuration=common_pb2.Configuration(entries=self._configuration),
             dispatcher_id=self._dispatcher_id,
             submitted_ms=job.runner.submitted_ms,
+            recovery_directory=str(self._services.recovery_directories.path_of(job_id)),
+            is_recovery=is_recovery,
         )
 
     def job_master_lost(self, job_id: JobID, reason: str) -> None:
@@ -214,6 +244,10 @@ class RunningJobs:
             match effect:
                 case runners.RequestJobMaster():
                     self.job_masters.request(job_id)
+                case runners.AbandonJobMaster():
+                    self._abandon_job_master(job, effect)
+                case runners.RecoverAfter():
+                    self._recover_after(job, effect)
                 case runners.WithdrawRequest():
                     self.job_masters.withdraw(job_id)
                 case runners.CancelAtJobMaster():
@@ -230,12 +264,29 @@ class RunningJobs:
                 case runners.ReleaseJobMaster():
                     self.job_masters.release(job_id)
 
+    def _abandon_job_master(self, job: RunningJob, effect: runners.AbandonJobMaster) -> None:
+        job_id = job.runner.job_id
+        logger.warning("the JobMaster of job %s is lost and is replaced: %s", job_id, effect.reason)
+        job.decided.clear()
+        self._monitor.remove(job_id)
+        self.job_masters.abandon(job_id, effect.reason)
+        if effect.address is not None:
+            self._endpoint.run_async(self._services.gateways.drop(effect.address), None, "drop JobMaster channel")
+
+    def _recover_after(self, job: RunningJob, effect: runners.RecoverAfter) -> None:
+        if effect.delay_ms == 0:
+            self.run_effects(job, job.runner.recover(effect.recovery))
+            return
+        logger.info("job %s gets another JobMaster in %d ms", job.runner.job_id, effect.delay_ms)
+        self._endpoint.schedule(effect.delay_ms, lambda: self.run_effects(job, job.runner.recover(effect.recovery)))
+
     def _cancel_at_job_master(self, job: RunningJob, effect: runners.CancelAtJobMaster) -> None:
         gateway = self._services.gateways.gateway("JobMaster", effect.address, str(effect.job_master_id))
 
         def answered(_: Any, error: BaseException | None) -> None:
             # A JobMaster that cannot be reached is about to be found lost; one that is slow is asked again.
-            if isinstance(error, RpcTimeoutError) and not job.runner.is_over:
+            is_leader = job.runner.job_master_id == effect.job_master_id
+            if isinstance(error, RpcTimeoutError) and is_leader and not job.runner.is_over:
                 self._cancel_at_job_master(job, effect)
 
         call = gateway.cancel(pb.JobIdMessage(job_id=str(job.runner.job_id)), timeout_s=self._options.rpc_timeout_s)
@@ -247,6 +298,7 @@ class RunningJobs:
         def store() -> None:
             self._services.job_results.create_dirty(terminated)
             self._services.job_graphs.remove(job_id)
+            self._services.recovery_directories.remove(job_id)
             self._services.job_results.mark_clean(job_id)
 
         def stored(_: None, error: BaseException | None) -> None:

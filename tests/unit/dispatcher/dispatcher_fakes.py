@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import platform
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from flinkpy._proto import dispatcher_pb2 as pb
 from flinkpy.common.ids import DispatcherId, JobID, JobMasterId
 from flinkpy.dispatcher.blob_store import BlobStore
 from flinkpy.dispatcher.dispatcher import Dispatcher
+from flinkpy.dispatcher.job_recovery_directories import JobRecoveryDirectories
 from flinkpy.dispatcher.options import DispatcherOptions
 from flinkpy.dispatcher.running_jobs import DispatcherServices
 from flinkpy.rpc.server import CallContext
@@ -126,6 +127,7 @@ class FakeJobMaster:
 
     def __init__(self, dispatcher: Dispatcher, hello: pb.JobMasterHello) -> None:
         self._dispatcher = dispatcher
+        self.process_id = hello.resource_id
         self._session: AsyncIterator[pb.JobMasterCommand] = dispatcher.open_job_master_session(hello, CONTEXT)
         self.commands: list[pb.JobMasterCommand] = []
         self.is_closed = False
@@ -142,6 +144,13 @@ class FakeJobMaster:
     @property
     def start_command(self) -> pb.StartJob:
         return next(command.start for command in self.commands if command.WhichOneof("command") == "start")
+
+    def leads(self, job_id: str) -> bool:
+        """Whether this process was given the job, and has not lost its session."""
+        if self.is_closed:
+            return False
+        starts = [command.start for command in self.commands if command.WhichOneof("command") == "start"]
+        return any(start.job_graph.job_id == job_id for start in starts)
 
     @property
     def was_told_to_stop(self) -> bool:
@@ -195,13 +204,28 @@ class FakeJobMaster:
 
 
 class Harness:
-    def __init__(self, tmp_path: Path, *, num_standbys: int = 1, **options: Any) -> None:
+    def __init__(
+        self,
+        tmp_path: Path,
+        *,
+        num_standbys: int = 1,
+        unfinished: Sequence[job_pb2.JobGraph] = (),
+        **options: Any,
+    ) -> None:
         loop = asyncio.get_running_loop()
         self.loop = loop
         self.gateways = FakePeers()
+        self.gateways.answers["request_job_details"] = lambda request: job_pb2.JobDetails(
+            job_id=request.job_id, name="job", start_time_ms=7
+        )
         self.graphs, self.results = MemoryJobGraphStore(), MemoryJobResultStore()
         self.blobs = BlobStore(tmp_path / "blobs", 1 << 20)
         self.shutdown_reasons: list[str] = []
+        recovery = tmp_path / "recovery"
+        recovery.mkdir()
+        self.recovery_directories = JobRecoveryDirectories(recovery)
+        self.disposed: list[str] = []
+        self.disposal_error: Exception | None = None
         leaderships = itertools.count(1)
 
         def launcher(on_exited: Callable[[str, str], None]) -> FakeProcesses:
@@ -219,7 +243,9 @@ class Harness:
                 launcher=launcher,
                 job_graphs=self.graphs,
                 job_results=self.results,
+                recovery_directories=self.recovery_directories,
                 blobs=self.blobs,
+                dispose_savepoint=self._dispose,
                 on_shutdown_requested=self.shutdown_reasons.append,
                 new_job_master_id=lambda: JobMasterId(f"leader-{next(leaderships)}"),
             ),
@@ -228,11 +254,19 @@ class Harness:
         )
         self.errors: list[BaseException] = []
         self.dispatcher.on_fatal_error = self.errors.append
-        self.dispatcher.start("127.0.0.1:1")
+        self.dispatcher.start("127.0.0.1:1", unfinished=unfinished)
         self._said_hello: set[str] = set()
+        self.job_masters: list[FakeJobMaster] = []
 
-    async def submit(self, job_id: str = JOB) -> None:
-        await self.dispatcher.submit_job(pb.SubmitJobRequest(job_graph=job_graph(job_id)), CONTEXT)
+    def _dispose(self, path: str) -> None:
+        if self.disposal_error is not None:
+            raise self.disposal_error
+        self.disposed.append(path)
+
+    async def submit(self, job_id: str = JOB, **configuration: str) -> None:
+        graph = job_graph(job_id)
+        graph.configuration.entries.update(configuration)
+        await self.dispatcher.submit_job(pb.SubmitJobRequest(job_graph=graph), CONTEXT)
 
     async def hello(self) -> FakeJobMaster:
         """The next spawned child becomes ready."""
@@ -241,11 +275,30 @@ class Harness:
         self._said_hello.add(name)
         hello = pb.JobMasterHello(resource_id=name, pid=self.processes.alive[name], host="here")
         job_master = FakeJobMaster(self.dispatcher, hello)
+        self.job_masters.append(job_master)
         await self.settle()
         return job_master
 
-    async def running_job(self, job_id: str = JOB) -> FakeJobMaster:
-        await self.submit(job_id)
+    async def next_leader(self, job_id: str = JOB) -> FakeJobMaster:
+        """The process that leads the job, as soon as there is one; children become ready as they are spawned."""
+        for _ in range(300):
+            for name in list(self.processes.alive):
+                if name not in self._said_hello:
+                    await self.hello()
+            leader = next((master for master in self.job_masters if master.leads(job_id)), None)
+            if leader is not None:
+                return leader
+            await self.settle(0.05)
+        raise AssertionError(f"job {job_id} got no JobMaster")
+
+    async def kill(self, job_master: FakeJobMaster) -> None:
+        """kill -9: the process exits and its session breaks."""
+        job_master.break_session()
+        self.processes.exit(job_master.process_id, "killed by SIGKILL")
+        await self.settle()
+
+    async def running_job(self, job_id: str = JOB, **configuration: str) -> FakeJobMaster:
+        await self.submit(job_id, **configuration)
         job_master = await self.hello()
         job_master.started()
         return job_master

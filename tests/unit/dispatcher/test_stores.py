@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,9 @@ from flinkpy.common.working_directory import WorkingDirectory
 from flinkpy.dispatcher.blob_store import BlobKeyError, BlobNotFoundError, BlobStore, BlobTooLargeError
 from flinkpy.dispatcher.job_archive import JobArchive
 from flinkpy.dispatcher.job_graph_store import FileJobGraphStore
+from flinkpy.dispatcher.job_recovery_directories import JobRecoveryDirectories
 from flinkpy.dispatcher.job_result_store import FileJobResultStore
-from flinkpy.dispatcher.recovery import recover
+from flinkpy.dispatcher.recovery import RecoveredJobs, recover
 
 
 def terminated(job_id: str, status: common_pb2.JobStatus = common_pb2.FINISHED) -> pb.JobTerminated:
@@ -123,29 +125,87 @@ def ended(job_id: str, end_time_ms: int) -> pb.JobTerminated:
     return message
 
 
-def test_recovery_fails_jobs_that_ran_and_finishes_clean_ups(tmp_path: Path) -> None:
-    graphs, results = FileJobGraphStore(tmp_path), FileJobResultStore(tmp_path)
-    graphs.put(job_graph(JOB))
-    graphs.put(job_graph(OTHER_JOB))
-    results.create_dirty(terminated(OTHER_JOB))
-    recovered = {found.job_id: found.result for found in recover(graphs, results, 99)}
-    assert recovered[OTHER_JOB].status == common_pb2.FINISHED
-    assert recovered[JOB].status == common_pb2.FAILED
-    assert recovered[JOB].error.type == "JobMasterLostError"
-    assert "the Dispatcher was restarted" in recovered[JOB].error.message
-    assert graphs.job_ids() == [] and results.dirty_job_ids() == []
-    assert len(recover(graphs, results, 100)) == 2
+@dataclass
+class Stores:
+    """A Dispatcher's stores in one directory, as it finds them when it starts."""
+
+    root: Path
+
+    def __post_init__(self) -> None:
+        for name in ("graphs", "results", "recovery"):
+            (self.root / name).mkdir(exist_ok=True)
+        self.graphs = FileJobGraphStore(self.root / "graphs")
+        self.results = FileJobResultStore(self.root / "results")
+        self.directories = JobRecoveryDirectories(self.root / "recovery")
+
+    def accept(self, job_id: str, created_ms: int = 7) -> None:
+        self.directories.create(JobID(job_id))
+        (self.directories.path_of(JobID(job_id)) / "pointers").write_text("checkpoint 1")
+        self.graphs.put(job_graph(job_id, created_ms=created_ms))
+
+    def recover(self) -> RecoveredJobs:
+        return recover(self.graphs, self.results, self.directories, 99)
+
+    @property
+    def job_ids_with_directories(self) -> set[str]:
+        return {path.name for path in (self.root / "recovery").iterdir()}
+
+
+def test_jobs_without_a_result_are_to_be_run_again_in_their_order(tmp_path: Path) -> None:
+    stores = Stores(tmp_path)
+    stores.accept(JOB, created_ms=20)
+    stores.accept(OTHER_JOB, created_ms=10)
+
+    for _ in range(2):  # a Dispatcher may die before it has done anything with them
+        recovered = stores.recover()
+        assert [graph.job_id for graph in recovered.unfinished] == [OTHER_JOB, JOB]
+        assert recovered.ended == []
+    assert stores.job_ids_with_directories == {JOB, OTHER_JOB}
+
+
+def test_an_interrupted_clean_up_is_finished_and_the_job_not_run_again(tmp_path: Path) -> None:
+    stores = Stores(tmp_path)
+    stores.accept(JOB)
+    stores.results.create_dirty(terminated(JOB))
+    stores.results.create_dirty(terminated(OTHER_JOB))
+    stores.directories.create(JobID(OTHER_JOB))  # its graph had been removed already
+
+    recovered = stores.recover()
+
+    assert recovered.unfinished == []
+    assert {found.job_id: found.result.status for found in recovered.ended} == {
+        JOB: common_pb2.FINISHED,
+        OTHER_JOB: common_pb2.FINISHED,
+    }
+    assert (stores.graphs.job_ids(), stores.results.dirty_job_ids()) == ([], [])
+    assert stores.job_ids_with_directories == set()
+    assert len(stores.recover().ended) == 2
+
+
+def test_the_directory_of_a_job_that_was_never_stored_is_removed(tmp_path: Path) -> None:
+    stores = Stores(tmp_path)
+    stores.directories.create(JobID(JOB))
+
+    assert stores.recover() == RecoveredJobs([], [])
+    assert stores.job_ids_with_directories == set()
 
 
 def test_a_damaged_graph_or_result_costs_only_its_own_job(tmp_path: Path) -> None:
-    graphs, results = FileJobGraphStore(tmp_path), FileJobResultStore(tmp_path)
-    graphs.put(job_graph(OTHER_JOB))
-    (tmp_path / f"{JOB}.jobgraph").write_bytes(b"garbage")
-    (tmp_path / f"{'c' * 32}.result").write_bytes(b"garbage")
-    recovered = {found.job_id: found.result for found in recover(graphs, results, 99)}
-    assert {result.status for result in recovered.values()} == {common_pb2.FAILED}
-    assert recovered[JOB].error.type == "CorruptFileError"
-    assert set(recovered) == {JOB, OTHER_JOB, "c" * 32}
+    stores = Stores(tmp_path)
+    stores.accept(JOB)
+    stores.accept(OTHER_JOB)
+    (tmp_path / "graphs" / f"{JOB}.jobgraph").write_bytes(b"garbage")
+    (tmp_path / "results" / f"{'c' * 32}.result").write_bytes(b"garbage")
+
+    recovered = stores.recover()
+
+    assert [graph.job_id for graph in recovered.unfinished] == [OTHER_JOB]
+    ended = {found.job_id: found.result for found in recovered.ended}
+    assert {result.status for result in ended.values()} == {common_pb2.FAILED}
+    assert ended[JOB].error.type == "CorruptFileError"
+    assert set(ended) == {JOB, "c" * 32}
+    assert [graph.job_id for graph in stores.recover().unfinished] == [OTHER_JOB]
+    assert JOB in stores.job_ids_with_directories, "what may be its only checkpoint"
 
 
 def test_a_blob_is_found_by_its_content(tmp_path: Path) -> None:
