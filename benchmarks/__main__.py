@@ -21,6 +21,9 @@ BENCHMARKS = {
     "latency": ("benchmarks.latency", "run"),
     "start": ("benchmarks.start", "run"),
     "memory": ("benchmarks.memory", "run"),
+    "checkpoint-cost": ("benchmarks.checkpoints", "run_cost"),
+    "checkpoint-backpressure": ("benchmarks.checkpoints", "run_backpressure"),
+    "recovery": ("benchmarks.recovery", "run"),
 }
 
 

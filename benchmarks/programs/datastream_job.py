@@ -10,8 +10,6 @@ import importlib
 import json
 import time
 
-KEYS = 1000
-
 
 def main() -> None:
     parser = argparse.ArgumentParser()
@@ -20,6 +18,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", required=True)
     parser.add_argument("--mode", default="process", help="PyFlink's python.execution-mode")
     parser.add_argument("--parallelism", type=int, default=2)
+    parser.add_argument("--keys", type=int, default=1000)
+    parser.add_argument("-D", action="append", default=[], metavar="KEY=VALUE", help="configuration of the job")
     options = parser.parse_args()
 
     common = importlib.import_module(f"{options.package}.common")
@@ -37,6 +37,8 @@ def main() -> None:
             self.count.update(count)
             yield value[0], count
 
+    keys = options.keys
+
     def build(env, rows):
         source = sequence.NumberSequenceSource(1, rows)
         stream = env.from_source(source, common.WatermarkStrategy.no_watermarks(), "numbers", types.LONG())
@@ -44,13 +46,16 @@ def main() -> None:
             stream = stream.map(lambda n: n + 1, types.LONG()).filter(lambda n: n % 2 == 0)
         else:
             pair = types.TUPLE([types.LONG(), types.LONG()])
-            stream = stream.map(lambda n: (n % KEYS, n), pair).key_by(lambda pair: pair[0], types.LONG())
+            stream = stream.map(lambda n: (n % keys, n), pair).key_by(lambda pair: pair[0], types.LONG())
             stream = stream.process(Counter(), pair)
         stream.sink_to(discard(options.package))
 
     configuration = common.Configuration()
     if options.package == "pyflink":
         configuration.set_string("python.execution-mode", options.mode)
+    for entry in options.D:
+        key, _, value = entry.partition("=")
+        configuration.set_string(key, value)
     env = datastream.StreamExecutionEnvironment.get_execution_environment(configuration)
     env.set_parallelism(options.parallelism)
     for rows in options.rows:
