@@ -11,7 +11,7 @@ from flinkpy._proto import checkpoint_pb2
 
 
 class CheckpointPointerStore(Protocol):
-    """The completed checkpoints of one job. Blocking; what `save` returned from survives a crash of process and host."""
+    """The completed checkpoints of one job. Blocking; what `save` stored survives a crash of process and host."""
 
     def load(self) -> checkpoint_pb2.CompletedCheckpointPointers:
         """What was saved last; an empty message where nothing was. Raises: CorruptFileError."""

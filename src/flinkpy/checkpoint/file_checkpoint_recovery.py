@@ -1,0 +1,91 @@
+"""Pointers and counter of checkpoints in a directory of this host: checksummed files, replaced as a whole. Blocking.
+
+Source: org.apache.flink.runtime.checkpoint.StandaloneCheckpointRecoveryFactory.
+Differs: Flink's standalone ones live in memory and end with their JobMaster.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from google.protobuf.message import DecodeError
+
+from flinkpy._proto import checkpoint_pb2
+from flinkpy.common.durable_file import (
+    CorruptFileError,
+    read_checksummed,
+    remove_durably,
+    remove_unfinished,
+    write_checksummed,
+)
+from flinkpy.common.failpoints import failpoint
+
+_POINTERS_NAME = "completed-checkpoints"
+_COUNTER_NAME = "checkpoint-id-counter"
+FIRST_CHECKPOINT_ID = 1
+
+
+class FileCheckpointPointerStore:
+    """Args:
+    directory: exists; nobody else writes these files.
+    """
+
+    def __init__(self, directory: Path | str) -> None:
+        self._path = Path(directory) / _POINTERS_NAME
+        remove_unfinished(Path(directory))
+
+    def load(self) -> checkpoint_pb2.CompletedCheckpointPointers:
+        try:
+            return checkpoint_pb2.CompletedCheckpointPointers.FromString(read_checksummed(self._path))
+        except FileNotFoundError:
+            return checkpoint_pb2.CompletedCheckpointPointers()
+        except DecodeError as error:
+            raise CorruptFileError(f"{self._path} holds no pointers: {error}") from error
+
+    def save(self, pointers: checkpoint_pb2.CompletedCheckpointPointers) -> None:
+        write_checksummed(self._path, pointers.SerializeToString())
+
+    def remove(self) -> None:
+        remove_durably(self._path)
+
+
+class FileCheckpointIDCounter:
+    """Thread: any.
+
+    Args:
+        directory: exists; nobody else writes this file.
+        at_least: the lowest id there may be, from what else is known; decides where the file is missing or damaged.
+    """
+
+    def __init__(self, directory: Path | str, at_least: int = FIRST_CHECKPOINT_ID) -> None:
+        self._path = Path(directory) / _COUNTER_NAME
+        self._lock = threading.Lock()
+        self._next = max(at_least, self._stored())
+
+    @property
+    def next_id(self) -> int:
+        return self._next
+
+    def get_and_increment(self) -> int:
+        with self._lock:
+            drawn = self._next
+            failpoint("counter.before_store")
+            write_checksummed(self._path, str(drawn + 1).encode())
+            self._next = drawn + 1
+            return drawn
+
+    def advance_to(self, next_id: int) -> None:
+        with self._lock:
+            if next_id > self._next:
+                write_checksummed(self._path, str(next_id).encode())
+                self._next = next_id
+
+    def remove(self) -> None:
+        remove_durably(self._path)
+
+    def _stored(self) -> int:
+        try:
+            return int(read_checksummed(self._path))
+        except (FileNotFoundError, CorruptFileError):
+            return FIRST_CHECKPOINT_ID

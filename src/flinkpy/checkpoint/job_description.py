@@ -1,0 +1,75 @@
+"""What has to be known of a job to hand state out to it.
+
+Source: the parts of org.apache.flink.runtime.executiongraph.ExecutionJobVertex that StateAssignmentOperation reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from flinkpy._proto import job_pb2
+from flinkpy.common.key_groups import default_max_parallelism
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorDescription:
+    operator_id: str
+    uid: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        uid = f", uid {self.uid!r}" if self.uid else ""
+        return f"operator {self.name!r} (id {self.operator_id}{uid})"
+
+
+@dataclass(frozen=True, slots=True)
+class InputDescription:
+    """One input edge. `producer_result` is the position in the producer's results."""
+
+    producer_vertex_id: str
+    producer_result: int
+    partitioner_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class VertexDescription:
+    """Attributes:
+    operators: in the order of the chain; the first has the inputs.
+    inputs: as in JobVertex.inputs.
+    is_max_parallelism_configured: by the user, so that it may not give way to that of the restored state.
+    """
+
+    vertex_id: str
+    name: str
+    operators: tuple[OperatorDescription, ...]
+    parallelism: int
+    max_parallelism: int
+    inputs: tuple[InputDescription, ...] = ()
+    is_max_parallelism_configured: bool = False
+
+
+def describe_job_graph(job_graph: job_pb2.JobGraph) -> list[VertexDescription]:
+    """Of a JobGraph as it was submitted, whose vertices still say whether their max parallelism is derived."""
+    return describe_vertices(job_graph.vertices)
+
+
+def describe_vertices(vertices: Iterable[job_pb2.JobVertex]) -> list[VertexDescription]:
+    vertices = list(vertices)
+    results = {
+        data_set.id: (vertex.id, index, data_set.partitioner_name)
+        for vertex in vertices
+        for index, data_set in enumerate(vertex.results)
+    }
+    return [
+        VertexDescription(
+            vertex.id,
+            vertex.name,
+            tuple(OperatorDescription(o.operator_id, o.uid, o.name) for o in vertex.chain),
+            vertex.parallelism,
+            vertex.max_parallelism if vertex.max_parallelism > 0 else default_max_parallelism(vertex.parallelism),
+            tuple(InputDescription(*results[edge.source_data_set_id]) for edge in vertex.inputs),
+            vertex.max_parallelism > 0,
+        )
+        for vertex in vertices
+    ]

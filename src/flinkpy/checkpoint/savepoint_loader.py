@@ -1,0 +1,109 @@
+"""Loads the savepoint or retained checkpoint that a job is to start from, and disposes of those nobody needs. Blocking.
+
+Source: org.apache.flink.runtime.checkpoint.Checkpoints.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from flinkpy._proto import checkpoint_pb2
+from flinkpy.checkpoint.checkpoints_cleaner import checkpoint_ids_in, delete_files, discard_exactly
+from flinkpy.checkpoint.completed_checkpoint import CompletedCheckpoint, is_savepoint
+from flinkpy.checkpoint.metadata import CHECKPOINT_DIRECTORY_PREFIX, load_metadata
+from flinkpy.checkpoint.state_handles import shared_paths_of_metadata
+from flinkpy.checkpoint.storage.file_system import join, name_of, parent_of
+from flinkpy.checkpoint.storage.file_systems import FileSystems
+from flinkpy.checkpoint.verification import verify_checkpoint
+from flinkpy.common.errors import CheckpointStorageError, CorruptStateError, StateRestoreError
+from flinkpy.configuration.checkpointing_options import CLAIM_MODE, IGNORE_UNCLAIMED_STATE, RESTORE_PATH
+from flinkpy.configuration.options import AnyConfiguration, read_option
+
+
+class RecoveryClaimMode(enum.Enum):
+    """Whose the snapshot is that a job starts from. Source: org.apache.flink.core.execution.RecoveryClaimMode."""
+
+    CLAIM = "the job's: deleted when it needs it no longer"
+    NO_CLAIM = "the user's: never touched, and the first checkpoint shares nothing with it"
+    LEGACY = "the user's: never touched, though later checkpoints may need its files"
+
+    @property
+    def is_owned(self) -> bool:
+        return self is RecoveryClaimMode.CLAIM
+
+    @property
+    def needs_full_checkpoint(self) -> bool:
+        """The first checkpoint after the restore must not refer to files of the snapshot."""
+        return self is RecoveryClaimMode.NO_CLAIM
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointRestoreSettings:
+    """What the user asked for. Source: org.apache.flink.runtime.jobgraph.SavepointRestoreSettings."""
+
+    path: str
+    claim_mode: RecoveryClaimMode = RecoveryClaimMode.NO_CLAIM
+    allow_non_restored_state: bool = False
+
+    @classmethod
+    def from_configuration(cls, configuration: AnyConfiguration) -> SavepointRestoreSettings | None:
+        """None where the job starts from nothing. Raises: ConfigurationError."""
+        path = read_option(configuration, RESTORE_PATH)
+        if not path:
+            return None
+        claim_mode = RecoveryClaimMode[read_option(configuration, CLAIM_MODE)]
+        return cls(path, claim_mode, read_option(configuration, IGNORE_UNCLAIMED_STATE))
+
+
+def load_savepoint(settings: SavepointRestoreSettings, file_systems: FileSystems) -> CompletedCheckpoint:
+    """What the job starts from; every file it names is there.
+
+    Raises: CheckpointNotFoundError, CorruptStateError, StateRestoreError (written by a newer release),
+        CheckpointStorageError, ConfigurationError; each names the path.
+    """
+    directory, metadata = load_metadata(file_systems, settings.path)
+    try:
+        verify_checkpoint(metadata, file_systems)
+    except CorruptStateError as error:
+        kind = "savepoint" if is_savepoint(metadata) else "checkpoint"
+        raise CorruptStateError(f"the {kind} at {directory} is not complete: {error}", details=error.details) from error
+    return CompletedCheckpoint(metadata, directory, settings.claim_mode.is_owned)
+
+
+def dispose_savepoint(path: str, file_systems: FileSystems) -> None:
+    """Delete a savepoint, or a retained checkpoint: exactly what belongs to it, whatever else lies beside it.
+
+    Shared files of a checkpoint go where no other checkpoint in the directory of its job needs them; where that cannot
+    be found out they stay.
+
+    Raises: CheckpointNotFoundError, CorruptStateError, StateRestoreError, CheckpointStorageError; nothing is deleted
+        where the metadata cannot be read.
+    """
+    directory, metadata = load_metadata(file_systems, path)
+    shared = shared_paths_of_metadata(metadata)
+    deletable = sorted(shared - _shared_by_siblings(file_systems, directory)) if shared else []
+    discard_exactly(file_systems, directory, metadata)
+    delete_files(file_systems, deletable)
+
+
+def _shared_by_siblings(file_systems: FileSystems, directory: str) -> set[str]:
+    """Shared files that the other checkpoints of the job need."""
+    job_directory = parent_of(directory)
+    needed: set[str] = set()
+    for checkpoint_id in checkpoint_ids_in(file_systems, job_directory):
+        sibling = join(job_directory, f"{CHECKPOINT_DIRECTORY_PREFIX}{checkpoint_id}")
+        if name_of(sibling) == name_of(directory):
+            continue
+        try:
+            needed |= shared_paths_of_metadata(_metadata_of(file_systems, sibling))
+        except (CorruptStateError, StateRestoreError) as error:
+            raise CheckpointStorageError(
+                f"{directory} is not deleted: whether {sibling} needs its shared files cannot be found out: {error}",
+                details={"path": directory},
+            ) from error
+    return needed
+
+
+def _metadata_of(file_systems: FileSystems, directory: str) -> checkpoint_pb2.CheckpointMetadata:
+    return load_metadata(file_systems, directory)[1]

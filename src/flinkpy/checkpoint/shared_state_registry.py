@@ -1,0 +1,71 @@
+"""SharedStateRegistry: which checkpoints need which shared file. Pure.
+
+A file may be deleted when no checkpoint, completed or pending, needs it any more, and only if the job owns it: files
+of a savepoint that is not claimed are never deleted.
+
+Source: org.apache.flink.runtime.state.SharedStateRegistry.
+Differs: Flink keeps the newest checkpoint that used a file and frees it by order; here each use is kept, so that the
+order in which checkpoints end does not matter.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+
+
+class SharedStateRegistry:
+    """Thread: any; each call is one step.
+
+    Invariant: a path is in `_users` as long as a checkpoint uses it, with exactly those checkpoints.
+    """
+
+    def __init__(self) -> None:
+        self._users: dict[str, set[int]] = {}
+        self._used_by: dict[int, set[str]] = {}
+        self._foreign: set[str] = set()
+        self._lock = threading.Lock()
+
+    def register(self, checkpoint_id: int, paths: Iterable[str], *, is_owned: bool = True) -> None:
+        """The checkpoint uses these files (too). Saying so again changes nothing."""
+        with self._lock:
+            used = self._used_by.setdefault(checkpoint_id, set())
+            for path in paths:
+                used.add(path)
+                self._users.setdefault(path, set()).add(checkpoint_id)
+                if not is_owned:
+                    self._foreign.add(path)
+
+    def unregister(self, checkpoint_id: int) -> list[str]:
+        """The checkpoint is no more. Returns: files that may be deleted now; each is returned once only."""
+        with self._lock:
+            freed = []
+            for path in self._used_by.pop(checkpoint_id, ()):
+                users = self._users[path]
+                users.discard(checkpoint_id)
+                if not users:
+                    del self._users[path]
+                    if path not in self._foreign:
+                        freed.append(path)
+            return sorted(freed)
+
+    def deletable(self, paths: Iterable[str]) -> list[str]:
+        """Those of `paths` that no checkpoint uses and that are not foreign."""
+        with self._lock:
+            return sorted({path for path in paths if path not in self._users and path not in self._foreign})
+
+    def is_used(self, path: str) -> bool:
+        with self._lock:
+            return path in self._users
+
+    def users_of(self, path: str) -> frozenset[int]:
+        with self._lock:
+            return frozenset(self._users.get(path, ()))
+
+    def validate(self) -> None:
+        """Asserts the invariant."""
+        inverted: dict[str, set[int]] = {}
+        for checkpoint_id, paths in self._used_by.items():
+            for path in paths:
+                inverted.setdefault(path, set()).add(checkpoint_id)
+        assert inverted == self._users, (inverted, self._users)
