@@ -61,17 +61,8 @@ def run_backpressure() -> list[Result]:
             measured = run_program(sys.executable, "backpressure_job.py", "--mode", mode, "--directory", directory)[-1]
         p50[mode] = statistics.median(measured["durations_ms"])
     ours, aligned = p50["unaligned"], p50["aligned"]
+    bar_ms, ratio = BACKPRESSURE_P50_BAR_MS, aligned / ours
     return [
-        Result(
-            "checkpoint-backpressure p50",
-            ours,
-            BACKPRESSURE_P50_BAR_MS,
-            "ms",
-            "the bar",
-            BACKPRESSURE_P50_BAR_MS / ours,
-            1.0,
-        ),
-        Result(
-            "checkpoint-backpressure ratio", ours, aligned, "ms", "aligned p50", aligned / ours, BACKPRESSURE_RATIO_BAR
-        ),
+        Result("checkpoint-backpressure p50", ours, bar_ms, "ms", "the bar", bar_ms / ours, 1.0),
+        Result("checkpoint-backpressure ratio", ours, aligned, "ms", "aligned p50", ratio, BACKPRESSURE_RATIO_BAR),
     ]

@@ -57,14 +57,14 @@ def configuration(scratch: Path, rest_port: int) -> None:
 
 def start(scratch: Path, script: str, *arguments: str) -> subprocess.Popen[bytes]:
     environment = dict(os.environ, FLINK_CONF_DIR=str(scratch / "conf"), FLINK_LOG_DIR=str(scratch / "log"))
-    out = open(scratch / f"{script}-{time.monotonic_ns()}.out", "wb")
-    return subprocess.Popen(
-        ["bash", str(HOME / "bin" / script), "start-foreground", *arguments],
-        stdout=out,
-        stderr=subprocess.STDOUT,
-        env=environment,
-        start_new_session=True,
-    )
+    with (scratch / f"{script}-{time.monotonic_ns()}.out").open("wb") as out:
+        return subprocess.Popen(
+            ["bash", str(HOME / "bin" / script), "start-foreground", *arguments],
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,
+        )
 
 
 def get(rest_port: int, path: str) -> dict:

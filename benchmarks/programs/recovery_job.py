@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from flinkpy.client.cluster_client import ClusterClient
 from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions
 from flinkpy.common import Configuration, Types, WatermarkStrategy
 from flinkpy.connector_api.sink import SinkBase, SinkWriter
@@ -145,7 +144,7 @@ class Keep(KeyedProcessFunction):
 
 class OutputWriter(SinkWriter):
     def __init__(self, path):
-        self._file = open(path, "a")
+        self._file = path.open("a")
 
     def write(self, batch):
         self._file.write(f"{batch.num_rows}\n")
