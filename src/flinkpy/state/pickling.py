@@ -1,16 +1,27 @@
 """How state becomes bytes: pickle, and cloudpickle for objects of classes that came with the job by value.
 
+A class of the user's main script is in no module that a later process could import. It is written down whole, but with
+its name: a restored object is of the class that the job has under that name now, so that `isinstance` holds and it has
+today's methods; the written one is only used where the job has none.
+
 Only state that was written by a task of a job is unpickled here, after its checksum has been verified.
 """
 
 from __future__ import annotations
 
+import io
 import pickle
+import weakref
 from typing import Any
 
 import cloudpickle
+from cloudpickle import cloudpickle as cloudpickle_internals
 
 _PROTOCOL = 5
+
+#: The classes of this process that came by value, and cloudpickle's number of each. It keeps every one it has loaded.
+_CLASSES_BY_VALUE: weakref.WeakKeyDictionary[type, str] = cloudpickle_internals._DYNAMIC_CLASS_TRACKER_BY_CLASS
+_written_classes: weakref.WeakKeyDictionary[type, bytes] = weakref.WeakKeyDictionary()
 
 
 def dumps(value: Any) -> bytes:
@@ -19,8 +30,35 @@ def dumps(value: Any) -> bytes:
         return pickle.dumps(value, _PROTOCOL)
     except (pickle.PicklingError, AttributeError, TypeError):
         # A class of the main script, a lambda: not importable by name.
-        return bytes(cloudpickle.dumps(value, _PROTOCOL))
+        buffer = io.BytesIO()
+        _StatePickler(buffer, _PROTOCOL).dump(value)
+        return buffer.getvalue()
 
 
 def loads(data: bytes | memoryview) -> Any:
     return pickle.loads(data)
+
+
+class _StatePickler(cloudpickle.Pickler):  # type: ignore[misc]
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, type) and obj in _CLASSES_BY_VALUE:
+            return _class_of, (obj.__module__, obj.__qualname__, _CLASSES_BY_VALUE[obj], _written(obj))
+        return super().reducer_override(obj)
+
+
+def _written(kind: type) -> bytes:
+    data = _written_classes.get(kind)
+    if data is None:
+        data = _written_classes[kind] = bytes(cloudpickle.dumps(kind, _PROTOCOL))
+    return data
+
+
+def _class_of(module: str, qualname: str, number: str, data: bytes) -> Any:
+    """The class of this process that an object belongs to. Part of the format of state: keep the signature."""
+    found = None
+    for kind, known in list(_CLASSES_BY_VALUE.items()):
+        if known == number:
+            return kind
+        if kind.__qualname__ == qualname and kind.__module__ == module:
+            found = kind  # the one that was loaded last: the job's, whose functions are loaded before its state
+    return cloudpickle.loads(data) if found is None else found
