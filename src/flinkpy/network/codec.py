@@ -4,7 +4,7 @@
   message is a list of parts, the column buffers themselves among them, for a scatter-gather send.
 * Rows (untyped Python objects): one pickle of protocol 5 per batch. Loaded only from authenticated connections.
 * Timestamps and kinds follow as raw little-endian arrays.
-* Control elements: a kind and a few packed integers.
+* Control elements: a kind and a few packed integers; a barrier carries its CheckpointOptions in protobuf's form.
 
 Differs: dictionary-encoded columns are sent decoded, since dictionaries would need a memory of their own per channel.
 """
@@ -18,10 +18,13 @@ from typing import Any
 import cloudpickle
 import numpy as np
 import pyarrow as pa
+from google.protobuf.message import DecodeError
 
+from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.errors import BrokenError, TypeMismatchError
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import (
+    CancelCheckpointMarker,
     CheckpointBarrier,
     Element,
     EndOfData,
@@ -95,6 +98,8 @@ class ColumnEncoder:
 
     def __init__(self) -> None:
         self.schema: pa.Schema | None = None
+        #: What is sent: `schema` with dictionaries decoded.
+        self.wire_schema: pa.Schema | None = None
         self._sink = _PartsSink()
         self._writer: Any = None
         self._has_dictionaries = False
@@ -107,6 +112,7 @@ class ColumnEncoder:
         self.schema = schema
         self._has_dictionaries = _has_dictionaries(schema)
         wire_schema = _without_dictionaries(schema) if self._has_dictionaries else schema
+        self.wire_schema = wire_schema
         self._writer = pa.ipc.new_stream(self._sink, wire_schema)
         # The writer puts its own schema message in front of the first batch: let that be an empty one, and drop both.
         empty = values.slice(0, 0)
@@ -225,8 +231,12 @@ def decode_batch(
 
 # Kinds of control elements on the wire; never reuse a number.
 _WATERMARK, _WATERMARK_STATUS, _BARRIER, _LATENCY_MARKER, _END_OF_DATA, _END_OF_PARTITION = range(1, 7)
+_CANCEL_MARKER = 7
+#: A barrier that overtakes what the consumer has queued of its channel.
+PRIORITY_BARRIER = 8
 _I64 = struct.Struct("<q")
-_TWO_I64 = struct.Struct("<qq")
+#: Checkpoint id, timestamp, whether there are options.
+_BARRIER_HEAD = struct.Struct("<qqB")
 _MARKER = struct.Struct("<qi")
 
 
@@ -237,9 +247,10 @@ def encode_element(element: Element) -> tuple[int, bytes]:
             return _WATERMARK, _I64.pack(timestamp)
         case WatermarkStatus(is_idle):
             return _WATERMARK_STATUS, bytes([is_idle])
-        case CheckpointBarrier(checkpoint_id, timestamp_ms, options):
-            body = _TWO_I64.pack(checkpoint_id, timestamp_ms)
-            return _BARRIER, body if options is None else body + pickle.dumps(options, protocol=_PICKLE_PROTOCOL)
+        case CheckpointBarrier():
+            return _BARRIER, _encode_barrier(element)
+        case CancelCheckpointMarker(checkpoint_id):
+            return _CANCEL_MARKER, _I64.pack(checkpoint_id)
         case LatencyMarker(marked_time_ms, operator_id, subtask_index):
             return _LATENCY_MARKER, _MARKER.pack(marked_time_ms, subtask_index) + operator_id.encode()
         case EndOfData(drain):
@@ -247,6 +258,23 @@ def encode_element(element: Element) -> tuple[int, bytes]:
         case EndOfPartition():
             return _END_OF_PARTITION, b""
     raise TypeError(f"not a control element: {element!r}")
+
+
+def encode_priority_barrier(barrier: CheckpointBarrier) -> tuple[int, bytes]:
+    """Kind and body."""
+    return PRIORITY_BARRIER, _encode_barrier(barrier)
+
+
+def _encode_barrier(barrier: CheckpointBarrier) -> bytes:
+    options = barrier.options
+    head = _BARRIER_HEAD.pack(barrier.checkpoint_id, barrier.timestamp_ms, options is not None)
+    return head if options is None else head + bytes(options.SerializeToString())
+
+
+def _decode_barrier(body: bytes) -> CheckpointBarrier:
+    checkpoint_id, timestamp_ms, has_options = _BARRIER_HEAD.unpack_from(body)
+    options = checkpoint_pb2.CheckpointOptions.FromString(body[_BARRIER_HEAD.size :]) if has_options else None
+    return CheckpointBarrier(checkpoint_id, timestamp_ms, options)
 
 
 def decode_element(kind: int, body: bytes) -> Element:
@@ -260,10 +288,10 @@ def decode_element(kind: int, body: bytes) -> Element:
             return Watermark(_I64.unpack(body)[0])
         if kind == _WATERMARK_STATUS:
             return WatermarkStatus(bool(body[0]))
-        if kind == _BARRIER:
-            checkpoint_id, timestamp_ms = _TWO_I64.unpack_from(body)
-            rest = body[_TWO_I64.size :]
-            return CheckpointBarrier(checkpoint_id, timestamp_ms, pickle.loads(rest) if rest else None)
+        if kind in (_BARRIER, PRIORITY_BARRIER):
+            return _decode_barrier(body)
+        if kind == _CANCEL_MARKER:
+            return CancelCheckpointMarker(_I64.unpack(body)[0])
         if kind == _LATENCY_MARKER:
             marked_time_ms, subtask_index = _MARKER.unpack_from(body)
             return LatencyMarker(marked_time_ms, body[_MARKER.size :].decode(), subtask_index)
@@ -271,6 +299,6 @@ def decode_element(kind: int, body: bytes) -> Element:
             return EndOfData(bool(body[0]))
         if kind == _END_OF_PARTITION:
             return EndOfPartition()
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
+    except (struct.error, IndexError, UnicodeDecodeError, DecodeError) as error:
         raise BrokenError(f"a control element of kind {kind} does not parse: {error}") from error
     raise BrokenError(f"control element of unknown kind {kind}")

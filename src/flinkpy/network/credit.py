@@ -14,6 +14,8 @@ Both halves are plain bookkeeping; the sending is done by whoever calls them.
 * Invariant: a channel holds `outstanding + unannounced + queued` segments of the gate's pool, and never more than
   `MAX_WINDOW_SEGMENTS`; the sender has at most `outstanding`. So what is on the wire always has its place.
 * A channel has its window ahead of demand: a fair share of half of the pool, never less than the exclusive buffers.
+  Those it has from its opening to its end, so what stands in front of a barrier gets through whatever is queued in
+  channels that are blocked until that barrier has come.
   With a backlog announced it may grow to the full window out of what is free, first come first served.
 * Freed segments are announced in parcels of a quarter of the window, not one by one: a CREDIT wakes the other process.
 * A sender that cannot send its next buffer says so (BACKLOG with the cost). It is answered as soon as there is
@@ -111,7 +113,7 @@ class CreditManager:
         return max(self._exclusive, min(MAX_WINDOW_SEGMENTS, fair))
 
     def open_channel(self, index: int) -> Grant:
-        """A channel is about to ask for its partition, perhaps again: what the request may promise (0 is possible).
+        """A channel is about to ask for its partition, perhaps again: what the request may promise.
 
         Nothing is announced for it until `resume_channel`.
         """
@@ -122,11 +124,14 @@ class CreditManager:
             channel.is_suspended = True
             channel.backlog = channel.starving_for = 0
             window = self.window
+            # Whatever the others hold: behind a blocked channel they may hold it until this one has given its barrier.
+            owed = self._exclusive - channel.held
+            if owed > 0:
+                self._pool.reserve(owed)
+                channel.unannounced += owed
             missing = window - channel.held
             channel.outstanding += channel.unannounced + (self._pool.try_acquire(missing) if missing > 0 else 0)
             channel.unannounced = 0
-            if channel.held < self._exclusive:
-                self._wait(channel)
             return Grant(index, channel.outstanding, window)
 
     def resume_channel(self, index: int) -> list[Grant]:

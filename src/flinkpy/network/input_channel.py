@@ -14,10 +14,18 @@ import pyarrow as pa
 from flinkpy.common.errors import BrokenError, PartitionConnectionError, PartitionNotFoundError
 from flinkpy.network.codec import decode_batch
 from flinkpy.network.credit import CreditManager, Grant
+from flinkpy.network.in_flight import InFlightBatch, freeze
 from flinkpy.network.partition_manager import PartitionRequest, ResultPartitionManager, TimerHandle, Timers
+from flinkpy.network.priority import (
+    PriorityMarker,
+    as_unaligned,
+    items_before,
+    position_of,
+    position_of_barrier,
+)
 from flinkpy.network.subpartition import BufferedBatch, PipelinedSubpartition
 from flinkpy.records.batch import Batch
-from flinkpy.records.elements import Element, EndOfPartition
+from flinkpy.records.elements import CheckpointBarrier, Element, EndOfPartition
 
 if TYPE_CHECKING:
     from flinkpy.network.input_gate import InputGate
@@ -47,9 +55,14 @@ class InputChannel:
         self.gate = gate
         self.index = index
         self.partition_id = partition_id
-        #: Whether the gate has it in its line of channels with data. Set and cleared by the gate only.
+        #: Whether the gate has it in its line of channels with data, or acts as if it had. Set and cleared by the gate
+        #: only.
         self.is_queued = False
+        #: Whether nothing is to be taken from it until the gate unblocks its channels.
+        self.is_blocked = False
         self.is_finished = False
+        #: The newest checkpoint whose barrier the task has got from it. Set by the gate.
+        self.last_barrier_id = -1
         self.bytes_in = 0
         self.batches_in = 0
         self._is_closed = False
@@ -66,6 +79,55 @@ class InputChannel:
         raise NotImplementedError
 
     def take(self) -> Batch | Element | None:
+        raise NotImplementedError
+
+    def take_frozen(self) -> tuple[Batch | Element | None, InFlightBatch | None]:
+        """`take`, and a batch also as it is now."""
+        queue = self._queued_items()
+        try:
+            head = queue[0]
+        except IndexError:
+            return None, None  # not `take`: it might find something by now
+        frozen = self._freeze(head)
+        item = self.take()
+        return item, frozen if isinstance(item, Batch) else None
+
+    def overtake_queue(self, marker: PriorityMarker) -> list[InFlightBatch] | None:
+        """Deliver the marker's barrier now: what it overtakes here, and has not been captured by its producer.
+
+        None where the task has got the barrier before. Thread: task thread.
+        """
+        if marker.is_delivered:
+            return None
+        queue = self._queued_items()
+        position = position_of(queue, marker)
+        if position is None:
+            return None
+        queue[position] = marker
+        marker.is_delivered = True
+        if marker.is_captured:
+            return []
+        return [frozen for item in items_before(queue, position) if (frozen := self._freeze(item)) is not None]
+
+    def queued_barrier(self, checkpoint_id: int) -> PriorityMarker | None:
+        """A marker in the place of the ordinary barrier of that checkpoint. Thread: task thread."""
+        queue = self._queued_items()
+        position = position_of_barrier(queue, checkpoint_id)
+        if position is None:
+            return None
+        try:
+            marker = PriorityMarker(as_unaligned(queue[position]))
+            queue[position] = marker
+        except IndexError:  # closed meanwhile
+            return None
+        return marker
+
+    def _queued_items(self) -> deque[Any]:
+        """The queue that `take` takes from."""
+        raise NotImplementedError
+
+    def _freeze(self, item: Any) -> InFlightBatch | None:
+        """None for what is not a batch."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -164,10 +226,33 @@ class LocalInputChannel(InputChannel):
             self.is_finished = True
             assert subpartition is not None
             subpartition.release()
+        elif isinstance(item, PriorityMarker):
+            return item.take_in_order()
         return item
+
+    def _queued_items(self) -> deque[Any]:
+        subpartition = self._subpartition
+        return deque() if subpartition is None else subpartition.queue
+
+    def _freeze(self, item: Any) -> InFlightBatch | None:
+        return freeze(item.batch, item.encoded) if isinstance(item, BufferedBatch) else None
 
     def notify_data_available(self) -> None:
         self.gate.on_channel_data(self)
+
+    def notify_barrier(self, barrier: CheckpointBarrier) -> None:
+        self.gate.on_barrier_queued(self, barrier)
+
+    def notify_priority(self, marker: PriorityMarker) -> None:
+        self.gate.on_channel_priority(self, marker)
+
+    def overtake(self, marker: PriorityMarker, *, append: bool) -> list[InFlightBatch] | None:
+        """Only this consumer can tell what is in front of the barrier when it gets it, so it captures that."""
+        subpartition = self._subpartition
+        if append and subpartition is not None:
+            subpartition.queue.append(marker)
+        self.gate.on_channel_priority(self, marker)
+        return []
 
     def notify_failed(self, cause: Exception) -> None:
         self.on_producer_failed(str(cause))
@@ -238,7 +323,7 @@ class RemoteInputChannel(InputChannel):
         self._client: PartitionRequestClient | None = None
         self._channel_id = 0
         self._schema: pa.Schema | None = None
-        self._queue: deque[_Received | Element] = deque()
+        self._queue: deque[_Received | PriorityMarker | Element] = deque()
         #: The parts so far of a record too large for the credit window.
         self._fragments: list[Any] = []
 
@@ -273,7 +358,15 @@ class RemoteInputChannel(InputChannel):
         if isinstance(item, EndOfPartition):
             self.is_finished = True
             self._let_go()
+        elif isinstance(item, PriorityMarker):
+            return item.take_in_order()
         return item
+
+    def _queued_items(self) -> deque[Any]:
+        return self._queue
+
+    def _freeze(self, item: Any) -> InFlightBatch | None:
+        return InFlightBatch.of_wire(*item[:5]) if isinstance(item, tuple) else None
 
     def send_grant(self, grant: Grant) -> None:
         client = self._client
@@ -327,6 +420,14 @@ class RemoteInputChannel(InputChannel):
     def on_element(self, element: Element) -> None:
         self._queue.append(element)
         self.gate.on_channel_data(self)
+        if isinstance(element, CheckpointBarrier):
+            self.gate.on_barrier_queued(self, element)
+
+    def on_priority(self, barrier: Any) -> None:
+        """A barrier that overtakes what has been received and not been taken."""
+        marker = PriorityMarker(barrier)
+        self._queue.append(marker)
+        self.gate.on_channel_priority(self, marker)
 
     def on_schema(self, schema: pa.Schema) -> None:
         self._schema = schema

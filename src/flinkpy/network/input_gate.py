@@ -3,6 +3,9 @@
 Channels with data stand in a line. `poll` takes one item of the first and sends the channel to the back, so each gets
 its turn however much another has; a channel that is not in the line costs nothing.
 
+A priority barrier is given before any data. Its task may be waiting for output memory and not be polling at all then,
+so there is a listener of its own for it, and `poll_priority`.
+
 Source: org.apache.flink.runtime.io.network.partition.consumer.SingleInputGate.
 """
 
@@ -12,11 +15,15 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from flinkpy.common.errors import InternalError
 from flinkpy.network.buffer_pool import LocalBufferPool
+from flinkpy.network.channel_capture import Captured, ChannelCapture
 from flinkpy.network.credit import CreditManager, Grant
+from flinkpy.network.in_flight import InFlightBatch
 from flinkpy.network.input_channel import InputChannel, RemoteInputChannel
+from flinkpy.network.priority import PriorityMarker, as_unaligned
 from flinkpy.records.batch import Batch
-from flinkpy.records.elements import Element, EndOfPartition
+from flinkpy.records.elements import CheckpointBarrier, Element, EndOfPartition
 
 
 def _ignore() -> None:
@@ -44,6 +51,16 @@ class InputGate:
         self._unfinished = 0
         self._failure: Exception | None = None
         self._closed = False
+        #: Barriers to be given first, with their channels.
+        self._priority: deque[tuple[InputChannel, PriorityMarker]] = deque()
+        self._priority_listener: Callable[[], None] = _ignore
+        self._capture: ChannelCapture | None = None
+        #: By checkpoint whose capture has not begun: what the barriers given so far had overtaken, by channel.
+        self._overtaken: dict[int, dict[int, list[InFlightBatch]]] = {}
+        #: Ordinary barriers of this checkpoint overtake what is queued as soon as they come. Read by any thread.
+        self._expedited_id = -1
+        #: Captures of checkpoints up to this one have ended.
+        self._ended_id = -1
 
     def set_channels(self, channels: Sequence[InputChannel]) -> None:
         self.channels = channels
@@ -56,7 +73,12 @@ class InputGate:
     @property
     def is_available(self) -> bool:
         """Whether `poll` has something to give, a failure included. Thread: any."""
-        return bool(self._ready) or self._failure is not None
+        return bool(self._ready) or bool(self._priority) or self._failure is not None
+
+    @property
+    def has_priority(self) -> bool:
+        """Whether `poll_priority` may have something to give. Thread: any."""
+        return bool(self._priority)
 
     @property
     def all_channels_finished(self) -> bool:
@@ -74,6 +96,10 @@ class InputGate:
         """Have `listener()` called, on any thread, when the gate turns from empty to not empty (or fails)."""
         self._listener = listener
 
+    def set_priority_listener(self, listener: Callable[[], None]) -> None:
+        """Have `listener()` called, on any thread, whenever a priority barrier comes."""
+        self._priority_listener = listener
+
     def request_partitions(self) -> None:
         """Ask every producer for this gate's subpartition. Returns at once; failures come through `on_failure`."""
         for channel in self.channels:
@@ -89,21 +115,130 @@ class InputGate:
         while True:
             if self._failure is not None:
                 raise self._failure
+            if self._priority and (first := self.poll_priority()) is not None:
+                return first
             try:
                 channel = self._ready.popleft()
             except IndexError:
                 return None
             channel.is_queued = False  # before taking: data that comes from now on queues the channel again
-            item = channel.take()
+            item = channel.take() if self._capture is None else self._take_capturing(channel, self._capture)
             if channel.has_data and not channel.is_queued:
                 with self._lock:
                     channel.is_queued = True
                     self._ready.append(channel)
-            if item is None:
+            if isinstance(item, Batch):
+                return channel.index, item
+            if item is not None:
+                self._on_element(channel, item)
+                return channel.index, item
+
+    def poll_priority(self) -> tuple[int, CheckpointBarrier] | None:
+        """The next priority barrier and its channel, blocked or not; None where there is none now."""
+        while self._priority:
+            channel, marker = self._priority.popleft()
+            overtaken = channel.overtake_queue(marker)
+            if overtaken is not None:
+                self._on_priority_barrier(channel, marker.barrier.checkpoint_id, overtaken)
+                return channel.index, marker.barrier
+        return None
+
+    # ---- checkpoints
+
+    def block_channel(self, index: int) -> None:
+        """Take nothing from the channel, and do not turn available by it, until `unblock_channels`. Idempotent."""
+        channel = self.channels[index]
+        with self._lock:
+            if channel.is_blocked:
+                return
+            channel.is_blocked = True
+            if channel in self._ready:
+                self._ready.remove(channel)
+            channel.is_queued = True  # as if it stood in the line: what comes does not put it there
+
+    def unblock_channels(self) -> None:
+        """Idempotent."""
+        for channel in self.channels:
+            if not channel.is_blocked:
                 continue
-            if isinstance(item, EndOfPartition):
-                self._unfinished -= 1
-            return channel.index, item
+            with self._lock:
+                channel.is_blocked = channel.is_queued = False
+            if channel.has_data:  # looked at after the flag was cleared: what comes from now on queues the channel
+                self.on_channel_data(channel)
+
+    def start_capture(self, checkpoint_id: int) -> None:
+        """Remember what belongs to the state of that unaligned checkpoint: call it when the snapshot is taken.
+
+        That is, of each channel whose barrier has not come, the batches given from now on, and what the barrier
+        overtakes when it comes, being expedited like `convert_to_unaligned` does; of a channel whose priority barrier
+        has come, what that had overtaken; of other channels nothing.
+        """
+        overtaken = self._overtaken.pop(checkpoint_id, {})
+        self._overtaken.clear()
+        waiting = [c.index for c in self.channels if not c.is_finished and c.last_barrier_id < checkpoint_id]
+        self._capture = ChannelCapture(checkpoint_id, waiting, overtaken)
+        self.convert_to_unaligned(checkpoint_id)
+
+    def finish_capture(self, checkpoint_id: int) -> Captured:
+        """The barriers of all channels have come. What is to be persisted, by channel; empty ones are left out."""
+        capture = self._capture
+        if capture is None or capture.checkpoint_id != checkpoint_id:
+            raise InternalError(f"{self.owner}: no capture of checkpoint {checkpoint_id} is going on")
+        if capture.open_channels:
+            raise InternalError(
+                f"{self.owner}: channels {sorted(capture.open_channels)} owe the barrier of checkpoint {checkpoint_id}"
+            )
+        self._end_captures(checkpoint_id)
+        return capture.result()
+
+    def abort_capture(self, checkpoint_id: int) -> None:
+        """Forget what was captured for checkpoints up to that one. Idempotent."""
+        self._end_captures(checkpoint_id)
+
+    def convert_to_unaligned(self, checkpoint_id: int) -> None:
+        """Have barriers of that checkpoint overtake what is queued: those that are queued, and those that will come."""
+        self._expedited_id = checkpoint_id  # before looking: a barrier that is not found is seen by `on_barrier_queued`
+        for channel in self.channels:
+            marker = channel.queued_barrier(checkpoint_id)
+            if marker is not None:
+                self.on_channel_priority(channel, marker)
+
+    def _end_captures(self, checkpoint_id: int) -> None:
+        self._ended_id = max(self._ended_id, checkpoint_id)
+        if self._capture is not None and self._capture.checkpoint_id <= checkpoint_id:
+            self._capture = None
+        for ended in [known for known in self._overtaken if known <= checkpoint_id]:
+            del self._overtaken[ended]
+
+    def _take_capturing(self, channel: InputChannel, capture: ChannelCapture) -> Batch | Element | None:
+        if channel.index not in capture.open_channels:
+            return channel.take()
+        item, frozen = channel.take_frozen()
+        if frozen is not None:
+            capture.on_batch(channel.index, frozen)
+        return item
+
+    def _on_element(self, channel: InputChannel, element: Element) -> None:
+        if isinstance(element, CheckpointBarrier):
+            channel.last_barrier_id = max(channel.last_barrier_id, element.checkpoint_id)
+            if self._capture is not None:
+                self._capture.on_barrier(channel.index, element.checkpoint_id)
+        elif isinstance(element, EndOfPartition):
+            self._unfinished -= 1
+            if self._capture is not None:
+                self._capture.on_channel_end(channel.index)
+
+    def _on_priority_barrier(self, channel: InputChannel, checkpoint_id: int, overtaken: list[InFlightBatch]) -> None:
+        channel.last_barrier_id = max(channel.last_barrier_id, checkpoint_id)
+        capture = self._capture
+        if capture is not None:
+            capture.on_barrier(channel.index, checkpoint_id, overtaken)
+        if (capture is None or capture.checkpoint_id < checkpoint_id) and checkpoint_id > self._ended_id:
+            # Until its capture begins or ends; older ones will not begin any more.
+            self._overtaken = {known: kept for known, kept in self._overtaken.items() if known >= checkpoint_id}
+            self._overtaken.setdefault(checkpoint_id, {})[channel.index] = overtaken
+
+    # ---- news of channels
 
     def on_channel_data(self, channel: InputChannel) -> None:
         """A channel may have turned from empty to not empty. Thread: any."""
@@ -118,6 +253,20 @@ class InputGate:
             was_empty = len(self._ready) == 1
         if was_empty:
             self._listener()
+
+    def on_channel_priority(self, channel: InputChannel, marker: PriorityMarker) -> None:
+        """A barrier is to be given before everything else. Thread: any."""
+        with self._lock:
+            if self._closed:
+                return
+            self._priority.append((channel, marker))
+        self._listener()
+        self._priority_listener()
+
+    def on_barrier_queued(self, channel: InputChannel, barrier: CheckpointBarrier) -> None:
+        """An ordinary barrier has come. Thread: any, after it was queued."""
+        if barrier.checkpoint_id == self._expedited_id:
+            self.on_channel_priority(channel, PriorityMarker(as_unaligned(barrier)))
 
     def on_channel_failure(self, error: Exception) -> None:
         """A channel broke: the gate is of no use any more. Only the first failure counts. Thread: any."""
@@ -153,6 +302,7 @@ class InputGate:
         for channel in self.channels:
             channel.close()
         self._ready.clear()
+        self._priority.clear()
         if self.pool is not None:
             self.pool.destroy()
         if self._on_closed is not None:

@@ -17,9 +17,9 @@ import pyarrow as pa
 from flinkpy.common.clock import Clock, SystemClock
 from flinkpy.network.batch_size import batch_bytes
 from flinkpy.network.partitioner import Partitioner
-from flinkpy.network.result_partition import ResultPartition
+from flinkpy.network.result_partition import Overtaken, ResultPartition
 from flinkpy.records.batch import Batch
-from flinkpy.records.elements import Element
+from flinkpy.records.elements import CheckpointBarrier, Element
 
 # A batch is handed on as it is from here on: beyond some thousand rows the cost per batch is lost in that per row.
 _ENOUGH_ROWS_PER_CHANNEL = 4096
@@ -102,6 +102,15 @@ class RecordWriter:
         """Send a control element to every channel, behind everything emitted so far."""
         self.flush()
         self.partition.emit_element(element)
+
+    def emit_priority(self, barrier: CheckpointBarrier) -> Overtaken:
+        """Send the barrier ahead of what is queued; what is gathered counts as queued. See `ResultPartition`."""
+        self.flush()
+        return self.partition.emit_priority(barrier)
+
+    def convert_to_unaligned(self, checkpoint_id: int) -> Overtaken | None:
+        """See `ResultPartition`."""
+        return self.partition.convert_to_unaligned(checkpoint_id)
 
     def flush(self) -> None:
         """Send what is gathered."""

@@ -17,9 +17,14 @@ from flinkpy.common.errors import ClosedError, PartitionConnectionError
 from flinkpy.network.batch_size import batch_bytes
 from flinkpy.network.buffer_pool import LocalBufferPool
 from flinkpy.network.codec import encode_rows, encode_small_columns
+from flinkpy.network.in_flight import InFlightBatch
+from flinkpy.network.priority import as_unaligned
 from flinkpy.network.subpartition import BufferedBatch, PipelinedSubpartition, SharedEncoding
 from flinkpy.records.batch import Batch
-from flinkpy.records.elements import Element, EndOfPartition
+from flinkpy.records.elements import CheckpointBarrier, Element, EndOfPartition
+
+#: (subpartition, its batches in order) of those that a barrier overtook and the producer has to persist.
+Overtaken = list[tuple[int, list[InFlightBatch]]]
 
 # Columns up to this size are encoded in one piece by the producer's task; larger ones by reference, when they are sent.
 _SMALL_BYTES = 1 << 17
@@ -56,6 +61,8 @@ class ResultPartition:
         self._finished = False
         self._released = threading.Event()
         self._failure: Exception | None = None
+        #: The one emitted last in order.
+        self._last_barrier: CheckpointBarrier | None = None
 
     @property
     def num_subpartitions(self) -> int:
@@ -124,8 +131,40 @@ class ResultPartition:
     def emit_element(self, element: Element, subpartition: int | None = None) -> None:
         """Queue a control element for one consumer, or for all (None). Elements cost no segments."""
         self._check_open()
-        for target in self.subpartitions if subpartition is None else (self.subpartitions[subpartition],):
+        targets = self.subpartitions if subpartition is None else (self.subpartitions[subpartition],)
+        if isinstance(element, CheckpointBarrier):
+            self._last_barrier = element
+            for target in targets:
+                target.add_barrier(element)
+            return
+        for target in targets:
             target.add(element)
+
+    def emit_priority(self, barrier: CheckpointBarrier) -> Overtaken:
+        """Have every consumer get the barrier before what is queued for it.
+
+        Returns:
+            What the barrier overtook and this task has to persist: it will still be delivered, behind the barrier. A
+            consumer in this process persists it itself, so its part is not among it.
+        """
+        self._check_open()
+        barrier = as_unaligned(barrier)
+        overtaken = ((target.index, target.add_priority(barrier)) for target in self.subpartitions)
+        return [(index, batches) for index, batches in overtaken if batches]
+
+    def convert_to_unaligned(self, checkpoint_id: int) -> Overtaken | None:
+        """Have the barrier of `checkpoint_id` that was emitted in order overtake what is in front of it.
+
+        Returns: as `emit_priority`; None where there is no such barrier in any queue any more.
+        """
+        barrier = self._last_barrier
+        if self._failure is not None or barrier is None or barrier.checkpoint_id != checkpoint_id:
+            return None
+        barrier = as_unaligned(barrier)
+        converted = [(target.index, target.convert_to_unaligned(barrier)) for target in self.subpartitions]
+        if all(batches is None for _, batches in converted):
+            return None
+        return [(index, batches) for index, batches in converted if batches]
 
     def finish(self) -> None:
         """Nothing will follow: `EndOfPartition` to every consumer. The partition lives on until all is consumed."""

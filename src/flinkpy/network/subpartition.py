@@ -3,20 +3,26 @@
 Lock-free on purpose: the producer's task thread only appends, one consumer end at a time only pops, and both are
 atomic on a deque. The backlog is the difference of two counters with one writer each.
 
+A priority barrier overtakes what is queued, which becomes part of its checkpoint, captured once: by the producer where
+the consumer is in another process or has not come yet, else by the consumer, which takes the items from this queue.
+
 Source: org.apache.flink.runtime.io.network.partition.{PipelinedSubpartition, PipelinedSubpartitionView}.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from flinkpy.network.batch_size import batch_bytes
 from flinkpy.network.buffer_pool import LocalBufferPool
 from flinkpy.network.codec import EncodedBatch
+from flinkpy.network.in_flight import InFlightBatch, freeze
+from flinkpy.network.priority import PriorityMarker, items_before, position_of
 from flinkpy.records.batch import Batch
-from flinkpy.records.elements import Element
+from flinkpy.records.elements import CheckpointBarrier, Element
 
 if TYPE_CHECKING:
     from flinkpy.network.result_partition import ResultPartition
@@ -80,6 +86,11 @@ class BufferedBatch:
         return pieces[0], pieces[1]
 
 
+def freeze_all(items: Iterable[Any]) -> list[InFlightBatch]:
+    """The batches among items of a queue, as they are now."""
+    return [freeze(item.batch, item.encoded) for item in items if isinstance(item, BufferedBatch)]
+
+
 def recycle_all(items: list[BufferedBatch]) -> None:
     """Recycle many, with one call per run of the same pool."""
     pool: LocalBufferPool | None = None
@@ -111,6 +122,28 @@ class SubpartitionView(Protocol):
         """The partition was released before its consumer had everything. Thread: any."""
         ...
 
+    def notify_barrier(self, barrier: CheckpointBarrier) -> None:
+        """An ordinary barrier was appended. Thread: the producer's task thread."""
+        ...
+
+    def notify_priority(self, marker: PriorityMarker) -> None:
+        """Deliver this barrier first; its marker is in the queue. Called before this view is attached, or by the
+        producer's task thread."""
+        ...
+
+    def overtake(self, marker: PriorityMarker, *, append: bool) -> list[InFlightBatch] | None:
+        """Deliver this barrier first.
+
+        Args:
+            append: put the marker at the end of the queue; else it takes the place of the ordinary barrier of its
+                checkpoint.
+
+        Returns:
+            What the barrier overtakes; None where the ordinary barrier has left. Empty where the consumer captures it
+            itself. Thread: the producer's task thread.
+        """
+        ...
+
 
 class PipelinedSubpartition:
     """Thread: `add` on the producer's task thread, `poll` on the one that drives the attached view."""
@@ -118,8 +151,12 @@ class PipelinedSubpartition:
     def __init__(self, parent: ResultPartition, index: int) -> None:
         self.parent = parent
         self.index = index
-        self._queue: deque[BufferedBatch | Element] = deque()
+        self.queue: deque[BufferedBatch | PriorityMarker | Element] = deque()
         self._view: SubpartitionView | None = None
+        #: Guards the attaching of a consumer against a priority barrier; not taken for anything else.
+        self._view_lock = threading.Lock()
+        #: Priority barriers for the consumer that has not come yet.
+        self._waiting_priority: list[PriorityMarker] = []
         self._released = False
         self._added_segments = 0
         self._removed_segments = 0
@@ -131,7 +168,7 @@ class PipelinedSubpartition:
 
     @property
     def has_data(self) -> bool:
-        return bool(self._queue)
+        return bool(self.queue)
 
     @property
     def is_released(self) -> bool:
@@ -151,16 +188,61 @@ class PipelinedSubpartition:
         """Append; dropped where the consumer has gone (its failure is on its way to the JobMaster)."""
         if isinstance(item, BufferedBatch):
             self._added_segments += item.segments
-        self._queue.append(item)
+        self.queue.append(item)
         view = self._view
         if self._released:
             self._discard()
         elif view is not None:
             view.notify_data_available()
 
-    def poll(self) -> BufferedBatch | Element | None:
+    def add_barrier(self, barrier: CheckpointBarrier) -> None:
+        """Append it behind everything."""
+        self.add(barrier)
+        view = self._view
+        if view is not None:
+            view.notify_barrier(barrier)
+
+    def add_priority(self, barrier: CheckpointBarrier) -> list[InFlightBatch]:
+        """Have the barrier overtake everything queued; what the producer has to persist of that.
+
+        Thread: the producer's task thread.
+        """
+        marker = PriorityMarker(barrier)
+        with self._view_lock:
+            if self._released:
+                return []
+            if self._view is not None:
+                return self._view.overtake(marker, append=True) or []
+            overtaken = freeze_all(self.queue)
+            self.queue.append(marker)
+            self._wait_with_priority(marker)
+            return overtaken
+
+    def convert_to_unaligned(self, barrier: CheckpointBarrier) -> list[InFlightBatch] | None:
+        """Have the ordinary barrier of that checkpoint, if it is still queued, overtake what is in front of it.
+
+        Returns: as `SubpartitionView.overtake`. Thread: the producer's task thread.
+        """
+        marker = PriorityMarker(barrier)
+        with self._view_lock:
+            if self._released:
+                return None
+            if self._view is not None:
+                return self._view.overtake(marker, append=False)
+            position = position_of(self.queue, marker)
+            if position is None:
+                return None
+            self.queue[position] = marker
+            self._wait_with_priority(marker)
+            return freeze_all(items_before(self.queue, position))
+
+    def _wait_with_priority(self, marker: PriorityMarker) -> None:
+        marker.is_captured = True
+        self._waiting_priority.append(marker)
+
+    def poll(self) -> BufferedBatch | PriorityMarker | Element | None:
         try:
-            item = self._queue.popleft()
+            item = self.queue.popleft()
         except IndexError:
             return None
         if isinstance(item, BufferedBatch):
@@ -170,16 +252,20 @@ class PipelinedSubpartition:
     def unpoll(self, item: BufferedBatch) -> None:
         """Put the rest of a batch that was polled, and sent in part, back in front."""
         self._removed_segments -= item.segments
-        self._queue.appendleft(item)
+        self.queue.appendleft(item)
         if self._released:
             self._discard()
 
     def attach(self, view: SubpartitionView) -> bool:
         """Make `view` the consumer. False where there is or was one: a pipelined subpartition is consumed once."""
-        if self._view is not None or self._released:
-            return False
-        self._view = view
-        if self._queue:
+        with self._view_lock:
+            if self._view is not None or self._released:
+                return False
+            for marker in self._waiting_priority:
+                view.notify_priority(marker)
+            self._waiting_priority.clear()
+            self._view = view  # last: nothing is sent before those
+        if self.queue:
             view.notify_data_available()
         return True
 

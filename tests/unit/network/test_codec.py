@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.errors import BrokenError, TypeMismatchError
 from flinkpy.network.codec import (
+    PRIORITY_BARRIER,
     ColumnEncoder,
     EncodedBatch,
     decode_batch,
     decode_element,
     decode_schema,
     encode_element,
+    encode_priority_barrier,
     encode_rows,
     encode_small_columns,
 )
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import (
+    CancelCheckpointMarker,
     CheckpointBarrier,
     EndOfData,
     EndOfPartition,
@@ -132,7 +137,9 @@ def test_a_row_that_cannot_be_pickled_is_named() -> None:
         Watermark((1 << 63) - 1),
         WatermarkStatus(True),
         CheckpointBarrier(7, 1234),
-        CheckpointBarrier(7, 1234, {"kind": "savepoint"}),
+        CheckpointBarrier(7, 1234, checkpoint_pb2.CheckpointOptions()),
+        CheckpointBarrier(7, 1234, checkpoint_pb2.CheckpointOptions(kind="SAVEPOINT", alignment="ALIGNED")),
+        CancelCheckpointMarker(8),
         LatencyMarker(99, "operator-ü", 3),
         EndOfData(),
         EndOfData(drain=False),
@@ -151,3 +158,14 @@ def test_a_strange_element_is_refused() -> None:
         decode_element(99, b"")
     with pytest.raises(BrokenError, match="does not parse"):
         decode_element(encode_element(Watermark(1))[0], b"123")
+    with pytest.raises(BrokenError, match="does not parse"):
+        decode_element(encode_element(CheckpointBarrier(1, 2))[0], struct.pack("<qqB", 1, 2, 1) + b"\xff\xff")
+
+
+def test_a_priority_barrier_is_a_kind_of_its_own() -> None:
+    barrier = CheckpointBarrier(7, 1234, checkpoint_pb2.CheckpointOptions(alignment="UNALIGNED"))
+
+    kind, body = encode_priority_barrier(barrier)
+
+    assert kind == PRIORITY_BARRIER != encode_element(barrier)[0]
+    assert decode_element(kind, body) == barrier

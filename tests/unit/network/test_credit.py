@@ -105,14 +105,27 @@ def test_a_closed_channel_returns_everything_and_serves_who_waits() -> None:
 
 
 def test_nothing_is_announced_before_the_request_is_on_its_way() -> None:
-    pool = gate_pool(2)
-    hog = pool.try_acquire(2)
-    manager = CreditManager(pool, 1, 2)
-    assert manager.open_channel(0).credits == 0
+    pool = gate_pool(8)
+    hog = pool.try_acquire(8)
+    manager = CreditManager(pool, 1, 1)
+    assert manager.open_channel(0).credits == 1
     pool.recycle(hog)
 
     assert manager.quota_changed() == ([], [])
-    assert manager.resume_channel(0) == [Grant(0, 2, 2)]
+    assert manager.resume_channel(0) == [Grant(0, 3, 4)]
+
+
+def test_a_channel_has_its_exclusive_segments_whatever_the_others_hold() -> None:
+    """They may hold all for as long as they are blocked: until this channel has given its barrier."""
+    pool = gate_pool(8)
+    manager = CreditManager(pool, 2, 2)
+    manager.open_channel(0)
+    manager.resume_channel(0)
+    manager.starving(0, backlog=8, next_cost=8)
+    assert pool.free == 0
+
+    assert manager.open_channel(1).credits == 2
+    manager.validate()
 
 
 def test_a_request_made_again_promises_what_is_still_held() -> None:

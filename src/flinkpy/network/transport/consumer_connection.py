@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flinkpy.common.errors import BrokenError, ExternalError, PartitionConnectionError
-from flinkpy.network.codec import decode_element, decode_schema
+from flinkpy.network.codec import PRIORITY_BARRIER, decode_element, decode_schema
 from flinkpy.network.credit import Grant
 from flinkpy.network.input_channel import RemoteInputChannel
 from flinkpy.network.transport import frames
@@ -149,7 +149,11 @@ class ConsumerConnection(FramedConnection):
         if channel is None:
             return  # closed while this was on its way
         if kind == frames.ELEMENT:
-            channel.on_element(decode_element(flags, body[:a]))
+            element = decode_element(flags, body[:a])
+            if flags == PRIORITY_BARRIER:
+                channel.on_priority(element)
+            else:
+                channel.on_element(element)
         elif kind == frames.SCHEMA:
             channel.on_schema(decode_schema(body[:a]))
         elif kind == frames.BACKLOG:

@@ -106,6 +106,15 @@ class FramedConnection:
         self._control.append(frame)
         self.flush()
 
+    @property
+    def write_lock(self) -> threading.Lock:
+        """Whoever holds it is the only one to take items from the sources. Call `flush` after releasing it."""
+        return self._write_lock
+
+    def add_control(self, frame: bytes) -> None:
+        """`send`, for the holder of the write lock."""
+        self._control.append(frame)
+
     def add_source(self, source: FrameSource) -> None:
         """`source` has something to send."""
         if not source.is_queued:

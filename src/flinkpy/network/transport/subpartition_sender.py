@@ -7,17 +7,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flinkpy.network.codec import ColumnEncoder, EncodedBatch, encode_element, encode_rows
+from flinkpy.network.codec import (
+    ColumnEncoder,
+    EncodedBatch,
+    encode_element,
+    encode_priority_barrier,
+    encode_rows,
+)
 from flinkpy.network.credit import SenderCredit
-from flinkpy.network.subpartition import BufferedBatch, PipelinedSubpartition
+from flinkpy.network.in_flight import InFlightBatch, freeze
+from flinkpy.network.priority import PriorityMarker, items_before, position_of
+from flinkpy.network.subpartition import BufferedBatch, PipelinedSubpartition, freeze_all
 from flinkpy.network.transport import frames
+from flinkpy.records.batch import Batch
+from flinkpy.records.elements import CheckpointBarrier
 
 if TYPE_CHECKING:
     from flinkpy.network.transport.producer_connection import ProducerConnection
 
 
 class SubpartitionSender:
-    """Thread: `next_frames`, `reclaim` under the connection's write lock; `notify_*` and `grant` from any."""
+    """Thread: `next_frames`, `reclaim` under the connection's write lock; the others as SubpartitionView says."""
 
     def __init__(
         self,
@@ -55,6 +65,40 @@ class SubpartitionSender:
     def notify_failed(self, cause: Exception) -> None:
         self._connection.producer_failed(self.channel_id, cause)
 
+    def notify_barrier(self, barrier: CheckpointBarrier) -> None:
+        return None  # its consumer sees it when it arrives
+
+    def notify_priority(self, marker: PriorityMarker) -> None:
+        """Nothing of the queue is sent before this sender is attached, so the barrier is ahead of all of it."""
+        self._connection.send(self._priority_frame(marker))
+
+    def overtake(self, marker: PriorityMarker, *, append: bool) -> list[InFlightBatch] | None:
+        """What has been handed to the connection stays in front of the barrier; the consumer captures that."""
+        queue = self._subpartition.queue
+        # While the lock is held nobody takes anything out of the queue. It is free within the time of one send call.
+        with self._connection.write_lock:
+            if append:
+                position = len(queue)
+                queue.append(marker)
+            else:
+                found = position_of(queue, marker)
+                if found is None:
+                    return None
+                position = found
+                queue[position] = marker
+            waiting = items_before(queue, position)
+            rest = self._rest
+            self._connection.add_control(self._priority_frame(marker))
+        self._connection.flush()
+        # Some parts of a record have left and the last has not: the consumer will have it behind the barrier.
+        begun = [] if rest is None else [freeze(rest.batch, rest.encoded)]
+        return begun + freeze_all(waiting)
+
+    def _priority_frame(self, marker: PriorityMarker) -> bytes:
+        marker.is_delivered = True
+        kind, body = encode_priority_barrier(marker.barrier)
+        return frames.frame(frames.ELEMENT, self.channel_id, len(body), flags=kind, body=body)
+
     def grant(self, credits: int, window: int, is_final: bool) -> None:
         """Thread: I/O."""
         self._credit.grant(credits, window, is_final)
@@ -85,6 +129,8 @@ class SubpartitionSender:
                 return size
             if isinstance(item, BufferedBatch):
                 return size + self._send_batch(item, parts, on_sent)
+            if isinstance(item, PriorityMarker):
+                continue  # sent before
             kind, body = encode_element(item)
             element = frames.frame(frames.ELEMENT, self.channel_id, len(body), flags=kind, body=body)
             parts.append(element)
@@ -117,7 +163,7 @@ class SubpartitionSender:
                     return self._starve(cost, parts)
         on_sent.append(item)
         if cost > available:
-            self._rest = _Fragments(encoded)
+            self._rest = _Fragments(item.batch, encoded)
             return size + self._next_fragment(parts)
         credit.spend(cost)
         flags = frames.PICKLED if encoded.is_pickled else 0
@@ -191,7 +237,8 @@ class SubpartitionSender:
 class _Fragments:
     """The body of one encoded batch, handed out in pieces."""
 
-    def __init__(self, encoded: EncodedBatch) -> None:
+    def __init__(self, batch: Batch, encoded: EncodedBatch) -> None:
+        self.batch = batch
         self.encoded = encoded
         self._body = memoryview(b"".join(encoded.parts))
         self._offset = 0
