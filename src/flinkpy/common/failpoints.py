@@ -26,6 +26,11 @@ TOKENS_VARIABLE = "FLINKPY_FAILPOINT_TOKENS"
 
 #: Every failpoint, with what has and has not happened there.
 FAILPOINTS = {
+    "file_sink.before_sync": "a part file is written under its hidden name, not yet on disk",
+    "file_sink.after_sync": "it is on disk, and no checkpoint has it",
+    "file_sink.before_link": "a completed checkpoint has it; readers do not see it",
+    "file_sink.before_unlink": "readers see it; it has its hidden name too",
+    "file_sink.before_directory_sync": "it has its name, which a power failure may still take away",
     "durable_file.before_sync": "the new content is written aside, not yet on disk",
     "durable_file.before_rename": "the new content is on disk, under a name that nobody reads",
     "durable_file.before_directory_sync": "it has its name, which a power failure may still take away",
@@ -40,8 +45,7 @@ FAILPOINTS = {
     "metadata.before_sync": "`_metadata` is written aside, not yet on disk",
     "metadata.before_rename": "it is on disk, under a name that nobody reads",
     "metadata.before_directory_sync": "it has its name, which a power failure may still take away",
-    "metadata.after_write": "the checkpoint can be read, and is not yet one to recover from",
-    "completed.before_pointers": "the checkpoint is about to become the one to recover from",
+    "completed.before_pointers": "the checkpoint can be read, and is not yet one to recover from",
     "completed.after_pointers": "it is; older ones that it replaces are still there",
     "discard.before_metadata": "a checkpoint is about to be deleted",
     "discard.after_metadata": "its `_metadata` is gone, its other files are there",

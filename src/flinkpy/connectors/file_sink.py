@@ -1,9 +1,8 @@
-"""FileSink: writes a stream into files, which appear complete or not at all.
+"""FileSink: writes a stream into files, exactly once.
 
-There are no checkpoints yet. So a part file becomes visible when its rolling policy says so or when the input ends,
-not at a checkpoint; and a job that restarts from its beginning writes again what it had made visible before (at least
-once). What was not visible is deleted when the sink closes, after a failure or a cancellation too; the hidden file of a
-killed process is deleted by the next attempt.
+A part file becomes visible, complete, when a checkpoint is completed that has all of it: after its rolling policy has
+finished it, or at the end of the input. What is visible never changes and never goes away. In a job without checkpoints
+files become visible at the end of the input only; a job that never ends needs checkpoints to show anything.
 """
 
 from __future__ import annotations
@@ -14,8 +13,9 @@ from typing import Any
 
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.serialization import BulkWriterFactory, Encoder
-from flinkpy.connector_api.sink import SinkBase, SinkWriter, WriterContext
+from flinkpy.connector_api.sink import Committer, SinkBase, SinkWriter, WriterContext
 from flinkpy.connectors.file_sink_config import (
+    NO_COMPACTION,
     BucketAssigner,
     FileCompactor,
     FileCompactStrategy,
@@ -30,8 +30,8 @@ from flinkpy.formats.input_files import local_path
 class FileSink(SinkBase):
     """Files below `base_path`, which every process of the cluster must see alike.
 
-    Source: org.apache.flink.connector.file.sink.FileSink. Differs: a part file's name has the subtask's index
-    (`part-0-0`) instead of a random id.
+    Source: org.apache.flink.connector.file.sink.FileSink. Differs: a restored file in progress is copied, not
+    truncated.
     """
 
     def __init__(
@@ -41,18 +41,31 @@ class FileSink(SinkBase):
         bucket_assigner: BucketAssigner,
         rolling_policy: RollingPolicy,
         file_config: OutputFileConfig,
+        is_resumable: bool = False,
     ) -> None:
         self._base_path = local_path(base_path)
         self._make_content = make_content
         self._bucket_assigner = bucket_assigner
         self._rolling_policy = rolling_policy
         self._file_config = file_config
+        self._is_resumable = is_resumable
 
     def get_transformer(self) -> None:
-        """There is nothing to do before the sink: compaction is not there yet."""
+        """There is nothing to do before the sink: it does not merge files."""
         return
 
     def create_writer(self, context: WriterContext) -> SinkWriter:
+        return self._writer(context, None)
+
+    def restore_writer(self, context: WriterContext, states: list[Any]) -> SinkWriter:
+        return self._writer(context, states)
+
+    def create_committer(self) -> Committer:
+        from flinkpy.connectors.file_committer import FileCommitter
+
+        return FileCommitter(self._base_path)
+
+    def _writer(self, context: WriterContext, states: list[Any] | None) -> SinkWriter:
         from flinkpy.connectors.file_sink_writer import FileSinkWriter
 
         return FileSinkWriter(
@@ -62,6 +75,8 @@ class FileSink(SinkBase):
             self._bucket_assigner,
             self._rolling_policy,
             self._file_config,
+            self._is_resumable,
+            states,
         )
 
     @staticmethod
@@ -91,11 +106,14 @@ class FileSink(SinkBase):
             self._base_path = base_path
             self._make_content = make_content
             self._rolling_policy = rolling_policy
+            self._is_resumable = False
             self._bucket_assigner = BucketAssigner.date_time_bucket_assigner()
             self._file_config = OutputFileConfig.builder().build()
 
         def with_bucket_check_interval(self, interval: int) -> Any:
-            """Has no effect: the rolling policy is asked at every write. `interval` in milliseconds."""
+            """Has no effect: the rolling policy is asked at every write and at every checkpoint. `interval` in
+            milliseconds.
+            """
             if interval <= 0:
                 raise ValueError(f"the bucket check interval must be positive, not {interval}")
             return self
@@ -119,21 +137,25 @@ class FileSink(SinkBase):
             return self
 
         def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> Any:
-            raise UnsupportedOperationError(
-                "FileSink.enable_compact: compaction needs checkpoints, which are not there yet"
-            )
+            raise UnsupportedOperationError(f"FileSink.enable_compact: {NO_COMPACTION}")
 
         def disable_compact(self) -> Any:
             return self
 
         def build(self) -> FileSink:
             return FileSink(
-                self._base_path, self._make_content, self._bucket_assigner, self._rolling_policy, self._file_config
+                self._base_path,
+                self._make_content,
+                self._bucket_assigner,
+                self._rolling_policy,
+                self._file_config,
+                self._is_resumable,
             )
 
     class RowFormatBuilder(BaseBuilder):
         def __init__(self, base_path: str, make_content: Callable[..., Any]) -> None:
             super().__init__(base_path, make_content, RollingPolicy.default_rolling_policy())
+            self._is_resumable = True
 
     class BulkFormatBuilder(BaseBuilder):
         def __init__(self, base_path: str, make_content: Callable[..., Any]) -> None:

@@ -15,7 +15,7 @@ DEFAULT_INTERVAL_MS = 60_000
 
 
 class OutputFileConfig:
-    """The name of a part file: `PREFIX-<subtask>-<count>SUFFIX`."""
+    """The name of a part file: `PREFIX-<uid>-<count>SUFFIX`; the uid is the writer's, drawn at random."""
 
     def __init__(self, part_prefix: str, part_suffix: str) -> None:
         for name, value in (("prefix", part_prefix), ("suffix", part_suffix)):
@@ -60,7 +60,11 @@ class RollingPolicy(ABC):
 
     @abstractmethod
     def should_roll(self, size_bytes: int, created_ms: int, last_write_ms: int, now_ms: int) -> bool:
-        """Asked of each open file, whenever something is written to any file of the subtask."""
+        """Asked of each open file, whenever something is written to any file of the subtask, and at checkpoints."""
+
+    def should_roll_on_checkpoint(self, size_bytes: int) -> bool:
+        """Whether a file must be finished at a checkpoint; else it is gone on with afterwards, also after a failure."""
+        return False
 
     @staticmethod
     def default_rolling_policy(
@@ -104,6 +108,9 @@ class DefaultRollingPolicy(RollingPolicy):
 class OnCheckpointRollingPolicy(RollingPolicy):
     def should_roll(self, size_bytes: int, created_ms: int, last_write_ms: int, now_ms: int) -> bool:
         return False
+
+    def should_roll_on_checkpoint(self, size_bytes: int) -> bool:
+        return True
 
 
 class BucketAssigner(ABC):
@@ -176,21 +183,28 @@ def _parse_pattern(pattern: str) -> list[str]:
     return parts
 
 
+#: What to do instead.
+NO_COMPACTION = (
+    "this release does not merge part files: leave compaction out, and let the rolling policy make larger files "
+    "(RollingPolicy.default_rolling_policy) or merge them in a job of its own"
+)
+
+
 class FileCompactStrategy:
-    """When part files are merged: not there yet."""
+    """When part files are merged: not in this release."""
 
     @staticmethod
     def builder() -> Any:
-        raise UnsupportedOperationError("FileCompactStrategy: compaction needs checkpoints, which are not there yet")
+        raise UnsupportedOperationError(f"FileCompactStrategy: {NO_COMPACTION}")
 
 
 class FileCompactor:
-    """How part files are merged: not there yet."""
+    """How part files are merged: not in this release."""
 
     @staticmethod
     def concat_file_compactor(file_delimiter: bytes | None = None) -> Any:
-        raise UnsupportedOperationError("FileCompactor: compaction needs checkpoints, which are not there yet")
+        raise UnsupportedOperationError(f"FileCompactor: {NO_COMPACTION}")
 
     @staticmethod
     def identical_file_compactor() -> Any:
-        raise UnsupportedOperationError("FileCompactor: compaction needs checkpoints, which are not there yet")
+        raise UnsupportedOperationError(f"FileCompactor: {NO_COMPACTION}")

@@ -1,21 +1,39 @@
-"""FileSinkWriter: one subtask's part files."""
+"""FileSinkWriter: one subtask's part files, in two phases.
+
+    open --(rolling policy, checkpoint of a bulk format, end of input)--> closed --(prepare_commit)--> committable
+      |
+      +--(checkpoint of a row format)--> stays open; its length is in the writer's state
+
+What is in a checkpoint is on the disk before the checkpoint is acknowledged. A restored writer never goes on in a file
+of the attempt before, which may not know yet that it was given up: it copies what the checkpoint has of the file, and
+the copy's first checkpoint takes the original away.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from flinkpy.common.clock import Clock, SystemClock
-from flinkpy.connector_api.sink import SinkWriter, WriterContext
-from flinkpy.connectors.part_file import PartFile, PartNaming
+from flinkpy.common.durable_file import sync_directory
+from flinkpy.common.errors import StateRestoreError
+from flinkpy.common.failpoints import failpoint
+from flinkpy.connector_api.sink import StatefulSinkWriter, WriterContext
+from flinkpy.connectors.file_committer import PendingFile, SupersededFile
+from flinkpy.connectors.part_file import PartFile, PartNaming, make_directory, unlink_if_there
 from flinkpy.connectors.text_form import formatter_of
 from flinkpy.formats.bulk_writer import BulkWriter
 
 if TYPE_CHECKING:
     from flinkpy.connectors.file_sink_config import BucketAssigner, OutputFileConfig, RollingPolicy
     from flinkpy.records.batch import Batch
+
+_LOG = logging.getLogger(__name__)
 
 #: Makes what writes into one file: given the file and the type of the stream's records.
 ContentFactory = Callable[[BinaryIO, Any], BulkWriter]
@@ -27,10 +45,46 @@ class _OpenPart:
     content: BulkWriter
     created_ms: int
     last_write_ms: int
+    #: Whether a checkpoint names it, completed or not.
+    is_in_snapshot: bool = False
 
 
-class FileSinkWriter(SinkWriter):
-    """At most one open file per bucket. Thread: task thread."""
+@dataclass(frozen=True, slots=True)
+class InProgressFile:
+    """A file in progress as a checkpoint has it. Paths are relative to the sink's."""
+
+    bucket: str
+    hidden_name: str
+    final_name: str
+    length_bytes: int
+    created_ms: int
+    last_write_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileWriterState:
+    """What a checkpoint has of one writer: there is always one of each, so that a restored subtask can tell what its
+    predecessor wrote afterwards.
+    """
+
+    job_id: str
+    subtask_index: int
+    uid: str
+    #: Files of that uid with this number or a higher one were begun after the checkpoint.
+    next_number: int
+    in_progress: tuple[InProgressFile, ...]
+
+
+class FileSinkWriter(StatefulSinkWriter):
+    """At most one open file per bucket. Thread: task thread.
+
+    Args:
+        is_resumable: a file may be gone on with after a failure (row formats).
+        states: of a restored checkpoint; None: there is none.
+
+    Raises:
+        StateRestoreError: a file that the checkpoint needs is gone or too short; names it.
+    """
 
     def __init__(
         self,
@@ -40,26 +94,41 @@ class FileSinkWriter(SinkWriter):
         bucket_assigner: BucketAssigner,
         rolling_policy: RollingPolicy,
         file_config: OutputFileConfig,
+        is_resumable: bool = False,
+        states: list[FileWriterState] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._input_type = context.input_type
+        self._context = context
         self._base_path = base_path
         self._make_content = make_content
         self._bucket_assigner = bucket_assigner
         self._rolling_policy = rolling_policy
+        self._is_resumable = is_resumable
         self._clock = clock or SystemClock()
+        self._uid = secrets.token_hex(8)
         self._naming = PartNaming(
             file_config.get_part_prefix(),
             file_config.get_part_suffix(),
-            context.subtask_index,
+            self._uid,
             context.job_id,
+            context.subtask_index,
             context.attempt_number,
         )
+        self._next_number = 0
         self._open: dict[str, _OpenPart] = {}
-        #: Of buckets that have had a file: the number to try for the next.
-        self._next_number: dict[str, int] = {}
-        if context.attempt_number > 0:
-            self._naming.remove_leftovers(base_path)
+        #: Complete and on the disk, not handed over yet.
+        self._closed: list[PendingFile] = []
+        self._superseded: list[SupersededFile] = []
+        self._remove_orphans(states)
+        try:
+            for state in states or ():
+                for file in state.in_progress:
+                    self._continue_file(file, is_ours=state.job_id == context.job_id)
+        except BaseException:
+            self.close()
+            raise
+
+    # -- SinkWriter ----------------------------------------------------------------------------------------------
 
     def write(self, batch: Batch) -> None:
         now_ms = self._clock.now_ms()
@@ -73,26 +142,66 @@ class FileSinkWriter(SinkWriter):
     def flush(self, end_of_input: bool) -> None:
         if end_of_input:
             for bucket in list(self._open):
-                self._commit(bucket)
+                self._close_part(bucket)
+
+    def prepare_commit(self) -> list[Any]:
+        now_ms = self._clock.now_ms()
+        # Also where nothing is written for a while: this is where a file that is due can become visible at all.
+        self._roll(now_ms)
+        for bucket, entry in list(self._open.items()):
+            if not self._is_resumable or self._rolling_policy.should_roll_on_checkpoint(entry.part.size_bytes):
+                self._close_part(bucket)
+        committables = [*self._closed, *self._superseded]
+        self._sync_directories(file.bucket for file in self._closed)
+        self._closed, self._superseded = [], []
+        return committables
+
+    def snapshot_state(self, checkpoint_id: int) -> list[FileWriterState]:
+        in_progress = []
+        for bucket, entry in self._open.items():
+            length_bytes = entry.part.sync()
+            entry.is_in_snapshot = True
+            part = entry.part
+            in_progress.append(
+                InProgressFile(
+                    bucket, part.hidden_name, part.final_name, length_bytes, entry.created_ms, entry.last_write_ms
+                )
+            )
+        self._sync_directories(self._open)
+        context = self._context
+        return [
+            FileWriterState(context.job_id, context.subtask_index, self._uid, self._next_number, tuple(in_progress))
+        ]
 
     def close(self) -> None:
-        """Delete what has not been committed."""
+        """Delete what no checkpoint has."""
+        while self._closed:
+            file = self._closed.pop()
+            unlink_if_there(os.path.join(self._base_path, file.bucket, file.hidden_name))
         while self._open:
             _, entry = self._open.popitem()
             try:
                 entry.content.discard()
             finally:
-                entry.part.abort()
+                if entry.is_in_snapshot:
+                    entry.part.abandon()
+                else:
+                    entry.part.abort()
 
-    def _open_part(self, bucket: str, now_ms: int) -> _OpenPart:
-        directory = os.path.join(self._base_path, bucket) if bucket else self._base_path
-        part = PartFile(directory, self._naming, self._next_number.get(bucket, 0))
+    # -- parts ---------------------------------------------------------------------------------------------------
+
+    def _open_part(
+        self, bucket: str, now_ms: int, created_ms: int | None = None, continue_from: tuple[str, int] | None = None
+    ) -> _OpenPart:
+        directory = make_directory(self._base_path, bucket)
+        number, self._next_number = self._next_number, self._next_number + 1
+        part = PartFile(directory, self._naming.hidden_name(number), self._naming.final_name(number), continue_from)
         try:
-            content = self._make_content(part.file, self._input_type)
+            content = self._make_content(part.file, self._context.input_type)
         except BaseException:
             part.abort()
             raise
-        entry = _OpenPart(part, content, now_ms, now_ms)
+        entry = _OpenPart(part, content, now_ms if created_ms is None else created_ms, now_ms)
         self._open[bucket] = entry
         return entry
 
@@ -103,14 +212,67 @@ class FileSinkWriter(SinkWriter):
             if self._rolling_policy.should_roll(entry.part.size_bytes, entry.created_ms, entry.last_write_ms, now_ms)
         ]
         for bucket in due:
-            self._commit(bucket)
+            self._close_part(bucket)
 
-    def _commit(self, bucket: str) -> None:
-        # Stays in `_open` until it is visible: close() deletes what a failure on the way leaves.
+    def _close_part(self, bucket: str) -> None:
+        # Stays in `_open` until it is on the disk: close() deletes what a failure on the way leaves.
         entry = self._open[bucket]
         entry.content.finish()
-        self._next_number[bucket] = entry.part.commit() + 1
+        size_bytes = entry.part.close()
+        failpoint("file_sink.after_sync")
         del self._open[bucket]
+        self._closed.append(PendingFile(bucket, entry.part.hidden_name, entry.part.final_name, size_bytes))
+
+    def _sync_directories(self, buckets: Any) -> None:
+        for bucket in sorted(set(buckets)):
+            sync_directory(Path(self._base_path, bucket))
+
+    # -- restore -------------------------------------------------------------------------------------------------
+
+    def _continue_file(self, file: InProgressFile, is_ours: bool) -> None:
+        """Go on from what the checkpoint has of a file in progress."""
+        if not self._is_resumable:
+            raise StateRestoreError(
+                f"part file {file.hidden_name} of the checkpoint is of a row format; a bulk format cannot go on with it"
+            )
+        directory = os.path.join(self._base_path, file.bucket)
+        path = os.path.join(directory, file.hidden_name)
+        if not os.path.exists(path):
+            final = os.path.join(directory, file.final_name)
+            if not os.path.exists(final):
+                raise StateRestoreError(
+                    f"part file {path} of the checkpoint is gone, and {final} was never made", details={"path": path}
+                )
+            _LOG.warning("%s was finished after the checkpoint that is restored: it stays as it is", final)
+            return
+        if file.bucket in self._open:
+            # Several subtasks have become one, which has one open file per bucket.
+            self._close_part(file.bucket)
+        entry = self._open_part(file.bucket, file.last_write_ms, file.created_ms, (path, file.length_bytes))
+        assert entry.part.size_bytes == file.length_bytes
+        if is_ours:
+            # Not those of another job: it may be running, or be started from that savepoint once more.
+            self._superseded.append(SupersededFile(file.bucket, file.hidden_name))
+
+    def _remove_orphans(self, states: list[FileWriterState] | None) -> None:
+        """Delete what earlier attempts of this job wrote after the checkpoint that is restored, so far as it is known
+        to be of this subtask's predecessors.
+        """
+        context = self._context
+        is_fresh = context.restored_checkpoint_id is None
+        if is_fresh and context.attempt_number == 0:
+            return
+        known = {state.uid: state for state in states or () if state.job_id == context.job_id}
+        # Otherwise the state has been dealt out anew, and what the predecessor had may be in another subtask.
+        has_own = is_fresh or any(state.subtask_index == context.subtask_index for state in known.values())
+        for file in list(self._naming.hidden_files_of_job(self._base_path)):
+            if file.uid in known:
+                is_orphan = file.number >= known[file.uid].next_number
+            else:
+                is_earlier = file.attempt_number < context.attempt_number
+                is_orphan = has_own and is_earlier and file.subtask_index == context.subtask_index
+            if is_orphan:
+                unlink_if_there(os.path.join(file.directory, file.name))
 
 
 class RowContent:

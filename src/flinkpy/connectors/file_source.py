@@ -194,20 +194,19 @@ class FileSource(SourceBase):
 
     def _enumerator(self, context: SplitEnumeratorContext, state: Any) -> SplitEnumerator:
         interval_ms = self._discovery_interval_ms
-        expected: type = StaticEnumeratorState if interval_ms is None else PendingSplitsCheckpoint
-        if state is not None and not isinstance(state, expected):
-            raise StateRestoreError(
-                f"{self!r}: a fixed set of files cannot be restored as files that are discovered, or the other way"
-            )
         parallelism = context.parallelism
-        if interval_ms is None:
+        if interval_ms is None and isinstance(state, StaticEnumeratorState | None):
             return StaticSplitEnumerator(context, lambda: self.list_splits(parallelism), blocking=True, state=state)
-        return ContinuousFileEnumerator(
-            context,
-            self._list_files,
-            lambda files, first_id: self._splits_of(files, parallelism, first_id),
-            interval_ms,
-            state,
+        if interval_ms is not None and isinstance(state, PendingSplitsCheckpoint | None):
+            return ContinuousFileEnumerator(
+                context,
+                self._list_files,
+                lambda files, first_id: self._splits_of(files, parallelism, first_id),
+                interval_ms,
+                state,
+            )
+        raise StateRestoreError(
+            f"{self!r}: a fixed set of files cannot be restored as files that are discovered, or the other way"
         )
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader:

@@ -1,8 +1,9 @@
-"""PartFile: a file that is invisible to readers until it is complete.
+"""PartFile: a file that readers do not see before it is committed.
 
-It is written under a hidden name, `.PREFIX-<subtask>-<n>SUFFIX.inprogress.<job>-<attempt>`, forced to the disk, and
-only then given its name. A name that is taken (by an earlier run into the same directory) is never overwritten: the
-next free number is used.
+It is written under a hidden name, `.PREFIX-<uid>-<n>SUFFIX.inprogress.<job>-<subtask>-<attempt>`, forced to the disk,
+and given its name, `PREFIX-<uid>-<n>SUFFIX`, when a completed checkpoint has it. The uid is drawn at random by each
+writer, so no two attempts, restores or jobs ever mean the same file, and nothing is ever written to a file of another
+attempt: an attempt that was given up and does not know it yet spoils nothing.
 """
 
 from __future__ import annotations
@@ -10,101 +11,205 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from flinkpy.common.durable_file import sync_directory
+from flinkpy.common.errors import CommitError, StateRestoreError
+from flinkpy.common.failpoints import failpoint
 
 #: One write to the file system is at least so large.
 _BUFFER_BYTES = 1 << 20
 #: What `link` answers on file systems that have no hard links.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+#: What `copy_file_range` answers where the kernel or the file system does not have it.
+_NO_RANGE_COPY = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
+
+
+class HiddenFile(NamedTuple):
+    """What a hidden name says."""
+
+    directory: str
+    name: str
+    uid: str
+    number: int
+    subtask_index: int
+    attempt_number: int
 
 
 class PartNaming:
-    """The names of one subtask's files. Thread: any."""
+    """The names of one writer's files. Thread: any."""
 
-    def __init__(self, prefix: str, suffix: str, subtask_index: int, job_id: str, attempt_number: int) -> None:
-        self._stem = f"{prefix}-{subtask_index}"
+    def __init__(
+        self, prefix: str, suffix: str, uid: str, job_id: str, subtask_index: int, attempt_number: int
+    ) -> None:
+        self._prefix = prefix
         self._suffix = suffix
+        self._uid = uid
         self._job_id = job_id
-        self._attempt_number = attempt_number
+        self._owner = f"{job_id}-{subtask_index}-{attempt_number}"
 
     def final_name(self, number: int) -> str:
-        return f"{self._stem}-{number}{self._suffix}"
+        return f"{self._prefix}-{self._uid}-{number}{self._suffix}"
 
-    def in_progress_name(self, number: int) -> str:
-        return f".{self.final_name(number)}.inprogress.{self._job_id}-{self._attempt_number}"
+    def hidden_name(self, number: int) -> str:
+        return f".{self.final_name(number)}.inprogress.{self._owner}"
 
-    def remove_leftovers(self, base_path: str) -> None:
-        """Delete what earlier attempts of this subtask could not (their process was killed)."""
+    def hidden_files_of_job(self, base_path: str) -> Iterator[HiddenFile]:
+        """Those of every subtask and attempt of this job."""
         pattern = re.compile(
-            rf"\.{re.escape(self._stem)}-\d+{re.escape(self._suffix)}\.inprogress\.{re.escape(self._job_id)}-(\d+)"
+            rf"\.{re.escape(self._prefix)}-([0-9a-f]+)-(\d+){re.escape(self._suffix)}"
+            rf"\.inprogress\.{re.escape(self._job_id)}-(\d+)-(\d+)"
         )
         for directory, _, names in os.walk(base_path):
             for name in names:
                 match = pattern.fullmatch(name)
-                if match and int(match[1]) < self._attempt_number:
-                    _unlink_if_there(os.path.join(directory, name))
+                if match:
+                    uid, *numbers = match.groups()
+                    yield HiddenFile(directory, name, uid, *map(int, numbers))
 
 
 class PartFile:
-    """Thread: task thread.
+    """A hidden file being written. Thread: task thread.
 
     Args:
-        directory: made if it is not there.
-        number: the first one to try for the final name.
+        directory: exists.
+        continue_from: (path, length): the file begins with so much of that one.
+
+    Raises:
+        StateRestoreError: that one does not have so much.
     """
 
-    def __init__(self, directory: str, naming: PartNaming, number: int) -> None:
-        os.makedirs(directory, exist_ok=True)
+    def __init__(
+        self, directory: str, hidden_name: str, final_name: str, continue_from: tuple[str, int] | None = None
+    ) -> None:
+        self.hidden_name = hidden_name
+        self.final_name = final_name
         self._directory = directory
-        self._naming = naming
-        self._number = number
-        self._hidden_path = os.path.join(directory, naming.in_progress_name(number))
-        self.file: BinaryIO = open(self._hidden_path, "wb", buffering=_BUFFER_BYTES)  # noqa: SIM115 - owned
+        self._path = os.path.join(directory, hidden_name)
+        self.file: BinaryIO = open(self._path, "xb", buffering=_BUFFER_BYTES)  # noqa: SIM115 - owned
+        if continue_from is not None:
+            try:
+                _copy_beginning(*continue_from, self.file)
+            except BaseException:
+                self.abort()
+                raise
 
     @property
     def size_bytes(self) -> int:
         return self.file.tell()
 
-    def commit(self) -> int:
-        """Make the file visible and lasting; returns the number it got."""
+    def sync(self) -> int:
+        """Force what was written to the disk; returns its length in bytes."""
         self.file.flush()
+        failpoint("file_sink.before_sync")
         os.fsync(self.file.fileno())
+        return self.file.tell()
+
+    def close(self) -> int:
+        """Nothing more is written. Returns the length in bytes; all of it is on the disk."""
+        size_bytes = self.sync()
         self.file.close()
-        while not self._publish(os.path.join(self._directory, self._naming.final_name(self._number))):
-            self._number += 1
-        sync_directory(Path(self._directory))
-        return self._number
+        return size_bytes
+
+    def abandon(self) -> None:
+        """Let go of it; what it had at the checkpoint stays on the disk."""
+        _close_quietly(self.file)
 
     def abort(self) -> None:
         """Leave nothing behind; may be called in any state."""
         try:
-            self.file.close()
+            _close_quietly(self.file)
         finally:
-            _unlink_if_there(self._hidden_path)
+            unlink_if_there(self._path)
 
-    def _publish(self, path: str) -> bool:
-        """Give the file this name, if it is free."""
-        try:
-            os.link(self._hidden_path, path)
-        except FileExistsError:
+
+def make_directory(base_path: str, bucket: str) -> str:
+    """The directory of the bucket, which survives a power failure."""
+    directory = Path(base_path, bucket)
+    missing = []
+    parent = directory
+    while not parent.is_dir():
+        missing.append(parent)
+        parent = parent.parent
+    for path in reversed(missing):
+        path.mkdir(exist_ok=True)
+        sync_directory(path.parent)
+    return str(directory)
+
+
+def publish(directory: str, hidden_name: str, final_name: str) -> bool:
+    """Give a closed file its name; False: it has had it already. The caller syncs the directory.
+
+    Raises:
+        CommitError: the file is gone, or something else has that name.
+    """
+    hidden, final = os.path.join(directory, hidden_name), os.path.join(directory, final_name)
+    failpoint("file_sink.before_link")
+    try:
+        _link(hidden, final)
+    except FileNotFoundError:
+        if os.path.lexists(final):
             return False
-        except OSError as error:
-            if error.errno not in _NO_LINKS:
-                raise
-            # Without links there is a gap between the two; only a second job into the same directory could use it.
-            if os.path.lexists(path):
-                return False
-            os.rename(self._hidden_path, path)
-            return True
-        os.unlink(self._hidden_path)
-        return True
+        raise CommitError(
+            f"{hidden} is gone, and {final} was never made: the records of the part file are lost",
+            details={"path": hidden},
+        ) from None
+    failpoint("file_sink.before_unlink")
+    unlink_if_there(hidden)
+    return True
 
 
-def _unlink_if_there(path: str) -> None:
+def unlink_if_there(path: str) -> None:
     try:
         os.unlink(path)
     except FileNotFoundError:
+        return
+
+
+def _link(hidden: str, final: str) -> None:
+    """A file that is there is never overwritten."""
+    try:
+        os.link(hidden, final)
+    except FileExistsError:
+        # The process died between link and unlink.
+        if not os.path.samefile(hidden, final):
+            raise CommitError(f"{final} is there already and is not {hidden}", details={"path": final}) from None
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        # Without links there is a gap between the two; nobody else has the name, for it has the writer's uid.
+        if os.path.lexists(final):
+            raise CommitError(f"{final} is there already and is not {hidden}", details={"path": final}) from error
+        os.rename(hidden, final)
+
+
+def _copy_beginning(path: str, length: int, target: BinaryIO) -> None:
+    with open(path, "rb", buffering=0) as source:
+        size_bytes = os.fstat(source.fileno()).st_size
+        if size_bytes < length:
+            raise StateRestoreError(
+                f"part file {path} had {length} bytes at the checkpoint, now {size_bytes}", details={"path": path}
+            )
+        left = length
+        while left:
+            try:
+                copied = os.copy_file_range(source.fileno(), target.fileno(), left)
+            except OSError as error:
+                if error.errno not in _NO_RANGE_COPY:
+                    raise
+                data = source.read(min(left, _BUFFER_BYTES))
+                os.write(target.fileno(), data)
+                copied = len(data)
+            left -= copied
+    target.seek(0, os.SEEK_END)
+
+
+def _close_quietly(file: BinaryIO) -> None:
+    """What has not been written is not wanted, and writing it may fail (a full disk)."""
+    try:
+        file.close()
+    except OSError:
+        # The descriptor is closed all the same.
         return

@@ -77,6 +77,10 @@ class TestingWriterContext:
     attempt_number: int = 0
     job_id: str = "0123456789abcdef"
     input_type: Any = None
+    restored_checkpoint_id: int | None = None
+    is_checkpointing_enabled: bool = False
+    is_exactly_once: bool = False
+    waits_for_final_checkpoint: bool = False
     events: list[Any] = field(default_factory=list)
     writable_calls: int = 0
 

@@ -3,25 +3,27 @@ from __future__ import annotations
 import errno
 import os
 import pickle
+import re
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from connector_fakes import TestingWriterContext
 
+from flinkpy.common import failpoints
 from flinkpy.common.clock import ManualClock
-from flinkpy.common.errors import TypeMismatchError, UnsupportedOperationError
+from flinkpy.common.errors import CommitError, StateRestoreError, TypeMismatchError, UnsupportedOperationError
 from flinkpy.common.serialization import BulkWriterFactory, Encoder
 from flinkpy.common.typeinfo import Types
 from flinkpy.common.types import Row, RowKind
 from flinkpy.connectors.file_sink import FileSink
 from flinkpy.connectors.file_sink_config import BucketAssigner, OutputFileConfig, RollingPolicy
-from flinkpy.connectors.file_sink_writer import FileSinkWriter
 from flinkpy.datastream.connectors.file_system import FileCompactor, FileCompactStrategy, StreamingFileSink
 from flinkpy.datastream.formats.csv import CsvBulkWriters, CsvSchema
 from flinkpy.datastream.formats.parquet import ParquetBulkWriters
 from flinkpy.formats import bulk_writer
 from flinkpy.records.batch import Batch
+from flinkpy.streaming.operators.committables import END_OF_INPUT_ID, Committables
 
 ID_NAME = Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()])
 
@@ -36,36 +38,80 @@ def bulk_sink(path, factory):
     return builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build()
 
 
-def writer_of(sink, clock=None, **context):
-    writer = pickle.loads(pickle.dumps(sink)).create_writer(TestingWriterContext(**context))
-    assert isinstance(writer, FileSinkWriter)
-    if clock is not None:
-        writer._clock = clock
-    return writer
+class Sink:
+    """A sink's writer and committer, in the hands of a task without a cluster."""
+
+    def __init__(self, sink, clock=None, states=None, **context):
+        self.sink = pickle.loads(pickle.dumps(sink))
+        if states is None:
+            self.writer = self.sink.create_writer(TestingWriterContext(**context))
+        else:
+            context.setdefault("restored_checkpoint_id", 1)
+            self.writer = self.sink.restore_writer(TestingWriterContext(**context), states)
+        if clock is not None:
+            self.writer._clock = clock
+        self.committer = self.sink.create_committer()
+        self.pending = Committables()
+
+    def write(self, *values):
+        self.writer.write(Batch(list(values)))
+
+    def checkpoint(self, checkpoint_id=1):
+        """What the checkpoint has of the writer; the committables are pending."""
+        self.writer.flush(False)
+        self.pending.add(checkpoint_id, self.writer.prepare_commit())
+        return pickle.loads(pickle.dumps(self.writer.snapshot_state(checkpoint_id)))
+
+    def complete(self, checkpoint_id=1):
+        self.pending.commit_up_to(checkpoint_id, self.committer, 0)
+
+    def finish(self):
+        self.writer.flush(True)
+        self.pending.add(END_OF_INPUT_ID, self.writer.prepare_commit())
+        self.complete(END_OF_INPUT_ID)
+
+    def close(self):
+        self.writer.close()
 
 
 def files_in(path):
     return sorted(str(file.relative_to(path)) for file in path.rglob("*") if file.is_file())
 
 
+def visible(path):
+    """Bucket and content of each file that a reader sees."""
+    found = [file for file in files_in(path) if not os.path.basename(file).startswith(".")]
+    return sorted((os.path.dirname(file), (path / file).read_text()) for file in found)
+
+
+def hidden(path):
+    return [file for file in files_in(path) if os.path.basename(file).startswith(".")]
+
+
+def only_file(path):
+    [file] = path.iterdir()
+    assert not file.name.startswith(".")
+    return file
+
+
 def test_lines_appear_when_the_input_ends_and_not_before(tmp_path):
-    writer = writer_of(row_sink(tmp_path).build(), subtask_index=3)
-    writer.write(Batch(["a", "ü"]))
-    writer.write(Batch([1, None]))
-    writer.flush(end_of_input=False)
-    [hidden] = files_in(tmp_path)
-    assert hidden == ".part-3-0.inprogress.0123456789abcdef-0"
-    writer.flush(end_of_input=True)
-    writer.close()
-    assert files_in(tmp_path) == ["part-3-0"]
-    assert (tmp_path / "part-3-0").read_text() == "a\nü\n1\nNone\n"
+    sink = Sink(row_sink(tmp_path).build(), subtask_index=3)
+    sink.write("a", "ü")
+    sink.write(1, None)
+    sink.writer.flush(end_of_input=False)
+    [name] = files_in(tmp_path)
+    assert re.fullmatch(r"\.part-[0-9a-f]{16}-0\.inprogress\.0123456789abcdef-3-0", name)
+    sink.finish()
+    sink.close()
+    assert re.fullmatch(r"part-[0-9a-f]{16}-0", only_file(tmp_path).name)
+    assert visible(tmp_path) == [("", "a\nü\n1\nNone\n")]
 
 
 def test_typed_rows_are_written_as_they_print(tmp_path):
-    writer = writer_of(row_sink(tmp_path).build(), input_type=ID_NAME)
-    writer.write(Batch(pa.RecordBatch.from_pydict({"id": [1, 2], "name": ["a", None]})))
-    writer.flush(True)
-    assert (tmp_path / "part-0-0").read_text() == "+I[1, a]\n+I[2, null]\n"
+    sink = Sink(row_sink(tmp_path).build(), input_type=ID_NAME)
+    sink.writer.write(Batch(pa.RecordBatch.from_pydict({"id": [1, 2], "name": ["a", None]})))
+    sink.finish()
+    assert visible(tmp_path) == [("", "+I[1, a]\n+I[2, null]\n")]
 
 
 def test_the_charset_and_a_custom_encoder_are_used(tmp_path):
@@ -80,72 +126,76 @@ def test_the_charset_and_a_custom_encoder_are_used(tmp_path):
         (Encoder.simple_string_encoder("UTF-16-LE"), "aé\n".encode("utf-16-le")),
         (Upper(), b"A\xc3\x89;"),
     ):
-        writer = row_sink(tmp_path, encoder).build().create_writer(TestingWriterContext())
-        writer.write(Batch(["aé"]))
-        writer.flush(True)
-        [file] = tmp_path.iterdir()
+        sink = Sink.__new__(Sink)
+        sink.sink = row_sink(tmp_path, encoder).build()
+        sink.writer = sink.sink.create_writer(TestingWriterContext())
+        sink.committer, sink.pending = sink.sink.create_committer(), Committables()
+        sink.write("aé")
+        sink.finish()
+        file = only_file(tmp_path)
         assert file.read_bytes() == expected
         file.unlink()
 
 
-def test_closing_without_the_end_of_input_leaves_nothing_behind(tmp_path):
+def test_closing_before_any_checkpoint_leaves_nothing_behind(tmp_path):
     for sink, values in (
         (row_sink(tmp_path).build(), ["a"]),
         (bulk_sink(tmp_path, ParquetBulkWriters.for_row_type(ID_NAME)), [(1, "a")]),
         (bulk_sink(tmp_path, CsvBulkWriters.for_schema(csv_schema())), [(1, "a")]),
     ):
-        writer = writer_of(sink)
-        writer.write(Batch(values))
+        sink = Sink(sink)
+        sink.write(*values)
         assert len(files_in(tmp_path)) == 1
-        writer.close()
-        writer.close()
+        sink.close()
+        sink.close()
         assert files_in(tmp_path) == []
 
 
 def test_an_unfinished_parquet_file_with_row_groups_is_deleted_too(tmp_path, monkeypatch):
     monkeypatch.setattr(bulk_writer, "ROW_GROUP_ROWS", 1)
-    writer = writer_of(bulk_sink(tmp_path, ParquetBulkWriters.for_row_type(ID_NAME)))
-    writer.write(Batch([(1, "a")]))
-    writer.close()
+    sink = Sink(bulk_sink(tmp_path, ParquetBulkWriters.for_row_type(ID_NAME)))
+    sink.write((1, "a"))
+    sink.close()
     assert files_in(tmp_path) == []
 
 
 def test_a_failing_record_leaves_nothing_behind_after_close(tmp_path):
-    writer = writer_of(bulk_sink(tmp_path, ParquetBulkWriters.for_row_type(ID_NAME)))
-    writer.write(Batch([(1, "a")]))
+    sink = Sink(bulk_sink(tmp_path, ParquetBulkWriters.for_row_type(ID_NAME)))
+    sink.write((1, "a"))
     with pytest.raises(TypeMismatchError, match="record 1, field id: 'x'"):
-        writer.write(Batch([(1, "a"), ("x", "b")]))
-    writer.close()
+        sink.write((1, "a"), ("x", "b"))
+    sink.close()
     assert files_in(tmp_path) == []
 
 
-def test_a_failing_commit_leaves_nothing_behind_after_close(tmp_path, monkeypatch):
+def test_a_full_disk_at_the_end_leaves_nothing_behind_after_close(tmp_path, monkeypatch):
     def fail(descriptor):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    writer = writer_of(row_sink(tmp_path).build())
-    writer.write(Batch(["a"]))
+    sink = Sink(row_sink(tmp_path).build())
+    sink.write("a")
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="No space left"):
-        writer.flush(True)
-    writer.close()
+        sink.writer.flush(True)
+    sink.close()
     assert files_in(tmp_path) == []
 
 
 def test_an_input_without_records_makes_no_file(tmp_path):
-    writer = writer_of(row_sink(tmp_path / "out").build())
-    writer.flush(True)
-    writer.close()
+    sink = Sink(row_sink(tmp_path / "out").build())
+    sink.checkpoint()
+    sink.finish()
+    sink.close()
     assert files_in(tmp_path) == []
 
 
 def test_files_of_earlier_runs_are_never_overwritten(tmp_path):
     for run in ("first", "second"):
-        writer = writer_of(row_sink(tmp_path).build())
-        writer.write(Batch([run]))
-        writer.flush(True)
-    assert [(tmp_path / name).read_text() for name in files_in(tmp_path)] == ["first\n", "second\n"]
-    assert files_in(tmp_path) == ["part-0-0", "part-0-1"]
+        sink = Sink(row_sink(tmp_path).build())
+        sink.write(run)
+        sink.finish()
+    assert visible(tmp_path) == [("", "first\n"), ("", "second\n")]
+    assert hidden(tmp_path) == []
 
 
 def test_file_systems_without_links_are_served_too(tmp_path, monkeypatch):
@@ -156,50 +206,329 @@ def test_file_systems_without_links_are_served_too(tmp_path, monkeypatch):
     test_files_of_earlier_runs_are_never_overwritten(tmp_path)
 
 
-def test_the_next_attempt_deletes_what_a_killed_one_left(tmp_path):
-    killed = writer_of(row_sink(tmp_path).build(), subtask_index=1)
-    killed.write(Batch(["a"]))
-    other_job = tmp_path / ".part-1-0.inprogress.fedcba9876543210-0"
-    other_subtask = tmp_path / ".part-11-0.inprogress.0123456789abcdef-0"
-    other_job.touch()
-    other_subtask.touch()
-    writer_of(row_sink(tmp_path).build(), subtask_index=1, attempt_number=1)
-    assert files_in(tmp_path) == sorted([other_job.name, other_subtask.name])
+# -- two phases ------------------------------------------------------------------------------------------------------
+
+
+def test_a_closed_file_becomes_visible_with_the_checkpoint_that_has_it(tmp_path):
+    sink = Sink(bulk_sink(tmp_path, CsvBulkWriters.for_schema(csv_schema())))
+    sink.write((1, "a"))
+    sink.checkpoint(1)
+    sink.write((2, "b"))
+    sink.checkpoint(2)
+    assert visible(tmp_path) == []
+    sink.complete(1)
+    assert visible(tmp_path) == [("", "1,a\n")]
+    sink.complete(2)
+    assert visible(tmp_path) == [("", "1,a\n"), ("", "2,b\n")]
+    assert hidden(tmp_path) == []
+
+
+def test_what_is_handed_over_is_on_the_disk_with_its_directory(tmp_path, monkeypatch):
+    synced = []
+    real = os.fsync
+
+    def record(descriptor):
+        synced.append(os.path.relpath(os.readlink(f"/proc/self/fd/{descriptor}"), tmp_path))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", record)
+    clock = ManualClock(1_356_998_400_000)
+    assigner = BucketAssigner.date_time_bucket_assigner("'hour='HH", "UTC")
+    sink = Sink(row_sink(tmp_path / "out").with_bucket_assigner(assigner).build(), clock)
+    sink.write("a")
+    assert synced == [".", "out"]
+    synced.clear()
+    [state] = sink.checkpoint()
+    [file] = state.in_progress
+    assert synced == [f"out/hour=00/{file.hidden_name}", "out/hour=00"]
+    synced.clear()
+    sink.writer.flush(True)
+    sink.writer.prepare_commit()
+    assert synced == [f"out/hour=00/{file.hidden_name}", "out/hour=00"]
+
+
+def test_committing_twice_is_the_same_as_once(tmp_path):
+    sink = Sink(row_sink(tmp_path).build())
+    sink.write("a")
+    sink.writer.flush(True)
+    committables = sink.writer.prepare_commit()
+    sink.close()
+    for checkpoint_id in (1, 2):
+        sink.pending.add(checkpoint_id, committables)
+        sink.complete(checkpoint_id)
+        assert visible(tmp_path) == [("", "a\n")]
+        assert hidden(tmp_path) == []
+
+
+def test_a_commit_that_died_between_its_steps_is_completed(tmp_path, monkeypatch):
+    for point in ("file_sink.before_link", "file_sink.before_unlink", "file_sink.before_directory_sync"):
+        directory = tmp_path / point
+        sink = Sink(row_sink(directory).build())
+        sink.write("a")
+        sink.writer.flush(True)
+        sink.pending.add(1, sink.writer.prepare_commit())
+        failpoints.arm(f"{point}=error@1")
+        with pytest.raises(CommitError, match="Input/output error"):
+            sink.complete(1)
+        failpoints.arm("")
+        sink.complete(1)
+        assert visible(directory) == [("", "a\n")]
+        assert hidden(directory) == []
+
+
+def test_a_lost_file_and_a_name_that_is_taken_fail_the_commit(tmp_path):
+    sink = Sink(row_sink(tmp_path).build())
+    sink.write("a")
+    sink.writer.flush(True)
+    [file] = sink.writer.prepare_commit()
+    sink.pending.add(1, [file])
+    (tmp_path / file.final_name).write_text("somebody else's")
+    with pytest.raises(CommitError, match="is there already"):
+        sink.complete(1)
+    (tmp_path / file.final_name).unlink()
+    (tmp_path / file.hidden_name).unlink()
+    with pytest.raises(CommitError, match="records of the part file are lost"):
+        sink.complete(1)
+
+
+def test_close_keeps_what_a_checkpoint_may_have(tmp_path):
+    sink = Sink(row_sink(tmp_path).build())
+    sink.write("a")
+    [state] = sink.checkpoint(1)
+    sink.write("b")
+    sink.close()
+    assert hidden(tmp_path) == [state.in_progress[0].hidden_name]
+    bulk = Sink(bulk_sink(tmp_path, CsvBulkWriters.for_schema(csv_schema())))
+    bulk.write((1, "a"))
+    bulk.checkpoint(1)
+    bulk.write((2, "b"))
+    bulk.close()
+    bulk.complete(1)
+    assert visible(tmp_path) == [("", "1,a\n")]
+
+
+@pytest.mark.parametrize("copies_in_kernel", [True, False])
+def test_a_row_file_goes_on_at_the_length_of_the_checkpoint(tmp_path, monkeypatch, copies_in_kernel):
+    if not copies_in_kernel:
+
+        def not_here(*_):
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+        monkeypatch.setattr(os, "copy_file_range", not_here)
+    sink = Sink(row_sink(tmp_path).build())
+    sink.write("a")
+    states = sink.checkpoint(1)
+    sink.complete(1)
+    sink.write("lost with the attempt")
+    sink.writer.flush(False)
+    sink.close()
+    restored = Sink(row_sink(tmp_path).build(), states=states, attempt_number=1)
+    restored.write("b")
+    restored.checkpoint(2)
+    assert visible(tmp_path) == []
+    assert len(hidden(tmp_path)) == 2
+    restored.complete(2)
+    assert len(hidden(tmp_path)) == 1
+    restored.finish()
+    assert visible(tmp_path) == [("", "a\nb\n")]
+    assert hidden(tmp_path) == []
+
+
+def test_an_attempt_that_does_not_know_its_end_spoils_nothing(tmp_path):
+    zombie = Sink(row_sink(tmp_path).build())
+    zombie.write("a")
+    states = zombie.checkpoint(1)
+    restored = Sink(row_sink(tmp_path).build(), states=states, attempt_number=1)
+    zombie.write("zombie")
+    zombie.writer.flush(False)
+    zombie.checkpoint(2)
+    restored.write("b")
+    restored.checkpoint(2)
+    restored.complete(2)
+    zombie.close()
+    restored.finish()
+    assert visible(tmp_path) == [("", "a\nb\n")]
+
+
+def test_the_same_checkpoint_can_be_restored_again_and_again(tmp_path):
+    sink = Sink(row_sink(tmp_path).build())
+    sink.write("a")
+    states = sink.checkpoint(1)
+    sink.close()
+    for attempt in (1, 2, 3):
+        restored = Sink(row_sink(tmp_path).build(), states=states, attempt_number=attempt)
+        restored.write(f"attempt {attempt}")
+        restored.checkpoint(attempt + 1)
+        restored.close()
+    final = Sink(row_sink(tmp_path).build(), states=states, attempt_number=4)
+    assert len(hidden(tmp_path)) == 2
+    final.write("b")
+    final.finish()
+    assert visible(tmp_path) == [("", "a\nb\n")]
+    assert hidden(tmp_path) == []
+
+
+def test_restoring_an_older_checkpoint_never_changes_what_is_visible(tmp_path):
+    sink = Sink(row_sink(tmp_path).build())
+    sink.write("a")
+    states = sink.checkpoint(1)
+    sink.write("b")
+    sink.finish()
+    restored = Sink(row_sink(tmp_path).build(), states=states, attempt_number=1)
+    restored.write("b")
+    restored.finish()
+    assert visible(tmp_path) == [("", "a\nb\n"), ("", "b\n")]
+
+
+def test_a_missing_or_short_file_in_progress_is_named(tmp_path):
+    sink = Sink(row_sink(tmp_path).build())
+    sink.write("abc")
+    [state] = sink.checkpoint(1)
+    [file] = state.in_progress
+    sink.close()
+    path = tmp_path / file.hidden_name
+    path.write_text("ab")
+    with pytest.raises(StateRestoreError, match="had 4 bytes at the checkpoint, now 2"):
+        Sink(row_sink(tmp_path).build(), states=[state])
+    path.unlink()
+    with pytest.raises(StateRestoreError, match=re.escape(file.hidden_name)):
+        Sink(row_sink(tmp_path).build(), states=[state])
+    assert files_in(tmp_path) == []
+
+
+def test_several_writers_become_one_and_one_becomes_several(tmp_path):
+    states = []
+    for subtask in (0, 1):
+        sink = Sink(row_sink(tmp_path).build(), subtask_index=subtask, parallelism=2)
+        sink.write(f"subtask {subtask}")
+        states += sink.checkpoint(1)
+        sink.close()
+    one = Sink(row_sink(tmp_path).build(), states=states, job_id="fedcba9876543210")
+    one.write("more")
+    states = one.checkpoint(2)
+    one.complete(2)
+    one.close()
+    assert visible(tmp_path) == [("", "subtask 0\n")]
+    new = [Sink(row_sink(tmp_path).build(), states=part, subtask_index=i) for i, part in enumerate([states, []])]
+    for sink in new:
+        sink.write("last")
+        sink.finish()
+    assert visible(tmp_path) == [("", "last\n"), ("", "subtask 0\n"), ("", "subtask 1\nmore\nlast\n")]
+
+
+def test_the_next_attempt_deletes_what_a_killed_one_left_and_nothing_else(tmp_path):
+    killed = Sink(row_sink(tmp_path).build(), subtask_index=1)
+    killed.write("a")
+    uid = "0123456789abcdef"
+    others = [
+        f".part-{uid}-0.inprogress.fedcba9876543210-1-0",
+        f".part-{uid}-0.inprogress.0123456789abcdef-11-0",
+        f".part-{uid}-0.inprogress.0123456789abcdef-1-1",
+        f".other-{uid}-0.inprogress.0123456789abcdef-1-0",
+    ]
+    for name in others:
+        (tmp_path / name).touch()
+    Sink(row_sink(tmp_path).build(), subtask_index=1, attempt_number=1)
+    assert files_in(tmp_path) == sorted(others)
     killed.close()
+
+
+def test_a_restored_attempt_deletes_what_came_after_the_checkpoint(tmp_path):
+    policy = RollingPolicy.default_rolling_policy(part_size=1)
+    killed = Sink(row_sink(tmp_path).with_rolling_policy(policy).build())
+    killed.write("a")
+    states = killed.checkpoint(1)
+    killed.write("b")
+    killed.checkpoint(2)
+    in_between = Sink(row_sink(tmp_path).with_rolling_policy(policy).build(), states=states, attempt_number=1)
+    assert len(hidden(tmp_path)) == 1
+    in_between.write("b")
+    in_between.checkpoint(2)
+    # Killed as well, before checkpoint 2 was completed.
+    killed.complete(1)
+    restored = Sink(row_sink(tmp_path).with_rolling_policy(policy).build(), states=states, attempt_number=2)
+    restored.write("b")
+    restored.finish()
+    assert visible(tmp_path) == [("", "a\n"), ("", "b\n")]
+    assert hidden(tmp_path) == []
+
+
+def test_a_subtask_that_was_given_other_subtasks_state_deletes_only_what_that_state_says(tmp_path):
+    sinks = [Sink(row_sink(tmp_path).build(), subtask_index=i, parallelism=2) for i in (0, 1)]
+    states = []
+    for sink in sinks:
+        sink.write("a")
+        states.append(sink.checkpoint(1))
+        sink.close()
+    swapped = [
+        Sink(row_sink(tmp_path).build(), states=states[1 - i], subtask_index=i, attempt_number=1) for i in (0, 1)
+    ]
+    for sink in swapped:
+        sink.finish()
+    assert visible(tmp_path) == [("", "a\n"), ("", "a\n")]
+
+
+def test_a_bulk_format_cannot_go_on_with_a_row_file(tmp_path):
+    sink = Sink(row_sink(tmp_path).build())
+    sink.write("a")
+    states = sink.checkpoint(1)
+    sink.close()
+    with pytest.raises(StateRestoreError, match="row format"):
+        Sink(bulk_sink(tmp_path, CsvBulkWriters.for_schema(csv_schema())), states=states)
+
+
+# -- rolling and names -----------------------------------------------------------------------------------------------
 
 
 def test_a_file_is_rolled_by_size(tmp_path):
     policy = RollingPolicy.default_rolling_policy(part_size=10)
-    writer = writer_of(row_sink(tmp_path).with_rolling_policy(policy).build())
+    sink = Sink(row_sink(tmp_path).with_rolling_policy(policy).build())
     for _ in range(3):
-        writer.write(Batch(["12345"]))
-    assert files_in(tmp_path) == [".part-0-1.inprogress.0123456789abcdef-0", "part-0-0"]
-    writer.flush(True)
-    assert (tmp_path / "part-0-0").read_text() == "12345\n12345\n"
-    assert (tmp_path / "part-0-1").read_text() == "12345\n"
+        sink.write("12345")
+    assert len(hidden(tmp_path)) == 2
+    sink.checkpoint()
+    sink.complete()
+    assert visible(tmp_path) == [("", "12345\n12345\n")]
+    sink.finish()
+    assert visible(tmp_path) == [("", "12345\n"), ("", "12345\n12345\n")]
 
 
 @pytest.mark.parametrize(("rollover_ms", "inactivity_ms"), [(1_000, 1 << 40), (1 << 40, 1_000)])
 def test_a_file_is_rolled_by_age_and_by_inactivity(tmp_path, rollover_ms, inactivity_ms):
     policy = RollingPolicy.default_rolling_policy(rollover_interval=rollover_ms, inactivity_interval=inactivity_ms)
     clock = ManualClock()
-    writer = writer_of(row_sink(tmp_path).with_rolling_policy(policy).build(), clock)
-    writer.write(Batch(["a"]))
+    sink = Sink(row_sink(tmp_path).with_rolling_policy(policy).build(), clock)
+    sink.write("a")
     clock.advance(999)
-    writer.write(Batch(["b"]))
+    sink.write("b")
     clock.advance(1_000)
-    writer.write(Batch(["c"]))
-    writer.flush(True)
-    assert [(tmp_path / name).read_text() for name in files_in(tmp_path)] == ["a\nb\n", "c\n"]
+    sink.write("c")
+    sink.checkpoint(1)
+    sink.complete(1)
+    assert visible(tmp_path) == [("", "a\nb\n")]
+    clock.advance(1_000)
+    sink.checkpoint(2)
+    sink.complete(2)
+    assert visible(tmp_path) == [("", "a\nb\n"), ("", "c\n")]
+
+
+def test_a_policy_may_roll_at_each_checkpoint(tmp_path):
+    sink = Sink(row_sink(tmp_path).with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy()).build())
+    for checkpoint_id, value in enumerate("ab", 1):
+        sink.write(value)
+        [state] = sink.checkpoint(checkpoint_id)
+        assert state.in_progress == ()
+        sink.complete(checkpoint_id)
+    assert visible(tmp_path) == [("", "a\n"), ("", "b\n")]
 
 
 def test_names_are_configured(tmp_path):
     config = OutputFileConfig.builder().with_part_prefix("pre").with_part_suffix(".txt").build()
     assert (config.get_part_prefix(), config.get_part_suffix()) == ("pre", ".txt")
-    writer = writer_of(row_sink(tmp_path).with_output_file_config(config).build())
-    writer.write(Batch(["a"]))
-    writer.flush(True)
-    assert files_in(tmp_path) == ["pre-0-0.txt"]
+    sink = Sink(row_sink(tmp_path).with_output_file_config(config).build())
+    sink.write("a")
+    sink.finish()
+    assert re.fullmatch(r"pre-[0-9a-f]{16}-0\.txt", only_file(tmp_path).name)
     for bad in (("a/b", ""), ("part", "/x"), ("_hidden", ""), (".hidden", "")):
         with pytest.raises(ValueError, match=r"part file|hidden"):
             OutputFileConfig(*bad)
@@ -208,12 +537,12 @@ def test_names_are_configured(tmp_path):
 def test_records_go_into_the_bucket_of_their_hour(tmp_path):
     clock = ManualClock(1_356_998_400_000)  # 2013-01-01 00:00 UTC
     assigner = BucketAssigner.date_time_bucket_assigner("yyyy-MM-dd--HH", "UTC")
-    writer = writer_of(row_sink(tmp_path).with_bucket_assigner(assigner).build(), clock)
-    writer.write(Batch(["a"]))
+    sink = Sink(row_sink(tmp_path).with_bucket_assigner(assigner).build(), clock)
+    sink.write("a")
     clock.advance(3_600_000)
-    writer.write(Batch(["b"]))
-    writer.flush(True)
-    assert files_in(tmp_path) == ["2013-01-01--00/part-0-0", "2013-01-01--01/part-0-0"]
+    sink.write("b")
+    sink.finish()
+    assert visible(tmp_path) == [("2013-01-01--00", "a\n"), ("2013-01-01--01", "b\n")]
 
 
 @pytest.mark.parametrize(
@@ -246,24 +575,24 @@ def test_wrong_settings_are_refused_when_they_are_made(tmp_path):
     with pytest.raises(ValueError, match="OnCheckpointRollingPolicy"):
         bulk.with_rolling_policy(RollingPolicy.default_rolling_policy())
     bulk.with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy()).with_bucket_check_interval(1).build()
-    with pytest.raises(UnsupportedOperationError, match="compact"):
+    with pytest.raises(UnsupportedOperationError, match="merge"):
         bulk.enable_compact(None, None)
     for make in (
         FileCompactStrategy.builder,
         FileCompactor.concat_file_compactor,
         FileCompactor.identical_file_compactor,
     ):
-        with pytest.raises(UnsupportedOperationError, match="compact"):
+        with pytest.raises(UnsupportedOperationError, match="merge"):
             make()
 
 
 def test_parquet_takes_rows_and_columns_and_gathers_them_into_row_groups(tmp_path):
-    writer = writer_of(bulk_sink(tmp_path, ParquetBulkWriters.for_row_type(ID_NAME)), input_type=ID_NAME)
-    writer.write(Batch([Row(1, "a"), Row(2, None)]))
-    writer.write(Batch(pa.RecordBatch.from_pydict({"id": [3], "name": ["c"]})))
-    writer.flush(True)
-    writer.close()
-    file = pq.ParquetFile(tmp_path / "part-0-0")
+    sink = Sink(bulk_sink(tmp_path, ParquetBulkWriters.for_row_type(ID_NAME)), input_type=ID_NAME)
+    sink.write(Row(1, "a"), Row(2, None))
+    sink.writer.write(Batch(pa.RecordBatch.from_pydict({"id": [3], "name": ["c"]})))
+    sink.finish()
+    sink.close()
+    file = pq.ParquetFile(only_file(tmp_path))
     assert file.num_row_groups == 1
     assert file.read().to_pylist() == [{"id": 1, "name": "a"}, {"id": 2, "name": None}, {"id": 3, "name": "c"}]
     file.close()
@@ -271,25 +600,25 @@ def test_parquet_takes_rows_and_columns_and_gathers_them_into_row_groups(tmp_pat
 
 def test_parquet_writes_a_row_group_when_enough_is_gathered(tmp_path, monkeypatch):
     monkeypatch.setattr(bulk_writer, "ROW_GROUP_ROWS", 10)
-    writer = writer_of(bulk_sink(tmp_path, ParquetBulkWriters.for_row_type(None)), input_type=Types.LONG())
+    sink = Sink(bulk_sink(tmp_path, ParquetBulkWriters.for_row_type(None)), input_type=Types.LONG())
     for _ in range(5):
-        writer.write(Batch(list(range(4))))
-    writer.flush(True)
-    file = pq.ParquetFile(tmp_path / "part-0-0")
+        sink.write(*range(4))
+    sink.finish()
+    file = pq.ParquetFile(only_file(tmp_path))
     assert [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)] == [12, 8]
     assert file.schema_arrow.names == ["f0"]
     file.close()
 
 
 def test_a_bulk_format_needs_typed_rows_and_no_updates(tmp_path):
-    writer = writer_of(bulk_sink(tmp_path, ParquetBulkWriters.for_row_type(None)))
+    sink = Sink(bulk_sink(tmp_path, ParquetBulkWriters.for_row_type(None)))
     with pytest.raises(TypeMismatchError, match="declared type"):
-        writer.write(Batch([1]))
-    writer.close()
-    writer = writer_of(bulk_sink(tmp_path, ParquetBulkWriters.for_row_type(ID_NAME)))
+        sink.write(1)
+    sink.close()
+    sink = Sink(bulk_sink(tmp_path, ParquetBulkWriters.for_row_type(ID_NAME)))
     with pytest.raises(UnsupportedOperationError, match="updates or deletions"):
-        writer.write(Batch([Row.of_kind(RowKind.DELETE, 1, "a")]))
-    writer.close()
+        sink.write(Row.of_kind(RowKind.DELETE, 1, "a"))
+    sink.close()
     assert files_in(tmp_path) == []
 
 
@@ -302,10 +631,10 @@ def csv_schema(**settings):
 
 def test_csv_is_written_with_quotes_where_they_are_needed(tmp_path):
     schema = csv_schema(set_use_header=(), set_null_value=("NA",))
-    writer = writer_of(bulk_sink(tmp_path, CsvBulkWriters.for_schema(schema)))
-    writer.write(Batch([(1, "plain"), (2, 'a "b", c'), (3, "two\nlines"), (None, None), (4, "NA"), (5, "")]))
-    writer.flush(True)
-    assert (tmp_path / "part-0-0").read_text() == (
+    sink = Sink(bulk_sink(tmp_path, CsvBulkWriters.for_schema(schema)))
+    sink.write((1, "plain"), (2, 'a "b", c'), (3, "two\nlines"), (None, None), (4, "NA"), (5, ""))
+    sink.finish()
+    assert only_file(tmp_path).read_text() == (
         'id,name\n1,plain\n2,"a ""b"", c"\n3,"two\nlines"\nNA,NA\n4,"NA"\n5,""\n'
     )
 
