@@ -38,6 +38,9 @@ logger = logging.getLogger(__name__)
 #: TaskExecutors and the ResourceManager notice the end of the process by themselves.
 SUSPEND_TIMEOUT_S = 1.5
 
+#: How long the process of a job that is over may take to delete checkpoints that nobody needs any more.
+CLEANUP_TIMEOUT_S = 10.0
+
 #: sysexits.h EX_SOFTWARE: an internal error.
 EXIT_STATUS_FAILED = 70
 
@@ -144,6 +147,7 @@ class _JobMasterProcess:
             working_directory=self._working_directory,
             random=Random(),
             graph_id=secrets.token_hex(8),
+            recovery_directory=Path(command.recovery_directory) if command.recovery_directory else None,
         )
         try:
             job_master = JobMaster(
@@ -189,12 +193,18 @@ class _JobMasterProcess:
 
     async def _end(self, reason: str) -> None:
         job_master = self._job_master
-        if job_master is None or job_master.state.is_terminal:
+        if job_master is None:
+            return
+        if job_master.state.is_terminal:
+            await self._wait_for_the_end(job_master, CLEANUP_TIMEOUT_S)
             return
         logger.error("job %s is suspended: %s", job_master.job_id, reason)
         job_master.suspend(reason)
+        await self._wait_for_the_end(job_master, SUSPEND_TIMEOUT_S)
+
+    async def _wait_for_the_end(self, job_master: JobMaster, timeout_s: float) -> None:
         try:
-            await asyncio.wait_for(job_master.terminated.wait(), SUSPEND_TIMEOUT_S)
+            await asyncio.wait_for(job_master.terminated.wait(), timeout_s)
         except TimeoutError:
             logger.warning("job %s: not everything was given back in time", job_master.job_id)
 

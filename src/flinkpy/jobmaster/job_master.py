@@ -15,6 +15,9 @@ while effects are being run (a coordinator that fails at once) waits until they 
 | HeartbeatFromTaskManager       | registered = false             | no effect                                     |
 | DisconnectTaskManager          | acknowledged, no effect        | acknowledged, no effect                       |
 | Cancel                         | -                              | acknowledged, no effect                       |
+| AcknowledgeCheckpoint, ...     | dropped; state that nobody     | dropped; state of a checkpoint that was given |
+| DeclineCheckpoint              | knows of is deleted            | up is deleted                                 |
+| TriggerSavepoint, ...          | -                              | the same `trigger_id`: the same answer        |
 | any, with another JobMasterId  | StaleFencingTokenError         |                                               |
 
 Source: org.apache.flink.runtime.jobmaster.JobMaster. Thread: one asyncio loop.
@@ -28,19 +31,23 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from flinkpy._proto import job_pb2, jobmaster_pb2, taskexecutor_pb2
+from flinkpy._proto import checkpoint_pb2, job_pb2, jobmaster_pb2, taskexecutor_pb2
+from flinkpy.checkpoint.coordinator.events import CheckpointEvent
 from flinkpy.common.clock import Clock
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import FlinkError, JobMasterLostError, NotRegisteredError, RpcUnavailableError
 from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ExecutionVertexID, JobVertexID, ResourceID
 from flinkpy.common.states import ExecutionState, JobState
 from flinkpy.jobmaster import conversions
+from flinkpy.jobmaster.checkpoint_io import CheckpointIo, StartingPoint
+from flinkpy.jobmaster.checkpoint_runner import CheckpointRunner
+from flinkpy.jobmaster.coordination.event_valve import AddressedEvent, EventValve
 from flinkpy.jobmaster.coordination.user_code import add_to_import_path, fetch_artifacts
 from flinkpy.jobmaster.dispatcher_connection import DispatcherConnection
 from flinkpy.jobmaster.job_details import job_details, job_result
 from flinkpy.jobmaster.job_master_environment import JobMasterEnvironment
 from flinkpy.jobmaster.operator_coordinators import OperatorCoordinators, load_providers
-from flinkpy.jobmaster.options import job_master_options, restart_strategy
+from flinkpy.jobmaster.options import job_master_options, restart_strategy, state_assigner
 from flinkpy.jobmaster.resource_manager_connection import ResourceManagerConnection
 from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler import events as ev
@@ -78,6 +85,7 @@ class JobMaster(RpcEndpoint):
         # Times to show and deadlines to keep are one reading: wall time at the start, moved on by the monotonic clock.
         self._wall_offset_ms = self.clock.now_ms() - self.clock.monotonic_ms()
         configuration = Configuration.from_dict({**cluster_configuration, **job_graph.configuration.entries})
+        recovery_directory = environment.recovery_directory or environment.working_directory / "recovery"
         self._options = job_master_options(configuration)
         self.scheduler = DefaultScheduler(
             job_graph,
@@ -85,8 +93,15 @@ class JobMaster(RpcEndpoint):
             options=self._options.scheduler,
             restart_strategy=restart_strategy(configuration, environment.random),
             now_ms=min(submitted_ms, self._now_ms) if submitted_ms else self._now_ms,
+            random=environment.random,
+            state_assigner=state_assigner(configuration, job_graph),
         )
         self._coordinators = OperatorCoordinators()
+        self._valve = EventValve(self._deliver)
+        self._checkpoint_io = CheckpointIo(configuration, job_graph.job_id, recovery_directory)
+        self.checkpoints = CheckpointRunner(
+            self, self, self._checkpoint_io, self._coordinators, self._valve, job_id=job_graph.job_id
+        )
         self._task_managers: dict[ResourceID, TaskManagerConnection] = {}
         self._heartbeats: HeartbeatMonitor[ResourceID] = HeartbeatMonitor(
             self._options.heartbeat_timeout_ms, self._options.heartbeat_rpc_failure_threshold
@@ -149,20 +164,26 @@ class JobMaster(RpcEndpoint):
         self.schedule(self._options.heartbeat_interval_ms, self._send_heartbeats)
         self.run_async(self._load_user_code(), self._user_code_loaded, "load user code")
 
-    async def _load_user_code(self) -> dict[str, Any]:
+    async def _load_user_code(self) -> tuple[dict[str, Any], StartingPoint]:
         environment = self._environment
         fetched = await fetch_artifacts(
             self._job_graph.artifacts, environment.working_directory, environment.fetch_blob
         )
         add_to_import_path([*fetched, *self._job_graph.python_path])
-        return await self._loop.run_in_executor(None, load_providers, self._job_graph)
+        providers = await self._loop.run_in_executor(None, load_providers, self._job_graph)
+        start = await self._loop.run_in_executor(None, self._checkpoint_io.open, self.clock.now_ms())
+        return providers, start
 
-    def _user_code_loaded(self, providers: Any, error: BaseException | None) -> None:
+    def _user_code_loaded(self, loaded: Any, error: BaseException | None) -> None:
         if self.state is not JobState.INITIALIZING:  # cancelled in the meantime
             return
         try:
             if error is not None:
                 raise error
+            providers, start = loaded
+            if start.checkpoint is not None:
+                logger.info("job %s starts from %r", self.job_id, start.checkpoint)
+            self.scheduler.start_from(start.checkpoint, start.next_checkpoint_id, must_be_full=start.must_be_full)
             self._coordinators.create(self.scheduler.graph, providers, self)
         except Exception as failure:  # noqa: BLE001 - user code, fetching it included
             self._handle(ev.InitializationFailed(conversions.as_flink_error(failure)))
@@ -280,6 +301,9 @@ class JobMaster(RpcEndpoint):
             raise RpcUnavailableError(f"the JobMaster of job {self.job_id} is still loading its coordinators")
         return self._coordinators.handle_request(operator_id, payload)
 
+    def checkpoint_statistics(self) -> checkpoint_pb2.CheckpointStatisticsResponse:
+        return self.scheduler.checkpoints.coordinator.statistics.response()
+
     # ---- TaskManagerListener
 
     def on_tasks_submitted(
@@ -317,16 +341,19 @@ class JobMaster(RpcEndpoint):
 
     def deliver_event(self, job_vertex_id: JobVertexID, operator_id: str, subtask_index: int, payload: bytes) -> None:
         execution = self.scheduler.reachable_execution(ExecutionVertexID(job_vertex_id, subtask_index))
-        if execution is None or execution.slot is None:
-            return
-        connection = self._task_managers.get(execution.slot.location.resource_id)
-        if connection is not None:
+        if execution is not None:
+            self._valve.send(AddressedEvent(execution.attempt_id, operator_id, payload))
+
+    def _deliver(self, event: AddressedEvent) -> None:
+        execution = self.scheduler.graph.find_execution(event.attempt)
+        connection = self.connection_of_attempt(event.attempt)
+        if execution is not None and execution.is_reachable and connection is not None:
             connection.send_operator_event(
                 jobmaster_pb2.OperatorEvent(
-                    operator_id=operator_id,
-                    execution_attempt_id=str(execution.attempt_id),
-                    subtask_index=subtask_index,
-                    payload_pickle=payload,
+                    operator_id=event.operator_id,
+                    execution_attempt_id=str(event.attempt),
+                    subtask_index=event.attempt.vertex.subtask_index,
+                    payload_pickle=event.payload,
                     sequence_number=execution.sent_events.next_number(),
                 )
             )
@@ -339,6 +366,25 @@ class JobMaster(RpcEndpoint):
 
     def run_in_io_thread(self, call: Callable[[], Any], on_done: OnDone) -> None:
         self.run_blocking(call, on_done, "coordinator I/O")
+
+    # ---- CheckpointHost
+
+    def on_checkpoint_event(self, event: CheckpointEvent) -> None:
+        self._handle(event)
+
+    def connection_of_attempt(self, attempt: ExecutionAttemptID) -> TaskManagerConnection | None:
+        execution = self.scheduler.graph.find_execution(attempt)
+        if execution is None or execution.slot is None:
+            return None
+        return self._task_managers.get(execution.slot.location.resource_id)
+
+    @property
+    def task_manager_connections(self) -> list[TaskManagerConnection]:
+        return list(self._task_managers.values())
+
+    @property
+    def pending_checkpoints(self) -> list[int]:
+        return self.scheduler.checkpoints.coordinator.pending_ids
 
     # ---- timers
 
@@ -424,15 +470,17 @@ class JobMaster(RpcEndpoint):
                 self._coordinators.start()
             case fx.SubtaskReady(vertex_id):
                 self._coordinators.subtask_ready(vertex_id)
-            case fx.SubtaskReset(vertex_id):
-                self._coordinators.subtask_reset(vertex_id)
-            case fx.ResetCoordinators(job_vertex_id):
-                self._coordinators.reset(job_vertex_id)
+            case fx.SubtaskReset(vertex_id, checkpoint_id):
+                self._coordinators.subtask_reset(vertex_id, checkpoint_id)
+            case fx.ResetCoordinators(job_vertex_id, checkpoint_id, states):
+                self._coordinators.reset(job_vertex_id, checkpoint_id, states)
             case fx.JobStatusChanged(state, timestamp_ms):
                 logger.info("job %s (%s) is %s", self._job_graph.name, self.job_id, state.name)
                 self._dispatcher.status(state, timestamp_ms)
             case fx.JobTerminated(state, cause):
                 self._on_terminated(state, cause)
+            case _:
+                self.checkpoints.run(effect)
 
     def _submit_tasks(self, effect: fx.SubmitTasks) -> None:
         connection = self._task_managers.get(effect.location.resource_id)
@@ -457,7 +505,10 @@ class JobMaster(RpcEndpoint):
         self._coordinators.close()
         if state.is_globally_terminal:
             result = job_result(self.scheduler)
-            self._dispatcher.terminated(result, self.details(), self._one_end_done)
+            # The checkpoints are given up only when nobody will start this job again.
+            self._dispatcher.terminated(
+                result, self.details(), lambda: self.checkpoints.shut_down(state, self._one_end_done)
+            )
         reason = f"job {self._job_graph.name!r} is {state.name}"
         self.run_async(self._give_everything_back(reason), lambda _, __: self._one_end_done(), "give everything back")
 

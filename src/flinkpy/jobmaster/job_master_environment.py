@@ -26,3 +26,5 @@ class JobMasterEnvironment:
     working_directory: Path
     random: Random
     graph_id: str
+    #: For what the job's next JobMaster must find; None: below `working_directory`, where none will look.
+    recovery_directory: Path | None = None

@@ -65,13 +65,26 @@ class OperatorCoordinators:
         for holder in self._by_vertex.get(vertex_id.job_vertex_id, ()):
             holder.subtask_ready(vertex_id.subtask_index)
 
-    def subtask_reset(self, vertex_id: ExecutionVertexID) -> None:
+    def subtask_reset(self, vertex_id: ExecutionVertexID, checkpoint_id: int | None) -> None:
         for holder in self._by_vertex.get(vertex_id.job_vertex_id, ()):
-            holder.subtask_reset(vertex_id.subtask_index)
+            holder.subtask_reset(vertex_id.subtask_index, checkpoint_id)
 
-    def reset(self, job_vertex_id: JobVertexID) -> None:
+    def reset(self, job_vertex_id: JobVertexID, checkpoint_id: int | None, states: Mapping[str, bytes]) -> None:
+        """`states`: by operator id; one that is missing had none."""
         for holder in self._by_vertex.get(job_vertex_id, ()):
-            holder.reset()
+            holder.reset(checkpoint_id, states.get(holder.operator_id))
+
+    def checkpoint(self, checkpoint_id: int) -> dict[str, bytes | None]:
+        """The state of each as of now. Raises: FunctionError, or what else a coordinator raised, typed."""
+        return {operator_id: holder.checkpoint(checkpoint_id) for operator_id, holder in self._holders.items()}
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        for holder in self._holders.values():
+            holder.notify_checkpoint_complete(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        for holder in self._holders.values():
+            holder.notify_checkpoint_aborted(checkpoint_id)
 
     def find(self, operator_id: str) -> OperatorCoordinatorHolder | None:
         return self._holders.get(operator_id)

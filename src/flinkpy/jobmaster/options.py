@@ -8,8 +8,17 @@ import socket
 from dataclasses import dataclass, field
 from random import Random
 
+from flinkpy._proto import job_pb2
+from flinkpy.checkpoint.coordinator.coordinator_options import coordinator_options
 from flinkpy.common.addresses import LOOPBACK
-from flinkpy.configuration import cluster_options, heartbeat_options, jobmanager_options, read_option, rpc_options
+from flinkpy.configuration import (
+    checkpointing_options,
+    cluster_options,
+    heartbeat_options,
+    jobmanager_options,
+    read_option,
+    rpc_options,
+)
 from flinkpy.configuration import restart_strategy_options as restart_options
 from flinkpy.configuration.options import AnyConfiguration
 from flinkpy.jobmaster.failover.restart_strategy import (
@@ -21,6 +30,7 @@ from flinkpy.jobmaster.failover.restart_strategy import (
     RestartBackoffTimeStrategy,
 )
 from flinkpy.jobmaster.scheduler.scheduler_options import SchedulerOptions
+from flinkpy.jobmaster.scheduler.state_assigner import StateAssigner
 from flinkpy.jobmaster.slotpool.declarative_slot_pool import SlotPoolOptions
 from flinkpy.rpc.registration import RegistrationOptions
 
@@ -60,13 +70,27 @@ def job_master_options(configuration: AnyConfiguration) -> JobMasterOptions:
             failover_strategy=read_option(configuration, jobmanager_options.FAILOVER_STRATEGY),
             attempts_history_size=read_option(configuration, jobmanager_options.ATTEMPTS_HISTORY_SIZE),
             exception_history_size=read_option(configuration, jobmanager_options.EXCEPTION_HISTORY_SIZE),
+            checkpoints=coordinator_options(configuration),
         ),
     )
 
 
+def state_assigner(configuration: AnyConfiguration, job_graph: job_pb2.JobGraph) -> StateAssigner:
+    """Raises: ConfigurationError."""
+    return StateAssigner(
+        job_graph, allow_non_restored_state=read_option(configuration, checkpointing_options.IGNORE_UNCLAIMED_STATE)
+    )
+
+
 def restart_strategy(configuration: AnyConfiguration, random: Random) -> RestartBackoffTimeStrategy:
-    """The strategy of `restart-strategy.type`; none where it is not set. Raises: ConfigurationError."""
-    match read_option(configuration, restart_options.RESTART_STRATEGY):
+    """The strategy of `restart-strategy.type`. Raises: ConfigurationError.
+
+    Where it is not set: exponential-delay for a job with periodic checkpoints, none for one without.
+    """
+    chosen = read_option(configuration, restart_options.RESTART_STRATEGY)
+    if chosen is None and (read_option(configuration, checkpointing_options.INTERVAL) or 0) > 0:
+        chosen = "exponential-delay"
+    match chosen:
         case "fixed-delay":
             return FixedDelayRestartStrategy(
                 read_option(configuration, restart_options.FIXED_DELAY_ATTEMPTS),

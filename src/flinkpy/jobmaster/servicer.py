@@ -8,10 +8,14 @@ Thread: main thread.
 
 from __future__ import annotations
 
+import asyncio
+
 from flinkpy._proto import checkpoint_pb2, common_pb2, dispatcher_pb2, job_pb2
 from flinkpy._proto import jobmaster_pb2 as pb
-from flinkpy.common.errors import JobNotFoundError, SlotAllocationError, UnsupportedOperationError
-from flinkpy.common.ids import AllocationID, ResourceID, ResultPartitionID
+from flinkpy.checkpoint.coordinator.checkpoint_properties import FULL, PERIODIC, savepoint, stop_with_savepoint
+from flinkpy.checkpoint.coordinator.events import CheckpointAcknowledged, CheckpointDeclined, EndOfDataReached
+from flinkpy.common.errors import JobNotFoundError, SlotAllocationError
+from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ResourceID, ResultPartitionID
 from flinkpy.jobmaster import conversions
 from flinkpy.jobmaster.job_master import JobMaster
 from flinkpy.jobmaster.scheduler.events import TaskMetricsReported
@@ -109,37 +113,53 @@ class JobMasterServicer:
     def acknowledge_checkpoint(
         self, request: checkpoint_pb2.AcknowledgeCheckpointRequest, context: CallContext
     ) -> common_pb2.Acknowledge:
-        raise UnsupportedOperationError("checkpoints are not there yet")
+        attempt = ExecutionAttemptID.parse(request.execution_attempt_id)
+        event = CheckpointAcknowledged(attempt, request.checkpoint_id, request.state, request.metrics)
+        self._job(request.job_id).checkpoints.acknowledged(event)
+        return ACKNOWLEDGE
 
     def decline_checkpoint(
         self, request: checkpoint_pb2.DeclineCheckpointRequest, context: CallContext
     ) -> common_pb2.Acknowledge:
-        raise UnsupportedOperationError("checkpoints are not there yet")
+        attempt = ExecutionAttemptID.parse(request.execution_attempt_id)
+        event = CheckpointDeclined(attempt, request.checkpoint_id, error_from_proto(request.reason))
+        self._job(request.job_id).on_checkpoint_event(event)
+        return ACKNOWLEDGE
 
     def notify_end_of_data(
         self, request: checkpoint_pb2.EndOfDataNotification, context: CallContext
     ) -> common_pb2.Acknowledge:
-        raise UnsupportedOperationError("checkpoints are not there yet")
+        attempts = tuple(ExecutionAttemptID.parse(text) for text in request.execution_attempt_ids)
+        self._job(request.job_id).on_checkpoint_event(EndOfDataReached(attempts))
+        return ACKNOWLEDGE
 
-    def trigger_checkpoint(
+    async def trigger_checkpoint(
         self, request: checkpoint_pb2.TriggerCheckpointRequest, context: CallContext
     ) -> checkpoint_pb2.CheckpointResult:
-        raise UnsupportedOperationError("checkpoints are not there yet")
+        properties = FULL if request.full else PERIODIC
+        return await asyncio.shield(self._job(request.job_id).checkpoints.request(request.trigger_id, properties))
 
-    def trigger_savepoint(
+    async def trigger_savepoint(
         self, request: checkpoint_pb2.TriggerSavepointRequest, context: CallContext
     ) -> checkpoint_pb2.CheckpointResult:
-        raise UnsupportedOperationError("checkpoints are not there yet")
+        job_master = self._job(request.job_id)
+        done = job_master.checkpoints.request(request.trigger_id, savepoint(request.format), request.target_directory)
+        result = await asyncio.shield(done)
+        if request.cancel_job:
+            job_master.cancel()
+        return result
 
-    def stop_with_savepoint(
+    async def stop_with_savepoint(
         self, request: checkpoint_pb2.StopWithSavepointRequest, context: CallContext
     ) -> checkpoint_pb2.CheckpointResult:
-        raise UnsupportedOperationError("checkpoints are not there yet")
+        properties = stop_with_savepoint(request.format, drain=request.drain)
+        checkpoints = self._job(request.job_id).checkpoints
+        return await asyncio.shield(checkpoints.request(request.trigger_id, properties, request.target_directory))
 
     def request_checkpoint_statistics(
         self, request: checkpoint_pb2.CheckpointStatisticsRequest, context: CallContext
     ) -> checkpoint_pb2.CheckpointStatisticsResponse:
-        raise UnsupportedOperationError("checkpoints are not there yet")
+        return self._job(request.job_id).checkpoint_statistics()
 
     def _job(self, job_id: str) -> JobMaster:
         """Raises: JobNotFoundError where this JobMaster runs another job."""

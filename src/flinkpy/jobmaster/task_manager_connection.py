@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
-from flinkpy._proto import jobmaster_pb2, resourcemanager_pb2, taskexecutor_pb2
+from flinkpy._proto import checkpoint_pb2, jobmaster_pb2, resourcemanager_pb2, taskexecutor_pb2
 from flinkpy.common.errors import (
     FlinkError,
     NotRegisteredError,
@@ -24,6 +24,7 @@ from flinkpy.common.errors import (
     TaskSubmissionError,
 )
 from flinkpy.common.ids import ExecutionAttemptID
+from flinkpy.jobmaster.checkpoint_notifications import CheckpointNotifications
 from flinkpy.jobmaster.conversions import as_flink_error
 from flinkpy.jobmaster.slotpool.physical_slot import PhysicalSlot, TaskManagerLocation
 from flinkpy.rpc.endpoint import OnDone, RpcEndpoint
@@ -39,6 +40,8 @@ MAX_EVENTS_PER_CALL = 512
 MAX_EVENT_BYTES_PER_CALL = 4 * 1024 * 1024
 #: A cancel whose answer did not come in time is sent again after this pause, until the TaskExecutor is given up.
 CANCEL_RETRY_DELAY_MS = 500
+#: The same for the end of a checkpoint.
+NOTIFICATION_RETRY_DELAY_MS = 500
 
 #: Nobody is there, or nobody that works for us.
 _LOST = (RpcUnavailableError, NotRegisteredError, StaleFencingTokenError)
@@ -83,6 +86,14 @@ class TaskManagerConnection:
         self._is_closed = False
         self._waiting_events: deque[jobmaster_pb2.OperatorEvent] = deque()
         self._is_sending_events = False
+        #: Events taken from the coordinators so far, and those of them whose outcome is known.
+        self._num_events_taken = 0
+        self._num_events_settled = 0
+        #: What waits until so many are settled.
+        self._waiting_for_events: deque[tuple[int, Callable[[], None]]] = deque()
+        #: Checkpoints that this TaskExecutor is being told to trigger, and whom to tell that it has been.
+        self._open_triggers: dict[int, Callable[[FlinkError | None], None]] = {}
+        self._notifications = CheckpointNotifications(self._send_notification)
         self._is_heartbeat_on_its_way = False
         self._watch = peers.watch_peer(location.address, lambda: self.lost("its connection broke"))
 
@@ -142,7 +153,53 @@ class TaskManagerConnection:
             self._listener.on_operator_events_lost((ExecutionAttemptID.parse(event.execution_attempt_id),), cause)
             return
         self._waiting_events.append(event)
+        self._num_events_taken += 1
         self._send_waiting_events()
+
+    def when_events_settled(self, action: Callable[[], None]) -> None:
+        """`action()` once every event taken so far has arrived, or is lost together with its attempt; maybe at once."""
+        if self._is_closed or self._num_events_settled >= self._num_events_taken:
+            action()
+        else:
+            self._waiting_for_events.append((self._num_events_taken, action))
+
+    # Checkpoints
+
+    def trigger_checkpoint(
+        self, request: checkpoint_pb2.TriggerCheckpointsRequest, on_answered: Callable[[FlinkError | None], None]
+    ) -> None:
+        """`on_answered(None)`: the trigger is in the mailbox of each task; else nobody knows."""
+        self._open_triggers[request.checkpoint_id] = on_answered
+
+        def done(_: Any, error: BaseException | None) -> None:
+            answered = self._open_triggers.pop(request.checkpoint_id, None)
+            if answered is not None:
+                answered(None if error is None else as_flink_error(error))
+
+        self._call(self._gateway.trigger_checkpoints(request, timeout_s=self._timeout_s), done, "trigger tasks of")
+
+    def confirm_checkpoint(self, notification: checkpoint_pb2.CheckpointNotification) -> None:
+        """Until it is heard, or the TaskExecutor is gone."""
+        self._notifications.confirm(notification)
+
+    def abort_checkpoint(self, notification: checkpoint_pb2.CheckpointNotification) -> None:
+        """Until it is heard, or the TaskExecutor is gone, or too many newer ones wait."""
+        self._notifications.abort(notification)
+
+    def _send_notification(self, method: str, notification: checkpoint_pb2.CheckpointNotification) -> None:
+        def done(_: Any, error: BaseException | None) -> None:
+            if error is None or not isinstance(error, RpcTimeoutError):
+                self._log_error(None, error)
+                self._notifications.answered()
+            else:
+                self._endpoint.schedule(NOTIFICATION_RETRY_DELAY_MS, retry)
+
+        def retry() -> None:
+            if not self._is_closed:
+                self._notifications.repeat()
+
+        call = getattr(self._gateway, method)(notification, timeout_s=self._timeout_s)
+        self._call(call, done, f"{method} at")
 
     def send_heartbeat(self, allocation_ids: list[str]) -> None:
         """Skipped while the last one is unanswered."""
@@ -177,6 +234,8 @@ class TaskManagerConnection:
         """The TaskExecutor is gone, as far as this job is concerned."""
         if self._is_closed:
             return
+        waiting = [action for _, action in self._waiting_for_events]
+        triggers = list(self._open_triggers.values())
         self.close()
         location = self.location
         cause = TaskManagerLostError(
@@ -184,12 +243,19 @@ class TaskManagerConnection:
             details={"resource_id": str(location.resource_id), "address": location.address},
         )
         self._listener.on_task_manager_lost(self, cause)
+        for answered in triggers:
+            answered(cause)
+        for action in waiting:
+            action()
 
     def close(self) -> None:
         """Stop watching and calling. Idempotent."""
         self._is_closed = True
         self._watch.cancel()
         self._waiting_events.clear()
+        self._waiting_for_events.clear()
+        self._open_triggers.clear()
+        self._notifications.clear()
 
     # Inside
 
@@ -209,6 +275,9 @@ class TaskManagerConnection:
             if error is not None:
                 attempts = dict.fromkeys(ExecutionAttemptID.parse(event.execution_attempt_id) for event in batch)
                 self._listener.on_operator_events_lost(tuple(attempts), as_flink_error(error))
+            self._num_events_settled += len(batch)
+            while self._waiting_for_events and self._waiting_for_events[0][0] <= self._num_events_settled:
+                self._waiting_for_events.popleft()[1]()
             self._send_waiting_events()
 
         call = self._gateway.send_operator_events_to_tasks(request, timeout_s=self._timeout_s)

@@ -25,6 +25,7 @@ from random import Random
 from typing import Any
 
 from flinkpy._proto import checkpoint_pb2 as pb
+from flinkpy.checkpoint.completed_checkpoint import CompletedCheckpoint
 from flinkpy.checkpoint.coordinator import effects as fx
 from flinkpy.checkpoint.coordinator import events as ev
 from flinkpy.checkpoint.coordinator.checkpoint_failure_manager import CheckpointFailureManager
@@ -35,7 +36,6 @@ from flinkpy.checkpoint.coordinator.checkpoint_stats_tracker import CheckpointSt
 from flinkpy.checkpoint.coordinator.coordinator_options import CheckpointCoordinatorOptions
 from flinkpy.checkpoint.coordinator.job_view import JobView
 from flinkpy.checkpoint.coordinator.pending_checkpoint import AckOutcome, PendingCheckpoint, Phase
-from flinkpy.checkpoint.coordinator.restore_point import RestorePoint
 from flinkpy.checkpoint.coordinator.stop_with_savepoint import StopWithSavepoint
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason as Reason
 from flinkpy.common.checkpoint_failure_reason import checkpoint_error, failure_reason
@@ -67,7 +67,7 @@ class CheckpointCoordinator:
         self._completed_ids: deque[int] = deque(maxlen=MAX_REMEMBERED_IDS)
         self._next_id = 1
         #: What a failed task is restored from; None: from the beginning.
-        self.latest: RestorePoint | None = None
+        self.latest: CompletedCheckpoint | None = None
         #: Until the first checkpoint that shares nothing with a savepoint that is not ours (NO_CLAIM).
         self._must_be_full = False
         #: Every task runs or has finished: checkpoints can be taken.
@@ -103,21 +103,30 @@ class CheckpointCoordinator:
             ev.CheckpointTimersDue: self._on_timers_due,
         }
 
-    def restore(self, point: RestorePoint | None, next_checkpoint_id: int, now_ms: int) -> None:
-        """Before the job starts: what it begins from, and the first id that has never been used."""
-        self._next_id = max(self._next_id, next_checkpoint_id)
-        if point is not None:
-            self.latest = point
-            self._must_be_full = not point.is_owned
-            self._next_id = max(self._next_id, point.checkpoint_id + 1)
-            self._completed_ids.append(point.checkpoint_id)
-            self.record_restore(now_ms)
+    def start_from(
+        self, checkpoint: CompletedCheckpoint | None, next_checkpoint_id: int, *, must_be_full: bool
+    ) -> None:
+        """Before the job starts: what it begins from, and the first id that has never been used.
 
-    def record_restore(self, now_ms: int) -> None:
-        """Tasks are being restored from `latest`."""
-        if self.latest is not None:
-            point = self.latest
-            self.statistics.restored(point.checkpoint_id, point.external_path, point.is_savepoint, now_ms)
+        `must_be_full`: the first checkpoint may not refer to files of that one.
+        """
+        self._next_id = max(self._next_id, next_checkpoint_id)
+        if checkpoint is not None:
+            self.latest = checkpoint
+            self._must_be_full = must_be_full
+            self._next_id = max(self._next_id, checkpoint.checkpoint_id + 1)
+            self._completed_ids.append(checkpoint.checkpoint_id)
+
+    def replace_latest(self, checkpoint: CompletedCheckpoint) -> None:
+        """What was the latest has been found damaged. Only while tasks stand and nothing is being finalized."""
+        assert not self._is_running and not self.is_finalizing
+        self.latest = checkpoint
+
+    def tasks_restored(self, now_ms: int) -> None:
+        """Tasks are being deployed with what `latest` has for them."""
+        latest = self.latest
+        if latest is not None:
+            self.statistics.restored(latest.checkpoint_id, latest.external_path, latest.is_savepoint, now_ms)
 
     def handle(self, event: ev.CheckpointEvent, now_ms: int) -> list[fx.CheckpointEffect]:
         self._now_ms = max(self._now_ms, now_ms)
@@ -355,7 +364,7 @@ class CheckpointCoordinator:
     def _on_location_made(self, event: ev.LocationMade) -> None:
         pending = self._pending.get(event.checkpoint_id)
         if pending is None:  # aborted in the meantime
-            self._out.append(fx.DiscardLocation(event.location))
+            self._out.append(fx.DiscardCheckpoint(event.checkpoint_id, event.location))
             return
         if pending.phase is not Phase.PREPARING:
             return
@@ -491,11 +500,7 @@ class CheckpointCoordinator:
         self._must_be_full = False
         assert pending.metadata is not None
         if self.latest is None or self.latest.checkpoint_id < pending.checkpoint_id:
-            self.latest = RestorePoint(
-                metadata=pending.metadata,
-                external_path=external_path,
-                is_savepoint=pending.properties.is_savepoint,
-            )
+            self.latest = CompletedCheckpoint(pending.metadata, external_path)
         older = [other for other in self._pending.values() if other.checkpoint_id < pending.checkpoint_id]
         for other in older:
             if not other.properties.is_forced and other.phase is not Phase.FINALIZING:
@@ -526,10 +531,9 @@ class CheckpointCoordinator:
         attempts = self._still_running(pending.plan.tasks_to_commit_to) if were_triggered else ()
         latest_id = 0 if self.latest is None else self.latest.checkpoint_id
         self._out.append(fx.AbortCheckpoint(pending.checkpoint_id, pending.triggered_ms, latest_id, attempts))
+        self._out.append(fx.DiscardCheckpoint(pending.checkpoint_id, pending.location))
         if pending.acks:
             self._out.append(fx.DiscardState(tuple(ack.state for ack in pending.acks.values())))
-        if pending.location is not None:
-            self._out.append(fx.DiscardLocation(pending.location))
         self.statistics.failed(pending, error, self._now_ms)
         if self._is_final_requested:
             self._retry_final_checkpoint()

@@ -90,10 +90,11 @@ class DiscardState:
 
 
 @dataclass(frozen=True, slots=True)
-class DiscardLocation:
-    """Delete the place of a checkpoint that is not completed."""
+class DiscardCheckpoint:
+    """Delete what belongs to a checkpoint that is not completed; `location` None: its place was not made."""
 
-    location: CheckpointStorageLocation
+    checkpoint_id: int
+    location: CheckpointStorageLocation | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ CheckpointEffect = (
     | ConfirmCheckpoint
     | AbortCheckpoint
     | DiscardState
-    | DiscardLocation
+    | DiscardCheckpoint
     | AnswerRequest
     | FailJob
 )

@@ -146,9 +146,10 @@ class PendingCheckpoint:
             if not finished or len(finished) == vertex.parallelism:
                 continue
             for operator in vertex.operators:
-                for task in vertex.tasks:
-                    if task not in finished and _has_union_state(self._operator_state(task, operator.operator_id)):
-                        return operator.name
+                states = {task: self._operator_state(task, operator.operator_id) for task in vertex.tasks}
+                is_part_missing = any(states[task] is None for task in finished)
+                if is_part_missing and any(_has_union_state(state) for state in states.values()):
+                    return operator.name
         return None
 
     def build_metadata(self, job: JobView) -> pb.CheckpointMetadata:

@@ -98,12 +98,27 @@ class OperatorCoordinatorHolder:
     def subtask_ready(self, subtask_index: int) -> None:
         self._guarded(self._coordinator.subtask_ready, subtask_index)
 
-    def subtask_reset(self, subtask_index: int) -> None:
-        self._guarded(self._coordinator.subtask_reset, subtask_index, None)
+    def subtask_reset(self, subtask_index: int, checkpoint_id: int | None) -> None:
+        self._guarded(self._coordinator.subtask_reset, subtask_index, checkpoint_id)
 
-    def reset(self) -> None:
+    def reset(self, checkpoint_id: int | None, state: bytes | None) -> None:
         self._epoch += 1
-        self._guarded(self._coordinator.reset_to_checkpoint, None, None)
+        self._guarded(self._coordinator.reset_to_checkpoint, checkpoint_id, state)
+
+    def checkpoint(self, checkpoint_id: int) -> bytes | None:
+        """Raises: what the coordinator raised, typed; it declines the checkpoint and does not fail the job."""
+        if self._is_closed:
+            raise UnsupportedOperationError(f"operator {self._name!r} takes no checkpoint any more: the job is over")
+        try:
+            return self._coordinator.checkpoint(checkpoint_id)
+        except Exception as error:
+            raise _user_error(f"operator {self._name!r} could not be checkpointed", error) from error
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self._guarded(self._coordinator.notify_checkpoint_complete, checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        self._guarded(self._coordinator.notify_checkpoint_aborted, checkpoint_id)
 
     def close(self) -> None:
         """Idempotent. An error of the coordinator is not worth failing a job that is over."""

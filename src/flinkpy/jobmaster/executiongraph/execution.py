@@ -8,6 +8,7 @@ Source: org.apache.flink.runtime.executiongraph.Execution.
 
 from __future__ import annotations
 
+from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.errors import FlinkError, InvalidTransitionError
 from flinkpy.common.event_sequence import ReceivedEvents, SentEvents
 from flinkpy.common.ids import ExecutionAttemptID
@@ -34,6 +35,7 @@ class Execution:
         "failure",
         "metrics",
         "received_events",
+        "restore",
         "sent_events",
         "slot",
         "state",
@@ -47,6 +49,8 @@ class Execution:
         self.state_timestamps: dict[ExecutionState, int] = {ExecutionState.CREATED: now_ms}
         self.slot: PhysicalSlot | None = None
         self.failure: FlinkError | None = None
+        #: What the attempt starts from; None: from the beginning.
+        self.restore: checkpoint_pb2.TaskRestore | None = None
         self.metrics = IOMetrics()
         self.sent_events = SentEvents()
         self.received_events = ReceivedEvents()

@@ -96,6 +96,18 @@ class ExecutionGraph:
         if target.is_terminal:
             self.end_time_ms = now_ms
 
+    def set_max_parallelism(self, vertex_id: JobVertexID, max_parallelism: int) -> None:
+        """Before the first task is deployed: the vertex takes the max parallelism that its state was made with."""
+        vertex = self.job_vertices[vertex_id]
+        if vertex.max_parallelism == max_parallelism:
+            return
+        assert vertex.parallelism <= max_parallelism
+        vertex.max_parallelism = max_parallelism
+        vertex.job_vertex.max_parallelism = max_parallelism
+        for consumed in vertex.task_vertices[0].consumed:
+            result = consumed.partitions[0].result
+            result.producer.job_vertex.results[result.result_index].consumer_max_parallelism = max_parallelism
+
     @property
     def is_all_terminal(self) -> bool:
         return all(vertex.current.state.is_terminal for vertex in self._vertices.values())

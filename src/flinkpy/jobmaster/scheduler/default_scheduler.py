@@ -8,6 +8,7 @@ The rules:
   * A failure restarts the tasks that the failover strategy names, after the delay of the restart strategy, once all of
     them are terminal; later failures take tasks over from restarts still waiting. Without a restart the job fails.
   * A task is cancelled only after its submission has been answered: a cancel must not overtake it.
+  * What restarts starts from the last checkpoint that counts (`job_checkpoints`), and waits while one is being written.
   * Messages may be late, doubled or of an earlier attempt. An update that says nothing new is ignored; a task that
     lives and should not is cancelled (again).
 
@@ -16,10 +17,16 @@ Source: org.apache.flink.runtime.scheduler.{DefaultScheduler,SchedulerBase}. Pur
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
+from random import Random
+from typing import Any, cast
 
 from flinkpy._proto import job_pb2
+from flinkpy.checkpoint.completed_checkpoint import CompletedCheckpoint
+from flinkpy.checkpoint.coordinator.effects import CheckpointEffect
+from flinkpy.checkpoint.coordinator.effects import FailJob as FailJobForCheckpoint
+from flinkpy.checkpoint.coordinator.events import CheckpointEvent, CheckpointTimersDue
 from flinkpy.common.errors import (
     FlinkError,
     NoResourceAvailableError,
@@ -40,20 +47,19 @@ from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler import events as ev
 from flinkpy.jobmaster.scheduler.deployment_reconciler import DeploymentReconciler
 from flinkpy.jobmaster.scheduler.effect_buffer import EffectBuffer
+from flinkpy.jobmaster.scheduler.job_checkpoints import JobCheckpoints
 from flinkpy.jobmaster.scheduler.pending_restarts import PendingRestarts
 from flinkpy.jobmaster.scheduler.pipelined_region import PipelinedRegion, PipelinedRegions
 from flinkpy.jobmaster.scheduler.pipelined_region_scheduling_strategy import PipelinedRegionSchedulingStrategy
 from flinkpy.jobmaster.scheduler.scheduler_options import SchedulerOptions
 from flinkpy.jobmaster.scheduler.slot_allocator import SlotSharingExecutionSlotAllocator
+from flinkpy.jobmaster.scheduler.state_assigner import StateAssigner
+from flinkpy.jobmaster.scheduler.unexplained_cancels import UnexplainedCancels
 from flinkpy.jobmaster.slotpool import slot_pool_messages as sp
 from flinkpy.jobmaster.slotpool.declarative_slot_pool import DeclarativeSlotPool
 
 _E = ExecutionState
 _J = JobState
-
-#: A task that cancelled itself did so because another failed. Where no such failure is heard of for this long, the
-#: news has been lost, and the job would wait for ever.
-UNEXPLAINED_CANCEL_GRACE_MS = 10_000
 
 #: How far a task on its way up has come; an update that does not go up says nothing new.
 _PROGRESS = {_E.DEPLOYING: 1, _E.INITIALIZING: 2, _E.RUNNING: 3}
@@ -70,6 +76,8 @@ class DefaultScheduler:
         options: SchedulerOptions,
         restart_strategy: RestartBackoffTimeStrategy,
         now_ms: int,
+        random: Random | None = None,
+        state_assigner: StateAssigner | None = None,
     ) -> None:
         self.graph = ExecutionGraph(
             job_graph, graph_id=graph_id, now_ms=now_ms, max_prior_attempts=options.attempts_history_size
@@ -87,8 +95,12 @@ class DefaultScheduler:
         self._reconciler = DeploymentReconciler(options.absence_grace_ms)
         #: Attempts whose SubmitTasks has not been answered.
         self._unanswered: set[ExecutionAttemptID] = set()
-        #: Attempts that cancelled themselves, and until when a failure must have explained it.
-        self._unexplained: dict[ExecutionAttemptID, int] = {}
+        self._unexplained = UnexplainedCancels()
+        self.checkpoints = JobCheckpoints(
+            self.graph, options.checkpoints, state_assigner or StateAssigner(job_graph), random or Random(0)
+        )
+        #: Failures of the job as a whole that its checkpoints are, to be handled after the event that brought them.
+        self._checkpoint_failures: deque[FlinkError] = deque()
         self._now_ms = now_ms
         self._out = EffectBuffer()
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -117,7 +129,14 @@ class DefaultScheduler:
         Raises: NotRegisteredError for slots offered by a TaskExecutor that is not registered.
         """
         self._now_ms = max(self._now_ms, now_ms)
-        self._handlers[type(event)](event)
+        self.checkpoints.at(self._now_ms)
+        handler = self._handlers.get(type(event))
+        if handler is not None:
+            handler(event)
+        else:
+            self._run(self.checkpoints.handle(cast("CheckpointEvent", event)))
+        while self._checkpoint_failures:
+            self._handle_failure(self._checkpoint_failures.popleft(), None)
         self._advance()
         return self._out.drain()
 
@@ -136,8 +155,13 @@ class DefaultScheduler:
         """When CheckDeadlines is wanted; None: nothing is waited for but events."""
         if self.state.is_terminal:
             return None
-        deadlines = [self.slot_pool.next_deadline_ms, self._restarts.next_due_ms(self._now_ms)]
-        return min([at for at in (*deadlines, *self._unexplained.values()) if at is not None], default=None)
+        deadlines = (
+            self.slot_pool.next_deadline_ms,
+            self._restarts.next_due_ms(self._now_ms),
+            self._unexplained.next_due_ms,
+            self.checkpoints.coordinator.next_deadline_ms,
+        )
+        return min([at for at in deadlines if at is not None], default=None)
 
     def reachable_execution(self, vertex_id: ExecutionVertexID) -> Execution | None:
         """The current execution, where operator events can be sent to it."""
@@ -149,6 +173,7 @@ class DefaultScheduler:
         self.graph.validate()
         self.slot_pool.validate()
         self._allocator.validate()
+        self.checkpoints.coordinator.validate()
         assert self.state.is_terminal or (self.state is _J.RESTARTING) == bool(self._restarts)
         if not self.state.is_terminal:
             assert self._allocator.allocations == self.slot_pool.reserved_allocations, "a slot is kept for nobody"
@@ -158,6 +183,12 @@ class DefaultScheduler:
                 assert self._allocator.slot_of(vertex.id) == vertex.current.slot, f"{vertex} runs in a slot it has not"
 
     # The job
+
+    def start_from(
+        self, checkpoint: CompletedCheckpoint | None, next_checkpoint_id: int, *, must_be_full: bool = False
+    ) -> None:
+        """Before JobMasterInitialized. Raises: StateRestoreError where the checkpoint does not fit the job."""
+        self.checkpoints.start_from(checkpoint, next_checkpoint_id, must_be_full=must_be_full)
 
     def _on_job_master_initialized(self, event: ev.JobMasterInitialized) -> None:
         if self.state is _J.INITIALIZING:
@@ -172,6 +203,11 @@ class DefaultScheduler:
     def _on_start_scheduling(self, event: ev.StartScheduling) -> None:
         if self.state is _J.CREATED:
             self._set_job_state(_J.RUNNING)
+            restore = self.checkpoints.deploying([vertex.id for vertex in self.graph.vertices])
+            if restore.checkpoint_id is not None:
+                for job_vertex in self.graph.job_vertices.values():
+                    if job_vertex.has_coordinators:
+                        self._out.add(restore.of_coordinators(job_vertex))
             self._out.add(fx.StartCoordinators())
             self._schedule(self._strategy.regions_to_start())
 
@@ -197,9 +233,17 @@ class DefaultScheduler:
         for vertex in self.graph.vertices:
             self._cancel(vertex)
 
-    def _set_job_state(self, state: JobState) -> None:
+    def _set_job_state(self, state: JobState, cause: FlinkError | None = None, *, is_region: bool = False) -> None:
         self.graph.transition(state, self._now_ms)
         self._out.add(fx.JobStatusChanged(state, self._now_ms))
+        self._run(self.checkpoints.job_state_changed(state, cause or self.graph.failure_cause, is_region=is_region))
+
+    def _run(self, effects: list[CheckpointEffect]) -> None:
+        for effect in effects:
+            if isinstance(effect, FailJobForCheckpoint):
+                self._checkpoint_failures.append(effect.cause)
+            else:
+                self._out.add(effect)
 
     def _terminate(self, state: JobState) -> None:
         self._set_job_state(state)
@@ -218,7 +262,7 @@ class DefaultScheduler:
             self._terminate(_J.CANCELED)
         elif state is _J.RUNNING and all(vertex.current.state is _E.FINISHED for vertex in self.graph.vertices):
             self._terminate(_J.FINISHED)
-        elif state is _J.RESTARTING:
+        elif state is _J.RESTARTING and self.checkpoints.may_restore:
             ready = self._restarts.take_ready(self._now_ms, self._is_terminal)
             if ready and not self._restarts:
                 self._set_job_state(_J.RUNNING)
@@ -355,7 +399,7 @@ class DefaultScheduler:
                 return
             self._enter(vertex, _E.CANCELING)
             self._leave(vertex, _E.CANCELED)
-            self._unexplained[execution.attempt_id] = self._now_ms + UNEXPLAINED_CANCEL_GRACE_MS
+            self._unexplained.add(execution.attempt_id, self._now_ms)
 
     def _on_task_metrics_reported(self, event: ev.TaskMetricsReported) -> None:
         for attempt_id, metrics in event.metrics:
@@ -386,10 +430,8 @@ class DefaultScheduler:
 
     def _on_check_deadlines(self, event: ev.CheckDeadlines) -> None:
         self._tell_pool(sp.CheckTimeouts())
-        for attempt_id, deadline_ms in list(self._unexplained.items()):
-            if deadline_ms > self._now_ms:
-                continue
-            del self._unexplained[attempt_id]
+        self._run(self.checkpoints.handle(CheckpointTimersDue()))
+        for attempt_id in self._unexplained.take_due(self._now_ms):
             vertex = self.graph.vertex(attempt_id.vertex)
             if vertex.current.attempt_id == attempt_id and not self._restarts.has(vertex.id):
                 cause = TaskSubmissionError(f"{vertex.task_name} was canceled by its TaskExecutor and no reason given")
@@ -400,6 +442,7 @@ class DefaultScheduler:
     def _enter(self, vertex: ExecutionVertex, state: ExecutionState) -> None:
         vertex.current.transition(state, self._now_ms)
         self._out.add(fx.TaskStateChanged(vertex.task_name, vertex.current.attempt_id, state, vertex.current.failure))
+        self._run(self.checkpoints.task_state_changed(vertex.current.attempt_id, state))
 
     def _leave(self, vertex: ExecutionVertex, state: ExecutionState) -> None:
         """Enter a terminal state and let go of the slot."""
@@ -461,7 +504,7 @@ class DefaultScheduler:
             self._cancel_everything()
             return
         if self.state is _J.RUNNING:
-            self._set_job_state(_J.RESTARTING)
+            self._set_job_state(_J.RESTARTING, cause, is_region=vertex is not None)
         self._restarts.add(decision.vertices, self._now_ms + decision.delay_ms)
         for other in self.graph.vertices:
             if other.id in decision.vertices:
@@ -470,17 +513,18 @@ class DefaultScheduler:
     def _restart_tasks(self, vertex_ids: frozenset[ExecutionVertexID]) -> None:
         for vertex in self.graph.vertices:
             if vertex.id in vertex_ids:
-                self._unexplained.pop(vertex.current.attempt_id, None)
+                self._unexplained.explained(vertex.current.attempt_id)
                 self._out.release_partitions(vertex)
                 vertex.reset_for_new_execution(self._now_ms)
+        restore = self.checkpoints.deploying(vertex_ids)
         for job_vertex in self.graph.job_vertices.values():
             if job_vertex.has_coordinators:
                 affected = [vertex.id for vertex in job_vertex.task_vertices if vertex.id in vertex_ids]
                 if len(affected) == job_vertex.parallelism:
-                    self._out.add(fx.ResetCoordinators(job_vertex.id))
+                    self._out.add(restore.of_coordinators(job_vertex))
                 else:
                     for vertex_id in affected:
-                        self._out.add(fx.SubtaskReset(vertex_id))
+                        self._out.add(fx.SubtaskReset(vertex_id, restore.checkpoint_id))
         self._schedule(self._strategy.regions_to_restart(vertex_ids))
 
     def _consider_root_cause(self, cause: FlinkError) -> None:

@@ -30,6 +30,7 @@ def task_deployment(vertex: ExecutionVertex) -> taskexecutor_pb2.TaskDeployment:
             for partition in vertex.produced
         ],
         input_gates=[_input_gate(consumed) for consumed in vertex.consumed],
+        restore=execution.restore,
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from flinkpy._proto import taskexecutor_pb2
+from flinkpy.checkpoint.coordinator.effects import CheckpointEffect
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ExecutionVertexID, JobVertexID
 from flinkpy.common.states import ExecutionState, JobState
@@ -85,16 +87,19 @@ class SubtaskReady:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskReset:
-    """The subtask will be attempted anew."""
+    """The subtask will be attempted anew from that checkpoint (None: from the beginning)."""
 
     vertex_id: ExecutionVertexID
+    checkpoint_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ResetCoordinators:
-    """Every subtask of the vertex starts from the beginning."""
+    """Every subtask of the vertex starts from that checkpoint (None: from the beginning). `states`: by operator id."""
 
     job_vertex_id: JobVertexID
+    checkpoint_id: int | None = None
+    states: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,4 +124,5 @@ SchedulerEffect = (
     | SubtaskReset
     | ResetCoordinators
     | JobTerminated
+    | CheckpointEffect
 )

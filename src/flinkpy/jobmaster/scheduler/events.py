@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flinkpy.checkpoint.coordinator.events import CheckpointEvent
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ResourceID
 from flinkpy.common.states import ExecutionState
@@ -142,4 +143,5 @@ SchedulerEvent = (
     | OperatorEventReceived
     | OperatorEventsLost
     | CheckDeadlines
+    | CheckpointEvent
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from flinkpy.checkpoint.coordinator.coordinator_options import CheckpointCoordinatorOptions
 from flinkpy.jobmaster.scheduler.deployment_reconciler import ABSENCE_GRACE_MS
 from flinkpy.jobmaster.slotpool.declarative_slot_pool import SlotPoolOptions
 
@@ -17,3 +18,4 @@ class SchedulerOptions:
     attempts_history_size: int = 16
     exception_history_size: int = 16
     absence_grace_ms: int = ABSENCE_GRACE_MS
+    checkpoints: CheckpointCoordinatorOptions = field(default_factory=CheckpointCoordinatorOptions)

@@ -1,0 +1,194 @@
+"""JobCheckpoints: the checkpoints of a job as its scheduler deals with them.
+
+It shows the ExecutionGraph to the CheckpointCoordinator, tells it what tasks do, and says what a task that is deployed
+is given to start from.
+
+Source: org.apache.flink.runtime.scheduler.ExecutionGraphHandler and the checkpoint parts of SchedulerBase. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from random import Random
+
+from flinkpy._proto import checkpoint_pb2
+from flinkpy.checkpoint.completed_checkpoint import CompletedCheckpoint
+from flinkpy.checkpoint.coordinator import effects as cfx
+from flinkpy.checkpoint.coordinator import events as cev
+from flinkpy.checkpoint.coordinator.checkpoint_coordinator import CheckpointCoordinator
+from flinkpy.checkpoint.coordinator.coordinator_options import CheckpointCoordinatorOptions
+from flinkpy.checkpoint.coordinator.job_view import CheckpointedOperator, CheckpointedVertex
+from flinkpy.checkpoint.state_assignment import StateAssignment
+from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason
+from flinkpy.common.errors import FlinkError
+from flinkpy.common.ids import ExecutionAttemptID, ExecutionVertexID
+from flinkpy.common.states import ExecutionState, JobState
+from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
+from flinkpy.jobmaster.executiongraph.execution_job_vertex import ExecutionJobVertex
+from flinkpy.jobmaster.scheduler import effects as fx
+from flinkpy.jobmaster.scheduler.state_assigner import StateAssigner
+
+
+class ExecutionGraphView:
+    """The graph as the CheckpointCoordinator sees it."""
+
+    def __init__(self, graph: ExecutionGraph) -> None:
+        self._graph = graph
+        self.job_id = graph.job_id
+        self.job_name = graph.name
+        self._vertices: tuple[CheckpointedVertex, ...] | None = None
+
+    @property
+    def vertices(self) -> tuple[CheckpointedVertex, ...]:
+        if self._vertices is None:
+            self._vertices = tuple(_checkpointed(vertex) for vertex in self._graph.job_vertices.values())
+        return self._vertices
+
+    def task(self, vertex_id: ExecutionVertexID) -> tuple[ExecutionAttemptID, ExecutionState]:
+        execution = self._graph.vertex(vertex_id).current
+        return execution.attempt_id, execution.state
+
+    def structure_changed(self) -> None:
+        """A max parallelism is another than before; only before the job starts."""
+        self._vertices = None
+
+
+def _checkpointed(vertex: ExecutionJobVertex) -> CheckpointedVertex:
+    # Subtasks that read the same partitions share one tuple: over ALL_TO_ALL edges all of them do.
+    shared: dict[tuple[ExecutionVertexID, ...], tuple[ExecutionVertexID, ...]] = {}
+    producers = []
+    for task in vertex.task_vertices:
+        of_task = tuple(partition.producer.id for consumed in task.consumed for partition in consumed.partitions)
+        producers.append(shared.setdefault(of_task, of_task))
+    return CheckpointedVertex(
+        id=vertex.id,
+        name=vertex.name,
+        operators=tuple(
+            CheckpointedOperator(operator.operator_id, operator.uid, operator.name, bool(operator.coordinator_pickle))
+            for operator in vertex.job_vertex.chain
+        ),
+        parallelism=vertex.parallelism,
+        max_parallelism=vertex.max_parallelism,
+        producers=tuple(producers),
+        has_blocking_output=any(result.is_blocking for result in vertex.results),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """What restarted tasks and their coordinators begin from; `checkpoint_id` None: from the beginning."""
+
+    checkpoint_id: int | None
+    state: StateAssignment
+
+    def of_task(self, vertex_id: ExecutionVertexID) -> checkpoint_pb2.TaskRestore | None:
+        if self.checkpoint_id is None:
+            return None
+        state = self.state.task_states[str(vertex_id.job_vertex_id), vertex_id.subtask_index]
+        return checkpoint_pb2.TaskRestore(checkpoint_id=self.checkpoint_id, state=state)
+
+    def of_coordinators(self, vertex: ExecutionJobVertex) -> fx.ResetCoordinators:
+        handles = self.state.coordinator_states
+        ids = [operator.operator_id for operator in vertex.job_vertex.chain]
+        # What a coordinator gave is always inlined.
+        states = {operator_id: handles[operator_id].data for operator_id in ids if operator_id in handles}
+        return fx.ResetCoordinators(vertex.id, self.checkpoint_id, states)
+
+
+FROM_THE_BEGINNING = Restore(None, StateAssignment({}, {}))
+
+
+class JobCheckpoints:
+    """Pure."""
+
+    def __init__(
+        self,
+        graph: ExecutionGraph,
+        options: CheckpointCoordinatorOptions,
+        assigner: StateAssigner,
+        random: Random,
+    ) -> None:
+        self._graph = graph
+        self._assigner = assigner
+        self._view = ExecutionGraphView(graph)
+        self.coordinator = CheckpointCoordinator(self._view, options, random)
+        self._restore = FROM_THE_BEGINNING
+        self._all_running = False
+        self._now_ms = 0
+
+    # What the job starts from
+
+    def start_from(
+        self, checkpoint: CompletedCheckpoint | None, next_checkpoint_id: int, *, must_be_full: bool
+    ) -> None:
+        """Before the first task is deployed. Raises: StateRestoreError."""
+        if checkpoint is not None:
+            self._assigner.check(checkpoint, self._graph)
+            self._view.structure_changed()
+        self.coordinator.start_from(checkpoint, next_checkpoint_id, must_be_full=must_be_full)
+        self.restore()
+
+    def restore(self) -> Restore:
+        """Of tasks that are about to be deployed. Never while a checkpoint is being finalized."""
+        assert not self.coordinator.is_finalizing, "what is to be restored is not known yet"
+        latest = self.coordinator.latest
+        if latest is not None and latest.checkpoint_id != self._restore.checkpoint_id:
+            self._restore = Restore(latest.checkpoint_id, self._assigner.assign(latest))
+        return self._restore
+
+    @property
+    def may_restore(self) -> bool:
+        return not self.coordinator.is_finalizing
+
+    # What happens
+
+    def job_state_changed(
+        self, state: JobState, cause: FlinkError | None, *, is_region: bool
+    ) -> list[cfx.CheckpointEffect]:
+        if state.is_terminal:
+            self._all_running = False
+            return self._tell(cev.JobEnded(state is JobState.FINISHED, cause))
+        if state is JobState.RUNNING or not self._all_running:
+            return []
+        self._all_running = False
+        if is_region:
+            reason = CheckpointFailureReason.JOB_FAILOVER_REGION
+        else:
+            reason = CheckpointFailureReason.CHECKPOINT_COORDINATOR_SUSPEND
+        return self._tell(cev.TasksStopped(reason, cause))
+
+    def task_state_changed(self, attempt_id: ExecutionAttemptID, state: ExecutionState) -> list[cfx.CheckpointEffect]:
+        effects: list[cfx.CheckpointEffect] = []
+        if state is ExecutionState.FINISHED:
+            effects += self._tell(cev.TaskFinished(attempt_id))
+        if state in (ExecutionState.RUNNING, ExecutionState.FINISHED) and not self._all_running:
+            effects += self._start_if_all_run()
+        return effects
+
+    def _start_if_all_run(self) -> list[cfx.CheckpointEffect]:
+        running = (ExecutionState.RUNNING, ExecutionState.FINISHED)
+        if self._graph.state is not JobState.RUNNING:
+            return []
+        if any(vertex.current.state not in running for vertex in self._graph.vertices):
+            return []
+        self._all_running = True
+        return self._tell(cev.AllTasksRunning())
+
+    def handle(self, event: cev.CheckpointEvent) -> list[cfx.CheckpointEffect]:
+        return self._tell(event)
+
+    def at(self, now_ms: int) -> None:
+        """The time of the events that follow."""
+        self._now_ms = now_ms
+
+    def _tell(self, event: cev.CheckpointEvent) -> list[cfx.CheckpointEffect]:
+        return self.coordinator.handle(event, self._now_ms)
+
+    def deploying(self, vertex_ids: Iterable[ExecutionVertexID]) -> Restore:
+        """These are about to be deployed: the first time, or anew."""
+        restore = self.restore()
+        self.coordinator.tasks_restored(self._now_ms)
+        for vertex_id in vertex_ids:
+            self._graph.vertex(vertex_id).current.restore = restore.of_task(vertex_id)
+        return restore
