@@ -34,7 +34,9 @@ def make_storage(root: Path, job_id: str = JOB_ID, **options: str) -> Checkpoint
 
 
 def write_state(
-    location: CheckpointStorageLocation, content: bytes, scope: CheckpointedStateScope = CheckpointedStateScope.EXCLUSIVE
+    location: CheckpointStorageLocation,
+    content: bytes,
+    scope: CheckpointedStateScope = CheckpointedStateScope.EXCLUSIVE,
 ) -> pb.StreamStateHandle:
     stream = CheckpointStreamFactory(location.for_tasks, {}).create(scope)
     stream.write(content)

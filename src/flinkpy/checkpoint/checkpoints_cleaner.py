@@ -108,11 +108,11 @@ class CheckpointsCleaner:
         with _left_for_later("state of a checkpoint that was given up"):
             self._delete(sorted(paths))
 
-    def delete_incomplete(self, below_id: int, keep_ids: Collection[int]) -> list[str]:
+    def delete_incomplete(self, below_id: int | None, keep_ids: Collection[int]) -> list[str]:
         """Delete directories of earlier checkpoints that never got their `_metadata`.
 
         Args:
-            below_id: only ids lower than this, which has been completed. keep_ids: pending ones.
+            below_id: only ids lower than this, which has been completed; None: any. keep_ids: pending ones.
 
         Returns: the directories.
         """
@@ -125,7 +125,8 @@ class CheckpointsCleaner:
             in_use = self._in_use()
             for checkpoint_id in self._ids_in_job_directory():
                 directory = storage.directory_of(checkpoint_id)
-                if checkpoint_id >= below_id or checkpoint_id in keep_ids or directory in in_use:
+                is_later = below_id is not None and checkpoint_id >= below_id
+                if is_later or checkpoint_id in keep_ids or directory in in_use:
                     continue
                 if not file_system.exists(join(directory, METADATA_FILE_NAME)):
                     file_system.delete_directory(directory)

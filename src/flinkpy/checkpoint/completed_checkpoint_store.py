@@ -193,7 +193,7 @@ class CompletedCheckpointStore:
                 for checkpoint in retained:
                     logger.info("%r is kept", checkpoint)
                 self._retained = retained
-                self.cleaner.delete_incomplete(retained[-1].checkpoint_id + 1, ())
+                self.cleaner.delete_incomplete(None, ())
                 return
         for checkpoint in retained:
             self.cleaner.discard_completed(checkpoint)

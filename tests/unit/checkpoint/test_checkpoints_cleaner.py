@@ -1,0 +1,158 @@
+"""Deleting what is left over, and nothing else."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+from checkpoint_states import content_of, files_below, make_storage, read_all, write_checkpoint, write_state
+
+from flinkpy._proto import checkpoint_pb2 as pb
+from flinkpy.checkpoint.checkpoints_cleaner import CLOCK_SKEW_MS
+from flinkpy.checkpoint.completed_checkpoint_store import CompletedCheckpointStore
+from flinkpy.checkpoint.file_checkpoint_recovery import FileCheckpointPointerStore
+from flinkpy.common import failpoints
+from flinkpy.state.checkpoint_streams import CheckpointedStateScope
+
+LONG_AFTER_MS = 4_102_444_800_000  # 2100
+
+
+@pytest.fixture(autouse=True)
+def _no_failpoints():
+    yield
+    failpoints.arm("")
+
+
+@pytest.fixture
+def storage(tmp_path):
+    return make_storage(tmp_path)
+
+
+@pytest.fixture
+def store(storage, tmp_path):
+    return CompletedCheckpointStore(FileCheckpointPointerStore(tmp_path / "recovery"), storage, 2)
+
+
+def snapshot(state):
+    result = pb.TaskStateSnapshot()
+    result.operators["op"].CopyFrom(state)
+    return result
+
+
+def shared_file(storage, name):
+    return write_state(storage.location_of(1), content_of(name), CheckpointedStateScope.SHARED)
+
+
+def begin(storage, checkpoint_id):
+    location = storage.location_of(checkpoint_id)
+    storage.initialize(location)
+    write_state(location, content_of(f"pending-{checkpoint_id}"))
+    return location
+
+
+def test_directories_of_checkpoints_that_were_never_completed_go_with_the_next_one(storage, store):
+    for checkpoint_id in (1, 2, 4, 6):
+        begin(storage, checkpoint_id)
+    store.add(write_checkpoint(storage, 5))
+    assert store.cleaner.delete_incomplete(5, keep_ids={4}) == [storage.directory_of(1), storage.directory_of(2)]
+    assert sorted(path.name for path in Path(storage.job_directory).glob("chk-*")) == ["chk-4", "chk-5", "chk-6"]
+
+
+def test_in_a_directory_of_several_jobs_nothing_is_looked_for(tmp_path):
+    storage = make_storage(tmp_path, **{"execution.checkpointing.create-subdir": "false"})
+    store = CompletedCheckpointStore(FileCheckpointPointerStore(tmp_path / "recovery"), storage)
+    begin(storage, 1)
+    store.add(write_checkpoint(storage, 2))
+    write_checkpoint(storage, 3)
+    assert store.cleaner.delete_incomplete(9, ()) == []
+    assert store.cleaner.delete_leftovers(9, LONG_AFTER_MS) == []
+    store.cleaner.delete_job_directory()
+    assert len(list(Path(storage.job_directory).glob("chk-*"))) == 3
+
+
+def test_a_checkpoint_that_is_given_up_takes_its_own_shared_files_with_it(storage, store):
+    kept, new = shared_file(storage, "kept"), shared_file(storage, "new")
+    store.add(write_checkpoint(storage, 1, shared=[kept]))
+    location = begin(storage, 2)
+    store.registry.register(2, [kept.path, new.path])
+    store.cleaner.discard_pending(2, location)
+    assert not Path(location.directory).exists()
+    assert Path(kept.path).exists()
+    assert not Path(new.path).exists()
+
+
+def test_an_acknowledgement_that_came_too_late_is_cleared_away(storage, store):
+    kept, new = shared_file(storage, "kept"), shared_file(storage, "new")
+    completed = write_checkpoint(storage, 1, shared=[kept])
+    store.add(completed)
+    location = begin(storage, 2)
+    late = pb.OperatorSubtaskState()
+    late.keyed.add().key_groups.file.CopyFrom(write_state(location, content_of("late")))
+    incremental = late.keyed.add().incremental
+    incremental.shared.add(local_name="1").handle.CopyFrom(kept)
+    incremental.shared.add(local_name="2").handle.CopyFrom(new)
+    store.cleaner.discard_states([snapshot(late)])
+    assert not Path(late.keyed[0].key_groups.file.path).exists()
+    assert not Path(new.path).exists()
+    assert read_all(completed.metadata)
+
+
+def test_a_repeated_acknowledgement_of_a_completed_checkpoint_takes_nothing_from_it(storage, store):
+    completed = write_checkpoint(storage, 1, shared=[shared_file(storage, "kept")])
+    store.add(completed)
+    store.cleaner.discard_states([snapshot(completed.metadata.operators[0].subtasks[0])])
+    assert read_all(completed.metadata)
+
+
+def test_a_new_job_master_clears_away_what_the_one_before_left(storage, store):
+    used, unused = shared_file(storage, "used"), shared_file(storage, "unused")
+    write_checkpoint(storage, 1)  # was replaced; deleting it did not come to pass
+    begin(storage, 2)
+    completed = write_checkpoint(storage, 3, shared=[used])
+    store.add(completed)
+    write_checkpoint(storage, 4)  # never got its pointer
+    begin(storage, 6)  # of this life
+    deleted = store.cleaner.delete_leftovers(next_checkpoint_id=5, now_ms=LONG_AFTER_MS)
+    assert deleted == [*(storage.directory_of(n) for n in (1, 2, 4)), unused.path]
+    assert sorted(path.name for path in Path(storage.job_directory).glob("chk-*")) == ["chk-3", "chk-6"]
+    assert read_all(completed.metadata)
+
+
+def test_shared_files_that_may_be_of_this_life_are_left(storage, store):
+    store.add(write_checkpoint(storage, 1))
+    young = shared_file(storage, "young")
+    now_ms = 1_700_000_000_000
+    os.utime(young.path, ns=((now_ms - CLOCK_SKEW_MS + 1) * 10**6,) * 2)
+    assert store.cleaner.delete_leftovers(2, now_ms) == []
+    os.utime(young.path, ns=((now_ms - CLOCK_SKEW_MS - 1) * 10**6,) * 2)
+    assert store.cleaner.delete_leftovers(2, now_ms) == [young.path]
+
+
+def test_without_a_checkpoint_to_go_on_from_nothing_is_cleared_away(storage, store):
+    """That pointers are lost does not mean that checkpoints are garbage."""
+    write_checkpoint(storage, 1)
+    assert store.cleaner.delete_leftovers(2, LONG_AFTER_MS) == []
+
+
+def test_a_deletion_that_fails_is_reported_and_made_up_for_later(storage, store, caplog):
+    for checkpoint_id in (1, 2):
+        store.add(write_checkpoint(storage, checkpoint_id))
+    (replaced,) = store.add(write_checkpoint(storage, 3))
+    failpoints.arm("discard.after_metadata=error")
+    with caplog.at_level(logging.WARNING):
+        store.cleaner.discard_completed(replaced)
+    assert "is not deleted now" in caplog.text
+    failpoints.arm("")
+    assert store.cleaner.delete_incomplete(3, ()) == [storage.directory_of(1)]
+
+
+def test_discarding_what_is_gone_already_is_fine(storage, store):
+    store.add(write_checkpoint(storage, 1))
+    store.add(write_checkpoint(storage, 2))
+    (replaced,) = store.add(write_checkpoint(storage, 3))
+    store.cleaner.discard_completed(replaced)
+    store.cleaner.discard_completed(replaced)
+    store.cleaner.discard_pending(9, storage.location_of(9))
+    assert {path.split("/")[0] for path in files_below(storage.job_directory)} == {"chk-2", "chk-3"}
