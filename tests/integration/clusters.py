@@ -111,7 +111,7 @@ StartCluster = Callable[..., RunningCluster]
 def start_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StartCluster]:
     """Starts clusters; stops them after the test and checks that nothing of them is left.
 
-    `start_cluster(num_task_executors=2, slots=1, properties={...})`.
+    `start_cluster(num_task_executors=2, slots=1, properties={...}, restart_services=False)`.
     """
     temporary = tmp_path / "tmp"
     temporary.mkdir()
@@ -119,7 +119,10 @@ def start_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S
     started: list[RunningCluster] = []
 
     def start(
-        num_task_executors: int = 2, slots: int = 1, properties: Mapping[str, str] | None = None
+        num_task_executors: int = 2,
+        slots: int = 1,
+        properties: Mapping[str, str] | None = None,
+        restart_services: bool = False,
     ) -> RunningCluster:
         run_dir = tmp_path / f"cluster-{len(started)}"
         local = LocalCluster(
@@ -128,6 +131,7 @@ def start_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S
                 properties={"taskmanager.numberOfTaskSlots": str(slots), **(properties or {})},
                 log_dir=run_dir,
                 temporary_dir=temporary / run_dir.name,
+                restart_services=restart_services,
             )
         )
         local.start()

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from clusters import run_flinkpy
+from job_support import wait_until
 
 from flinkpy.client.cluster_client import ClusterClient
 
@@ -57,11 +58,12 @@ def test_a_started_cluster_serves_and_a_stopped_one_leaves_nothing(run_dir: Path
         assert client.list_jobs() == []
     status = run_flinkpy("cluster", "status")
     assert status.returncode == 0
-    assert [line.split("\t")[0] for line in status.stdout.splitlines()[1:5]] == [
+    assert [line.split("\t")[0] for line in status.stdout.splitlines()[1:6]] == [
         "dispatcher",
         "taskexecutor-1",
         "taskexecutor-2",
         "resourcemanager",
+        "supervisor",
     ]
     stopped = run_flinkpy("cluster", "stop")
     assert (stopped.returncode, stopped.stdout, stopped.stderr) == (0, "Cluster stopped.\n", "")
@@ -99,6 +101,7 @@ def test_a_wrong_option_starts_nothing(run_dir: Path) -> None:
 
 def test_status_tells_a_dead_process_and_stop_takes_the_rest_down(run_dir: Path) -> None:
     start("--taskmanagers", "1")
+    os.kill(recorded(run_dir)["supervisor"], signal.SIGKILL)
     os.kill(recorded(run_dir)["taskexecutor-1"], signal.SIGKILL)
     status = run_flinkpy("cluster", "status")
     assert status.returncode == 1
@@ -109,7 +112,26 @@ def test_status_tells_a_dead_process_and_stop_takes_the_rest_down(run_dir: Path)
 
 def test_the_record_of_a_cluster_that_died_does_not_block_a_new_one(run_dir: Path) -> None:
     start("--taskmanagers", "1")
-    for pid in recorded(run_dir).values():
+    for pid in reversed(recorded(run_dir).values()):
         os.kill(pid, signal.SIGKILL)
     start("--taskmanagers", "1")
     assert run_flinkpy("cluster", "status").returncode == 0
+
+
+def test_each_service_that_is_killed_is_started_again_where_it_was(run_dir: Path) -> None:
+    start("--taskmanagers", "2")
+    before = recorded(run_dir)
+    address = json.loads((run_dir / "cluster.json").read_text())["dispatcher_address"]
+    services = ["dispatcher", "resourcemanager", "taskexecutor-1", "taskexecutor-2"]
+    for name in services:
+        os.kill(before[name], signal.SIGKILL)
+
+    wait_until(lambda: all(recorded(run_dir)[name] != before[name] for name in services), "all are replaced")
+
+    assert json.loads((run_dir / "cluster.json").read_text())["dispatcher_address"] == address
+    with ClusterClient(address) as client:
+        wait_until(lambda: client.request_cluster_overview().num_task_managers == 2, "both TaskExecutors")
+    assert run_flinkpy("cluster", "status").returncode == 0
+    stopped = run_flinkpy("cluster", "stop")
+    assert (stopped.returncode, stopped.stderr) == (0, "")
+    assert processes_of(run_dir) == []

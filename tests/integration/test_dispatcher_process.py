@@ -184,25 +184,33 @@ def test_a_terminated_dispatcher_ends_in_order_and_tells_who_watches(start_clust
     assert time.monotonic() - started < 5.0
 
 
-def test_jobs_that_ran_when_the_dispatcher_was_killed_are_failed_by_the_next_one(
+def test_jobs_that_ran_when_the_dispatcher_was_killed_are_run_again_by_the_next_one(
     start_cluster: StartCluster, tmp_path: Path
 ) -> None:
     port = str(free_port())
     properties = {"process.jobmanager.working-dir": str(tmp_path / "work")}
     cluster = start_cluster(0, properties=properties)
-    graph = waiting_graph(cluster)
-    cluster.client.submit_job(graph)
-    wait_for_state(cluster, graph.job_id, JobState.RUNNING)
+    graph, ended = waiting_graph(cluster), new_id(waiting_graph(cluster))
+    for job in (graph, ended):
+        cluster.client.submit_job(job)
+        wait_for_state(cluster, job.job_id, JobState.RUNNING)
+    cluster.client.cancel_job(ended.job_id)
+    assert cluster.client.wait_for_result(ended.job_id).status == JobState.CANCELED.value
     children = [psutil.Process(pid) for pid in cluster.job_master_pids()]
     cluster.kill("dispatcher")
     wait_until(lambda: not any(child.is_running() for child in children), "the JobMasters end with their parent")
     again = start_cluster(0, properties={**properties, "jobmanager.rpc.bind-port": port})
-    result = again.client.wait_for_result(graph.job_id)
-    assert result.status == JobState.FAILED.value
-    assert result.error.type == "JobMasterLostError" and "restarted" in result.error.message
-    with pytest.raises(DuplicateJobSubmissionError):
-        again.client.submit_job(graph)
+    wait_for_state(again, graph.job_id, JobState.RUNNING)
+    assert again.client.request_job_status(ended.job_id) is JobState.CANCELED
+    for known in (graph, ended):
+        with pytest.raises(DuplicateJobSubmissionError):
+            again.client.submit_job(known)
+    recovery = tmp_path / "work" / "dispatcher" / "recovery"
+    assert [path.name for path in recovery.iterdir()] == [graph.job_id]
+    again.client.cancel_job(graph.job_id)
+    assert again.client.wait_for_result(graph.job_id).status == JobState.CANCELED.value
     assert not list((tmp_path / "work" / "dispatcher" / "jobgraphs").iterdir())
+    assert not list(recovery.iterdir())
 
 
 def test_blobs_are_stored_by_content_and_paths_are_not_keys(start_cluster: StartCluster) -> None:

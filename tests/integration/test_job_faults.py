@@ -128,7 +128,7 @@ def test_a_job_goes_on_without_the_resource_manager(cluster: RunningCluster, tmp
 
 def test_a_killed_dispatcher_leaves_no_task_running(cluster: RunningCluster, tmp_path: Path) -> None:
     gate = Gate(tmp_path)
-    client = start_counting_job(environment(cluster), gate, tmp_path / "out")
+    client = start_counting_job(environment(cluster, **{"client.timeout": "1 s"}), gate, tmp_path / "out")
     gate.wait_for_arrival()
     job_masters = [psutil.Process(pid) for pid in job_master_of(cluster)]
     cluster.kill("dispatcher")

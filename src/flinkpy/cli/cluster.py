@@ -7,12 +7,14 @@ import os
 import click
 
 from flinkpy.cli.options import configuration_options, load_valid_configuration
-from flinkpy.cli.run_directory import RecordedCluster, RecordedProcess, RunDirectory
+from flinkpy.cli.run_directory import RecordedCluster, RunDirectory
 from flinkpy.common.errors import ExternalError, FlinkError, UserError
 from flinkpy.common.process import terminate_and_wait
 
 #: Time the services get to end by themselves; jobs are not waited for.
 STOP_GRACE_S = 10.0
+#: Name of the process that watches over the others.
+SUPERVISOR = "supervisor"
 
 
 @click.group()
@@ -28,7 +30,10 @@ def cluster() -> None:
     help="TaskExecutor processes; one per core where not given.",
 )
 def start(taskmanagers: int | None, config_dir: str | None, properties: tuple[str, ...], verbose: bool) -> None:
-    """Start a Dispatcher, a ResourceManager and TaskExecutors in the background."""
+    """Start a Dispatcher, a ResourceManager and TaskExecutors in the background.
+
+    One more process watches over them and starts those again that die: jobs go on from their last checkpoint.
+    """
     configuration = load_valid_configuration(config_dir, properties, {})
     entries = configuration.to_dict()
     directory = RunDirectory.of(entries)
@@ -40,40 +45,39 @@ def start(taskmanagers: int | None, config_dir: str | None, properties: tuple[st
                 f"(`flinkpy cluster status` shows it, `flinkpy cluster stop` stops it)"
             )
         count = (os.cpu_count() or 1) if taskmanagers is None else taskmanagers
-        recorded = _start_local(entries, count, directory)
-        directory.write(recorded)
+        recorded = _start_in_background(entries, count, directory)
     click.echo(f"Cluster started: Dispatcher at {recorded.dispatcher_address}, {count} TaskExecutors.")
     click.echo(f"Logs: {os.path.dirname(recorded.processes[0].log)}")
 
 
-def _start_local(entries: dict[str, str], num_task_executors: int, directory: RunDirectory) -> RecordedCluster:
-    from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions, log_directory
-    from flinkpy.configuration import jobmanager_options, read_option
+def _start_in_background(entries: dict[str, str], num_task_executors: int, directory: RunDirectory) -> RecordedCluster:
+    """Start the supervisor, which starts the services; returns when all serve. Raises: ExternalError."""
+    from flinkpy.client.local_cluster import START_TIMEOUT_S, log_directory
+    from flinkpy.client.service_process import ServiceProcess, ServiceSpec, wait_until_ready
 
-    log_dir = log_directory(entries, directory.log_dir)
-    local = LocalCluster(
-        LocalClusterOptions(
-            num_task_executors=num_task_executors,
+    supervisor = ServiceProcess(
+        ServiceSpec(
+            SUPERVISOR,
+            "cluster-supervisor",
+            ("--taskmanagers", str(num_task_executors)),
             properties=entries,
-            dispatcher_port=read_option(entries, jobmanager_options.PORT),
-            log_dir=log_dir,
-            temporary_dir=directory.temporary_dir,
+            log=log_directory(entries, directory.log_dir) / f"{SUPERVISOR}.log",
             dies_with_parent=False,
         )
     )
-    local.start()
-    processes = tuple(
-        RecordedProcess(
-            name=process.spec.name,
-            pid=process.identity.pid,
-            start_ticks=process.identity.start_ticks,
-            address=process.address or "",
-            data_address=process.data_address,
-            log=str(process.spec.log),
-        )
-        for process in local.processes
-    )
-    return RecordedCluster(local.dispatcher_address, local.resource_manager_address, processes)
+    try:
+        wait_until_ready([supervisor], START_TIMEOUT_S + STOP_GRACE_S)
+    except ExternalError:
+        terminate_and_wait([supervisor.identity], STOP_GRACE_S)
+        supervisor.popen.wait()
+        raise ExternalError(supervisor.reason_of_death()) from None
+    finally:
+        supervisor.close()
+    # It outlives this command, and nobody here waits for it.
+    supervisor.popen.returncode = 0
+    recorded = directory.read()
+    assert recorded is not None, "written before the supervisor was ready"
+    return recorded
 
 
 @cluster.command()
@@ -85,7 +89,11 @@ def stop(config_dir: str | None, properties: tuple[str, ...], verbose: bool) -> 
         recorded = directory.read()
         if recorded is None:
             raise UserError("no cluster is running (none was started, or it has been stopped)")
-        killed = terminate_and_wait([process.identity for process in recorded.alive], STOP_GRACE_S)
+        supervisors = [process.identity for process in recorded.alive if process.name == SUPERVISOR]
+        # First the one that would start the others again; in order it ends them itself.
+        killed = terminate_and_wait(supervisors, STOP_GRACE_S)
+        recorded = directory.read() or recorded
+        killed += terminate_and_wait([process.identity for process in recorded.alive], STOP_GRACE_S)
         directory.clear()
     names = {process.pid: process.name for process in recorded.processes}
     for identity in killed:

@@ -15,13 +15,14 @@ import click
 from flinkpy import __version__
 from flinkpy.common.errors import ErrorDomain, FlinkError
 
-#: verb -> (module of flinkpy.cli, name of the command there, line of the help)
+#: verb -> (module of flinkpy.cli, name of the command there, line of the help; without one it is for flinkpy itself)
 _VERBS: dict[str, tuple[str, str, str]] = {
     "run": ("jobs", "run", "Run a Python program and submit its jobs to the cluster."),
     "list": ("jobs", "list_jobs", "List jobs."),
     "info": ("jobs", "info", "Show one job: its vertices, metrics and failures."),
     "cancel": ("jobs", "cancel", "Cancel a job."),
     "cluster": ("cluster", "cluster", "Start, stop and look at a cluster on this host."),
+    "cluster-supervisor": ("cluster_supervisor", "cluster_supervisor", ""),
     "dispatcher": ("services", "dispatcher", "Run a Dispatcher process."),
     "resourcemanager": ("services", "resourcemanager", "Run a ResourceManager process."),
     "taskexecutor": ("services", "taskexecutor", "Run a TaskExecutor process."),
@@ -44,7 +45,7 @@ class _LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(verb, line) for verb, (_, _, line) in _VERBS.items()])
+            formatter.write_dl([(verb, line) for verb, (_, _, line) in _VERBS.items() if line])
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -43,13 +43,18 @@ def _host_and_port(address: str | None, option: str) -> tuple[str | None, str | 
     return host, str(port)
 
 
-def _serve(service: Coroutine[Any, Any, int], configuration: Configuration) -> int:
+def configure_logging(configuration: Configuration) -> None:
+    """Log to standard error from `env.log.level` on."""
     from flinkpy.configuration.core_options import LOG_LEVEL
     from flinkpy.configuration.options import read_option
 
     level = read_option(configuration, LOG_LEVEL)
     numeric = {"TRACE": logging.DEBUG, "OFF": logging.CRITICAL + 1}.get(level) or logging.getLevelName(level)
     logging.basicConfig(level=numeric, format=_LOG_FORMAT)
+
+
+def _serve(service: Coroutine[Any, Any, int], configuration: Configuration) -> int:
+    configure_logging(configuration)
     # flinkpy.rpc turns every error of a call into a status and logs what is unexpected; what gRPC itself has to say is
     # that calls were canceled because this process or its caller is ending.
     logging.getLogger("grpc._cython.cygrpc").setLevel(logging.CRITICAL)

@@ -6,9 +6,13 @@ Thread: any; gRPC channels are thread-safe.
 
 from __future__ import annotations
 
+import secrets
+import threading
+import time
 from collections.abc import Iterator
+from typing import Any
 
-from flinkpy._proto import dispatcher_pb2, job_pb2
+from flinkpy._proto import checkpoint_pb2, dispatcher_pb2, job_pb2
 from flinkpy.common.errors import RpcTimeoutError, RpcUnavailableError
 from flinkpy.common.states import JobState
 from flinkpy.rpc.sync_client import SyncGateway
@@ -19,14 +23,23 @@ MAX_INLINE_GRAPH_BYTES = 4 * 1024 * 1024
 BLOB_CHUNK_BYTES = 256 * 1024
 #: How long one question for a job's result is left open; a silent connection is then asked anew.
 RESULT_POLL_MS = 30_000
+#: How long one question for a checkpoint or savepoint is left open; then it is repeated, with the same trigger id.
+OPERATION_POLL_S = 30.0
+#: Pause between two attempts to reach a Dispatcher that is being restarted.
+RETRY_PAUSE_S = 0.2
 
 
 class ClusterClient:
-    """A connection to the Dispatcher at `address` (host:port). A context manager."""
+    """A connection to the Dispatcher at `address` (host:port). A context manager.
+
+    Calls that wait for something - a job's end, a savepoint - outlive a restart of the Dispatcher, if it answers again
+    within `timeout_s`. All others fail at once where nobody answers.
+    """
 
     def __init__(self, address: str, timeout_s: float = 60.0) -> None:
         self.address = address
         self._timeout_s = timeout_s
+        self._closed = threading.Event()
         self._dispatcher = SyncGateway("Dispatcher", address)
 
     def submit_job(self, job_graph: job_pb2.JobGraph) -> str:
@@ -63,12 +76,25 @@ class ClusterClient:
 
     def watch_job_status(self, job_id: str) -> Iterator[JobState]:
         """The present status and then every change, up to a terminal one."""
-        for response in self._dispatcher.watch_job_status(_id(job_id)):
-            yield JobState(response.status)
+        patience = _Patience(self)
+        last: JobState | None = None
+        while last is None or not last.is_terminal:
+            try:
+                for response in self._dispatcher.watch_job_status(_id(job_id)):
+                    patience.renew()
+                    status = JobState(response.status)
+                    if status is not last:
+                        last = status
+                        yield status
+                    if status is JobState.SUSPENDED:
+                        return
+            except RpcUnavailableError as error:
+                patience.wait_or_raise(error)
 
     def wait_for_result(self, job_id: str) -> job_pb2.JobResult:
         """The result of the job once it has ended, however long that takes."""
         request = dispatcher_pb2.RequestJobResultRequest(job_id=job_id, timeout_ms=RESULT_POLL_MS)
+        patience = _Patience(self)
         while True:
             try:
                 response = self._dispatcher.request_job_result(
@@ -76,6 +102,10 @@ class ClusterClient:
                 )
             except RpcTimeoutError as error:
                 raise RpcUnavailableError(f"the cluster at {self.address} does not answer any more: {error}") from error
+            except RpcUnavailableError as error:
+                patience.wait_or_raise(error)
+                continue
+            patience.renew()
             if response.finished:
                 result: job_pb2.JobResult = response.result
                 return result
@@ -83,6 +113,94 @@ class ClusterClient:
     def cancel_job(self, job_id: str) -> None:
         """Ask for the job to be canceled; returns before it is. Raises: JobNotFoundError."""
         self._dispatcher.cancel_job(_id(job_id), timeout_s=self._timeout_s)
+
+    def trigger_checkpoint(
+        self, job_id: str, *, full: bool = False, trigger_id: str | None = None
+    ) -> checkpoint_pb2.CheckpointResult:
+        """Take a checkpoint now; returns when it is complete.
+
+        Args:
+            full: it shares no file with earlier ones.
+            trigger_id: the same id is the same checkpoint, however often it is asked for.
+
+        Raises: JobNotFoundError, CheckpointError, RpcUnavailableError.
+        """
+        request = checkpoint_pb2.TriggerCheckpointRequest(job_id=job_id, trigger_id=_trigger(trigger_id), full=full)
+        return self._operation("trigger_checkpoint", request)
+
+    def trigger_savepoint(
+        self,
+        job_id: str,
+        target_directory: str | None = None,
+        *,
+        native: bool = False,
+        trigger_id: str | None = None,
+    ) -> str:
+        """Take a savepoint; returns its path when it is complete.
+
+        Args:
+            target_directory: None: execution.checkpointing.savepoint-dir.
+            native: in the state backend's own format.
+
+        Raises: as `trigger_checkpoint`.
+        """
+        request = checkpoint_pb2.TriggerSavepointRequest(
+            job_id=job_id,
+            trigger_id=_trigger(trigger_id),
+            target_directory=target_directory or "",
+            format=_format(native),
+        )
+        return self._operation("trigger_savepoint", request).path
+
+    def stop_with_savepoint(
+        self,
+        job_id: str,
+        target_directory: str | None = None,
+        *,
+        drain: bool = False,
+        native: bool = False,
+        trigger_id: str | None = None,
+    ) -> str:
+        """Take a savepoint after which nothing more is processed, and let the job finish; returns the path.
+
+        Args:
+            drain: event time ends before: windows and timers fire. Not for a job that is to go on from there.
+
+        Raises: as `trigger_checkpoint`.
+        """
+        request = checkpoint_pb2.StopWithSavepointRequest(
+            job_id=job_id,
+            trigger_id=_trigger(trigger_id),
+            target_directory=target_directory or "",
+            format=_format(native),
+            drain=drain,
+        )
+        return self._operation("stop_with_savepoint", request).path
+
+    def request_checkpoint_statistics(self, job_id: str) -> checkpoint_pb2.CheckpointStatisticsResponse:
+        """Raises: JobNotFoundError (also where the job has ended)."""
+        request = checkpoint_pb2.CheckpointStatisticsRequest(job_id=job_id)
+        statistics: checkpoint_pb2.CheckpointStatisticsResponse = self._dispatcher.request_checkpoint_statistics(
+            request, timeout_s=self._timeout_s
+        )
+        return statistics
+
+    def dispose_savepoint(self, path: str) -> None:
+        """Delete the files of a savepoint, as the cluster sees them. Raises: CheckpointStorageError."""
+        self._dispatcher.dispose_savepoint(checkpoint_pb2.DisposeSavepointRequest(path=path), timeout_s=self._timeout_s)
+
+    def _operation(self, method: str, request: Any) -> checkpoint_pb2.CheckpointResult:
+        patience = _Patience(self)
+        while True:
+            try:
+                result: checkpoint_pb2.CheckpointResult = getattr(self._dispatcher, method)(
+                    request, timeout_s=OPERATION_POLL_S
+                )
+                return result
+            except RpcTimeoutError:
+                patience.renew()  # it is still under way
+            except RpcUnavailableError as error:
+                patience.wait_or_raise(error)
 
     def send_coordination_request(self, job_id: str, operator_id: str, payload: bytes, timeout_s: float) -> bytes:
         """A question to the coordinator of one operator of a running job; the answer is the coordinator's."""
@@ -96,6 +214,7 @@ class ClusterClient:
         return overview
 
     def close(self) -> None:
+        self._closed.set()
         self._dispatcher.close()
 
     def __enter__(self) -> ClusterClient:
@@ -103,6 +222,33 @@ class ClusterClient:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class _Patience:
+    """How long a waiting call puts up with a Dispatcher that does not answer."""
+
+    def __init__(self, client: ClusterClient) -> None:
+        self._client = client
+        self._since_s: float | None = None
+
+    def renew(self) -> None:
+        """It has answered."""
+        self._since_s = None
+
+    def wait_or_raise(self, error: RpcUnavailableError) -> None:
+        """Pause before the next attempt. Raises the error where the last answer is too long ago."""
+        now_s = time.monotonic()
+        self._since_s = now_s if self._since_s is None else self._since_s
+        if now_s - self._since_s >= self._client._timeout_s or self._client._closed.wait(RETRY_PAUSE_S):
+            raise error
+
+
+def _trigger(trigger_id: str | None) -> str:
+    return trigger_id or secrets.token_hex(16)
+
+
+def _format(native: bool) -> checkpoint_pb2.SavepointFormatType:
+    return checkpoint_pb2.NATIVE if native else checkpoint_pb2.CANONICAL
 
 
 def _id(job_id: str) -> dispatcher_pb2.JobIdMessage:

@@ -1,7 +1,8 @@
 """The cluster inside a plain program: started by the first `execute()`, used again by later ones, gone with it.
 
-It is a LocalCluster with nothing left out: real processes, real RPC, loopback only. It ends with the program however
-the program ends: in order at the interpreter's exit, by the kernel where the program is killed.
+It is a LocalCluster with nothing left out: real processes, real RPC, loopback only; what dies of it is started again.
+It ends with the program however the program ends: in order at the interpreter's exit, by the kernel where the program is
+killed.
 
 Source: org.apache.flink.runtime.minicluster.MiniCluster. Differs: separate processes, not threads, because threads of
 one Python process would share its interpreter lock.
@@ -97,6 +98,7 @@ class EmbeddedCluster:
                 properties=_service_properties(configuration, self._slots_each),
                 temporary_dir=_temporary_dir(),
                 inherit_output=True,
+                restart_services=True,
             )
         )
         self._launcher = self._launcher or _Launcher()
@@ -110,9 +112,8 @@ class EmbeddedCluster:
         self._launcher.call(lambda: cluster.add_task_executors(count))
 
     def _discard_if_broken(self) -> None:
-        """A cluster that lost its Dispatcher or ResourceManager is of no use any more; start anew."""
-        dead = None if self._cluster is None else self._cluster.dead_process()
-        if dead is not None:
+        """A cluster with a process that died so often that it is not replaced any more is of no use; start anew."""
+        if self._cluster is not None and self._cluster.is_broken:
             self._stop()
 
     def _stop(self) -> None:

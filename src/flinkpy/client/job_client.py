@@ -17,7 +17,6 @@ from flinkpy.common.errors import (
     FlinkError,
     JobCancelledError,
     JobExecutionError,
-    UnsupportedOperationError,
 )
 from flinkpy.common.ids import JobID
 from flinkpy.common.states import JobState
@@ -73,10 +72,30 @@ class RemoteJobClient:
     def stop_with_savepoint(
         self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> CompletableFuture:
-        raise UnsupportedOperationError("savepoints are not available yet; `cancel` ends the job")
+        """Of the savepoint's path; the job then finishes.
+
+        Args:
+            advance_to_end_of_event_time: windows and timers fire before: for a job that is not to go on from there.
+            savepoint_directory: None: execution.checkpointing.savepoint-dir.
+        """
+        return self._async(
+            lambda: self._client.stop_with_savepoint(
+                self._job_id, savepoint_directory, drain=advance_to_end_of_event_time
+            ),
+            "stop",
+        )
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture:
-        raise UnsupportedOperationError("savepoints are not available yet")
+        """Of the savepoint's path."""
+        return self._async(lambda: self._client.trigger_savepoint(self._job_id, savepoint_directory), "savepoint")
+
+    def trigger_checkpoint(self, full: bool = False) -> CompletableFuture:
+        """Of the checkpoint's id, when it is complete."""
+        return self._async(lambda: self._client.trigger_checkpoint(self._job_id, full=full).checkpoint_id, "checkpoint")
+
+    def get_checkpoint_statistics(self) -> CompletableFuture:
+        """Of the CheckpointStatisticsResponse of checkpoint.proto."""
+        return self._async(lambda: self._client.request_checkpoint_statistics(self._job_id), "checkpoint statistics")
 
     def get_accumulators(self) -> CompletableFuture:
         """The job's accumulators by name, once it has ended."""

@@ -7,11 +7,13 @@ TaskExecutors are told it and retry until it answers.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from flinkpy.client.service_process import ServiceProcess, ServiceSpec, wait_until_ready
+from flinkpy.client.service_supervisor import ServiceSupervisor
 from flinkpy.common.addresses import LOOPBACK
 from flinkpy.common.process import free_port, stop_children
 from flinkpy.configuration import core_options, jobmanager_options, resource_manager_options
@@ -35,6 +37,9 @@ class LocalClusterOptions:
             that is in it, so that a service that was killed leaves no more behind than one that ended.
         inherit_output: let the TaskExecutors' output (what user code prints) appear where this process prints.
         dies_with_parent: end all services when this process ends.
+        restart_services: start a service again when its process dies. A Dispatcher then finds its jobs again where it
+            has a `temporary_dir` or a configured working directory.
+        on_change: called, on any thread, when a service has been started again.
     """
 
     num_task_executors: int
@@ -44,6 +49,8 @@ class LocalClusterOptions:
     temporary_dir: Path | None = None
     inherit_output: bool = False
     dies_with_parent: bool = True
+    restart_services: bool = False
+    on_change: Callable[[], None] | None = None
 
 
 class LocalCluster:
@@ -55,8 +62,14 @@ class LocalCluster:
 
     def __init__(self, options: LocalClusterOptions) -> None:
         self._options = options
+        self._properties = dict(options.properties)
+        if options.temporary_dir is not None and not read_option(options.properties, jobmanager_options.WORKING_DIR):
+            # One that the next Dispatcher finds again; without this each makes up its own.
+            self._properties[jobmanager_options.WORKING_DIR.key] = str(options.temporary_dir / "work")
         self._processes: list[ServiceProcess] = []
         self._num_task_executors = 0
+        self._lock = threading.Lock()
+        self._supervisor: ServiceSupervisor | None = None
         bind_host = options.properties.get(resource_manager_options.BIND_HOST.key)
         configured = read_option(options.properties, resource_manager_options.IPC_PORT)
         host = read_option(options.properties, jobmanager_options.ADDRESS) or LOOPBACK
@@ -64,7 +77,8 @@ class LocalCluster:
 
     @property
     def processes(self) -> list[ServiceProcess]:
-        return list(self._processes)
+        with self._lock:
+            return list(self._processes)
 
     @property
     def num_task_executors(self) -> int:
@@ -97,6 +111,9 @@ class LocalCluster:
                 self._spawn(self._task_executor_spec())
             self._spawn(self._resource_manager_spec())
             wait_until_ready(self._processes, timeout_s)
+            if self._options.restart_services:
+                self._supervisor = ServiceSupervisor(self._respawn, self._restarted, timeout_s)
+                self._supervisor.watch(self._processes)
         except BaseException:
             self.stop()
             raise
@@ -105,14 +122,28 @@ class LocalCluster:
         """Start `count` more TaskExecutors; returns when they serve."""
         added = [self._spawn(self._task_executor_spec()) for _ in range(count)]
         wait_until_ready(added, timeout_s)
+        if self._supervisor is not None:
+            self._supervisor.watch(added)
 
     def dead_process(self) -> ServiceProcess | None:
         """A service that has ended, or None while all run."""
-        return next((process for process in self._processes if process.popen.poll() is not None), None)
+        return next((process for process in self.processes if process.popen.poll() is not None), None)
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a service has ended for good."""
+        if self._supervisor is None:
+            return self.dead_process() is not None
+        return self._supervisor.has_given_up
 
     def stop(self) -> None:
         """End all services, in order where they let themselves be ended; returns when all are gone."""
+        if self._supervisor is not None:
+            self._supervisor.pause()
         stop_children([process.popen for process in self._processes], STOP_GRACE_S)
+        if self._supervisor is not None:
+            self._supervisor.close()
+            self._supervisor = None
         for process in self._processes:
             process.close()
         self._processes.clear()
@@ -121,8 +152,26 @@ class LocalCluster:
 
     def _spawn(self, spec: ServiceSpec) -> ServiceProcess:
         process = ServiceProcess(spec)
-        self._processes.append(process)
+        with self._lock:
+            self._processes.append(process)
         return process
+
+    def _respawn(self, dead: ServiceProcess) -> ServiceProcess:
+        """The same service once more; a Dispatcher at the address that its clients know."""
+        spec = dead.spec
+        if spec.verb == "dispatcher" and dead.address is not None:
+            port = dead.address.rpartition(":")[2]
+            spec = replace(spec, arguments=_with_port(spec.arguments, port))
+        successor = ServiceProcess(spec)
+        with self._lock:
+            self._processes[self._processes.index(dead)] = successor
+        successor.address = dead.address if spec.verb == "dispatcher" else None
+        dead.close()
+        return successor
+
+    def _restarted(self, process: ServiceProcess) -> None:
+        if self._options.on_change is not None:
+            self._options.on_change()
 
     def _spec(self, name: str, verb: str, arguments: tuple[str, ...], inherit_output: bool = False) -> ServiceSpec:
         options = self._options
@@ -130,7 +179,7 @@ class LocalCluster:
             name=name,
             verb=verb,
             arguments=arguments,
-            properties=options.properties,
+            properties=self._properties,
             log=None if options.log_dir is None else options.log_dir / f"{name}.log",
             inherit_output=inherit_output,
             dies_with_parent=options.dies_with_parent,
@@ -156,6 +205,11 @@ class LocalCluster:
             ("--resourcemanager", self._resource_manager),
             inherit_output=self._options.inherit_output,
         )
+
+
+def _with_port(arguments: tuple[str, ...], port: str) -> tuple[str, ...]:
+    position = arguments.index("--port") + 1
+    return (*arguments[:position], port, *arguments[position + 1 :])
 
 
 def log_directory(properties: Mapping[str, str], default: Path) -> Path:

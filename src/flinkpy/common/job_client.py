@@ -34,10 +34,20 @@ class JobClient:
     def stop_with_savepoint(
         self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> CompletableFuture:
+        """Of the path of a savepoint after which nothing is processed any more; then the job finishes."""
         return self._client.stop_with_savepoint(advance_to_end_of_event_time, savepoint_directory)
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture:
+        """Of the path of a savepoint; the job goes on."""
         return self._client.trigger_savepoint(savepoint_directory)
+
+    def trigger_checkpoint(self, full: bool = False) -> CompletableFuture:
+        """Of the id of a checkpoint taken now. Beyond PyFlink."""
+        return self._client.trigger_checkpoint(full)
+
+    def get_checkpoint_statistics(self) -> CompletableFuture:
+        """Of the CheckpointStatisticsResponse of checkpoint.proto. Beyond PyFlink."""
+        return self._client.get_checkpoint_statistics()
 
     def get_accumulators(self) -> CompletableFuture:
         return self._client.get_accumulators()

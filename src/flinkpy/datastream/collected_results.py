@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import wait
 from typing import Any
 
-from flinkpy.common.errors import FlinkError, JobCancelledError, JobTerminatedWithoutCancellationError
+from flinkpy.common.errors import (
+    FlinkError,
+    JobCancelledError,
+    JobTerminatedWithoutCancellationError,
+    RpcTimeoutError,
+    RpcUnavailableError,
+)
 
 #: One question to the sink's coordinator; it answers at once, so this only covers a busy cluster.
 _REQUEST_TIMEOUT_S = 30.0
 #: How long after a failed request the job's own failure is waited for: tasks are canceled before a job has failed.
 _JOB_END_WAIT_S = 10.0
+#: How long a JobMaster or Dispatcher may take to be replaced, and the pause between two questions meanwhile.
+_REPLACEMENT_WAIT_S = 60.0
+_RETRY_PAUSE_S = 0.2
 
 
 class CollectedResults(Iterator[Any]):
@@ -66,11 +77,19 @@ class CollectedResults(Iterator[Any]):
         self._end.result()
 
     def _request(self, payload: bytes) -> bytes:
-        if self._end.done() and not self._is_over:
-            self._raise_unless_finished()
-        return self._client.cluster_client.send_coordination_request(
-            str(self._client.get_job_id()), self._operator_id, payload, _REQUEST_TIMEOUT_S
-        )
+        """Asked again where nobody answers: JobMaster and Dispatcher are replaced when they die."""
+        deadline_s = time.monotonic() + _REPLACEMENT_WAIT_S
+        while True:
+            if self._end.done() and not self._is_over:
+                self._raise_unless_finished()
+            try:
+                return self._client.cluster_client.send_coordination_request(
+                    str(self._client.get_job_id()), self._operator_id, payload, _REQUEST_TIMEOUT_S
+                )
+            except (RpcUnavailableError, RpcTimeoutError):
+                if time.monotonic() >= deadline_s or self._is_over or self._end.done():
+                    raise
+                wait([self._end], _RETRY_PAUSE_S)
 
     def _raise_unless_finished(self, after: FlinkError | None = None) -> None:
         """Raises why the job failed, which says more than the request that failed `after` the job had.
