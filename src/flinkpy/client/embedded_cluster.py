@@ -1,7 +1,7 @@
 """The cluster inside a plain program: started by the first `execute()`, used again by later ones, gone with it.
 
 It is a LocalCluster with nothing left out: real processes, real RPC, loopback only; what dies of it is started again.
-It ends with the program however the program ends: in order at the interpreter's exit, by the kernel where the program is
+It ends with the program however the program ends: in order at the exit of the interpreter, by the kernel where it is
 killed.
 
 Source: org.apache.flink.runtime.minicluster.MiniCluster. Differs: separate processes, not threads, because threads of

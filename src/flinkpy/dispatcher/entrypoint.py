@@ -74,6 +74,7 @@ async def _serve(
         recovery_directories=JobRecoveryDirectories(directory.subdirectory("recovery")),
         blobs=blobs,
         on_shutdown_requested=shutdown.request,
+        dispose_savepoint=lambda path: _dispose_savepoint(path, configuration),
     )
     endpoint = Dispatcher(
         loop,
@@ -102,3 +103,11 @@ async def _serve(
         await endpoint.close()
         await gateways.close()
         blob_server.close()
+
+
+def _dispose_savepoint(path: str, configuration: Configuration) -> None:
+    """Blocking. The file systems are imported here, because a Dispatcher must start fast."""
+    from flinkpy.checkpoint.savepoint_loader import dispose_savepoint
+    from flinkpy.checkpoint.storage.file_systems import FileSystems
+
+    dispose_savepoint(path, FileSystems(configuration))

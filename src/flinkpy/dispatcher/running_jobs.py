@@ -49,13 +49,6 @@ class Gateways(Protocol):
     async def drop(self, address: str) -> None: ...
 
 
-def dispose_savepoint(path: str) -> None:
-    """Blocking. File systems are imported when a savepoint is first disposed of: a Dispatcher starts without them."""
-    from importlib import import_module
-
-    import_module("flinkpy.checkpoint.disposal").dispose_savepoint(path)
-
-
 @dataclass(frozen=True, slots=True)
 class DispatcherServices:
     """What a Dispatcher works with."""
@@ -67,7 +60,7 @@ class DispatcherServices:
     recovery_directories: JobRecoveryDirectories
     blobs: BlobStore
     on_shutdown_requested: Callable[[str], None]
-    dispose_savepoint: Callable[[str], None] = dispose_savepoint
+    dispose_savepoint: Callable[[str], None]
     new_job_master_id: Callable[[], JobMasterId] = JobMasterId.generate
 
 
