@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -166,6 +167,10 @@ class ResultPartition:
             return None
         return [(index, batches) for index, batches in converted if batches]
 
+    def has_queued_barrier(self, checkpoint_id: int) -> bool:
+        """Whether the barrier of `checkpoint_id` that was emitted in order still waits in some queue."""
+        return any(_stands_in(target.queue, checkpoint_id) for target in self.subpartitions)
+
     def finish(self) -> None:
         """Nothing will follow: `EndOfPartition` to every consumer. The partition lives on until all is consumed."""
         if self._finished:
@@ -251,3 +256,15 @@ class ResultPartition:
         buffered = BufferedBatch(batch, size, segments, self._pool)
         buffered.encoded = encoded
         return [buffered]
+
+
+def _stands_in(queue: deque[Any], checkpoint_id: int) -> bool:
+    """Looked for from the end, where only this thread appends: whoever takes items at the front shifts no position."""
+    for distance in range(1, len(queue) + 1):
+        try:
+            item = queue[-distance]
+        except IndexError:
+            return False
+        if isinstance(item, CheckpointBarrier) and item.checkpoint_id == checkpoint_id:
+            return True
+    return False

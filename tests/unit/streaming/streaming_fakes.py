@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections import deque
+from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
 import numpy as np
+from memory_checkpoints import MemoryStreams
 
-from flinkpy._proto import job_pb2
+from flinkpy._proto import checkpoint_pb2, job_pb2
 from flinkpy.common.clock import ManualClock
 from flinkpy.common.configuration import Configuration
 from flinkpy.connector_api.sink import SinkBase, SinkWriter
 from flinkpy.connector_api.source import Boundedness, ReaderStatus, SourceBase, SourceReader
 from flinkpy.graph import operator_specs as specs
 from flinkpy.records.batch import Batch
-from flinkpy.records.elements import EndOfPartition, Watermark
+from flinkpy.records.elements import CheckpointBarrier, EndOfPartition, Watermark
+from flinkpy.streaming.io.checkpointing.barrier_handler import alignment_of, with_alignment
 from flinkpy.streaming.mailbox.task_mailbox import TaskMailbox
 from flinkpy.streaming.operators.factory import create_operator
 from flinkpy.streaming.operators.metric_group import OperatorMetricGroup
@@ -32,6 +37,10 @@ class FakeResultPartition:
         self.is_available = True
         self.listener: Any = None
         self.bytes_out = 0
+        #: Whether what a barrier overtakes here is for the producer to persist.
+        self.keeps_overtaken = True
+        #: A barrier in order that the test says has not left.
+        self.queued_barrier: int | None = None
         self.is_finished = False
 
     def set_availability_listener(self, listener: Any) -> None:
@@ -48,6 +57,29 @@ class FakeResultPartition:
         for index in range(self.num_subpartitions) if subpartition is None else [subpartition]:
             self.items[index].append(element)
 
+    def emit_priority(self, barrier: Any) -> list[tuple[int, list[Any]]]:
+        """Overtakes all batches behind the last priority barrier."""
+        overtaken = []
+        for index, items in enumerate(self.items):
+            batches = []
+            for item in reversed(items):
+                if _is_priority(item):
+                    break
+                if isinstance(item, Batch):
+                    batches.insert(0, item)
+            overtaken.append((index, batches))
+            items.append(barrier)
+        return overtaken if self.keeps_overtaken else []
+
+    def has_queued_barrier(self, checkpoint_id: int) -> bool:
+        return self.queued_barrier == checkpoint_id
+
+    def convert_to_unaligned(self, checkpoint_id: int) -> list[tuple[int, list[Any]]] | None:
+        if self.queued_barrier != checkpoint_id:
+            return None
+        self.queued_barrier = None
+        return self.emit_priority(CheckpointBarrier(checkpoint_id, 0))
+
     def finish(self) -> None:
         self.emit_element(EndOfPartition())
         self.is_finished = True
@@ -60,11 +92,17 @@ class FakeResultPartition:
 
 
 class FakeInputGate:
-    """Gives what the test has put in."""
+    """Gives what the test has put in, in that order, but for blocked channels and priority barriers."""
 
     def __init__(self, num_channels: int = 1) -> None:
         self.num_channels = num_channels
         self.queue: deque[tuple[int, Any]] = deque()
+        self.blocked: set[int] = set()
+        self.captures: dict[int, dict[int, list[Any]]] = {}
+        self.aborted_captures: list[int] = []
+        self.given_barriers: dict[int, set[int]] = {}
+        self.overtaken: dict[int, dict[int, list[Any]]] = {}
+        self.ended: set[int] = set()
         self.listener: Any = None
         self.bytes_in = 0
         self.is_closed = False
@@ -76,11 +114,74 @@ class FakeInputGate:
             self.listener()
 
     def poll(self) -> tuple[int, Any] | None:
-        return self.queue.popleft() if self.queue else None
+        if (first := self.poll_priority()) is not None:
+            return first
+        for position, (channel, item) in enumerate(self.queue):
+            if channel in self.blocked:
+                continue
+            del self.queue[position]
+            self._given(channel, item)
+            return channel, item
+        return None
+
+    def _given(self, channel: int, item: Any) -> None:
+        if isinstance(item, CheckpointBarrier):
+            self.given_barriers.setdefault(item.checkpoint_id, set()).add(channel)
+        elif isinstance(item, EndOfPartition):
+            self.ended.add(channel)
+        elif isinstance(item, Batch):
+            for checkpoint_id, captured in self.captures.items():
+                if channel not in self.given_barriers.get(checkpoint_id, ()):
+                    captured.setdefault(channel, []).append(item)
+
+    @property
+    def has_priority(self) -> bool:
+        return any(_is_priority(item) for _, item in self.queue)
+
+    def poll_priority(self) -> tuple[int, Any] | None:
+        for position, (channel, item) in enumerate(self.queue):
+            if not _is_priority(item):
+                continue
+            before = [other for c, other in list(self.queue)[:position] if c == channel and isinstance(other, Batch)]
+            del self.queue[position]
+            self.given_barriers.setdefault(item.checkpoint_id, set()).add(channel)
+            capture = self.captures.get(item.checkpoint_id)
+            if capture is not None:
+                capture.setdefault(channel, []).extend(before)
+            else:
+                self.overtaken.setdefault(item.checkpoint_id, {})[channel] = before
+            return channel, item
+        return None
+
+    def block_channel(self, index: int) -> None:
+        self.blocked.add(index)
+
+    def unblock_channels(self) -> None:
+        self.blocked.clear()
+
+    def start_capture(self, checkpoint_id: int) -> None:
+        self.captures[checkpoint_id] = dict(self.overtaken.pop(checkpoint_id, {}))
+        self.convert_to_unaligned(checkpoint_id)
+
+    def finish_capture(self, checkpoint_id: int) -> list[tuple[int, list[Any]]]:
+        owing = set(range(self.num_channels)) - self.given_barriers.get(checkpoint_id, set()) - self.ended
+        assert not owing, f"channels {owing} owe their barrier"
+        captured = self.captures.pop(checkpoint_id)
+        return [(channel, batches) for channel, batches in sorted(captured.items()) if batches]
+
+    def abort_capture(self, checkpoint_id: int) -> None:
+        self.aborted_captures.append(checkpoint_id)
+        self.captures.pop(checkpoint_id, None)
+        self.overtaken.pop(checkpoint_id, None)
+
+    def convert_to_unaligned(self, checkpoint_id: int) -> None:
+        for position, (channel, item) in enumerate(self.queue):
+            if isinstance(item, CheckpointBarrier) and item.checkpoint_id == checkpoint_id:
+                self.queue[position] = (channel, with_alignment(item, checkpoint_pb2.UNALIGNED))
 
     @property
     def is_available(self) -> bool:
-        return bool(self.queue)
+        return any(channel not in self.blocked for channel, _ in self.queue)
 
     def set_availability_listener(self, listener: Any) -> None:
         self.listener = listener
@@ -90,6 +191,10 @@ class FakeInputGate:
 
     def close(self) -> None:
         self.is_closed = True
+
+
+def _is_priority(item: Any) -> bool:
+    return isinstance(item, CheckpointBarrier) and alignment_of(item) == checkpoint_pb2.UNALIGNED
 
 
 class ListSource(SourceBase):
@@ -163,6 +268,75 @@ class ListWriter(SinkWriter):
         self.log.append("close")
 
 
+class DirectExecutor:
+    """Runs at once, or, while `is_held`, when `run_all` is called."""
+
+    def __init__(self) -> None:
+        self.is_held = False
+        self.is_shut_down = False
+        self.waiting: deque[tuple[Future[Any], Any, tuple[Any, ...]]] = deque()
+
+    def submit(self, function: Any, *args: Any) -> Future[Any]:
+        if self.is_shut_down:
+            raise RuntimeError("cannot schedule new futures after shutdown")
+        future: Future[Any] = Future()
+        self.waiting.append((future, function, args))
+        if not self.is_held:
+            self.run_all()
+        return future
+
+    def run_all(self) -> None:
+        while self.waiting:
+            future, function, args = self.waiting.popleft()
+            if future.set_running_or_notify_cancel():
+                future.set_result(function(*args))
+
+
+class FakeTaskStateManager:
+    """Keeps everything in memory; `restored` is what a task starts from."""
+
+    def __init__(
+        self,
+        restored: checkpoint_pb2.TaskStateSnapshot | None = None,
+        checkpoint_id: int = 1,
+        files: MemoryStreams | None = None,
+    ) -> None:
+        self.restored = restored
+        self.restored_checkpoint_id = None if restored is None else checkpoint_id
+        self.is_restored_as_finished = restored is not None and restored.is_finished
+        self.files: Any = files or MemoryStreams()
+        self.directory = Path(tempfile.gettempdir()) / "flinkpy-streaming-tests"
+        self.io_executor: Any = DirectExecutor()
+        self.acknowledged: dict[int, tuple[Any, checkpoint_pb2.TaskStateSnapshot]] = {}
+        self.declined: list[tuple[int, BaseException]] = []
+        self.completed: list[int] = []
+        self.aborted: list[int] = []
+        #: Called with the id of each checkpoint that is acknowledged.
+        self.on_acknowledge: Any = lambda checkpoint_id: None
+
+    def restored_state(self, operator_id: str) -> checkpoint_pb2.OperatorSubtaskState | None:
+        if self.restored is None or operator_id not in self.restored.operators:
+            return None
+        return self.restored.operators[operator_id]
+
+    def checkpoint_streams(self, checkpoint_id: int, options: Any) -> Any:
+        return self.files
+
+    def acknowledge(self, checkpoint_id: int, metrics: Any, state: checkpoint_pb2.TaskStateSnapshot) -> None:
+        assert checkpoint_id not in self.acknowledged, "acknowledged twice"
+        self.acknowledged[checkpoint_id] = (metrics, state)
+        self.on_acknowledge(checkpoint_id)
+
+    def decline(self, checkpoint_id: int, error: BaseException) -> None:
+        self.declined.append((checkpoint_id, error))
+
+    def notify_complete(self, checkpoint_id: int) -> None:
+        self.completed.append(checkpoint_id)
+
+    def notify_aborted(self, checkpoint_id: int) -> None:
+        self.aborted.append(checkpoint_id)
+
+
 class FakeTaskEnvironment:
     """One subtask of a hand-made vertex."""
 
@@ -182,6 +356,8 @@ class FakeTaskEnvironment:
         self.input_gates: list[Any] = []
         self.sent: list[tuple[str, Any]] = []
         self.running = 0
+        self.ends_of_data = 0
+        self.state: Any = FakeTaskStateManager()
         for name, value in overrides.items():
             setattr(self, name, value)
 
@@ -193,6 +369,9 @@ class FakeTaskEnvironment:
 
     def notify_running(self) -> None:
         self.running += 1
+
+    def notify_end_of_data(self) -> None:
+        self.ends_of_data += 1
 
 
 def make_vertex(
@@ -296,6 +475,7 @@ class OperatorHarness:
         self.output = CollectingOutput()
         self.side = {tag: CollectingOutput() for tag in side_tags}
         self.operator = create_operator(spec, self.context, self.output, dict(self.side))
+        self.operator.restore(self.environment.state.restored_state)
         self.operator.open()
 
     def process(self, rows: Any, timestamps: list[int] | None = None) -> list[Any]:

@@ -16,7 +16,7 @@ from streaming_fakes import (
 )
 
 from flinkpy.common.clock import SystemClock
-from flinkpy.common.errors import FunctionError, UnsupportedOperationError
+from flinkpy.common.errors import FunctionError
 from flinkpy.connector_api.source import AddSplits, ReaderRegistered, ReaderStatus
 from flinkpy.datastream.functions import (
     FilterFunctionWrapper,
@@ -28,7 +28,6 @@ from flinkpy.graph import operator_specs as specs
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import (
     MAX_WATERMARK,
-    CheckpointBarrier,
     EndOfData,
     EndOfPartition,
     LatencyMarker,
@@ -372,11 +371,6 @@ def test_a_sink_that_is_not_done_keeps_the_task_until_it_is():
     task.invoke()
 
     assert WRITTEN["slow"] == [1, ("watermark", MAX_WATERMARK), ("flush", True), "fetched", "close"]
-
-
-def test_a_barrier_is_refused_clearly():
-    with pytest.raises(UnsupportedOperationError, match=r"checkpoint 7 .* takes no checkpoints"):
-        run([mapped(lambda v: v)], gates=[ending(CheckpointBarrier(7, 0))], results=1)
 
 
 def test_a_batch_of_the_reader_is_cut_to_what_the_chain_takes_in_good_time():

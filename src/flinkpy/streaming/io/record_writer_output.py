@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from flinkpy._proto import checkpoint_pb2
 from flinkpy.records.batch import Batch
-from flinkpy.records.elements import Element
+from flinkpy.records.elements import CheckpointBarrier, Element
+from flinkpy.streaming.io.checkpointing.barrier_handler import aligned_timeout_ms, alignment_of, with_alignment
 
 if TYPE_CHECKING:
     from flinkpy.network.record_writer import RecordWriter
@@ -19,11 +21,13 @@ class RecordWriterOutput:
         num_records: records emitted so far, each once however many channels it went to.
     """
 
-    __slots__ = ("num_batches", "num_records", "partition", "writer")
+    __slots__ = ("num_batches", "num_records", "partition", "supports_unaligned", "writer")
 
-    def __init__(self, writer: RecordWriter, partition: ResultPartition) -> None:
+    def __init__(self, writer: RecordWriter, partition: ResultPartition, *, supports_unaligned: bool = False) -> None:
         self.writer = writer
         self.partition = partition
+        #: Whether barriers may overtake on this edge.
+        self.supports_unaligned = supports_unaligned
         self.num_records = 0
         self.num_batches = 0
 
@@ -35,8 +39,29 @@ class RecordWriterOutput:
     def emit_element(self, element: Element) -> None:
         self.writer.emit_element(element)
 
+    def emit_barrier(self, barrier: CheckpointBarrier) -> list[tuple[int, list[Any]]]:
+        """(subpartition, batches the barrier has overtaken there); nothing where it stays in order."""
+        self.writer.flush()
+        alignment = alignment_of(barrier)
+        if self.supports_unaligned:
+            if alignment == checkpoint_pb2.UNALIGNED:
+                return self.partition.emit_priority(barrier)
+        elif alignment == checkpoint_pb2.UNALIGNED:
+            barrier = _forced(barrier, 0)
+        elif alignment == checkpoint_pb2.ALIGNED and aligned_timeout_ms(barrier) > 0:
+            barrier = _forced(barrier, aligned_timeout_ms(barrier))
+        self.partition.emit_element(barrier)
+        return []
+
     @property
     def flush_deadline_ns(self) -> int | None:
         """Monotonic time at which what is gathered must go out; None where nothing is."""
         deadline_ms = self.writer.next_flush_deadline
         return None if deadline_ms is None else deadline_ms * 1_000_000
+
+
+def _forced(barrier: CheckpointBarrier, timeout_ms: int) -> CheckpointBarrier:
+    """The barrier for an edge that it must stay in order on; what it would be elsewhere shows in the timeout."""
+    forced = with_alignment(barrier, checkpoint_pb2.FORCED_ALIGNED)
+    forced.options.aligned_timeout_ms = timeout_ms
+    return forced

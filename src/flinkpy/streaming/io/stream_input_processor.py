@@ -1,7 +1,8 @@
 """StreamInputProcessor: takes batches and elements from the input gates and feeds the head operator.
 
 Gates are read in turn, one batch each, so that no input starves. Watermarks are combined over all channels of one input
-(edges that share an input are a union), then over the inputs.
+(edges that share an input are a union), then over the inputs. Barriers, and what they block, are the business of
+`flinkpy.streaming.io.checkpointing`.
 
 Source: org.apache.flink.streaming.runtime.io.{StreamOneInputProcessor,StreamMultipleInputProcessor}.
 """
@@ -11,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flinkpy.common.errors import InternalError, UnsupportedOperationError
+from flinkpy.common.errors import InternalError
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import (
+    CancelCheckpointMarker,
     CheckpointBarrier,
     Element,
     EndOfData,
@@ -22,21 +24,28 @@ from flinkpy.records.elements import (
     Watermark,
     WatermarkStatus,
 )
+from flinkpy.streaming.io.checkpointing.checkpointed_inputs import CheckpointedInputs
 from flinkpy.streaming.io.watermark_valve import StatusWatermarkValve
 from flinkpy.streaming.mailbox.mailbox_processor import ActionStatus
 from flinkpy.streaming.operators.stream_operator import StreamOperator
 
 
 class _GateInput:
-    """One gate: which input of the operator it belongs to, and where its channels start in that input's valve."""
+    """One gate: which input of the operator it belongs to, and where its channels start.
 
-    __slots__ = ("channel_offset", "gate", "input_index", "poll", "unfinished")
+    Attributes:
+        channel_offset: among the channels of its input.
+        first_channel: among those of all gates.
+    """
 
-    def __init__(self, gate: Any, input_index: int, channel_offset: int) -> None:
+    __slots__ = ("channel_offset", "first_channel", "gate", "input_index", "poll", "unfinished")
+
+    def __init__(self, gate: Any, input_index: int, channel_offset: int, first_channel: int) -> None:
         self.gate = gate
         self.poll = gate.poll
         self.input_index = input_index
         self.channel_offset = channel_offset
+        self.first_channel = first_channel
         #: Channels that have not sent EndOfPartition.
         self.unfinished = set(range(gate.num_channels))
 
@@ -47,21 +56,32 @@ class StreamInputProcessor:
     Args:
         gates: (input index, edge index, gate).
         on_available: called from any thread when a gate that had nothing has something.
+        checkpointed: makes what handles barriers, given (edge index, gate) in the order in which channels are numbered.
+
+    Attributes:
+        is_drained: False where a producer ended without drain: it was stopped with a savepoint.
     """
 
     def __init__(
-        self, gates: list[tuple[int, int, Any]], head: StreamOperator, on_available: Callable[[], None]
+        self,
+        gates: list[tuple[int, int, Any]],
+        head: StreamOperator,
+        on_available: Callable[[], None],
+        checkpointed: Callable[[list[tuple[int, Any]]], CheckpointedInputs],
     ) -> None:
         if not gates:
             raise InternalError(f"operator {head.context.name} has inputs but no input gate")
+        self.is_drained = True
         self.num_records = 0
         self.num_batches = 0
         self._head = head
         self._inputs: list[_GateInput] = []
         channels: dict[int, int] = {}
-        for input_index, _, gate in sorted(gates, key=lambda entry: entry[:2]):
+        ordered = sorted(gates, key=lambda entry: entry[:2])
+        self.checkpointed = checkpointed([(edge_index, gate) for _, edge_index, gate in ordered])
+        for index, (input_index, _, gate) in enumerate(ordered):
             offset = channels.get(input_index, 0)
-            self._inputs.append(_GateInput(gate, input_index, offset))
+            self._inputs.append(_GateInput(gate, input_index, offset, self.checkpointed.offset_of(index)))
             channels[input_index] = offset + gate.num_channels
         self._valves = {index: StatusWatermarkValve(count) for index, count in channels.items()}
         #: Over the inputs of the operator, each a channel.
@@ -98,13 +118,36 @@ class StreamInputProcessor:
             return ActionStatus.MORE if self._open_channels else ActionStatus.END
         return ActionStatus.NOTHING_AVAILABLE
 
+    def process_priority(self) -> bool:
+        """Handle a barrier that overtakes, where one is: also when the outputs take no records. True where one was."""
+        for entry in self._inputs:
+            if entry.gate.has_priority and (item := entry.gate.poll_priority()) is not None:
+                channel, content = item
+                self._process_element(entry, channel, content)
+                return True
+        return False
+
     def drain_ends(self) -> bool:
-        """After END: take the EndOfPartition of every channel; True when all have come."""
+        """After END: take the barriers that still come, and the EndOfPartition of every channel; True when all have."""
         for entry in self._inputs:
             while entry.unfinished and (item := entry.poll()) is not None:
                 channel, content = item
                 if isinstance(content, Batch | Watermark | EndOfData):
                     raise InternalError(f"operator {self._head.context.name}: {content!r} after the end of its input")
+                if isinstance(content, EndOfPartition | CheckpointBarrier | CancelCheckpointMarker):
+                    self._process_element(entry, channel, content)
+        return not any(entry.unfinished for entry in self._inputs)
+
+    def discard_rest(self) -> bool:
+        """After a stop with savepoint: take what still comes of control elements; True when every channel has ended.
+
+        There are no records: whoever produces them was stopped by the same savepoint.
+        """
+        for entry in self._inputs:
+            while entry.unfinished and (item := entry.poll()) is not None:
+                channel, content = item
+                if isinstance(content, Batch):
+                    raise InternalError(f"operator {self._head.context.name}: {content!r} after the savepoint")
                 if isinstance(content, EndOfPartition):
                     entry.unfinished.discard(channel)
         return not any(entry.unfinished for entry in self._inputs)
@@ -119,11 +162,14 @@ class StreamInputProcessor:
         elif isinstance(element, LatencyMarker):
             self._head.process_element(element)
         elif isinstance(element, EndOfData):
+            self.is_drained = self.is_drained and element.drain
             self._end_of_data(index, position)
         elif isinstance(element, EndOfPartition):
             self._end_of_partition(entry, channel, position)
         elif isinstance(element, CheckpointBarrier):
-            self._on_barrier(element)
+            self.checkpointed.on_barrier(entry.first_channel + channel, element)
+        elif isinstance(element, CancelCheckpointMarker):
+            self.checkpointed.on_cancel_marker(entry.first_channel + channel, element.checkpoint_id)
         else:
             raise InternalError(f"operator {self._head.context.name}: unknown element {element!r}")
 
@@ -156,13 +202,7 @@ class StreamInputProcessor:
                 "end of data"
             )
         entry.unfinished.discard(channel)
-
-    def _on_barrier(self, barrier: CheckpointBarrier) -> None:
-        """The one place where a barrier arrives in a task with inputs."""
-        raise UnsupportedOperationError(
-            f"checkpoint {barrier.checkpoint_id} reached operator {self._head.context.name}: "
-            "this release takes no checkpoints"
-        )
+        self.checkpointed.on_end_of_partition(entry.first_channel + channel)
 
     def close(self) -> None:
         """Close the gates. Idempotent."""

@@ -116,9 +116,14 @@ class MailboxProcessor:
         self._on_idle = on_idle
         self._next_deadline_ns = next_deadline_ns
         self._on_deadline = on_deadline
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """Have `run` return before the next default action."""
+        self._is_stopped = True
 
     def run(self) -> None:
-        """Loop until the default action answers END. Mail that comes later waits for `run_until`."""
+        """Loop until the default action answers END, or `stop`. Mail that comes later waits for `run_until`."""
         mailbox = self._mailbox
         default_action = self._default_action
         next_deadline_ns = self._next_deadline_ns
@@ -131,6 +136,8 @@ class MailboxProcessor:
                 now_ns = monotonic_ns()
                 if deadline_ns <= now_ns:
                     self._on_deadline(now_ns)
+            if self._is_stopped:
+                return
             status = default_action()
             if status is ActionStatus.MORE:
                 continue

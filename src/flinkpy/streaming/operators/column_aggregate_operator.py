@@ -6,7 +6,8 @@ touched (as Flink's mini-batch does); in FINAL, one row per key when the input e
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,18 +15,35 @@ import pyarrow as pa
 from flinkpy.common.errors import TypeMismatchError, UnsupportedOperationError
 from flinkpy.graph.operator_specs import ColumnAggregateSpec, FieldKeySelector
 from flinkpy.records.batch import Batch
-from flinkpy.state.accumulators import Accumulator, create_accumulator
-from flinkpy.state.key_slots import KeySlots
+from flinkpy.state.aggregate_table import AggregateColumn, AggregateTable
+from flinkpy.state.backend import KeyContext
+from flinkpy.streaming.operators.keyed_operator import KeyedStateOperator
 from flinkpy.streaming.operators.lane_border import as_columnar
 from flinkpy.streaming.operators.output import Output
-from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
+from flinkpy.streaming.operators.stream_operator import OperatorContext, OperatorSnapshot
+
+if TYPE_CHECKING:
+    from flinkpy._proto import checkpoint_pb2
 
 #: FINAL results are emitted in batches of this many rows.
 _MAX_RESULT_ROWS = 65_536
 
+_TABLE_NAME = "aggregates"
 
-class ColumnAggregateOperator(StreamOperator):
-    """Thread: task thread. State is held in slots and columns (`flinkpy.state.key_slots`, `accumulators`)."""
+
+@dataclass(frozen=True, slots=True)
+class _SchemaDescriptor:
+    """The columns of the input, which the first batch tells: a restored table may be asked for results before one."""
+
+    type_info: None = None
+    ttl_config: None = None
+
+    def get_name(self) -> str:
+        return "input-schema"
+
+
+class ColumnAggregateOperator(KeyedStateOperator):
+    """Thread: task thread. The state is an AggregateTable of the backend."""
 
     def __init__(
         self,
@@ -35,23 +53,43 @@ class ColumnAggregateOperator(StreamOperator):
         output: Output,
         side_outputs: dict[str, Output],
     ) -> None:
-        super().__init__(context, output, side_outputs)
         if not isinstance(spec.key_selector, FieldKeySelector):
             raise UnsupportedOperationError(
                 f"operator {context.name}: aggregating columns needs a key that is a column: a position or a name"
             )
         if spec.emit not in ("UPDATES", "FINAL"):
             raise UnsupportedOperationError(f"operator {context.name}: emit is UPDATES or FINAL, not {spec.emit!r}")
+        super().__init__(None, (spec.key_selector,), spec.key_type, context, output, side_outputs, KeyContext())
         self._spec = spec
         self._input_type = input_type
         self._is_final = spec.emit == "FINAL"
-        self._keys: KeySlots | None = None
+        self._has_emitted_final = False
+        self._table: AggregateTable | None = None
         self._key_positions: list[int] = []
         self._key_names: list[str] = []
         self._value_positions: list[int | None] = []
-        self._accumulators: list[Accumulator] = []
         #: Row of the batch that last touched each slot.
         self._last_row = np.empty(0, dtype=np.int64)
+
+    def key_of_input(self, input_index: int) -> tuple[Any, Any, Any]:
+        return self._spec.key_selector, self.key_type, self._input_type
+
+    # -- state ---------------------------------------------------------------------------------------------------
+
+    def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
+        super().initialize_state(restored)
+        if restored is not None:
+            for schema in self.operator_state.get_union_list_state(_SchemaDescriptor()).get():
+                self._set_up(pa.ipc.read_schema(pa.py_buffer(schema)))
+                break
+
+    def snapshot_state(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> OperatorSnapshot:
+        if self._has_emitted_final:
+            # What has been emitted must not be emitted again after a recovery.
+            return OperatorSnapshot()
+        return super().snapshot_state(checkpoint_id, options)
+
+    # -- data ----------------------------------------------------------------------------------------------------
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         if batch.kinds is not None and batch.kinds.any():
@@ -59,31 +97,31 @@ class ColumnAggregateOperator(StreamOperator):
         batch = as_columnar(batch, self._input_type)
         columns = batch.values
         assert isinstance(columns, pa.RecordBatch)
-        keys = self._keys
-        if keys is None:
-            keys = self._set_up(columns.schema)
+        table = self._table
+        if table is None:
+            table = self._set_up(columns.schema)
         key_columns = [columns.column(position) for position in self._key_positions]
-        slots = keys.slots_of(key_columns)
-        size = keys.size
-        for accumulator, position in zip(self._accumulators, self._value_positions):
-            accumulator.grow(size)
-            accumulator.add(slots, None if position is None else columns.column(position))
+        values = [None if position is None else columns.column(position) for position in self._value_positions]
+        slots = table.add(key_columns, values)
         if not self._is_final:
-            self._emit_touched(batch, slots, key_columns, size)
+            self._emit_touched(batch, slots, key_columns, table.size)
 
-    def _set_up(self, schema: pa.Schema) -> KeySlots:
-        """At the first batch: now the columns are known."""
+    def _set_up(self, schema: pa.Schema) -> AggregateTable:
+        """Now the columns are known: at the first batch, or from what is restored."""
         selector = self._spec.key_selector
         assert isinstance(selector, FieldKeySelector)
         self._key_positions = [self._position(schema, field) for field in selector.fields]
         self._key_names = [schema.names[position] for position in self._key_positions]
+        aggregates = []
         for aggregate in self._spec.aggregates:
             position = None if aggregate.column is None else self._position(schema, aggregate.column)
-            value_type = None if position is None else schema.types[position]
             self._value_positions.append(position)
-            self._accumulators.append(create_accumulator(aggregate.function, value_type))
-        self._keys = KeySlots([schema.types[position] for position in self._key_positions])
-        return self._keys
+            value_type = None if position is None else schema.types[position]
+            aggregates.append(AggregateColumn(aggregate.function, value_type))
+        key_types = [schema.types[position] for position in self._key_positions]
+        self._table = self.backend.aggregate_table(_TABLE_NAME, key_types, aggregates)
+        self.operator_state.get_union_list_state(_SchemaDescriptor()).update([schema.serialize().to_pybytes()])
+        return self._table
 
     def _position(self, schema: pa.Schema, field: int | str) -> int:
         position = field if isinstance(field, int) else schema.get_field_index(field)
@@ -104,14 +142,16 @@ class ColumnAggregateOperator(StreamOperator):
         self._emit([column.take(indices) for column in key_columns], slots[last], timestamps)
 
     def _emit(self, key_columns: list[pa.Array], slots: np.ndarray, timestamps: np.ndarray | None) -> None:
-        columns = key_columns + [accumulator.results(slots) for accumulator in self._accumulators]
+        assert self._table is not None
+        columns = key_columns + self._table.results(slots)
         names = self._key_names + [aggregate.name for aggregate in self._spec.aggregates]
         self.output.emit(Batch(pa.RecordBatch.from_arrays(columns, names=names), timestamps))
 
     def finish(self) -> None:
-        if not self._is_final or self._keys is None:
-            return
-        key_columns = self._keys.keys()
-        for start in range(0, self._keys.size, _MAX_RESULT_ROWS):
-            end = min(start + _MAX_RESULT_ROWS, self._keys.size)
-            self._emit([column.slice(start, end - start) for column in key_columns], np.arange(start, end), None)
+        table = self._table
+        if self._is_final and table is not None:
+            key_columns = table.keys()
+            for start in range(0, table.size, _MAX_RESULT_ROWS):
+                end = min(start + _MAX_RESULT_ROWS, table.size)
+                self._emit([column.slice(start, end - start) for column in key_columns], np.arange(start, end), None)
+        self._has_emitted_final = self._is_final

@@ -7,23 +7,30 @@ can come between two records of a batch.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flinkpy.common.errors import FlinkError
+from flinkpy.common.errors import FlinkError, InternalError
 from flinkpy.records.batch import Batch
+from flinkpy.streaming.operators.checkpointed_functions import has_checkpoint_methods
 from flinkpy.streaming.operators.fused_code import RowStep, compile_steps
 from flinkpy.streaming.operators.lane_border import as_rows
-from flinkpy.streaming.operators.output import Output
+from flinkpy.streaming.operators.output import DiscardingOutput, Output
 from flinkpy.streaming.operators.runtime_context import StreamingRuntimeContext
 from flinkpy.streaming.operators.stream_operator import (
     USER_ERRORS,
     OperatorContext,
+    OperatorSnapshot,
+    RestoredStates,
     StreamOperator,
+    UserFunctionOperator,
     close_function,
     open_function,
 )
+
+if TYPE_CHECKING:
+    from flinkpy._proto import checkpoint_pb2
 
 _METHODS = {RowStep.MAP: "map", RowStep.FILTER: "filter", RowStep.FLAT_MAP: "flat_map"}
 
@@ -35,6 +42,16 @@ class FusedStep:
     context: OperatorContext
 
 
+class _StepState(UserFunctionOperator):
+    """The state of one step; it never processes anything."""
+
+    def __init__(self, step: FusedStep) -> None:
+        super().__init__(step.context, DiscardingOutput(), {}, step.function)
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        raise InternalError(f"operator {self.context.name} runs as part of another")
+
+
 class FusedRowOperator(StreamOperator):
     """Source: org.apache.flink.streaming.api.operators.{StreamMap,StreamFilter,StreamFlatMap}."""
 
@@ -42,11 +59,46 @@ class FusedRowOperator(StreamOperator):
         super().__init__(steps[0].context, output, side_outputs)
         self._steps = steps
         self._input_type = input_type
+        self._owners: dict[str, _StepState] = {}
         self._only_filters = all(step.kind is RowStep.FILTER for step in steps)
         self._fused = compile_steps(
             [(step.kind, getattr(step.function, _METHODS[step.kind])) for step in steps],
             " -> ".join(step.context.name for step in steps),
         )
+
+    # -- state: that of each step under the id of its own operator ----------------------------------------------------
+
+    def restore(self, states: RestoredStates) -> None:
+        for step in reversed(self._steps):
+            if has_checkpoint_methods(step.function):
+                owner = self._owners[step.context.operator_id] = _StepState(step)
+                owner.restore(states)
+            elif (restored := states(step.context.operator_id)) is not None:
+                # Nobody asks for it, but it must not get lost.
+                owner = self._owners[step.context.operator_id] = _StepState(step)
+                owner.initialize_state(restored)
+
+    def snapshots(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> dict[str, OperatorSnapshot]:
+        taken: dict[str, OperatorSnapshot] = {}
+        try:
+            for operator_id, owner in self._owners.items():
+                owner.checkpoint_timestamp_ms = self.checkpoint_timestamp_ms
+                taken[operator_id] = owner.snapshot_state(checkpoint_id, options)
+        except BaseException:
+            for snapshot in taken.values():
+                snapshot.release()
+            raise
+        return taken
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        for owner in self._owners.values():
+            owner.notify_checkpoint_complete(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        for owner in self._owners.values():
+            owner.notify_checkpoint_aborted(checkpoint_id)
+
+    # -- data ----------------------------------------------------------------------------------------------------
 
     def open(self) -> None:
         for step in reversed(self._steps):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flinkpy.graph.operator_specs import KeyedSpec
 from flinkpy.records.batch import Batch
@@ -17,6 +17,9 @@ from flinkpy.streaming.operators.lane_border import as_rows
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.rolling_functions import RollingReduce
 from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext
+
+if TYPE_CHECKING:
+    from flinkpy._proto import checkpoint_pb2
 
 _STATE_NAME = "_op_state"
 
@@ -46,12 +49,17 @@ class ReduceOperator(KeyedOperator):
     ) -> None:
         super().__init__(spec, input_type, context, output, side)
         self._reduce = reduce
-        self._state = self.backend.value_state(ReduceStateDescriptor(input_type))
+        self._state: Any = None
+
+    def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
+        super().initialize_state(restored)
+        self._state = self.backend.value_state(ReduceStateDescriptor(self.input_type))
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         rows = as_rows(batch, self.input_type)
         try:
-            if isinstance(self._state, HeapValueState):
+            # While a snapshot holds the values, a function must not get at one that it might change.
+            if isinstance(self._state, HeapValueState) and not self._state.is_shared:
                 out = self._reduce_in_table(rows, self._state.table)
             else:
                 out = self._reduce_in_state(rows)

@@ -1,8 +1,10 @@
 """StreamOperator: the life cycle and inputs every operator has.
 
 ```
-   created -> open -> process_batch / process_element ... -> end_input -> finish -> close
-                                                     (failure, cancel) ------------> close
+   created -> initialize_state -> open -> process_batch / process_element ... -> end_input -> finish -> close
+                                                                 (failure, cancel) ------------> close
+   between two batches, and after finish:  prepare_snapshot_pre_barrier -> snapshot_state
+                                           notify_checkpoint_complete, notify_checkpoint_aborted
 ```
 
 Source: org.apache.flink.streaming.api.operators.StreamOperator.
@@ -11,6 +13,7 @@ Source: org.apache.flink.streaming.api.operators.StreamOperator.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +27,17 @@ from flinkpy.records.elements import (
     Watermark,
     WatermarkStatus,
 )
+from flinkpy.streaming.operators.checkpointed_functions import (
+    StateInitializationContext,
+    StateSnapshotContext,
+    call_functions,
+)
 from flinkpy.streaming.operators.output import Output
 
 if TYPE_CHECKING:
+    from flinkpy._proto import checkpoint_pb2
+    from flinkpy.state.operator_state import OperatorStateBackend
+    from flinkpy.state.snapshot import StateSnapshot
     from flinkpy.streaming.mailbox.task_mailbox import TaskMailbox
     from flinkpy.streaming.operators.metric_group import OperatorMetricGroup
     from flinkpy.streaming.operators.runtime_context import StreamingRuntimeContext
@@ -59,13 +70,36 @@ class OperatorContext:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class OperatorSnapshot:
+    """The state of one operator, frozen. Source: org.apache.flink.streaming.api.operators.OperatorSnapshotFutures."""
+
+    keyed: StateSnapshot[checkpoint_pb2.KeyedStateHandle] | None = None
+    operator: StateSnapshot[checkpoint_pb2.OperatorStateHandle] | None = None
+
+    def release(self) -> None:
+        if self.keyed is not None:
+            self.keyed.release()
+        if self.operator is not None:
+            self.operator.release()
+
+
+#: Operator id -> what is restored of it; None where there is nothing.
+RestoredStates = Callable[[str], "checkpoint_pb2.OperatorSubtaskState | None"]
+
+
 class StreamOperator(ABC):
     """Thread: task thread.
 
     Attributes:
         output: the main output.
         side_outputs: by tag id; only tags that somebody consumes.
+        checkpoint_timestamp_ms: when the checkpoint was triggered whose snapshot is being taken.
     """
+
+    checkpoint_timestamp_ms = 0
+    _operator_state: OperatorStateBackend | None = None
+    _restored: checkpoint_pb2.OperatorSubtaskState | None = None
 
     def __init__(self, context: OperatorContext, output: Output, side_outputs: dict[str, Output]) -> None:
         self.context = context
@@ -73,6 +107,64 @@ class StreamOperator(ABC):
         self.side_outputs = side_outputs
         #: Watermark of the input, after combining channels and inputs.
         self.current_watermark = -(1 << 63)
+
+    # -- state ---------------------------------------------------------------------------------------------------
+
+    def restore(self, states: RestoredStates) -> None:
+        """`initialize_state` with what is restored, of this operator or of each one it runs in its stead."""
+        self.initialize_state(states(self.context.operator_id))
+
+    def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
+        """Make the state, from `restored` where that is given. Called once, before `open`.
+
+        Raises: StateRestoreError, StateMigrationError, CorruptStateError, FunctionError (a user function raised).
+        """
+        self._restored = restored
+
+    @property
+    def operator_state(self) -> OperatorStateBackend:
+        """State of this subtask; made when it is first asked for, with what was restored in it."""
+        backend = self._operator_state
+        if backend is None:
+            from flinkpy.state.operator_state import OperatorStateBackend
+
+            restored = () if self._restored is None else tuple(self._restored.operator)
+            backend = OperatorStateBackend(restored, self.context.environment.state.files, self.context.name)
+            self._operator_state = backend
+        return backend
+
+    def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
+        """The last moment to emit something before the barrier does."""
+        return
+
+    def snapshots(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> dict[str, OperatorSnapshot]:
+        """`snapshot_state` by operator id. Where it raises, everything it had frozen is released."""
+        return {self.context.operator_id: self.snapshot_state(checkpoint_id, options)}
+
+    def snapshot_state(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> OperatorSnapshot:
+        """Freeze the state as it is now. A subclass puts what it keeps elsewhere into `operator_state` first."""
+        return OperatorSnapshot(operator=self.snapshot_operator_state(checkpoint_id, options))
+
+    def snapshot_operator_state(
+        self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions
+    ) -> StateSnapshot[checkpoint_pb2.OperatorStateHandle] | None:
+        """Restored state that nobody has asked for stays part of it."""
+        if self._operator_state is None and (self._restored is None or not self._restored.operator):
+            return None
+        return self.operator_state.snapshot(checkpoint_id, options)
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """It will be restored from if a failure comes now. An error fails the task."""
+        return
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        return
+
+    def key_of_input(self, input_index: int) -> tuple[Any, Any, Any]:
+        """(key selector, type of the key, type of the records); no selector where that input has no keys."""
+        return None, None, None
+
+    # -- data ----------------------------------------------------------------------------------------------------
 
     def open(self) -> None:
         """Before the first batch. Operators further down the chain are open already."""
@@ -144,11 +236,45 @@ class UserFunctionOperator(StreamOperator):
 
         return StreamingRuntimeContext(self.context)
 
+    def checkpointed_functions(self) -> list[Any]:
+        """The user's objects in this operator that may take part in checkpoints."""
+        return [self.function]
+
+    def keyed_state_store(self) -> Any:
+        """What functions get keyed state from; None without keys."""
+        return None
+
+    def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
+        super().initialize_state(restored)
+        initialize_functions(self, self.checkpointed_functions(), self.keyed_state_store())
+
+    def snapshot_state(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> OperatorSnapshot:
+        snapshot_functions(self, self.checkpointed_functions(), checkpoint_id)
+        return super().snapshot_state(checkpoint_id, options)
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        functions = self.checkpointed_functions()
+        call_functions(functions, "notify_checkpoint_complete", checkpoint_id, self.context)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        functions = self.checkpointed_functions()
+        call_functions(functions, "notify_checkpoint_aborted", checkpoint_id, self.context)
+
     def open(self) -> None:
         open_function(self.function, self.create_runtime_context(), self.context, self.context.name)
 
     def close(self) -> None:
         close_function(self.function, self.context, self.context.name)
+
+
+def initialize_functions(operator: StreamOperator, functions: list[Any], keyed_state_store: Any = None) -> None:
+    argument = StateInitializationContext(operator, keyed_state_store)
+    call_functions(functions, "initialize_state", argument, operator.context)
+
+
+def snapshot_functions(operator: StreamOperator, functions: list[Any], checkpoint_id: int) -> None:
+    argument = StateSnapshotContext(checkpoint_id, operator.checkpoint_timestamp_ms)
+    call_functions(functions, "snapshot_state", argument, operator.context)
 
 
 def open_function(function: Any, runtime_context: Any, context: OperatorContext, name: str) -> None:

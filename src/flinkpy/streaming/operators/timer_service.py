@@ -1,7 +1,7 @@
 """InternalTimerService: the timers of one keyed operator.
 
 Event-time timers fire when the watermark passes them; for processing time one timer of the task stands for the
-earliest. The timers themselves are in `flinkpy.state.timer_queue`.
+earliest. The queues belong to the operator's state backend, which snapshots and restores them.
 
 Source: org.apache.flink.streaming.api.operators.InternalTimerServiceImpl.
 """
@@ -12,9 +12,13 @@ from collections.abc import Callable
 
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.records.elements import MIN_WATERMARK
-from flinkpy.state.backend import KeyContext
-from flinkpy.state.timer_queue import HeapTimerQueue, TimerQueue
+from flinkpy.state.backend import KeyContext, KeyedStateBackend
+from flinkpy.state.timer_queue import TimerQueue
 from flinkpy.streaming.tasks.processing_time_service import ProcessingTimeService, ScheduledTimer
+
+#: Names of the queues in the backend, and so in every checkpoint.
+EVENT_TIME_TIMERS = "event-time"
+PROCESSING_TIME_TIMERS = "processing-time"
 
 
 class InternalTimerService:
@@ -23,6 +27,7 @@ class InternalTimerService:
     def __init__(
         self,
         key_context: KeyContext,
+        backend: KeyedStateBackend,
         processing_time_service: ProcessingTimeService,
         on_processing_time: Callable[[int], None],
     ) -> None:
@@ -31,9 +36,13 @@ class InternalTimerService:
         self._clock = processing_time_service
         self._on_processing_time = on_processing_time
         self._scheduled: ScheduledTimer | None = None
-        self.event_time: TimerQueue = HeapTimerQueue()
-        self.processing_time: TimerQueue = HeapTimerQueue()
+        self.event_time: TimerQueue = backend.timer_queue(EVENT_TIME_TIMERS)
+        self.processing_time: TimerQueue = backend.timer_queue(PROCESSING_TIME_TIMERS)
         self.watermark = MIN_WATERMARK
+
+    def start(self) -> None:
+        """The operator is open: restored processing-time timers fire from now on, those overdue at once."""
+        self._schedule()
 
     def current_processing_time(self) -> int:
         return self._clock.current_time_ms()

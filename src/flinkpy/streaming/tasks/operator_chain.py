@@ -9,10 +9,11 @@ Source: org.apache.flink.streaming.runtime.tasks.OperatorChain.
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from flinkpy._proto import job_pb2
 from flinkpy.common.errors import InternalError
-from flinkpy.records.elements import Element
+from flinkpy.records.elements import CheckpointBarrier, Element
 from flinkpy.streaming.io.record_writer_output import RecordWriterOutput
 from flinkpy.streaming.mailbox.task_mailbox import TaskMailbox
 from flinkpy.streaming.operators.factory import ROW_STEPS, create_operator, input_type
@@ -20,11 +21,14 @@ from flinkpy.streaming.operators.fused_row_operator import FusedRowOperator, Fus
 from flinkpy.streaming.operators.metric_group import OperatorMetricGroup
 from flinkpy.streaming.operators.output import ChainingOutput, Output, combine
 from flinkpy.streaming.operators.sink_operator import SinkOperator
-from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
+from flinkpy.streaming.operators.stream_operator import OperatorContext, OperatorSnapshot, StreamOperator
 from flinkpy.streaming.tasks.environment import TaskEnvironment
 from flinkpy.streaming.tasks.processing_time_service import ProcessingTimeService
 
 _LOG = logging.getLogger(__name__)
+
+#: (position in `vertex.results`, subpartition, batches that a barrier has overtaken there).
+CapturedOutput = tuple[int, int, list[Any]]
 
 
 class OperatorChain:
@@ -34,6 +38,8 @@ class OperatorChain:
         head: the operator the task feeds.
         operators: head first, every operator before those it feeds.
     """
+
+    is_restored_as_finished = False
 
     def __init__(
         self,
@@ -123,11 +129,74 @@ class OperatorChain:
     # -- running -------------------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Open every operator, those downstream first, so that an operator may emit from its own `open`."""
+        """Restore and open every operator, those downstream first, so that an operator may emit from its own `open`.
+
+        Raises: StateRestoreError, StateMigrationError, CorruptStateError, FunctionError.
+        """
+        states = self._environment.state.restored_state
         for operator in reversed(self.operators):
-            # Before `open`: one that fails half-way must be closed too.
+            # Before: one that fails half-way must be closed too.
             self._to_close.append(operator)
+            operator.restore(states)
             operator.open()
+
+    def commit_restored(self) -> None:
+        """Instead of `open`, for a task that had finished: let sinks commit what the checkpoint has of theirs.
+
+        Raises: what restoring or the commit raises; everything is closed in any case.
+        """
+        states = self._environment.state.restored_state
+        try:
+            for operator in self.sinks:
+                self._to_close.append(operator)
+                operator.restore(states)
+                operator.commit_restored()
+        finally:
+            failures = self.close()
+        if failures:
+            raise failures[0]
+
+    @property
+    def head_operator_id(self) -> str:
+        """Of the operator that a checkpoint of channels is filed under."""
+        return self._descriptors[0].operator_id
+
+    # -- checkpoints ---------------------------------------------------------------------------------------------
+
+    def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
+        """Head first: what one emits is before the barrier for those it feeds."""
+        for operator in self.operators:
+            operator.prepare_snapshot_pre_barrier(checkpoint_id)
+
+    def emit_barrier(self, barrier: CheckpointBarrier) -> list[CapturedOutput]:
+        """The barrier to all results; where it overtakes, what it has overtaken, which becomes part of the state."""
+        captured: list[CapturedOutput] = []
+        for position, writer in enumerate(self.writers):
+            captured.extend((position, subpartition, batches) for subpartition, batches in writer.emit_barrier(barrier))
+        return captured
+
+    def snapshot_state(self, barrier: CheckpointBarrier) -> dict[str, OperatorSnapshot]:
+        """Freeze every operator's state, by operator id. Where one raises, nothing stays frozen."""
+        taken: dict[str, OperatorSnapshot] = {}
+        try:
+            for operator in reversed(self.operators):
+                operator.checkpoint_timestamp_ms = barrier.timestamp_ms
+                taken.update(operator.snapshots(barrier.checkpoint_id, barrier.options))
+        except BaseException:
+            for snapshot in taken.values():
+                snapshot.release()
+            raise
+        return taken
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        for operator in reversed(self.operators):
+            operator.notify_checkpoint_complete(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        for operator in reversed(self.operators):
+            operator.notify_checkpoint_aborted(checkpoint_id)
+
+    # -- the end -------------------------------------------------------------------------------------------------
 
     @property
     def is_writable(self) -> bool:

@@ -1,15 +1,21 @@
-"""StreamTask: the life of one subtask on its task thread.
+r"""StreamTask: the life of one subtask on its task thread.
 
 ```
-   CREATED -> INITIALIZING -> RUNNING -> FINISHING -> FINISHED
-      |            |             |           |
-      +------------+-------------+-----------+----> CANCELED   (cancel())
-      +------------+-------------+-----------+----> FAILED     (an exception)
+   CREATED -> INITIALIZING -> RUNNING -------> FINISHING -> FINISHED
+      |            |             |  \-> SUSPENDED --/  |
+      +------------+-------------+-----------+---------+----> CANCELED   (cancel())
+      +------------+-------------+-----------+---------+----> FAILED     (an exception)
 ```
 
-INITIALIZING opens the operators, downstream first. RUNNING is the mailbox loop. FINISHING finishes the operators in
-chain order, emits EndOfData, waits for sinks that are not done, closes the operators and ends the partitions. Whatever
-happens, every operator that was opened is closed exactly once.
+INITIALIZING restores and opens the operators, downstream first. RUNNING is the mailbox loop. FINISHING finishes the
+operators in chain order, emits EndOfData, waits for sinks that are not done and for a checkpoint that contains the end
+(where checkpoints are taken), closes the operators and ends the partitions. Whatever happens, every operator that was
+opened is closed exactly once.
+
+A task is SUSPENDED by the snapshot of a stop-with-savepoint without drain: it processes nothing more, and when the
+savepoint is complete it ends without finishing its operators, firing timers or emitting MAX_WATERMARK. With drain, the
+sources first end as if their input had, and the savepoint follows the end of data. A savepoint that stops the job and
+fails, fails the task.
 
 Source: org.apache.flink.streaming.runtime.tasks.StreamTask.
 """
@@ -21,12 +27,18 @@ import logging
 from abc import ABC, abstractmethod
 from typing import Any
 
+from flinkpy._proto import checkpoint_pb2
+from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason, checkpoint_error
 from flinkpy.common.errors import InternalError, InvalidTransitionError, TypeMismatchError
-from flinkpy.records.elements import EndOfData
+from flinkpy.configuration import read_option
+from flinkpy.configuration.checkpointing_options import CHECKPOINTS_AFTER_TASKS_FINISH, INTERVAL
+from flinkpy.records.elements import CheckpointBarrier, EndOfData
+from flinkpy.streaming.checkpoint.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
 from flinkpy.streaming.io.record_writer_output import RecordWriterOutput
 from flinkpy.streaming.mailbox.mailbox_processor import ActionStatus, MailboxProcessor, TaskTimes
 from flinkpy.streaming.mailbox.task_mailbox import Mail, MailPriority, TaskMailbox
 from flinkpy.streaming.tasks.environment import TaskEnvironment
+from flinkpy.streaming.tasks.finished_operator_chain import FinishedOperatorChain
 from flinkpy.streaming.tasks.operator_chain import OperatorChain
 from flinkpy.streaming.tasks.processing_time_service import ProcessingTimeService
 from flinkpy.streaming.tasks.record_writers import create_record_writers
@@ -45,6 +57,7 @@ class StreamTaskState(enum.Enum):
     CREATED = "CREATED"
     INITIALIZING = "INITIALIZING"
     RUNNING = "RUNNING"
+    SUSPENDED = "SUSPENDED"
     FINISHING = "FINISHING"
     FINISHED = "FINISHED"
     CANCELED = "CANCELED"
@@ -55,20 +68,26 @@ class StreamTaskState(enum.Enum):
         return self in (StreamTaskState.FINISHED, StreamTaskState.CANCELED, StreamTaskState.FAILED)
 
 
+#: Savepoints that stop the job: the tasks wait until they are complete.
+_SYNC_KINDS = (checkpoint_pb2.SYNC_SAVEPOINT_SUSPEND, checkpoint_pb2.SYNC_SAVEPOINT_TERMINATE)
+
 _S = StreamTaskState
 _TRANSITIONS = frozenset(
     {
         (_S.CREATED, _S.INITIALIZING),
         (_S.INITIALIZING, _S.RUNNING),
         (_S.RUNNING, _S.FINISHING),
+        (_S.RUNNING, _S.SUSPENDED),
+        (_S.SUSPENDED, _S.FINISHING),
         (_S.FINISHING, _S.FINISHED),
-        *((state, end) for state in list(_S)[:4] for end in (_S.CANCELED, _S.FAILED)),
+        *((state, end) for state in list(_S)[:5] for end in (_S.CANCELED, _S.FAILED)),
     }
 )
 
 
 class StreamTask(ABC):
-    """Thread: `invoke` is the task thread; `cancel`, `dispatch_operator_event`, `metrics` and `state` are for any.
+    """Thread: `invoke` is the task thread; `cancel`, `dispatch_operator_event`, `metrics`, `state`, and the messages of
+    checkpoints (trigger, complete, aborted) are for any.
 
     Attributes:
         state: changed by the task thread only.
@@ -80,8 +99,19 @@ class StreamTask(ABC):
         self.mailbox = TaskMailbox()
         self.times = TaskTimes(environment.clock)
         self.processing_time_service = ProcessingTimeService(environment.clock)
+        #: Of the runtime itself: it goes on when the timers of operators have ended.
+        self.system_timers = ProcessingTimeService(environment.clock)
         self._clock = environment.clock
-        self._chain: OperatorChain | None = None
+        self._chain: OperatorChain | FinishedOperatorChain | None = None
+        self._checkpoints: SubtaskCheckpointCoordinator | None = None
+        #: The newest checkpoint that the task was told is complete.
+        self._completed_checkpoint_id = 0
+        #: The first checkpoint taken after the end of data: when it or a later one is complete, the task may go.
+        self._first_final_checkpoint_id: int | None = None
+        #: The savepoint that stops the task, from its snapshot on; the task ends when it is complete.
+        self._sync_savepoint_id: int | None = None
+        #: A savepoint to be taken as soon as the end of data has been emitted.
+        self._savepoint_at_end: CheckpointBarrier | None = None
         self._writers: list[RecordWriterOutput] = []
         self._cancel_requested = False
         self._processor = MailboxProcessor(
@@ -113,12 +143,28 @@ class StreamTask(ABC):
         """After `process_input` answered END: whether the producers have said that nothing at all will follow."""
         return True
 
+    def emit_end_of_event_time(self) -> None:
+        """Stopped with drain, before the input's end: a source emits MAX_WATERMARK."""
+        return
+
+    def on_trigger(self, barrier: CheckpointBarrier) -> None:
+        """The coordinator asks this task to begin a checkpoint."""
+        self.perform_checkpoint(barrier, self._metrics_of_trigger(barrier))
+
+    def on_aborted(self, checkpoint_id: int) -> None:
+        """The coordinator has given a checkpoint up: do not wait for its barriers."""
+        return
+
+    def discard_rest_of_inputs(self) -> bool:
+        """Stopped with a savepoint: whether the producers have said that nothing at all will follow."""
+        return True
+
     def release_inputs(self) -> None:
         """Let go of the inputs, after the operators were closed. Idempotent."""
         return
 
     @property
-    def chain(self) -> OperatorChain:
+    def chain(self) -> OperatorChain | FinishedOperatorChain:
         if self._chain is None:
             raise InternalError(f"{self.environment.task_name} has no operators yet")
         return self._chain
@@ -141,6 +187,36 @@ class StreamTask(ABC):
         load = self.environment.load_pickle
         return self.mailbox.put(
             Mail("pickled operator event", lambda: self._handle_operator_event(operator_id, load(payload)))
+        )
+
+    def trigger_checkpoint(
+        self, checkpoint_id: int, timestamp_ms: int, options: checkpoint_pb2.CheckpointOptions
+    ) -> None:
+        """Begin a checkpoint here: at a source, or where all producers have finished.
+
+        In order with operator events: what a coordinator has sent before is part of the checkpoint, so the trigger
+        must not overtake it.
+        """
+        barrier = CheckpointBarrier(checkpoint_id, timestamp_ms, options)
+        if not self.mailbox.put(Mail(f"trigger checkpoint {checkpoint_id}", lambda: self._trigger_checkpoint(barrier))):
+            self.environment.state.decline(
+                checkpoint_id,
+                checkpoint_error(CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING, self.environment.task_name),
+            )
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """It is durable. A notification may be lost, and come late or twice."""
+        self.mailbox.put(
+            Mail(f"checkpoint {checkpoint_id} complete", lambda: self._notify_checkpoint_complete(checkpoint_id))
+        )
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int, latest_completed_id: int) -> None:
+        """`latest_completed_id`: 0 where there is none."""
+        self.mailbox.put(
+            Mail(
+                f"checkpoint {checkpoint_id} aborted",
+                lambda: self._notify_checkpoint_aborted(checkpoint_id, latest_completed_id),
+            )
         )
 
     def metrics(self) -> dict[str, int]:
@@ -202,16 +278,31 @@ class StreamTask(ABC):
         self._writers = create_record_writers(self.environment)
         for writer in self._writers:
             writer.partition.set_availability_listener(self.mailbox.wake)
-        self._chain = OperatorChain(self.environment, self.mailbox, self.processing_time_service, self._writers)
+        self._chain = self._create_chain()
+        self._checkpoints = SubtaskCheckpointCoordinator(
+            self.environment, self._chain, self.system_timers.schedule_after, self.mailbox.wake
+        )
         self.initialize()
         self._chain.open()
         self._transition(StreamTaskState.RUNNING)
         self.environment.notify_running()
         self.start_inputs()
         self._processor.run()
-        self._transition(StreamTaskState.FINISHING)
-        self._finish()
+        if self.state is StreamTaskState.SUSPENDED:
+            self._processor.run_until(self._is_savepoint_complete)
+            self._transition(StreamTaskState.FINISHING)
+            self._end_without_drain()
+        else:
+            if self._savepoint_at_end is not None:
+                self.emit_end_of_event_time()
+            self._transition(StreamTaskState.FINISHING)
+            self._finish()
         self._transition(StreamTaskState.FINISHED)
+
+    def _create_chain(self) -> OperatorChain | FinishedOperatorChain:
+        if self.environment.state.is_restored_as_finished:
+            return FinishedOperatorChain(self.environment, self.mailbox, self.processing_time_service, self._writers)
+        return OperatorChain(self.environment, self.mailbox, self.processing_time_service, self._writers)
 
     def _finish(self) -> None:
         chain = self.chain
@@ -219,20 +310,67 @@ class StreamTask(ABC):
         chain.finish()
         chain.emit_to_results(EndOfData())
         chain.flush()
-        self._processor.run_until(lambda: chain.has_finished and self.inputs_exhausted)
+        savepoint, self._savepoint_at_end = self._savepoint_at_end, None
+        if savepoint is not None:
+            self.perform_checkpoint(savepoint, self._metrics_of_trigger(savepoint))
+        if self._waits_for_final_checkpoint:
+            self.environment.notify_end_of_data()
+        self._processor.run_until(self._may_end)
+        self._end()
+
+    def _end_without_drain(self) -> None:
+        self.chain.emit_to_results(EndOfData(drain=False))
+        self.chain.flush()
+        self._processor.run_until(lambda: self.discard_rest_of_inputs() and not self._has_running_snapshots)
+        self._end()
+
+    def _end(self) -> None:
+        """Close everything; nothing is left to do."""
         self.mailbox.close()
-        failures = chain.close()
+        failures = self.chain.close()
         if failures:
             raise failures[0]
         for writer in self._writers:
             writer.writer.finish()
         self.release_inputs()
 
+    @property
+    def _waits_for_final_checkpoint(self) -> bool:
+        """Whether the task stays after its end of data until a checkpoint contains that."""
+        configuration = self.environment.configuration
+        return (
+            not self.chain.is_restored_as_finished
+            and (read_option(configuration, INTERVAL) or 0) > 0
+            and read_option(configuration, CHECKPOINTS_AFTER_TASKS_FINISH)
+        )
+
+    def _may_end(self) -> bool:
+        """After the end of data. Takes what still comes from the inputs: barriers and the ends of partitions."""
+        if not (self.inputs_exhausted and self.chain.has_finished) or self._has_running_snapshots:
+            return False
+        if not self._is_savepoint_complete():
+            return False
+        if not self._waits_for_final_checkpoint:
+            return True
+        first = self._first_final_checkpoint_id
+        return first is not None and self._completed_checkpoint_id >= first
+
+    @property
+    def _has_running_snapshots(self) -> bool:
+        return self._checkpoints is not None and self._checkpoints.num_running > 0
+
+    def _is_savepoint_complete(self) -> bool:
+        return self._sync_savepoint_id is None or self._completed_checkpoint_id >= self._sync_savepoint_id
+
     def _clean_up(self) -> None:
         """After a failure or cancel: close all that is open; what fails here is logged and does not mask the cause."""
         for _ in range(MAX_INTERRUPTS_WHILE_CLOSING):
             try:
                 self.mailbox.close()
+                if self._checkpoints is not None:
+                    # Before the state is closed that they are reading.
+                    self._checkpoints.cancel()
+                    self._checkpoints.wait_for_writers()
                 if self._chain is not None:
                     self._chain.close()
                 self.release_inputs()
@@ -244,6 +382,95 @@ class StreamTask(ABC):
         if (self.state, to) not in _TRANSITIONS:
             raise InvalidTransitionError(f"{self.environment.task_name}: {self.state.value} -> {to.value}")
         self.state = to
+
+    # -- checkpoints, on the task thread -------------------------------------------------------------------------
+
+    @property
+    def checkpoints(self) -> SubtaskCheckpointCoordinator:
+        if self._checkpoints is None:
+            raise InternalError(f"{self.environment.task_name} takes no checkpoints yet")
+        return self._checkpoints
+
+    def _trigger_checkpoint(self, barrier: CheckpointBarrier) -> None:
+        if self.state is StreamTaskState.SUSPENDED:
+            reason = CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING
+            self.environment.state.decline(barrier.checkpoint_id, checkpoint_error(reason, self.environment.task_name))
+            return
+        self.on_trigger(barrier)
+
+    def stop_with_drain(self, barrier: CheckpointBarrier) -> None:
+        """End as if the input had, and take the savepoint then."""
+        if self._savepoint_at_end is None:
+            self._savepoint_at_end = barrier
+            self._processor.stop()
+
+    def perform_checkpoint(
+        self,
+        barrier: CheckpointBarrier,
+        metrics: checkpoint_pb2.CheckpointMetrics,
+        *,
+        has_capture: bool = False,
+    ) -> None:
+        """Take part in the checkpoint now. An error is the task's."""
+        is_at_end = self.state is StreamTaskState.FINISHING
+        taken = self.checkpoints.checkpoint_state(
+            barrier, metrics, has_capture=has_capture, is_finished=is_at_end or self.chain.is_restored_as_finished
+        )
+        if not taken:
+            return
+        if is_at_end and self._first_final_checkpoint_id is None:
+            self._first_final_checkpoint_id = barrier.checkpoint_id
+        if barrier.options is not None and barrier.options.kind in _SYNC_KINDS:
+            self._sync_savepoint_id = barrier.checkpoint_id
+            if barrier.options.kind == checkpoint_pb2.SYNC_SAVEPOINT_SUSPEND and not is_at_end:
+                self.processing_time_service.quiesce()
+                self._transition(StreamTaskState.SUSPENDED)
+                self._processor.stop()
+
+    def _metrics_of_trigger(self, barrier: CheckpointBarrier) -> checkpoint_pb2.CheckpointMetrics:
+        delay_ms = max(0, self._clock.now_ms() - barrier.timestamp_ms)
+        return checkpoint_pb2.CheckpointMetrics(checkpoint_start_delay_ns=delay_ms * 1_000_000)
+
+    def _notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        if checkpoint_id <= self._completed_checkpoint_id:
+            return
+        self._completed_checkpoint_id = checkpoint_id
+        self.chain.notify_checkpoint_complete(checkpoint_id)
+        self.environment.state.notify_complete(checkpoint_id)
+
+    def _notify_checkpoint_aborted(self, checkpoint_id: int, latest_completed_id: int) -> None:
+        # Makes up for a notification that was lost.
+        self._notify_checkpoint_complete(latest_completed_id)
+        if checkpoint_id <= self._completed_checkpoint_id:
+            return
+        savepoint = self._savepoint_at_end
+        if checkpoint_id == self._sync_savepoint_id or (savepoint and savepoint.checkpoint_id == checkpoint_id):
+            # The task has stopped processing for it, and cannot go on where it was.
+            raise checkpoint_error(
+                CheckpointFailureReason.CHECKPOINT_DECLINED,
+                f"{self.environment.task_name}: the savepoint {checkpoint_id} that was to stop the job failed.",
+            )
+        self.on_aborted(checkpoint_id)
+        self.checkpoints.notify_aborted(checkpoint_id)
+
+    # -- a barrier handler's listener ----------------------------------------------------------------------------
+
+    def on_inputs_aligned(
+        self, barrier: CheckpointBarrier, metrics: checkpoint_pb2.CheckpointMetrics, *, has_capture: bool
+    ) -> None:
+        self.perform_checkpoint(barrier, metrics, has_capture=has_capture)
+
+    def on_capture_finished(
+        self,
+        checkpoint_id: int,
+        captured: list[tuple[int, int, list[Any]]],
+        alignment_duration_ns: int,
+        bytes_processed: int,
+    ) -> None:
+        self.checkpoints.on_capture_finished(checkpoint_id, captured, alignment_duration_ns, bytes_processed)
+
+    def on_checkpoint_aborted(self, checkpoint_id: int, reason: CheckpointFailureReason | None) -> None:
+        self.checkpoints.abort_on_barrier(checkpoint_id, reason)
 
     # -- task thread ---------------------------------------------------------------------------------------------
 
@@ -261,6 +488,9 @@ class StreamTask(ABC):
 
     def _next_deadline_ns(self) -> int | None:
         deadline_ns = self.processing_time_service.next_deadline_ns()
+        system_ns = self.system_timers.next_deadline_ns()
+        if system_ns is not None and (deadline_ns is None or system_ns < deadline_ns):
+            deadline_ns = system_ns
         for output in self._writers:
             flush_ns = output.flush_deadline_ns
             if flush_ns is not None and (deadline_ns is None or flush_ns < deadline_ns):
@@ -268,6 +498,7 @@ class StreamTask(ABC):
         return deadline_ns
 
     def _on_deadline(self, now_ns: int) -> None:
+        self.system_timers.fire_due(now_ns)
         self.processing_time_service.fire_due(now_ns)
         for output in self._writers:
             flush_ns = output.flush_deadline_ns

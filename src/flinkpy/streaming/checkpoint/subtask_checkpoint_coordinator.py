@@ -1,0 +1,303 @@
+"""SubtaskCheckpointCoordinator: what a task does for a checkpoint once it is its turn.
+
+Synchronous, on the task thread and therefore short: let the operators emit what they hold back, send the barrier on,
+freeze every operator's state. Asynchronous, on I/O threads: write what was frozen, report. The task goes on meanwhile.
+
+A failure of the synchronous part fails the task: the operators may have done half of it. A failure of the asynchronous
+part declines the checkpoint, and the task lives on.
+
+Source: org.apache.flink.streaming.runtime.tasks.SubtaskCheckpointCoordinatorImpl.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from flinkpy._proto import checkpoint_pb2
+from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason, checkpoint_error
+from flinkpy.common.clock import Clock
+from flinkpy.records.elements import CancelCheckpointMarker, CheckpointBarrier
+from flinkpy.state.checkpoint_streams import CheckpointStreams
+from flinkpy.streaming.checkpoint.async_snapshot import AsyncSnapshot, States
+from flinkpy.streaming.io.checkpointing.barrier_handler import aligned_timeout_ms, alignment_of
+from flinkpy.streaming.operators.stream_operator import OperatorSnapshot
+
+if TYPE_CHECKING:
+    from flinkpy.streaming.tasks.environment import TaskEnvironment
+    from flinkpy.streaming.tasks.finished_operator_chain import FinishedOperatorChain
+    from flinkpy.streaming.tasks.operator_chain import CapturedOutput, OperatorChain
+
+_LOG = logging.getLogger(__name__)
+
+#: Snapshots that may be written at once, those of aborted checkpoints included. More means that storage hangs.
+MAX_CONCURRENT_SNAPSHOTS = 16
+#: Aborted checkpoints whose trigger or barrier has not come yet, of which we remember this many.
+MAX_REMEMBERED_ABORTS = 128
+#: How long the end of a task waits for I/O threads to leave its state alone, before it is closed under them.
+CLOSE_TIMEOUT_S = 10.0
+#: How often to look whether an aligned barrier with a timeout has left this task; it is acknowledged when it has.
+OUTPUT_CHECK_MS = 5
+
+#: (position in `vertex.inputs`, channel, batches of it that were in flight).
+CapturedInput = tuple[int, int, list[Any]]
+
+
+class SubtaskCheckpointCoordinator:
+    """Thread: task thread.
+
+    Attributes:
+        last_checkpoint_id: the newest checkpoint this task has taken part in; none up to it can begin any more.
+    """
+
+    def __init__(
+        self,
+        environment: TaskEnvironment,
+        chain: OperatorChain | FinishedOperatorChain,
+        schedule_after: Callable[[int, Callable[[int], None]], object],
+        on_end: Callable[[], None],
+    ) -> None:
+        """Args:
+        schedule_after: (delay in ms, action) runs it on the task thread.
+        on_end: called from any thread when an asynchronous part has ended.
+        """
+        self.last_checkpoint_id = 0
+        self._environment = environment
+        self._state = environment.state
+        self._chain = chain
+        self._clock: Clock = environment.clock
+        self._schedule_after = schedule_after
+        self._on_end = on_end
+        self._aborted: dict[int, None] = {}
+        self._snapshots: dict[int, AsyncSnapshot] = {}
+
+    @property
+    def num_running(self) -> int:
+        """Snapshots that are being written."""
+        for checkpoint_id in [key for key, snapshot in self._snapshots.items() if not snapshot.is_running]:
+            del self._snapshots[checkpoint_id]
+        return len(self._snapshots)
+
+    # -- a checkpoint --------------------------------------------------------------------------------------------
+
+    def checkpoint_state(
+        self,
+        barrier: CheckpointBarrier,
+        metrics: checkpoint_pb2.CheckpointMetrics,
+        *,
+        has_capture: bool = False,
+        is_finished: bool = False,
+    ) -> bool:
+        """Take the snapshot and send the barrier on. False where it was aborted before, or comes too late.
+
+        Args:
+            barrier: with the options that this task takes the checkpoint with.
+            has_capture: what the inputs hold is part of it and comes by `on_capture_finished`.
+            is_finished: the operators have been finished.
+
+        Raises: FunctionError and others; the task must fail.
+        """
+        checkpoint_id = barrier.checkpoint_id
+        if checkpoint_id <= self.last_checkpoint_id:
+            _LOG.debug("%s: late barrier of checkpoint %d", self._environment.task_name, checkpoint_id)
+            return False
+        if checkpoint_id in self._aborted:
+            self._forget_aborts(checkpoint_id)
+            self.last_checkpoint_id = checkpoint_id
+            return False
+        self.last_checkpoint_id = checkpoint_id
+        self._forget_aborts(checkpoint_id)
+        started_ns = self._clock.monotonic_ns()
+        chain = self._chain
+        chain.prepare_snapshot_pre_barrier(checkpoint_id)
+        overtaken = chain.emit_barrier(barrier)
+        if self.num_running >= MAX_CONCURRENT_SNAPSHOTS:
+            self._state.decline(
+                checkpoint_id,
+                checkpoint_error(
+                    CheckpointFailureReason.CHECKPOINT_DECLINED,
+                    f"{self._environment.task_name} still writes {self.num_running} earlier ones.",
+                ),
+            )
+            return True
+        snapshots = chain.snapshot_state(barrier)
+        metrics.sync_duration_ns = self._clock.monotonic_ns() - started_ns
+        metrics.is_unaligned = alignment_of(barrier) == checkpoint_pb2.UNALIGNED
+        self._write(barrier, metrics, snapshots, overtaken, has_capture=has_capture, is_finished=is_finished)
+        return True
+
+    def _write(
+        self,
+        barrier: CheckpointBarrier,
+        metrics: checkpoint_pb2.CheckpointMetrics,
+        snapshots: dict[str, OperatorSnapshot],
+        overtaken: list[CapturedOutput],
+        *,
+        has_capture: bool,
+        is_finished: bool,
+    ) -> None:
+        checkpoint_id = barrier.checkpoint_id
+        watched = self._results_to_watch(barrier)
+        state = self._state
+
+        def acknowledge(complete: checkpoint_pb2.CheckpointMetrics, states: States) -> None:
+            state.acknowledge(checkpoint_id, complete, task_state(states, is_finished=is_finished))
+
+        def release() -> None:
+            for frozen in snapshots.values():
+                frozen.release()
+
+        try:
+            snapshot = AsyncSnapshot(
+                checkpoint_id,
+                1 + bool(overtaken) + bool(watched) + has_capture,
+                state.checkpoint_streams(checkpoint_id, barrier.options),
+                metrics,
+                self._clock,
+                acknowledge=acknowledge,
+                decline=lambda error: state.decline(checkpoint_id, error),
+                on_end=self._on_end,
+            )
+        except BaseException:
+            release()
+            raise
+        self._snapshots[checkpoint_id] = snapshot
+        snapshot.run_part(state.io_executor, lambda streams: write_states(snapshots, streams), release)
+        if overtaken:
+            self._write_channels(snapshot, overtaken, is_output=True)
+        if watched:
+            self._watch_outputs(snapshot, barrier, watched)
+
+    # -- what is in flight ---------------------------------------------------------------------------------------
+
+    def on_capture_finished(
+        self, checkpoint_id: int, captured: list[CapturedInput], alignment_duration_ns: int, bytes_processed: int
+    ) -> None:
+        """All barriers are there: what the inputs held, to be written with the rest."""
+        snapshot = self._snapshots.get(checkpoint_id)
+        if snapshot is None:
+            return
+        snapshot.metrics.alignment_duration_ns = alignment_duration_ns
+        snapshot.metrics.bytes_processed_during_alignment = bytes_processed
+        self._write_channels(snapshot, captured, is_output=False)
+
+    def _write_channels(
+        self, snapshot: AsyncSnapshot, captured: list[tuple[int, int, list[Any]]], *, is_output: bool
+    ) -> None:
+        captured = [entry for entry in captured if entry[2]]
+        if not captured:
+            snapshot.skip_part()
+            return
+        subtask_index = self._environment.subtask_index
+        operator_id = self._chain.head_operator_id
+
+        def write(streams: CheckpointStreams) -> States:
+            from flinkpy.network.channel_state import write_channel_state
+
+            state = checkpoint_pb2.OperatorSubtaskState()
+            for edge in sorted({entry[0] for entry in captured}):
+                channels = [(channel, batches) for position, channel, batches in captured if position == edge]
+                state.channels.extend(write_channel_state(streams, is_output, edge, subtask_index, channels))
+            return {operator_id: state}
+
+        snapshot.run_part(self._state.io_executor, write, lambda: None)
+
+    def _results_to_watch(self, barrier: CheckpointBarrier) -> list[int]:
+        """Results where the barrier went out in order, and is to overtake if it is still there after the timeout."""
+        if alignment_of(barrier) != checkpoint_pb2.ALIGNED or aligned_timeout_ms(barrier) <= 0:
+            return []
+        return [position for position, writer in enumerate(self._chain.writers) if writer.supports_unaligned]
+
+    def _watch_outputs(self, snapshot: AsyncSnapshot, barrier: CheckpointBarrier, watched: list[int]) -> None:
+        """Look again until the barrier has left, or the timeout is over and it overtakes."""
+        checkpoint_id = barrier.checkpoint_id
+        if snapshot.has_ended:
+            return
+        writers = self._chain.writers
+        watched = [position for position in watched if writers[position].partition.has_queued_barrier(checkpoint_id)]
+        left_ms = barrier.timestamp_ms + aligned_timeout_ms(barrier) - self._clock.now_ms()
+        if watched and left_ms > 0:
+            self._schedule_after(
+                min(left_ms, OUTPUT_CHECK_MS), lambda _: self._watch_outputs(snapshot, barrier, watched)
+            )
+            return
+        captured: list[CapturedOutput] = []
+        for position in watched:
+            overtaken = writers[position].partition.convert_to_unaligned(checkpoint_id)
+            if overtaken is not None:
+                snapshot.metrics.is_unaligned = True
+                captured += [(position, subpartition, batches) for subpartition, batches in overtaken]
+        self._write_channels(snapshot, captured, is_output=True)
+
+    # -- its end -------------------------------------------------------------------------------------------------
+
+    def abort_on_barrier(self, checkpoint_id: int, reason: CheckpointFailureReason | None) -> None:
+        """The inputs say that it will not be completed. With a `reason`, the coordinator does not know yet."""
+        self._end(checkpoint_id)
+        if reason is not None:
+            self._state.decline(
+                checkpoint_id, checkpoint_error(reason, f"{self._environment.task_name}, checkpoint {checkpoint_id}.")
+            )
+
+    def notify_aborted(self, checkpoint_id: int) -> None:
+        """The coordinator says that it will not be completed; here it may be over, under way, or still to come."""
+        self._end(checkpoint_id)
+        self._state.notify_aborted(checkpoint_id)
+        self._chain.notify_checkpoint_aborted(checkpoint_id)
+
+    def _end(self, checkpoint_id: int) -> None:
+        snapshot = self._snapshots.get(checkpoint_id)
+        if snapshot is not None:
+            snapshot.cancel()
+        if checkpoint_id > self.last_checkpoint_id and checkpoint_id not in self._aborted:
+            self._aborted[checkpoint_id] = None
+            while len(self._aborted) > MAX_REMEMBERED_ABORTS:
+                del self._aborted[min(self._aborted)]
+            # Nobody downstream needs to wait for a barrier that will not come from here.
+            self._chain.emit_to_results(CancelCheckpointMarker(checkpoint_id))
+
+    def _forget_aborts(self, up_to: int) -> None:
+        for checkpoint_id in [known for known in self._aborted if known <= up_to]:
+            del self._aborted[checkpoint_id]
+
+    def cancel(self) -> None:
+        """The task is ending early: give up what is being written."""
+        for snapshot in self._snapshots.values():
+            snapshot.cancel()
+
+    def wait_for_writers(self) -> None:
+        """Wait until no I/O thread uses the state any more; it is closed next. Not forever: storage may hang."""
+        for snapshot in self._snapshots.values():
+            if not snapshot.wait(CLOSE_TIMEOUT_S):
+                _LOG.warning(
+                    "%s: checkpoint %d is still being written %s s after it was cancelled",
+                    self._environment.task_name,
+                    snapshot.checkpoint_id,
+                    CLOSE_TIMEOUT_S,
+                )
+
+
+def write_states(snapshots: dict[str, OperatorSnapshot], streams: CheckpointStreams) -> States:
+    """Write what was frozen; operators without anything are left out. Thread: I/O."""
+    states: States = {}
+    for operator_id, snapshot in snapshots.items():
+        state = checkpoint_pb2.OperatorSubtaskState()
+        keyed = None if snapshot.keyed is None else snapshot.keyed.write(streams)
+        if keyed is not None:
+            state.keyed.append(keyed)
+        operator = None if snapshot.operator is None else snapshot.operator.write(streams)
+        if operator is not None:
+            state.operator.append(operator)
+        if state.keyed or state.operator:
+            states[operator_id] = state
+    return states
+
+
+def task_state(states: States, *, is_finished: bool) -> checkpoint_pb2.TaskStateSnapshot:
+    """`is_finished` only where nothing is left to be done by a task restored from it: a sink may have committables."""
+    snapshot = checkpoint_pb2.TaskStateSnapshot()
+    for operator_id, state in states.items():
+        snapshot.operators[operator_id].CopyFrom(state)
+    snapshot.is_finished = is_finished and not any(state.operator or state.channels for state in states.values())
+    return snapshot

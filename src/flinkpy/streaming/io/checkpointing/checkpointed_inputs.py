@@ -1,0 +1,188 @@
+"""CheckpointedInputs: carries out what the barrier handler decides, on the gates and on the task.
+
+Source: org.apache.flink.streaming.runtime.io.checkpointing.CheckpointedInputGate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from flinkpy._proto import checkpoint_pb2
+from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason
+from flinkpy.common.clock import Clock
+from flinkpy.common.errors import InternalError
+from flinkpy.records.elements import CheckpointBarrier
+from flinkpy.streaming.io.checkpointing import effects as fx
+from flinkpy.streaming.io.checkpointing.barrier_handler import CheckpointBarrierHandler
+
+#: (position in `vertex.inputs`, channel, batches in flight as the gate has kept them).
+InFlight = tuple[int, int, list[Any]]
+
+
+class BarrierListener(Protocol):
+    """The task. Thread: task thread."""
+
+    def on_inputs_aligned(
+        self, barrier: CheckpointBarrier, metrics: checkpoint_pb2.CheckpointMetrics, *, has_capture: bool
+    ) -> None:
+        """Take the snapshot now."""
+        ...
+
+    def on_capture_finished(
+        self,
+        checkpoint_id: int,
+        captured: list[InFlight],
+        alignment_duration_ns: int,
+        bytes_processed: int,
+    ) -> None:
+        """What the inputs held when the snapshot was taken."""
+        ...
+
+    def on_checkpoint_aborted(self, checkpoint_id: int, reason: CheckpointFailureReason | None) -> None: ...
+
+
+class _Alignment:
+    """Measures one checkpoint's alignment."""
+
+    __slots__ = ("bytes_in", "started_ns", "timestamp_ms")
+
+    def __init__(self, started_ns: int, timestamp_ms: int, bytes_in: int) -> None:
+        self.started_ns = started_ns
+        self.timestamp_ms = timestamp_ms
+        self.bytes_in = bytes_in
+
+
+class CheckpointedInputs:
+    """Thread: task thread.
+
+    Args:
+        gates: (position in `vertex.inputs`, gate), in the order in which channels are numbered.
+        aligned_only: positions in `vertex.inputs` of edges that take no part in unaligned checkpoints.
+        schedule_after: (delay in ms, action) runs it on the task thread.
+    """
+
+    def __init__(
+        self,
+        gates: Sequence[tuple[int, Any]],
+        aligned_only: frozenset[int],
+        listener: BarrierListener,
+        clock: Clock,
+        schedule_after: Callable[[int, Callable[[int], None]], object],
+    ) -> None:
+        self._gates = list(gates)
+        self._listener = listener
+        self._clock = clock
+        self._schedule_after = schedule_after
+        self._offsets: list[int] = []
+        self._num_channels = 0
+        channels_aligned_only: set[int] = set()
+        for position, gate in self._gates:
+            self._offsets.append(self._num_channels)
+            if position in aligned_only:
+                channels_aligned_only.update(range(self._num_channels, self._num_channels + gate.num_channels))
+            self._num_channels += gate.num_channels
+        self._handler = CheckpointBarrierHandler(self._num_channels, channels_aligned_only)
+        self._alignments: dict[int, _Alignment] = {}
+
+    def offset_of(self, index: int) -> int:
+        """Number of the first channel of the gate at `index`."""
+        return self._offsets[index]
+
+    # -- events: channels numbered over all gates ------------------------------------------------------------------
+
+    def on_barrier(self, channel: int, barrier: CheckpointBarrier) -> None:
+        self._run(self._handler.on_barrier(channel, barrier, self._clock.now_ms()))
+
+    def on_cancel_marker(self, channel: int, checkpoint_id: int) -> None:
+        self._run(self._handler.on_cancel_marker(channel, checkpoint_id))
+
+    def on_end_of_partition(self, channel: int) -> None:
+        self._run(self._handler.on_end_of_partition(channel))
+
+    def on_trigger(self, barrier: CheckpointBarrier) -> None:
+        """The coordinator asks this task itself: all its producers have finished."""
+        self._run(self._handler.on_trigger(barrier))
+
+    def on_aborted(self, checkpoint_id: int) -> None:
+        """The coordinator has given the checkpoint up."""
+        self._run(self._handler.on_aborted(checkpoint_id))
+
+    # -- effects -------------------------------------------------------------------------------------------------
+
+    def _run(self, effects: list[fx.Effect]) -> None:
+        for effect in effects:
+            self._carry_out(effect)
+
+    def _carry_out(self, effect: fx.Effect) -> None:
+        if isinstance(effect, fx.BlockChannel):
+            gate, index = self._locate(effect.channel)
+            gate.block_channel(index)
+        elif isinstance(effect, fx.UnblockChannels):
+            for _, gate in self._gates:
+                gate.unblock_channels()
+        elif isinstance(effect, fx.StartAlignment):
+            started_ns = self._clock.monotonic_ns()
+            self._alignments[effect.checkpoint_id] = _Alignment(started_ns, effect.timestamp_ms, self._bytes_in())
+        elif isinstance(effect, fx.TriggerCheckpoint):
+            self._trigger(effect)
+        elif isinstance(effect, fx.SetAlignmentTimer):
+            checkpoint_id = effect.checkpoint_id
+            self._schedule_after(
+                effect.delay_ms, lambda _: self._run(self._handler.on_alignment_timeout(checkpoint_id))
+            )
+        elif isinstance(effect, fx.ConvertQueuedBarriers):
+            for _, gate in self._gates:
+                gate.convert_to_unaligned(effect.checkpoint_id)
+        elif isinstance(effect, fx.StartCapture):
+            for _, gate in self._gates:
+                gate.start_capture(effect.checkpoint_id)
+        elif isinstance(effect, fx.FinishCapture):
+            self._finish_capture(effect.checkpoint_id)
+        elif isinstance(effect, fx.AbortCapture):
+            for _, gate in self._gates:
+                gate.abort_capture(effect.checkpoint_id)
+        elif isinstance(effect, fx.AbortCheckpoint):
+            self._alignments.pop(effect.checkpoint_id, None)
+            self._listener.on_checkpoint_aborted(effect.checkpoint_id, effect.reason)
+        else:
+            raise InternalError(f"unknown effect {effect!r}")
+
+    def _trigger(self, effect: fx.TriggerCheckpoint) -> None:
+        barrier = effect.barrier
+        checkpoint_id = barrier.checkpoint_id
+        alignment = self._alignments[checkpoint_id]
+        start_delay_ms = self._clock.now_ms() - alignment.timestamp_ms
+        elapsed_ns = self._clock.monotonic_ns() - alignment.started_ns
+        metrics = checkpoint_pb2.CheckpointMetrics(
+            alignment_duration_ns=elapsed_ns,
+            bytes_processed_during_alignment=self._bytes_in() - alignment.bytes_in,
+            # To the first barrier: what comes after is alignment.
+            checkpoint_start_delay_ns=max(0, start_delay_ms * 1_000_000 - elapsed_ns),
+        )
+        if not effect.has_capture:
+            del self._alignments[checkpoint_id]
+        self._listener.on_inputs_aligned(barrier, metrics, has_capture=effect.has_capture)
+
+    def _finish_capture(self, checkpoint_id: int) -> None:
+        alignment = self._alignments.pop(checkpoint_id)
+        captured = [
+            (position, channel, batches)
+            for position, gate in self._gates
+            for channel, batches in gate.finish_capture(checkpoint_id)
+        ]
+        self._listener.on_capture_finished(
+            checkpoint_id,
+            captured,
+            self._clock.monotonic_ns() - alignment.started_ns,
+            self._bytes_in() - alignment.bytes_in,
+        )
+
+    def _locate(self, channel: int) -> tuple[Any, int]:
+        for index in range(len(self._gates) - 1, -1, -1):
+            if self._offsets[index] <= channel:
+                return self._gates[index][1], channel - self._offsets[index]
+        raise InternalError(f"no channel {channel}")
+
+    def _bytes_in(self) -> int:
+        return sum(gate.bytes_in for _, gate in self._gates)
