@@ -8,7 +8,6 @@ Source: org.apache.flink.core.io.SimpleVersionedSerializer.
 
 from __future__ import annotations
 
-import pickle
 import struct
 from abc import ABC, abstractmethod
 from typing import Any
@@ -35,19 +34,21 @@ class SimpleVersionedSerializer(ABC):
 
 
 class PickleSerializer(SimpleVersionedSerializer):
-    """Any Python object, with classes of the main module by value."""
+    """Any Python object; one of a class of the main module becomes an object of the class that the job has now."""
 
     @property
     def version(self) -> int:
         return 1
 
     def serialize(self, value: Any) -> bytes:
-        import cloudpickle
+        from flinkpy.state import pickling
 
-        return cloudpickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+        return pickling.dumps(value)
 
     def deserialize(self, version: int, data: bytes) -> Any:
-        return pickle.loads(data)
+        from flinkpy.state import pickling
+
+        return pickling.loads(data)
 
 
 def write_versioned(serializer: SimpleVersionedSerializer | None, value: Any) -> bytes:

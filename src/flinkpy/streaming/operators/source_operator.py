@@ -10,7 +10,6 @@ Source: org.apache.flink.streaming.api.operators.SourceOperator. Differs: reader
 
 from __future__ import annotations
 
-import pickle
 from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -31,6 +30,7 @@ from flinkpy.connector_api.source import (
 from flinkpy.datastream.state import ListStateDescriptor
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MAX_WATERMARK, Watermark
+from flinkpy.state import pickling
 from flinkpy.streaming.mailbox.mailbox_processor import ActionStatus
 from flinkpy.streaming.operators.batch_size import AdaptiveBatchSize
 from flinkpy.streaming.operators.output import Output
@@ -113,7 +113,7 @@ class SourceOperator(StreamOperator):
         what = f"operator {self.context.name}, a split"
         for splits, rests in self.operator_state.get_list_state(READER_STATE).get():
             self._restored_splits += [read_versioned(self._source.split_serializer, split, what) for split in splits]
-            self._rests.extend(Batch(*self.context.environment.load_pickle(rest)) for rest in rests)
+            self._rests.extend(Batch(*pickling.loads(rest)) for rest in rests)
 
     def open(self) -> None:
         try:
@@ -243,6 +243,4 @@ class SourceOperator(StreamOperator):
 
 
 def _pickled(batch: Batch) -> bytes:
-    import cloudpickle
-
-    return cloudpickle.dumps((batch.values, batch.timestamps, batch.kinds), protocol=pickle.HIGHEST_PROTOCOL)
+    return pickling.dumps((batch.values, batch.timestamps, batch.kinds))
