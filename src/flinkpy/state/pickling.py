@@ -9,6 +9,7 @@ Only state that was written by a task of a job is unpickled here, after its chec
 
 from __future__ import annotations
 
+import gc
 import io
 import pickle
 import weakref
@@ -22,6 +23,8 @@ _PROTOCOL = 5
 #: The classes of this process that came by value, and cloudpickle's number of each. It keeps every one it has loaded.
 _CLASSES_BY_VALUE: weakref.WeakKeyDictionary[type, str] = cloudpickle_internals._DYNAMIC_CLASS_TRACKER_BY_CLASS
 _written_classes: weakref.WeakKeyDictionary[type, bytes] = weakref.WeakKeyDictionary()
+#: Numbers of the classes of one name that were still there after the garbage had been collected.
+_collected: dict[tuple[str, str], set[str]] = {}
 
 
 def dumps(value: Any) -> bytes:
@@ -55,10 +58,22 @@ def _written(kind: type) -> bytes:
 
 def _class_of(module: str, qualname: str, number: str, data: bytes) -> Any:
     """The class of this process that an object belongs to. Part of the format of state: keep the signature."""
-    found = None
-    for kind, known in list(_CLASSES_BY_VALUE.items()):
-        if known == number:
-            return kind
-        if kind.__qualname__ == qualname and kind.__module__ == module:
-            found = kind  # the one that was loaded last: the job's, whose functions are loaded before its state
-    return cloudpickle.loads(data) if found is None else found
+    numbers = set(_classes_named(module, qualname))
+    if len(numbers) > 1 and _collected.get((module, qualname)) != numbers:
+        # Others are of jobs that run here too, or that have ended and were not yet collected: those must not win.
+        gc.collect()
+        _collected[module, qualname] = set(_classes_named(module, qualname))
+    classes = _classes_named(module, qualname)
+    if not classes:
+        return cloudpickle.loads(data)
+    # The very class that wrote it, or else the one loaded last: a job's functions are loaded before its state.
+    return classes.get(number) or list(classes.values())[-1]
+
+
+def _classes_named(module: str, qualname: str) -> dict[str, type]:
+    """By number, in the order in which they were loaded."""
+    return {
+        number: kind
+        for kind, number in list(_CLASSES_BY_VALUE.items())
+        if kind.__qualname__ == qualname and kind.__module__ == module
+    }
