@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -70,6 +71,11 @@ class MemoryStreams:
         if hashlib.sha256(data).digest() != handle.sha256:
             raise CorruptStateError(handle.path)
         return io.BytesIO(data)
+
+    def damage(self, handle: checkpoint_pb2.StreamStateHandle, change: Callable[[bytes], bytes]) -> None:
+        """Change a file in a way that its checksum does not show: as another release, or a bug, would write it."""
+        self.files[handle.path] = change(self.files[handle.path])
+        handle.sha256 = hashlib.sha256(self.files[handle.path]).digest()
 
     def fetch(self, handle: checkpoint_pb2.StreamStateHandle, target: Path) -> None:
         target.write_bytes(self.open(handle).read())

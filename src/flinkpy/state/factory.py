@@ -12,4 +12,8 @@ def create_keyed_state_backend(parameters: KeyedStateBackendParameters) -> Keyed
     kind = parameters.configuration.get_string("state.backend.type", "hashmap")
     if kind == "hashmap":
         return HeapKeyedStateBackend(parameters)
-    raise UnsupportedOperationError(f"state.backend.type: this release has 'hashmap', not {kind!r}")
+    if kind == "rocksdb":
+        from flinkpy.state.rocksdb.backend import RocksDBKeyedStateBackend
+
+        return RocksDBKeyedStateBackend(parameters)
+    raise UnsupportedOperationError(f"state.backend.type: there are 'hashmap' and 'rocksdb', not {kind!r}")

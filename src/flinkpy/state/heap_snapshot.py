@@ -242,7 +242,7 @@ class HeapSnapshot:
         stream = streams.create()
         try:
             starts = [self._sorted(state, max_parallelism) for state in self._states]
-            writer = KeyGroupsFileWriter(stream, self._header, self._range)
+            writer = KeyGroupsFileWriter(stream, self._header, self._range, self._operator_name)
             for key_group in range(self._range.start, self._range.end + 1):
                 writer.begin_key_group(key_group)
                 for index, state in enumerate(self._states):

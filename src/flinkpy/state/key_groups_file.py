@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from flinkpy._proto import checkpoint_pb2
-from flinkpy.common.errors import CorruptStateError, StateRestoreError
+from flinkpy.common.errors import CorruptStateError, FlinkError, StateRestoreError
 from flinkpy.common.key_groups import KeyGroupRange
 from flinkpy.state.checkpoint_streams import CheckpointOutputStream
 from flinkpy.state.meta_info import StateMetaInfo
@@ -93,6 +93,8 @@ class KeyGroupsFileWriter:
     def __init__(self, stream: CheckpointOutputStream, header: KeyGroupsHeader, key_group_range: KeyGroupRange) -> None:
         self._stream = stream
         self._range = key_group_range
+        self._states = header.states
+        self._operator_name = operator_name
         stream.write(header.to_bytes())
         self._offsets = [stream.tell()]
         #: Whether there is any entry.
@@ -108,8 +110,17 @@ class KeyGroupsFileWriter:
             self._offsets.append(here)
 
     def write_chunk(self, state_index: int, keys: Any, values: Any) -> None:
-        """Sequences of the same length."""
-        self.write_payload(state_index, len(keys), dumps((keys, values)))
+        """Sequences of the same length. Raises: FlinkError (something cannot be pickled) naming state and value."""
+        try:
+            payload = dumps((keys, values))
+        except Exception as error:  # whatever the objects' own pickling raises
+            raise self._unpicklable(state_index, [*keys, *values], error) from error
+        self.write_payload(state_index, len(keys), payload)
+
+    def _unpicklable(self, state_index: int, values: list[Any], error: Exception) -> FlinkError:
+        culprit = next((value for value in values if not _has_pickle(value)), values)
+        state = f"operator {self._operator_name!r}, state {self._states[state_index].name!r}"
+        return FlinkError(f"{state}: {culprit!r:.200} cannot be pickled: {error}")
 
     def write_payload(self, state_index: int, num_entries: int, payload: bytes | memoryview) -> None:
         self._stream.write(_CHUNK.pack(state_index, num_entries, len(payload)))
@@ -124,6 +135,14 @@ class KeyGroupsFileWriter:
         handle = checkpoint_pb2.KeyGroupsStateHandle(file=self._stream.close_and_get_handle(), offsets=self._offsets)
         handle.key_groups.start, handle.key_groups.end = self._range.start, self._range.end
         return checkpoint_pb2.KeyedStateHandle(key_groups=handle)
+
+
+def _has_pickle(value: Any) -> bool:
+    try:
+        dumps(value)
+    except Exception:  # noqa: BLE001 - whatever it is, it is the answer
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
