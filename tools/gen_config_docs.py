@@ -26,6 +26,7 @@ TITLES = {
     "checkpointing_options": "Checkpoints, savepoints and recovery",
     "sink_options": "Sinks",
     "state_backend_options": "State backends",
+    "rocksdb_options": "The state backend rocksdb",
     "heartbeat_options": "Heartbeats",
     "cluster_options": "Registration and shutdown",
     "rpc_options": "Remote calls",

@@ -28,6 +28,7 @@ OPTION_MODULES = (
     "checkpointing_options",
     "sink_options",
     "state_backend_options",
+    "rocksdb_options",
     "heartbeat_options",
     "cluster_options",
     "rpc_options",

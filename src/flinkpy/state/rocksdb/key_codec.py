@@ -10,12 +10,16 @@ own. Pickle has neither property: it refers back to objects it has seen, so that
 | 4 False, 5 True, 6 None | - |
 | 9 tuple | number of items (u32), the items |
 
+A class that came with the job by value is written by its name, because its pickle is another one in every process;
+`classes_by_value` is what the names stand for.
+
 What is equal to a dict but not to the key hash (`1`, `1.0`, `True`) is told apart; a stream whose keys are of one type
 does not notice. `-0.0` is `0.0`; a Decimal comes back without trailing zeros.
 """
 
 from __future__ import annotations
 
+import contextlib
 import decimal
 import io
 import pickle
@@ -23,11 +27,11 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import cloudpickle
 import numpy as np
 
 from flinkpy.common.errors import CorruptStateError
 from flinkpy.records.key_hash import hash_key, hash_keys, key_groups
+from flinkpy.state import pickling
 
 _INT, _BIG_INT, _FLOAT, _FALSE, _TRUE, _NONE, _STR, _BYTES, _TUPLE, _PICKLE, _DECIMAL = range(1, 12)
 _TAGGED_INT = struct.Struct(">Bq")
@@ -78,13 +82,32 @@ def _encode_other(value: Any) -> bytes:
         kind = {"M": "datetime64[us]", "m": "timedelta64[us]"}.get(value.dtype.kind)
         return encode(value.item() if kind is None else value.astype(kind).item())
     buffer = io.BytesIO()
-    pickler = pickle.Pickler(buffer, 5)
+    pickler = _KeyPickler(buffer, 5)
     pickler.fast = True  # no references back: equal values have equal bytes
-    try:
-        pickler.dump(value)
-    except (pickle.PicklingError, AttributeError, TypeError):
-        return _sized(_PICKLE, cloudpickle.dumps(value, 5))
+    pickler.dump(value)
     return _sized(_PICKLE, buffer.getvalue())
+
+
+#: (module, qualified name) to the pickle of each class by value that a key of this process is of.
+classes_by_value: dict[tuple[str, str], bytes] = {}
+
+
+class _KeyPickler(pickle.Pickler):
+    def persistent_id(self, obj: Any) -> Any:
+        if isinstance(obj, type) and obj in pickling._CLASSES_BY_VALUE:
+            name = (obj.__module__, obj.__qualname__)
+            classes_by_value.setdefault(name, pickling._written(obj))
+            return name
+        return None
+
+
+class _KeyUnpickler(pickle.Unpickler):
+    def persistent_load(self, pid: Any) -> Any:
+        module, qualname = pid
+        data = classes_by_value.get((module, qualname))
+        if data is None:
+            raise pickle.UnpicklingError(f"the class {module}.{qualname} is not known")
+        return pickling._class_of(module, qualname, "", data)
 
 
 _ENCODERS: dict[type, Callable[[Any], bytes]] = {
@@ -144,7 +167,7 @@ def _decode(data: bytes, offset: int) -> tuple[Any, int]:
     if tag == _DECIMAL:
         return decimal.Decimal(raw.decode()), end
     if tag == _PICKLE:
-        return pickle.loads(raw), end
+        return _KeyUnpickler(io.BytesIO(raw)).load(), end
     raise ValueError(f"tag {tag}")
 
 
@@ -167,10 +190,9 @@ class StateKeyCodec:
         """Of a batch, vectorised where the keys are plain ints."""
         groups = key_groups(hash_keys(keys), self._max_parallelism)
         if set(map(type, keys)) == {int}:
-            try:
+            # Some may not fit into 64 bits: then one by one.
+            with contextlib.suppress(OverflowError):
                 return self.encode_ints(groups, np.array(keys, dtype=np.int64))
-            except OverflowError:
-                pass  # some do not fit into 64 bits: one by one
         encoders = _ENCODERS
         prefix = PREFIX.pack
         state_id = self.state_id

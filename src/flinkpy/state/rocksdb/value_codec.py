@@ -13,6 +13,7 @@ becomes bytes when it is written, a batch at a time.
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -108,10 +109,9 @@ def encode_many(held: Sequence[Any]) -> list[bytes]:
     if len(kinds) == 1:
         kind = kinds.pop()
         if kind is int or kind is float:
-            try:
+            # Some may not fit into 64 bits: then one by one.
+            with contextlib.suppress(OverflowError):
                 return _encode_numbers(held, kind)
-            except OverflowError:
-                pass  # beyond 64 bits: one by one
     encoders = _ENCODERS
     return [encoders.get(type(value), dumps)(value) for value in held]
 

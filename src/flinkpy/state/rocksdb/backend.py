@@ -1,0 +1,331 @@
+"""RocksDBKeyedStateBackend: keyed state on local disk (`state.backend.type: rocksdb`).
+
+Source: org.apache.flink.state.rocksdb.RocksDBKeyedStateBackend.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import uuid
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from flinkpy._proto import checkpoint_pb2
+from flinkpy.common.errors import StateBackendError
+from flinkpy.state.aggregate_table import AggregateTable, TableLayout
+from flinkpy.state.backend import KeyedStateBackend, KeyedStateBackendParameters
+from flinkpy.state.meta_info import (
+    AGGREGATING,
+    LIST,
+    MAP,
+    REDUCING,
+    TIMERS,
+    VALUE,
+    StateMetaInfo,
+    element_conversion,
+)
+from flinkpy.state.rocksdb.aggregate_table import RocksDBAggregateTable
+from flinkpy.state.rocksdb.cached_state import CachedState
+from flinkpy.state.rocksdb.key_codec import PREFIX, StateKeyCodec, after_prefix
+from flinkpy.state.rocksdb.key_codec import decode as decode_key
+from flinkpy.state.rocksdb.list_state import RocksDBListState, decode_chunk, encode_chunk
+from flinkpy.state.rocksdb.map_state import RocksDBMapState
+from flinkpy.state.rocksdb.restore import bookkeeping_entries, restore
+from flinkpy.state.rocksdb.settings import BLOB_GC_START, BLOB_GC_STOP, RocksDBSettings
+from flinkpy.state.rocksdb.single_states import RocksDBAggregatingState, RocksDBReducingState, RocksDBValueState
+from flinkpy.state.rocksdb.snapshots import CanonicalSnapshot, Handles, NativeSnapshot
+from flinkpy.state.rocksdb.timer_queue import RocksDBTimerQueue
+from flinkpy.state.rocksdb.value_codec import decode, encode, freeze
+from flinkpy.state.snapshot import StateSnapshot
+from flinkpy.state.type_snapshot import PICKLED, Conversion, describe_type
+
+if TYPE_CHECKING:
+    from flinkpy.state.aggregate_table import AggregateColumn
+
+_SAVEPOINTS = (
+    checkpoint_pb2.SAVEPOINT,
+    checkpoint_pb2.SYNC_SAVEPOINT_SUSPEND,
+    checkpoint_pb2.SYNC_SAVEPOINT_TERMINATE,
+)
+
+
+class RocksDBKeyedStateBackend(KeyedStateBackend):
+    """Values are stored when they are given to the state: changing one afterwards changes nothing.
+
+    Raises: what `restore.restore` raises; UnsupportedOperationError where rocksdict is not installed.
+    """
+
+    #: Going round the keys would read the whole database again and again.
+    cleans_incrementally = False
+
+    def __init__(self, parameters: KeyedStateBackendParameters) -> None:
+        super().__init__(parameters)
+        self._settings = RocksDBSettings.read(parameters.configuration)
+        self._backend_id = str(uuid.uuid4())
+        self._directory = self._create_directory()
+        try:
+            restored = restore(parameters, self._settings, self._directory / "state")
+        except BaseException:
+            shutil.rmtree(self._directory, ignore_errors=True)
+            raise
+        self._database = restored.database
+        self._registry = restored.registry
+        self._last_chunk = restored.last_chunk
+        self._caches: dict[str, CachedState] = {}
+        self._queues: dict[str, RocksDBTimerQueue] = {}
+        self._rocksdb_tables: dict[str, RocksDBAggregateTable] = {}
+        self._collects_blobs = False
+        #: Guards the next two, which snapshots change from their own thread.
+        self._lock = threading.Lock()
+        #: Files of the last checkpoint that is known to be complete.
+        self._uploaded: Handles = restored.files
+        #: Files of checkpoints that are written and not known to be complete, by checkpoint.
+        self._unconfirmed: dict[int, Handles] = {}
+
+    def _create_directory(self) -> Path:
+        parents = self._settings.local_directories
+        name = f"rocksdb-{self._backend_id}"
+        if not parents and self.parameters.directory is None:
+            return Path(tempfile.mkdtemp(prefix="flinkpy-rocksdb-"))
+        # Operators are spread over the directories, which are usually disks.
+        chosen = parents[zlib.crc32(self._backend_id.encode()) % len(parents)] if parents else None
+        directory = (Path(chosen) if chosen is not None else self.parameters.directory or Path()) / name
+        try:
+            directory.mkdir(parents=True)
+        except OSError as error:
+            raise StateBackendError(f"cannot create the directory {directory}: {error.strerror or error}") from error
+        return directory
+
+    # -- states ----------------------------------------------------------------------------------------------------
+
+    def create_state(self, kind: str, meta: StateMetaInfo, descriptor: Any) -> Any:
+        codec = StateKeyCodec(self._claim(meta, descriptor), self.max_parallelism)
+        state = self._new_state(kind, descriptor, codec)
+        self._caches[meta.name] = state
+        return state
+
+    def _new_state(self, kind: str, descriptor: Any, codec: StateKeyCodec) -> CachedState:
+        common = (self.key_context, self._database, codec, self._settings.write_batch_bytes)
+        if kind == VALUE:
+            return RocksDBValueState(*common)
+        if kind == LIST:
+            return RocksDBListState(*common, self._next_chunk)
+        if kind == MAP:
+            return RocksDBMapState(*common)
+        if kind == REDUCING:
+            return RocksDBReducingState(*common, descriptor.get_reduce_function().reduce)
+        assert kind == AGGREGATING, kind
+        return RocksDBAggregatingState(*common, descriptor.get_agg_function())
+
+    def _next_chunk(self) -> int:
+        self._last_chunk += 1
+        return self._last_chunk
+
+    def _claim(self, meta: StateMetaInfo, descriptor: Any) -> int:
+        """The number of the state, with what was restored of it converted to today's type."""
+        operator_name, now_ms = self.parameters.operator_name, self.parameters.clock.now_ms
+        stored = self._registry.find(meta.name, timers=False)
+        conversions = [
+            element_conversion(self._registry.states[state_id], meta, descriptor, operator_name, now_ms)
+            for state_id in stored
+        ]
+        if not stored:
+            return self._registry.register(meta)
+        target = stored[0]
+        for state_id, convert in zip(stored, conversions):
+            if convert is not None or state_id != target:
+                self._rewrite(state_id, target, meta.kind, convert)
+        for state_id in stored[1:]:
+            del self._registry.states[state_id]
+        self._registry.states[target] = meta
+        return target
+
+    def _rewrite(self, source: int, target: int, kind: str, convert: Conversion | None) -> None:
+        """Move all entries of state `source` to state `target`, each element converted."""
+        view = self._database.view()
+        try:
+            for key_group in self._key_groups:
+                old, new = PREFIX.pack(key_group, source), PREFIX.pack(key_group, target)
+                end = after_prefix(old)
+                self._database.write(
+                    (new + key[len(old) :], _converted(value, kind, convert)) for key, value in view.scan(old, end)
+                )
+                if source != target:
+                    assert end is not None
+                    self._database.delete_range(old, end)
+        finally:
+            view.close()
+
+    @property
+    def _key_groups(self) -> range:
+        return range(self.key_group_range.start, self.key_group_range.end + 1)
+
+    def create_timer_queue(self, name: str) -> RocksDBTimerQueue:
+        stored = self._registry.find(name, timers=True)
+        queue_id = stored[0] if stored else self._registry.register(StateMetaInfo(name, TIMERS, PICKLED))
+        queue = self._queues[name] = RocksDBTimerQueue(
+            self._database,
+            queue_id,
+            self.max_parallelism,
+            self.key_group_range,
+            None if self._settings.timers_in_memory else self._settings.timer_cache_size,
+        )
+        return queue
+
+    def create_aggregate_table(
+        self, name: str, key_types: Sequence[pa.DataType], aggregates: Sequence[AggregateColumn]
+    ) -> AggregateTable:
+        layout = TableLayout(tuple(key_types), tuple(aggregates))
+        stored = self._registry.find(name, timers=False)
+        for state_id in stored:
+            layout.check_restored(self._registry.states[state_id], self.parameters.operator_name)
+        meta = layout.meta_info(name)
+        for state_id in stored[1:]:
+            self._rewrite(state_id, stored[0], meta.kind, None)
+            del self._registry.states[state_id]
+        state_id = stored[0] if stored else self._registry.register(meta)
+        table = self._rocksdb_tables[name] = RocksDBAggregateTable(
+            layout,
+            self._database,
+            StateKeyCodec(state_id, self.max_parallelism),
+            self.max_parallelism,
+            self._key_groups,
+        )
+        return table
+
+    def keys(self, state_name: str) -> Iterable[Any]:
+        self._caches[state_name].spill()
+        for state_id in self._registry.find(state_name, timers=False):
+            yield from self._keys_of(state_id)
+
+    def _keys_of(self, state_id: int) -> Iterator[Any]:
+        """Each once, though a list or a map has several entries."""
+        for data, end in self._distinct(state_id):
+            yield decode_key(data[:end], PREFIX.size)[0]
+
+    def _distinct(self, state_id: int) -> Iterator[tuple[bytes, int]]:
+        last = b""
+        for key_group in self._key_groups:
+            prefix = PREFIX.pack(key_group, state_id)
+            for data, _ in self._database.scan(prefix, after_prefix(prefix)):
+                if not last or not data.startswith(last):
+                    end = decode_key(data, PREFIX.size)[1]
+                    last = data[:end]
+                    yield data, end
+
+    def num_entries(self) -> int:
+        self._spill()
+        entries = 0
+        for state_id, meta in self._registry.states.items():
+            if meta.kind == TIMERS:
+                for key_group in self._key_groups:
+                    prefix = PREFIX.pack(key_group, state_id)
+                    entries += sum(1 for _ in self._database.scan(prefix, after_prefix(prefix)))
+            else:
+                entries += sum(1 for _ in self._distinct(state_id))
+        return entries
+
+    def _spill(self) -> None:
+        """Everything in memory to the database."""
+        for state in self._caches.values():
+            state.spill()
+        for queue in self._queues.values():
+            queue.spill()
+        for table in self._rocksdb_tables.values():
+            table.spill()
+
+    # -- snapshots -------------------------------------------------------------------------------------------------
+
+    def snapshot(
+        self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions
+    ) -> StateSnapshot[checkpoint_pb2.KeyedStateHandle]:
+        self._spill()
+        key_type = self.parameters.key_type
+        header = self._registry.header(self.max_parallelism, None if key_type is None else describe_type(key_type))
+        is_savepoint = options.kind in _SAVEPOINTS
+        if options.format != checkpoint_pb2.NATIVE if is_savepoint else not self._settings.is_incremental:
+            ttl = {name: ttl for name, ttl in self.time_to_live.items() if ttl.cleans_snapshots}
+            return CanonicalSnapshot(self._database.view(), header, self._registry.states, self.key_group_range, ttl)
+        self._database.write(bookkeeping_entries(self._last_chunk))
+        self._collect_blobs()
+        directory = self._directory / f"checkpoint-{checkpoint_id}-{uuid.uuid4()}"
+        try:
+            self._database.checkpoint(directory)
+        except BaseException:
+            shutil.rmtree(directory, ignore_errors=True)
+            raise
+        return NativeSnapshot(
+            directory,
+            self._backend_id,
+            checkpoint_id,
+            self.key_group_range,
+            self._registry.to_bytes(header),
+            self._reusable(options) if options.kind == checkpoint_pb2.CHECKPOINT else {},
+            not is_savepoint,
+            self._settings.transfer_threads,
+            self._on_written,
+        )
+
+    def _reusable(self, options: checkpoint_pb2.CheckpointOptions) -> Handles:
+        """Uploaded files that the checkpoint may use.
+
+        After a restore these may be files of another job, or of a savepoint, which somebody else may delete. Only what
+        lies where this job's shared files lie is the job's own.
+        """
+        owned = options.location.shared_directory.rstrip("/")
+        if not owned:
+            return {}
+        with self._lock:
+            return {name: handle for name, handle in self._uploaded.items() if handle.path.startswith(f"{owned}/")}
+
+    def _on_written(self, checkpoint_id: int, files: Handles) -> None:
+        """Thread: any."""
+        with self._lock:
+            self._unconfirmed[checkpoint_id] = files
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        with self._lock:
+            files = self._unconfirmed.pop(checkpoint_id, None)
+            if files is not None:
+                self._uploaded = files
+            # Those before are subsumed; their files may be gone.
+            for earlier in [known for known in self._unconfirmed if known < checkpoint_id]:
+                del self._unconfirmed[earlier]
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        with self._lock:
+            self._unconfirmed.pop(checkpoint_id, None)
+
+    def _collect_blobs(self) -> None:
+        """Garbage collection of blob files writes live values again, so it runs only where there is much garbage."""
+        total = self._database.property("rocksdb.live-blob-file-size")
+        garbage = self._database.property("rocksdb.live-blob-file-garbage-size")
+        wanted = total > 0 and garbage > total * (BLOB_GC_STOP if self._collects_blobs else BLOB_GC_START)
+        if wanted is not self._collects_blobs:
+            self._collects_blobs = wanted
+            self._database.set_options({"enable_blob_garbage_collection": str(wanted).lower()})
+
+    def close(self) -> None:
+        """The files stay until the snapshots that read them are released."""
+        self._caches.clear()
+        self._queues.clear()
+        self._rocksdb_tables.clear()
+        self._states.clear()
+        self._timer_queues.clear()
+        self._tables.clear()
+        self._database.release()
+
+
+def _converted(value: bytes, kind: str, convert: Conversion | None) -> bytes:
+    """A database value of a state of that kind."""
+    if convert is None:
+        return value
+    if kind == LIST:
+        return encode_chunk([freeze(convert(element)) for element in decode_chunk(value)])
+    return encode(convert(decode(value)))

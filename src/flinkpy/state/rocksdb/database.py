@@ -1,0 +1,200 @@
+"""RocksDatabase: one database on local disk, with typed errors, and open for as long as somebody reads it.
+
+The write-ahead log is off: what makes state durable are checkpoints, and a database whose process died is never opened
+again.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from flinkpy.common.errors import CorruptStateError, FlinkError, StateBackendError
+from flinkpy.state.rocksdb.settings import load_rocksdict
+
+#: Entries per batch that `write` builds between two looks at its size.
+_ENTRIES_PER_LOOK = 256
+Pair = tuple[bytes, bytes]
+
+
+def database_error(error: Exception, doing: str, path: Path) -> FlinkError:
+    """rocksdict raises plain Exceptions; what happened is in the text."""
+    text = str(error)
+    if text.startswith("Corruption") or "checksum" in text:
+        return CorruptStateError(f"the database {path} is damaged: {text}", details={"path": str(path)})
+    hint = " (the disk is full)" if "No space left" in text else ""
+    return StateBackendError(f"the database {path} failed at {doing}{hint}: {text}", details={"path": str(path)})
+
+
+class RocksDatabase:
+    """Thread: task thread, but for `DatabaseView`s and `checkpoint`'s files.
+
+    Args:
+        directory: of this database alone; removed with everything in it when the last user has let go.
+        options: rocksdict.Options.
+
+    Raises:
+        StateBackendError, CorruptStateError.
+    """
+
+    def __init__(self, directory: Path, options: Any, write_batch_bytes: int) -> None:
+        self._rocksdict = load_rocksdict()
+        self.directory = directory
+        self.path = directory / "db"
+        self._write_batch_bytes = write_batch_bytes
+        self._users = 1
+        self._lock = threading.Lock()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._db = self._rocksdict.Rdict(str(self.path), options)
+            without_log = self._rocksdict.WriteOptions()
+            without_log.disable_wal = True
+            self._db.set_write_options(without_log)
+        except Exception as error:
+            raise database_error(error, "opening", self.path) from error
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    def retain(self) -> None:
+        """One more user, who calls `release` once. Thread: any."""
+        with self._lock:
+            assert self._users, "the database is closed"
+            self._users += 1
+
+    def release(self) -> None:
+        """Thread: any. The last one closes the database and removes its files."""
+        with self._lock:
+            self._users -= 1
+            if self._users:
+                return
+        self._db.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def get(self, key: bytes) -> bytes | None:
+        try:
+            return self._db.get(key)  # type: ignore[no-any-return]
+        except Exception as error:
+            raise database_error(error, "reading", self.path) from error
+
+    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+        """In the order of the keys. They are looked up in theirs, which is twice as fast as at random."""
+        if len(keys) < 2:
+            return [self.get(key) for key in keys]
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        try:
+            found = self._db.get([keys[index] for index in order])
+        except Exception as error:
+            raise database_error(error, "reading", self.path) from error
+        values: list[bytes | None] = [None] * len(keys)
+        for index, value in zip(order, found):
+            values[index] = value
+        return values
+
+    def scan(self, lower: bytes, upper: bytes | None) -> Iterator[Pair]:
+        """Pairs with lower <= key < upper in order of key; `upper` None: to the end."""
+        return _scan(self._rocksdict, self._db, lower, upper, self.path)
+
+    @contextmanager
+    def failing(self, doing: str) -> Iterator[None]:
+        """Errors of rocksdict become ours."""
+        try:
+            yield
+        except FlinkError:
+            raise
+        except Exception as error:
+            raise database_error(error, doing, self.path) from error
+
+    def view(self) -> DatabaseView:
+        """The database as it is now. It has to be closed."""
+        return DatabaseView(self, self._rocksdict, self._db.snapshot())
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    def write(self, pairs: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Put each pair; a value of None deletes. In order of key it is several times as fast."""
+        batch = self._rocksdict.WriteBatch(raw_mode=True)
+        put, delete = batch.put, batch.delete
+        pending = 0
+        with self.failing("writing"):
+            for key, value in pairs:
+                if value is None:
+                    delete(key)
+                else:
+                    put(key, value)
+                pending += 1
+                if pending >= _ENTRIES_PER_LOOK:
+                    pending = 0
+                    if batch.size_in_bytes() >= self._write_batch_bytes:
+                        self._db.write(batch)
+                        # A written batch is consumed.
+                        batch = self._rocksdict.WriteBatch(raw_mode=True)
+                        put, delete = batch.put, batch.delete
+            if len(batch):
+                self._db.write(batch)
+
+    def delete_range(self, lower: bytes, upper: bytes) -> None:
+        with self.failing("deleting"):
+            batch = self._rocksdict.WriteBatch(raw_mode=True)
+            batch.delete_range(lower, upper)
+            self._db.write(batch)
+
+    # -- files -----------------------------------------------------------------------------------------------------
+
+    def checkpoint(self, target: Path) -> None:
+        """Flush, and hard-link the files as they are now into `target`, which must not exist."""
+        with self.failing("flushing"):
+            self._db.flush(True)
+        with self.failing("linking its files"):
+            self._rocksdict.Checkpoint(self._db).create_checkpoint(str(target))
+
+    def property(self, name: str) -> int:
+        with self.failing("reading its properties"):
+            return self._db.property_int_value(name) or 0
+
+    def set_options(self, options: dict[str, str]) -> None:
+        with self.failing("changing its options"):
+            self._db.set_options(options)
+
+
+class DatabaseView:
+    """A database as it was. Thread: one at a time, any."""
+
+    def __init__(self, database: RocksDatabase, rocksdict: Any, snapshot: Any) -> None:
+        database.retain()
+        self._database: RocksDatabase | None = database
+        self._path = database.path
+        self._rocksdict = rocksdict
+        self._snapshot = snapshot
+
+    def scan(self, lower: bytes, upper: bytes | None) -> Iterator[Pair]:
+        return _scan(self._rocksdict, self._snapshot, lower, upper, self._path)
+
+    def close(self) -> None:
+        """Idempotent."""
+        database, self._database = self._database, None
+        self._snapshot = None
+        if database is not None:
+            database.release()
+
+
+def _scan(rocksdict: Any, source: Any, lower: bytes, upper: bytes | None, path: Path) -> Iterator[Pair]:
+    options = rocksdict.ReadOptions()
+    if upper is not None:
+        options.set_iterate_upper_bound(upper)
+    last = None
+    try:
+        for pair in source.items(from_key=lower, read_opt=options):
+            yield pair
+            last = pair
+        # An error ends the iteration as if there were no more: look again at where it ended.
+        probe = source.iter(options)
+        probe.seek(lower if last is None else last[0] + b"\0")
+        probe.status()
+    except Exception as error:
+        raise database_error(error, "reading", path) from error

@@ -1,0 +1,177 @@
+"""List state in RocksDB: elements are appended as chunks of their own, so adding reads nothing.
+
+A chunk's key is the list's, then a number that grows over the whole database; its value is the pickled list of what is
+held for the elements. All elements added between two spills are one chunk. A list that was read and lies in many
+chunks is written anew as one.
+
+Source: org.apache.flink.state.rocksdb.RocksDBListState. Differs: chunks instead of RocksDB's merge operator, which
+rocksdict does not have.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from flinkpy.state.backend import KeyContext
+from flinkpy.state.pickling import dumps, loads
+from flinkpy.state.rocksdb.cached_state import MAX_GENERATION, MISSING, CachedState
+from flinkpy.state.rocksdb.database import RocksDatabase
+from flinkpy.state.rocksdb.key_codec import StateKeyCodec, after_prefix
+from flinkpy.state.rocksdb.value_codec import Frozen, decode, freeze, thaw
+
+CHUNK_NUMBER = struct.Struct(">Q")
+#: A list in more chunks is written anew when it is read.
+_MAX_CHUNKS = 16
+#: Longer lists are not kept in memory once they are written.
+_MAX_KEPT = 1_024
+
+
+def encode_chunk(held: list[Any]) -> bytes:
+    """Of what `freeze` gave for the elements."""
+    return dumps(held)
+
+
+def decode_chunk(data: bytes) -> list[Any]:
+    """The elements' values."""
+    held = loads(data)
+    if Frozen in set(map(type, held)):
+        return [thaw(element) for element in held]
+    return held  # type: ignore[no-any-return]
+
+
+class _List:
+    """What is known of one key's list.
+
+    Attributes:
+        elements: all that are held; None: not read yet.
+        added: those the database does not have.
+        chunks: keys of the chunks in the database; None: not read yet.
+        is_replaced: the chunks in the database are to be deleted first.
+    """
+
+    __slots__ = ("added", "chunks", "elements", "is_replaced")
+
+    def __init__(self) -> None:
+        self.elements: list[Any] | None = None
+        self.added: list[Any] = []
+        self.chunks: list[bytes] | None = None
+        self.is_replaced = False
+
+
+class RocksDBListState(CachedState):
+    """`next_chunk` gives chunk numbers, each larger than all before."""
+
+    __slots__ = ("_added", "_next_chunk")
+
+    def __init__(
+        self,
+        context: KeyContext,
+        database: RocksDatabase,
+        keys: StateKeyCodec,
+        max_dirty_bytes: int,
+        next_chunk: Callable[[], int],
+    ) -> None:
+        super().__init__(context, database, keys, max_dirty_bytes)
+        self._next_chunk = next_chunk
+        self._added = 0
+
+    def get(self) -> list[Any]:
+        """A copy: what the function does with it does not change the state."""
+        key = self._context.key
+        known = self._find(key)
+        if known is MISSING:
+            known = _List()
+            self._read(key, known)
+            self._remember(key, known)
+        elif known.elements is None:
+            self._read(key, known)
+        elements = known.elements
+        if Frozen in set(map(type, elements)):
+            return [decode(element.data) if type(element) is Frozen else element for element in elements]
+        return elements.copy()  # type: ignore[no-any-return]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.get())
+
+    def _read(self, key: Any, known: _List) -> None:
+        prefix = self._keys.encode(key)
+        chunks: list[bytes] = []
+        elements: list[Any] = []
+        for chunk, data in self._database.scan(prefix, after_prefix(prefix)):
+            chunks.append(chunk)
+            elements += loads(data)
+        known.chunks = chunks
+        known.elements = elements + known.added
+        if len(chunks) > _MAX_CHUNKS:
+            known.is_replaced = True
+            known.added = known.elements.copy()
+            self._changed(key, known, len(known.added))
+
+    def _for_change(self, key: Any) -> _List:
+        known = self._find(key)
+        return _List() if known is MISSING else known  # type: ignore[no-any-return]
+
+    def _changed(self, key: Any, known: _List, weight: int) -> None:
+        self._dirty[key] = known
+        self._added += weight
+        if self._added >= MAX_GENERATION or self._bytes >= self._max_dirty_bytes:
+            self.spill()
+
+    def add(self, value: Any) -> None:
+        self.add_all((value,))
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        added = [freeze(value) for value in values]
+        if not added:
+            return
+        key = self._context.key
+        known = self._for_change(key)
+        known.added += added
+        if known.elements is not None:
+            known.elements += added
+        self._count_bytes(added)
+        self._changed(key, known, len(added))
+
+    def _count_bytes(self, added: list[Any]) -> None:
+        for held in added:
+            if type(held) is Frozen:
+                self._bytes += len(held.data)
+
+    def update(self, values: Iterable[Any]) -> None:
+        replaced = [freeze(value) for value in values]
+        key = self._context.key
+        known = self._for_change(key)
+        known.elements, known.added, known.is_replaced = replaced, replaced.copy(), True
+        self._count_bytes(replaced)
+        self._changed(key, known, len(replaced) + 1)
+
+    def clear(self) -> None:
+        self.update(())
+
+    def _changes(self, dirty: dict[Any, Any]) -> list[tuple[bytes, bytes | None]]:
+        changes: list[tuple[bytes, bytes | None]] = []
+        for prefix, known in zip(self._keys.encode_many(list(dirty)), dirty.values()):
+            if known.is_replaced:
+                if known.chunks is None:
+                    known.chunks = [chunk for chunk, _ in self._database.scan(prefix, after_prefix(prefix))]
+                changes += [(chunk, None) for chunk in known.chunks]
+                known.chunks = []
+                known.is_replaced = False
+            if known.added:
+                chunk = prefix + CHUNK_NUMBER.pack(self._next_chunk())
+                changes.append((chunk, encode_chunk(known.added)))
+                known.added = []
+                if known.chunks is not None:
+                    known.chunks.append(chunk)
+        changes.sort()
+        return changes
+
+    def _kept(self, dirty: dict[Any, Any]) -> dict[Any, Any]:
+        self._added = 0
+        return {
+            key: known
+            for key, known in dirty.items()
+            if known.elements is not None and len(known.elements) <= _MAX_KEPT
+        }

@@ -1,0 +1,216 @@
+"""Map state in RocksDB: one database entry per entry of the map; its key is the state's key, then the map's.
+
+Source: org.apache.flink.state.rocksdb.RocksDBMapState.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from flinkpy.state.backend import KeyContext
+from flinkpy.state.rocksdb.cached_state import MAX_GENERATION, MISSING, CachedState
+from flinkpy.state.rocksdb.database import RocksDatabase
+from flinkpy.state.rocksdb.key_codec import StateKeyCodec, after_prefix
+from flinkpy.state.rocksdb.key_codec import decode as decode_key
+from flinkpy.state.rocksdb.key_codec import encode as encode_key
+from flinkpy.state.rocksdb.value_codec import PLAIN, Frozen, decode, encode, freeze, hold
+
+#: Larger maps are not kept in memory once they are written.
+_MAX_KEPT = 1_024
+#: Stands for an entry that is not there; None is a value.
+ABSENT: Any = object()
+
+
+class _Map:
+    """What is known of one key's map.
+
+    Attributes:
+        entries: what is held for the value of each entry that is known, or ABSENT.
+        is_complete: entries that are not known do not exist.
+        changed: map keys of entries that the database does not have like this.
+        is_cleared: entries in the database are to be deleted first.
+    """
+
+    __slots__ = ("changed", "entries", "is_cleared", "is_complete")
+
+    def __init__(self) -> None:
+        self.entries: dict[Any, Any] = {}
+        self.is_complete = False
+        self.changed: dict[Any, None] = {}
+        self.is_cleared = False
+
+
+class RocksDBMapState(CachedState):
+    __slots__ = ("_weight",)
+
+    def __init__(self, context: KeyContext, database: RocksDatabase, keys: StateKeyCodec, max_dirty_bytes: int) -> None:
+        super().__init__(context, database, keys, max_dirty_bytes)
+        #: Entries that were changed or read since the last spill.
+        self._weight = 0
+
+    # -- one entry -------------------------------------------------------------------------------------------------
+
+    def get(self, key: Any) -> Any:
+        held = self._held(key)
+        if type(held) is Frozen:
+            return decode(held.data)
+        return None if held is ABSENT else held
+
+    def contains(self, key: Any) -> bool:
+        return self._held(key) is not ABSENT
+
+    def _held(self, key: Any) -> Any:
+        state_key = self._context.key
+        known = self._find(state_key)
+        if known is MISSING:
+            known = _Map()
+            self._remember(state_key, known)
+        held = known.entries.get(key, MISSING)
+        if held is MISSING:
+            if known.is_complete:
+                return ABSENT
+            data = self._database.get(self._keys.encode(state_key) + encode_key(key))
+            held = known.entries[key] = ABSENT if data is None else hold(data)
+            self._count(state_key, held)
+        return held
+
+    def _count(self, state_key: Any, held: Any) -> None:
+        """An entry more is in memory."""
+        if type(held) is Frozen:
+            self._bytes += len(held.data)
+        self._weight += 1
+        if self._weight >= MAX_GENERATION or self._bytes >= self._max_dirty_bytes:
+            self._weight = 0
+            if self._dirty:
+                self.spill()
+            else:
+                self._old, self._clean = self._kept(self._clean), {}
+                self._bytes = 0
+
+    def _for_change(self, state_key: Any) -> _Map:
+        known = self._find(state_key)
+        if known is MISSING:
+            known = _Map()
+        self._dirty[state_key] = known
+        return known  # type: ignore[no-any-return]
+
+    def put(self, key: Any, value: Any) -> None:
+        state_key = self._context.key
+        known = self._for_change(state_key)
+        held = value if type(value) in PLAIN else freeze(value)
+        known.entries[key] = held
+        known.changed[key] = None
+        self._count(state_key, held)
+
+    def put_all(self, dict_value: dict[Any, Any]) -> None:
+        for key, value in dict_value.items():
+            self.put(key, value)
+
+    def remove(self, key: Any) -> None:
+        state_key = self._context.key
+        known = self._for_change(state_key)
+        known.entries[key] = ABSENT
+        known.changed[key] = None
+        self._count(state_key, ABSENT)
+
+    # -- the whole map ---------------------------------------------------------------------------------------------
+
+    def _whole(self) -> dict[Any, Any]:
+        """Everything that is held, ABSENT entries too."""
+        state_key = self._context.key
+        known = self._find(state_key)
+        if known is MISSING:
+            known = _Map()
+            self._remember(state_key, known)
+        entries: dict[Any, Any] = known.entries
+        if not known.is_complete:
+            prefix = self._keys.encode(state_key)
+            for data_key, data in self._database.scan(prefix, after_prefix(prefix)):
+                key, _ = decode_key(data_key, len(prefix))
+                if key not in entries:
+                    entries[key] = held = hold(data)
+                    if type(held) is Frozen:
+                        self._bytes += len(held.data)
+            known.is_complete = True
+            self._weight += len(entries)
+        return entries
+
+    def items(self) -> list[tuple[Any, Any]]:
+        """A copy, so that entries may be removed while it is read; in no particular order."""
+        return [
+            (key, decode(held.data) if type(held) is Frozen else held)
+            for key, held in self._whole().items()
+            if held is not ABSENT
+        ]
+
+    def keys(self) -> list[Any]:
+        return [key for key, held in self._whole().items() if held is not ABSENT]
+
+    def values(self) -> list[Any]:
+        return [value for _, value in self.items()]
+
+    def is_empty(self) -> bool:
+        state_key = self._context.key
+        known = self._find(state_key)
+        entries: dict[Any, Any] = {} if known is MISSING else known.entries
+        if any(held is not ABSENT for held in entries.values()):
+            return False
+        if known is not MISSING and known.is_complete:
+            return True
+        prefix = self._keys.encode(state_key)
+        pairs = self._database.scan(prefix, after_prefix(prefix))
+        return all(decode_key(data_key, len(prefix))[0] in entries for data_key, _ in pairs)
+
+    def clear(self) -> None:
+        state_key = self._context.key
+        known = self._for_change(state_key)
+        if known.is_complete and not known.is_cleared:
+            # Each entry that may be in the database is known: no need to look for them when this is written.
+            for key in known.entries:
+                known.entries[key] = ABSENT
+                known.changed[key] = None
+        else:
+            known.entries, known.changed = {}, {}
+            known.is_cleared = known.is_complete = True
+        self._count(state_key, ABSENT)
+
+    __getitem__ = get
+    __setitem__ = put
+    __delitem__ = remove
+    __contains__ = contains
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.keys())
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    def _changes(self, dirty: dict[Any, Any]) -> list[tuple[bytes, bytes | None]]:
+        changes: list[tuple[bytes, bytes | None]] = []
+        for prefix, known in zip(self._keys.encode_many(list(dirty)), dirty.values()):
+            entries = known.entries
+            own: dict[bytes, bytes | None] = {}
+            if known.is_cleared:
+                own.update((key, None) for key, _ in self._database.scan(prefix, after_prefix(prefix)))
+                known.is_cleared = False
+            for key in known.changed:
+                held = entries[key]
+                own[prefix + encode_key(key)] = None if held is ABSENT else encode(held)
+            known.changed = {}
+            changes += own.items()
+        changes.sort(key=_key_of)
+        return changes
+
+    def _kept(self, dirty: dict[Any, Any]) -> dict[Any, Any]:
+        self._weight = 0
+        kept = {}
+        for key, known in dirty.items():
+            if len(known.entries) <= _MAX_KEPT:
+                if known.is_complete:
+                    known.entries = {entry: held for entry, held in known.entries.items() if held is not ABSENT}
+                kept[key] = known
+        return kept
+
+
+def _key_of(pair: tuple[bytes, bytes | None]) -> bytes:
+    return pair[0]

@@ -1,0 +1,238 @@
+"""What a database is made from at a restore: files in the canonical format, or those of one or more databases.
+
+One database with exactly the subtask's key groups is opened as it is. Otherwise the one that overlaps most is, its
+other key groups are deleted, and the subtask's are copied from the others.
+
+Source: org.apache.flink.state.rocksdb.restore.{RocksDBFullRestoreOperation,RocksDBIncrementalRestoreOperation}.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from flinkpy._proto import checkpoint_pb2
+from flinkpy.common.errors import StateRestoreError
+from flinkpy.common.key_groups import KeyGroupRange
+from flinkpy.state.aggregate_table import TableLayout
+from flinkpy.state.backend import KeyedStateBackendParameters
+from flinkpy.state.checkpoint_streams import StateFiles
+from flinkpy.state.key_groups_file import Chunk
+from flinkpy.state.key_groups_restore import check_header, restored_chunks
+from flinkpy.state.meta_info import LIST, MAP, TABLE, TIMERS, StateMetaInfo
+from flinkpy.state.rocksdb.aggregate_table import RowCodec
+from flinkpy.state.rocksdb.database import Pair, RocksDatabase
+from flinkpy.state.rocksdb.key_codec import StateKeyCodec, after_prefix, classes_by_value
+from flinkpy.state.rocksdb.key_codec import encode as encode_key
+from flinkpy.state.rocksdb.list_state import CHUNK_NUMBER, encode_chunk
+from flinkpy.state.rocksdb.settings import RocksDBSettings
+from flinkpy.state.rocksdb.snapshots import Handles
+from flinkpy.state.rocksdb.state_registry import StateRegistry
+from flinkpy.state.rocksdb.timer_queue import encode_timers
+from flinkpy.state.rocksdb.value_codec import encode, encode_many, freeze
+
+_Incremental = checkpoint_pb2.IncrementalKeyedStateHandle
+_U16 = struct.Struct(">H")
+#: Behind all key groups: the number of the last chunk of a list, and the classes by value that keys are of.
+_LAST_CHUNK_KEY = b"\xff\xffchunk"
+_CLASS_PREFIX = b"\xff\xffclass"
+
+
+@dataclass(slots=True)
+class RestoredDatabase:
+    """Attributes:
+    last_chunk: the number of the last chunk of any list.
+    files: handles of the files that the database was opened with; empty where it was not opened as it is.
+    """
+
+    database: RocksDatabase
+    registry: StateRegistry
+    last_chunk: int
+    files: Handles
+
+
+def restore(parameters: KeyedStateBackendParameters, settings: RocksDBSettings, directory: Path) -> RestoredDatabase:
+    """The database of a backend, new where there is nothing to restore.
+
+    Args:
+        directory: does not exist.
+
+    Raises: StateRestoreError, StateMigrationError, CorruptStateError, CheckpointStorageError, StateBackendError.
+    """
+    return _Restore(parameters, settings, directory).run()
+
+
+class _Restore:
+    def __init__(self, parameters: KeyedStateBackendParameters, settings: RocksDBSettings, directory: Path) -> None:
+        self._parameters = parameters
+        self._settings = settings
+        self._directory = directory
+        self._range = parameters.key_group_range
+        self._registry = StateRegistry()
+        self._last_chunk = 0
+
+    def run(self) -> RestoredDatabase:
+        ours = [handle for handle in self._parameters.restored if _overlap(_range_of(handle), self._range)]
+        native = [handle.incremental for handle in ours if handle.HasField("incremental")]
+        canonical = [handle.key_groups for handle in ours if handle.HasField("key_groups")]
+        base = self._base_of(native)
+        files: Handles = {}
+        if base is None:
+            database = self._open(self._directory)
+        else:
+            database, self._registry, self._last_chunk = self._open_native(base, self._directory)
+            native.remove(base)
+            if _range_of(base) == self._range:
+                files = {file.local_name: file.handle for file in base.shared}
+        try:
+            if base is not None:
+                self._drop_others(database, base)
+            for number, handle in enumerate(native):
+                self._copy_native(
+                    database, handle, self._directory.with_name(f"{self._directory.name}-source-{number}")
+                )
+            for key_groups in canonical:
+                self._read_canonical(database, key_groups)
+        except BaseException:
+            database.release()
+            raise
+        return RestoredDatabase(database, self._registry, self._last_chunk, files)
+
+    def _base_of(self, native: list[_Incremental]) -> _Incremental | None:
+        """The database that is used as it is."""
+        threshold = self._settings.restore_overlap_threshold
+
+        def overlap(handle: _Incremental) -> int:
+            return _overlap(_range(handle.key_groups), self._range)
+
+        fitting = [handle for handle in native if overlap(handle) / len(_range(handle.key_groups)) >= threshold]
+        return max(fitting, key=overlap, default=None)
+
+    def _open(self, directory: Path) -> RocksDatabase:
+        return RocksDatabase(directory, self._settings.database_options(), self._settings.write_batch_bytes)
+
+    # -- databases -------------------------------------------------------------------------------------------------
+
+    def _open_native(self, handle: _Incremental, directory: Path) -> tuple[RocksDatabase, StateRegistry, int]:
+        files = self._files
+        with files.open(handle.meta) as file:
+            registry, header = StateRegistry.from_file(file, handle.meta.path or "inlined native state")
+        check_header(self._parameters, header)
+        path = directory / "db"
+        path.mkdir(parents=True)
+        with ThreadPoolExecutor(self._settings.transfer_threads, "rocksdb-download") as executor:
+            futures = [
+                executor.submit(files.fetch, file.handle, path / Path(file.local_name).name)
+                for file in (*handle.shared, *handle.private)
+            ]
+            try:
+                for future in futures:
+                    future.result()
+            except BaseException:
+                executor.shutdown(wait=True, cancel_futures=True)
+                raise
+        database = self._open(directory)
+        return database, registry, _read_bookkeeping(database)
+
+    @property
+    def _files(self) -> StateFiles:
+        if self._parameters.files is None:
+            raise StateRestoreError(
+                f"operator {self._parameters.operator_name!r}: there is state, but nothing to read it with"
+            )
+        return self._parameters.files
+
+    def _drop_others(self, database: RocksDatabase, base: _Incremental) -> None:
+        """Delete the key groups that are not the subtask's."""
+        had, wanted = _range(base.key_groups), self._range
+        if had.start < wanted.start:
+            database.delete_range(_U16.pack(had.start), _U16.pack(wanted.start))
+        if had.end > wanted.end:
+            database.delete_range(_U16.pack(wanted.end + 1), _U16.pack(had.end + 1))
+
+    def _copy_native(self, database: RocksDatabase, handle: _Incremental, directory: Path) -> None:
+        source, registry, last_chunk = self._open_native(handle, directory)
+        try:
+            self._last_chunk = max(self._last_chunk, last_chunk)
+            numbers = {
+                _U16.pack(state_id): _U16.pack(self._registry.number_of(meta))
+                for state_id, meta in registry.states.items()
+            }
+            start, end = self._range.start, self._range.end
+            pairs = source.scan(_U16.pack(start), _U16.pack(end + 1))
+            database.write((key[:2] + numbers[key[2:4]] + key[4:], value) for key, value in pairs)
+        finally:
+            source.release()
+
+    # -- canonical files -------------------------------------------------------------------------------------------
+
+    def _read_canonical(self, database: RocksDatabase, handle: checkpoint_pb2.KeyGroupsStateHandle) -> None:
+        for meta, chunk in restored_chunks(self._parameters, handle):
+            database.write(self._entries(self._registry.number_of(meta), meta, chunk))
+
+    def _entries(self, state_id: int, meta: StateMetaInfo, chunk: Chunk) -> Iterator[Pair]:
+        codec = StateKeyCodec(state_id, self._parameters.max_parallelism)
+        if meta.kind == TABLE:
+            yield from self._table_entries(codec, meta, chunk)
+            return
+        keys, values = chunk.keys_and_values()
+        if meta.kind == TIMERS:
+            for timer in encode_timers(state_id, self._parameters.max_parallelism, values, keys):
+                yield timer, b""
+            return
+        encoded = codec.encode_many(keys)
+        if meta.kind == LIST:
+            for key, elements in zip(encoded, values):
+                self._last_chunk += 1
+                yield key + CHUNK_NUMBER.pack(self._last_chunk), encode_chunk([freeze(each) for each in elements])
+        elif meta.kind == MAP:
+            for key, entries in zip(encoded, values):
+                for map_key, value in entries.items():
+                    yield key + encode_key(map_key), encode(value)
+        else:
+            yield from zip(encoded, encode_many(values))
+
+    def _table_entries(self, codec: StateKeyCodec, meta: StateMetaInfo, chunk: Chunk) -> Iterator[Pair]:
+        assert meta.table is not None
+        layout = TableLayout.from_json(meta.table)
+        rows = RowCodec(layout)
+        width = len(layout.key_types)
+        for batch in pa.ipc.open_stream(chunk.payload):
+            keys = rows.encode_keys(codec, batch.columns[:width], self._parameters.max_parallelism)
+            yield from zip(keys, rows.encode_values(batch.columns[width:]))
+
+
+def bookkeeping_entries(last_chunk: int) -> list[Pair]:
+    """What a native snapshot has to have besides the states, behind all key groups."""
+    classes = ((_CLASS_PREFIX + json.dumps(name).encode(), data) for name, data in list(classes_by_value.items()))
+    return [(_LAST_CHUNK_KEY, CHUNK_NUMBER.pack(last_chunk)), *classes]
+
+
+def _read_bookkeeping(database: RocksDatabase) -> int:
+    """The number of the last chunk; classes of keys become known to the process."""
+    for key, data in database.scan(_CLASS_PREFIX, after_prefix(_CLASS_PREFIX)):
+        module, qualname = json.loads(key[len(_CLASS_PREFIX) :])
+        classes_by_value.setdefault((module, qualname), data)
+    last_chunk = database.get(_LAST_CHUNK_KEY)
+    return 0 if last_chunk is None else CHUNK_NUMBER.unpack(last_chunk)[0]
+
+
+def _range(message: checkpoint_pb2.KeyGroupRangeMessage) -> KeyGroupRange:
+    return KeyGroupRange(message.start, message.end)
+
+
+def _range_of(handle: checkpoint_pb2.KeyedStateHandle | _Incremental) -> KeyGroupRange:
+    if isinstance(handle, checkpoint_pb2.KeyedStateHandle):
+        return _range((handle.incremental if handle.HasField("incremental") else handle.key_groups).key_groups)
+    return _range(handle.key_groups)
+
+
+def _overlap(one: KeyGroupRange, other: KeyGroupRange) -> int:
+    """Number of key groups that are in both."""
+    return max(0, min(one.end, other.end) - max(one.start, other.start) + 1)

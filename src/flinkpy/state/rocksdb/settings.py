@@ -1,0 +1,252 @@
+"""RocksDBSettings: configuration to options of a database.
+
+Settings go before each other as in Flink: what is configured, then the predefined options, then our own defaults. What
+rocksdict cannot do is refused where the state would suffer from it, and logged where only speed would.
+
+Source: org.apache.flink.state.rocksdb.{RocksDBResourceContainer,PredefinedOptions,RocksDBMemoryControllerUtils}.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import threading
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from flinkpy.common.errors import ConfigurationError, UnsupportedOperationError
+from flinkpy.configuration import rocksdb_options as keys
+from flinkpy.configuration.checkpointing_options import INCREMENTAL
+from flinkpy.configuration.options import AnyConfiguration, ConfigOption, entries_of, raw_value, read_option
+from flinkpy.configuration.registry import options_of
+from flinkpy.configuration.taskmanager_options import NUM_TASK_SLOTS
+
+_LOG = logging.getLogger(__name__)
+_PREFIX = "state.backend.rocksdb."
+_MB = 1 << 20
+
+#: Values of this size and more lie in blob files, which compactions do not write again (decision 0006).
+MIN_BLOB_SIZE = 256
+BLOB_FILE_SIZE = 64 * _MB
+#: When half of what is in blob files is garbage, those a quarter oldest are collected; until little of it is left.
+BLOB_GC_AGE_CUTOFF = 0.25
+BLOB_GC_START = 0.5
+BLOB_GC_STOP = 0.4
+#: Files of level 0 that start a compaction: twice RocksDB's, because every checkpoint makes one (decision 0006).
+_LEVEL_0_TRIGGER = 8
+
+#: What each predefined set stands for, by key.
+_PREDEFINED: dict[str, dict[str, int]] = {
+    "DEFAULT": {},
+    "SPINNING_DISK_OPTIMIZED": {
+        keys.MAX_BACKGROUND_THREADS.key: 4,
+        keys.USE_DYNAMIC_LEVEL_SIZE.key: 1,
+        keys.MAX_OPEN_FILES.key: -1,
+    },
+    "SPINNING_DISK_OPTIMIZED_HIGH_MEM": {
+        keys.MAX_BACKGROUND_THREADS.key: 4,
+        keys.USE_DYNAMIC_LEVEL_SIZE.key: 1,
+        keys.MAX_OPEN_FILES.key: -1,
+        keys.TARGET_FILE_SIZE_BASE.key: 256 * _MB,
+        keys.MAX_SIZE_LEVEL_BASE.key: 1024 * _MB,
+        keys.MAX_WRITE_BUFFER_NUMBER.key: 4,
+        keys.MIN_WRITE_BUFFER_NUMBER_TO_MERGE.key: 3,
+        keys.BLOCK_CACHE_SIZE.key: 256 * _MB,
+        keys.BLOCK_SIZE.key: 128 * 1024,
+    },
+    "FLASH_SSD_OPTIMIZED": {keys.MAX_BACKGROUND_THREADS.key: 4, keys.MAX_OPEN_FILES.key: -1},
+}
+_COMPRESSIONS = {
+    "NO_COMPRESSION": "none",
+    "SNAPPY_COMPRESSION": "snappy",
+    "ZLIB_COMPRESSION": "zlib",
+    "BZLIB2_COMPRESSION": "bz2",
+    "LZ4_COMPRESSION": "lz4",
+    "LZ4HC_COMPRESSION": "lz4hc",
+    "ZSTD_COMPRESSION": "zstd",
+}
+_NUM_LEVELS = 7
+
+
+def load_rocksdict() -> ModuleType:
+    """Raises: UnsupportedOperationError: the package is not installed."""
+    try:
+        return importlib.import_module("rocksdict")
+    except ImportError as error:
+        raise UnsupportedOperationError(
+            "state.backend.type: rocksdb needs the package rocksdict; install it with: pip install 'flinkpy[rocksdb]'"
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class RocksDBSettings:
+    """What the backend reads from its configuration.
+
+    Attributes:
+        local_directories: of `state.backend.rocksdb.localdir`.
+        is_incremental: whether checkpoints share files.
+    """
+
+    configuration: AnyConfiguration
+    local_directories: tuple[str, ...]
+    is_incremental: bool
+    timers_in_memory: bool
+    timer_cache_size: int
+    transfer_threads: int
+    write_batch_bytes: int
+    restore_overlap_threshold: float
+
+    @staticmethod
+    def read(configuration: AnyConfiguration) -> RocksDBSettings:
+        """Raises: ConfigurationError, UnsupportedOperationError; both name the key."""
+        _check_known(configuration)
+        directories = read_option(configuration, keys.LOCAL_DIRECTORIES) or ""
+        return RocksDBSettings(
+            configuration,
+            tuple(part.strip() for part in directories.split(",") if part.strip()),
+            read_option(configuration, INCREMENTAL),
+            read_option(configuration, keys.TIMER_SERVICE_FACTORY) == "HEAP",
+            read_option(configuration, keys.TIMER_SERVICE_CACHE_SIZE),
+            read_option(configuration, keys.CHECKPOINT_TRANSFER_THREAD_NUM),
+            read_option(configuration, keys.WRITE_BATCH_SIZE),
+            read_option(configuration, keys.RESTORE_OVERLAP_FRACTION_THRESHOLD),
+        )
+
+    def database_options(self) -> Any:
+        """rocksdict.Options of a new database, or one that is there."""
+        rocksdict = load_rocksdict()
+        configuration = self.configuration
+        predefined = _PREDEFINED[read_option(configuration, keys.PREDEFINED_OPTIONS)]
+
+        def setting(option: ConfigOption[Any]) -> Any:
+            if raw_value(configuration, option) is None and option.key in predefined:
+                return predefined[option.key]
+            return read_option(configuration, option)
+
+        options = rocksdict.Options(raw_mode=True)
+        options.create_if_missing(True)
+        options.set_max_background_jobs(setting(keys.MAX_BACKGROUND_THREADS))
+        options.set_max_open_files(setting(keys.MAX_OPEN_FILES))
+        options.set_write_buffer_size(setting(keys.WRITE_BUFFER_SIZE))
+        options.set_max_write_buffer_number(setting(keys.MAX_WRITE_BUFFER_NUMBER))
+        options.set_min_write_buffer_number_to_merge(setting(keys.MIN_WRITE_BUFFER_NUMBER_TO_MERGE))
+        options.set_keep_log_file_num(setting(keys.LOG_FILE_NUM))
+        options.set_max_log_file_size(setting(keys.LOG_MAX_FILE_SIZE))
+        log_directory = read_option(configuration, keys.LOG_DIRECTORY)
+        if log_directory is not None:
+            options.set_db_log_dir(log_directory)
+        options.set_target_file_size_base(setting(keys.TARGET_FILE_SIZE_BASE))
+        options.set_max_bytes_for_level_base(setting(keys.MAX_SIZE_LEVEL_BASE))
+        options.set_level_compaction_dynamic_level_bytes(bool(setting(keys.USE_DYNAMIC_LEVEL_SIZE)))
+        options.set_level_zero_file_num_compaction_trigger(_LEVEL_0_TRIGGER)
+        self._set_compaction(rocksdict, options)
+        self._set_compression(rocksdict, options)
+        self._set_blocks(rocksdict, options, setting)
+        return options
+
+    def _set_compaction(self, rocksdict: ModuleType, options: Any) -> None:
+        style = read_option(self.configuration, keys.COMPACTION_STYLE)
+        if style == "FIFO":
+            raise UnsupportedOperationError(f"{keys.COMPACTION_STYLE.key}: FIFO would drop state")
+        if style == "NONE":
+            options.set_disable_auto_compactions(True)
+        elif style == "UNIVERSAL":
+            options.set_compaction_style(rocksdict.DBCompactionStyle.universal())
+        options.set_enable_blob_files(True)
+        options.set_min_blob_size(MIN_BLOB_SIZE)
+        options.set_blob_file_size(BLOB_FILE_SIZE)
+        options.set_blob_gc_age_cutoff(BLOB_GC_AGE_CUTOFF)
+        options.set_blob_gc_force_threshold(BLOB_GC_START)
+
+    def _set_compression(self, rocksdict: ModuleType, options: Any) -> None:
+        names = read_option(self.configuration, keys.COMPRESSION_PER_LEVEL)
+        unknown = [name for name in names if name.strip().upper() not in _COMPRESSIONS]
+        if unknown or not names:
+            raise ConfigurationError(
+                f"{keys.COMPRESSION_PER_LEVEL.key}: expected some of {', '.join(_COMPRESSIONS)}, not {list(names)}",
+                details={"option": keys.COMPRESSION_PER_LEVEL.key},
+            )
+        kinds = [getattr(rocksdict.DBCompressionType, _COMPRESSIONS[name.strip().upper()])() for name in names]
+        options.set_compression_type(kinds[-1])
+        if len(kinds) > 1:
+            options.set_compression_per_level([*kinds, *[kinds[-1]] * (_NUM_LEVELS - len(kinds))])
+        options.set_blob_compression_type(kinds[-1])
+
+    def _set_blocks(self, rocksdict: ModuleType, options: Any, setting: Any) -> None:
+        configuration = self.configuration
+        blocks = rocksdict.BlockBasedOptions()
+        blocks.set_block_size(setting(keys.BLOCK_SIZE))
+        blocks.set_metadata_block_size(read_option(configuration, keys.METADATA_BLOCK_SIZE))
+        if read_option(configuration, keys.USE_BLOOM_FILTER):
+            blocks.set_bloom_filter(
+                read_option(configuration, keys.BLOOM_FILTER_BITS_PER_KEY),
+                read_option(configuration, keys.BLOOM_FILTER_BLOCK_BASED_MODE),
+            )
+        shared = self._shared_memory()
+        if shared is None:
+            blocks.set_block_cache(rocksdict.Cache(setting(keys.BLOCK_CACHE_SIZE)))
+        else:
+            blocks.set_block_cache(shared.cache)
+            blocks.set_cache_index_and_filter_blocks(True)
+            blocks.set_pin_l0_filter_and_index_blocks_in_cache(True)
+            options.set_write_buffer_manager(shared.write_buffers)
+        if read_option(configuration, keys.USE_PARTITIONED_INDEX_FILTERS):
+            blocks.set_index_type(rocksdict.BlockBasedIndexType.two_level_index_search())
+            blocks.set_partition_filters(True)
+            blocks.set_pin_top_level_index_and_filter(True)
+        options.set_block_based_table_factory(blocks)
+
+    def _shared_memory(self) -> _SharedMemory | None:
+        """That of the process; None: each database has its own."""
+        configuration = self.configuration
+        per_slot = read_option(configuration, keys.FIX_PER_SLOT_MEMORY_SIZE)
+        per_process = read_option(configuration, keys.FIX_PER_TM_MEMORY_SIZE)
+        if per_slot is not None:
+            size = per_slot * read_option(configuration, NUM_TASK_SLOTS)
+        elif per_process is not None:
+            size = per_process
+        elif read_option(configuration, keys.USE_MANAGED_MEMORY):
+            managed = read_option(configuration, keys.MANAGED_MEMORY_SIZE)
+            if managed is None:
+                return None
+            size = managed
+        else:
+            return None
+        return _shared_memory(size, read_option(configuration, keys.WRITE_BUFFER_RATIO))
+
+
+@dataclass(frozen=True, slots=True)
+class _SharedMemory:
+    cache: Any
+    write_buffers: Any
+
+
+_shared: dict[tuple[int, float], _SharedMemory] = {}
+_shared_lock = threading.Lock()
+
+
+def _shared_memory(size_bytes: int, write_buffer_ratio: float) -> _SharedMemory:
+    """The one of this process. Write buffers are charged to the cache, which may so overshoot by half of theirs."""
+    rocksdict = load_rocksdict()
+    with _shared_lock:
+        known = _shared.get((size_bytes, write_buffer_ratio))
+        if known is None:
+            cache = rocksdict.Cache(int((3 - write_buffer_ratio) * size_bytes / 3))
+            buffers = rocksdict.WriteBufferManager.new_write_buffer_manager_with_cache(
+                max(1, int(2 * size_bytes * write_buffer_ratio / 3)), False, cache
+            )
+            known = _shared[size_bytes, write_buffer_ratio] = _SharedMemory(cache, buffers)
+        return known
+
+
+def _check_known(configuration: AnyConfiguration) -> None:
+    """Keys of Flink's backend that this one does not act on: said once, at the start of the operator."""
+    acted_on = {option.key for option in options_of("rocksdb_options")}
+    left = sorted(key for key in entries_of(configuration) if key.startswith(_PREFIX) and key not in acted_on)
+    if f"{_PREFIX}options-factory" in left:
+        raise UnsupportedOperationError(
+            f"{_PREFIX}options-factory names a Java class; use {keys.PREDEFINED_OPTIONS.key} and the options beside it"
+        )
+    if left:
+        _LOG.warning("These options have no effect on the state backend rocksdb of flinkpy: %s", ", ".join(left))

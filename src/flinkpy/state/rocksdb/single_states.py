@@ -1,0 +1,183 @@
+"""Value, reducing and aggregating state in RocksDB: one database entry per key.
+
+Source: org.apache.flink.state.rocksdb.{RocksDBValueState,RocksDBReducingState,RocksDBAggregatingState}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from flinkpy.state.backend import KeyContext
+from flinkpy.state.rocksdb.cached_state import MAX_GENERATION, MISSING, CachedState, in_order
+from flinkpy.state.rocksdb.database import RocksDatabase
+from flinkpy.state.rocksdb.key_codec import StateKeyCodec
+from flinkpy.state.rocksdb.value_codec import PLAIN, Frozen, decode, encode_many, freeze, hold, hold_many
+
+
+class _SingleState(CachedState):
+    """None is held where the key has nothing."""
+
+    __slots__ = ()
+
+    def _changes(self, dirty: dict[Any, Any]) -> Iterator[tuple[bytes, bytes | None]]:
+        keys = self._keys.encode_many(list(dirty))
+        held = list(dirty.values())
+        if None not in held:
+            return in_order(keys, encode_many(held))
+        encoded = iter(encode_many([value for value in held if value is not None]))
+        return in_order(keys, [None if value is None else next(encoded) for value in held])
+
+    def _load(self, key: Any) -> Any:
+        """What is held for a key that is not in `dirty`."""
+        held = self._clean.get(key, MISSING)
+        if held is MISSING:
+            held = self._old.get(key, MISSING)
+            if held is MISSING:
+                data = self._database.get(self._keys.encode(key))
+                held = None if data is None else hold(data)
+                if type(held) is Frozen:
+                    self._bytes += len(held.data)
+            self._remember(key, held)
+        return held
+
+    def clear(self) -> None:
+        self._dirty[self._context.key] = None
+        if len(self._dirty) >= MAX_GENERATION:
+            self.spill()
+
+    def _put_held(self, key: Any, value: Any) -> None:
+        """Anything but a plain object or None."""
+        held = freeze(value)
+        self._dirty[key] = held
+        if type(held) is Frozen:
+            self._bytes += len(held.data)
+            if self._bytes >= self._max_dirty_bytes:
+                self.spill()
+
+
+class RocksDBValueState(_SingleState):
+    __slots__ = ()
+
+    def value(self) -> Any:
+        key = self._context.key
+        held = self._dirty.get(key, MISSING)
+        if held is MISSING:
+            held = self._load(key)
+        return decode(held.data) if type(held) is Frozen else held
+
+    def update(self, value: Any) -> None:
+        key = self._context.key
+        if type(value) in PLAIN:
+            self._dirty[key] = value
+        else:
+            self._put_held(key, value)
+        if len(self._dirty) >= MAX_GENERATION:
+            self.spill()
+
+    # -- batch face ------------------------------------------------------------------------------------------------
+
+    def get_many(self, keys: Iterable[Any]) -> list[Any]:
+        """The value of each key, None where it has none; one probe of the database for all that are not in memory."""
+        keys = keys if isinstance(keys, list) else list(keys)
+        dirty, clean, old = self._dirty, self._clean, self._old
+        if dirty or clean or old:
+            values = [dirty.get(key, MISSING) for key in keys]
+            missing = [index for index, held in enumerate(values) if held is MISSING]
+            for generation in (clean, old):
+                if missing and generation:
+                    for index in missing:
+                        values[index] = generation.get(keys[index], MISSING)
+                    missing = [index for index in missing if values[index] is MISSING]
+            if missing:
+                for index, held in zip(missing, self._load_many([keys[index] for index in missing])):
+                    values[index] = held
+        else:
+            values = self._load_many(keys)
+        if Frozen in set(map(type, values)):
+            return [decode(held.data) if type(held) is Frozen else held for held in values]
+        return values
+
+    def _load_many(self, keys: list[Any]) -> list[Any]:
+        """Of keys that are not in memory, from the database."""
+        held = hold_many(self._database.get_many(self._keys.encode_many(keys)))
+        if len(keys) < MAX_GENERATION:
+            self._bytes += sum(len(value.data) for value in held if type(value) is Frozen)
+            self._clean.update(zip(keys, held))
+            if len(self._clean) >= MAX_GENERATION or self._bytes >= self._max_dirty_bytes:
+                self._old, self._clean = self._clean, {}
+                self._bytes = 0
+        return held
+
+    def put_many(self, keys: Iterable[Any], values: Iterable[Any]) -> None:
+        """Replace the values; None removes. Of a key that comes twice the last value stays."""
+        values = values if isinstance(values, list) else list(values)
+        if not set(map(type, values)) <= PLAIN:
+            values = [freeze(value) for value in values]
+            self._bytes += sum(len(held.data) for held in values if type(held) is Frozen)
+        self._dirty.update(zip(keys, values, strict=True))
+        if len(self._dirty) >= MAX_GENERATION or self._bytes >= self._max_dirty_bytes:
+            self.spill()
+
+
+class RocksDBReducingState(_SingleState):
+    __slots__ = ("_reduce",)
+
+    def __init__(
+        self, context: KeyContext, database: RocksDatabase, keys: StateKeyCodec, max_dirty_bytes: int, reduce: Any
+    ) -> None:
+        super().__init__(context, database, keys, max_dirty_bytes)
+        self._reduce = reduce
+
+    def get(self) -> Any:
+        key = self._context.key
+        held = self._dirty.get(key, MISSING)
+        if held is MISSING:
+            held = self._load(key)
+        return decode(held.data) if type(held) is Frozen else held
+
+    def add(self, value: Any) -> None:
+        key = self._context.key
+        known = self.get()
+        reduced = value if known is None else self._reduce(known, value)
+        if type(reduced) in PLAIN:
+            self._dirty[key] = reduced
+        else:
+            self._put_held(key, reduced)
+        if len(self._dirty) >= MAX_GENERATION:
+            self.spill()
+
+
+class RocksDBAggregatingState(_SingleState):
+    """Holds the accumulator, as an object where it was lately changed: only the aggregate function sees it."""
+
+    __slots__ = ("_function",)
+
+    def __init__(
+        self, context: KeyContext, database: RocksDatabase, keys: StateKeyCodec, max_dirty_bytes: int, function: Any
+    ) -> None:
+        super().__init__(context, database, keys, max_dirty_bytes)
+        self._function = function
+
+    def _accumulator(self, key: Any) -> Any:
+        held = self._dirty.get(key, MISSING)
+        if held is MISSING:
+            held = self._load(key)
+        return decode(held.data) if type(held) is Frozen else held
+
+    def get(self) -> Any:
+        accumulator = self._accumulator(self._context.key)
+        return None if accumulator is None else self._function.get_result(accumulator)
+
+    def add(self, value: Any) -> None:
+        key = self._context.key
+        accumulator = self._accumulator(key)
+        if accumulator is None:
+            accumulator = self._function.create_accumulator()
+        self._dirty[key] = self._function.add(value, accumulator)
+        if len(self._dirty) >= MAX_GENERATION:
+            self.spill()
+
+    def _kept(self, dirty: dict[Any, Any]) -> dict[Any, Any]:
+        """An object that changes may have been given out as a result: from now on it is read from its bytes."""
+        return {key: held for key, held in dirty.items() if held is None or type(held) in PLAIN}

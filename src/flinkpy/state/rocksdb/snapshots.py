@@ -1,0 +1,248 @@
+"""Snapshots of a database: in the canonical format, and as the database's own files.
+
+The canonical one is read from a view of the database; its synchronous part writes nothing to disk. The native one
+flushes and hard-links the files, which takes some milliseconds however much state there is, and uploads those that no
+completed checkpoint has.
+
+Source: org.apache.flink.state.rocksdb.snapshot.{RocksFullSnapshotStrategy,RocksIncrementalSnapshotStrategy,
+RocksNativeFullSnapshotStrategy}.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from flinkpy._proto import checkpoint_pb2
+from flinkpy.common.key_groups import KeyGroupRange
+from flinkpy.state.aggregate_table import TableLayout
+from flinkpy.state.checkpoint_streams import CheckpointedStateScope, CheckpointStreams
+from flinkpy.state.heap_snapshot import ChunkSize
+from flinkpy.state.key_groups_file import KeyGroupsFileWriter, KeyGroupsHeader
+from flinkpy.state.meta_info import LIST, MAP, TABLE, TIMERS, StateMetaInfo
+from flinkpy.state.rocksdb.aggregate_table import RowCodec
+from flinkpy.state.rocksdb.database import DatabaseView, Pair
+from flinkpy.state.rocksdb.key_codec import PREFIX, after_prefix
+from flinkpy.state.rocksdb.key_codec import decode as decode_key
+from flinkpy.state.rocksdb.list_state import decode_chunk
+from flinkpy.state.rocksdb.timer_queue import decode_timer
+from flinkpy.state.rocksdb.value_codec import decode
+from flinkpy.state.ttl import TimeToLive
+
+#: Files that never change once they are written.
+_SHAREABLE = (".sst", ".blob")
+#: Of this process only.
+_LOCAL = ("LOCK", "LOG", "IDENTITY")
+Handles = dict[str, checkpoint_pb2.StreamStateHandle]
+
+
+class CanonicalSnapshot:
+    """StateSnapshot in the format of `key_groups_file`.
+
+    Args:
+        states: by number in the database, in the order of the header.
+        time_to_live: of states whose expired values are left out, by name.
+    """
+
+    def __init__(
+        self,
+        view: DatabaseView,
+        header: KeyGroupsHeader,
+        states: Mapping[int, StateMetaInfo],
+        key_group_range: KeyGroupRange,
+        time_to_live: Mapping[str, TimeToLive],
+    ) -> None:
+        self._view = view
+        self._header = header
+        self._states = dict(states)
+        self._range = key_group_range
+        self._time_to_live = dict(time_to_live)
+        self._chunks = ChunkSize()
+
+    def write(self, streams: CheckpointStreams) -> checkpoint_pb2.KeyedStateHandle | None:
+        stream = streams.create()
+        try:
+            writer = KeyGroupsFileWriter(stream, self._header, self._range)
+            for key_group in range(self._range.start, self._range.end + 1):
+                writer.begin_key_group(key_group)
+                for index, (state_id, meta) in enumerate(self._states.items()):
+                    prefix = PREFIX.pack(key_group, state_id)
+                    self._write_state(writer, index, meta, self._view.scan(prefix, after_prefix(prefix)))
+            if not writer.is_empty:
+                return writer.finish()
+        except BaseException:
+            stream.abort()
+            raise
+        stream.abort()
+        return None
+
+    def _write_state(self, writer: KeyGroupsFileWriter, index: int, meta: StateMetaInfo, pairs: Iterator[Pair]) -> None:
+        if meta.kind == TABLE:
+            assert meta.table is not None
+            rows = RowCodec(TableLayout.from_json(meta.table))
+            while piece := list(islice(pairs, self._chunks.size)):
+                self._chunks.run(len(piece), lambda p=piece: _write_table(writer, index, rows, p))  # type: ignore[misc]
+            return
+        entries = _entries(meta.kind, pairs)
+        ttl = self._time_to_live.get(meta.name) if meta.kind != TIMERS else None
+        if ttl is not None:
+            entries = _unexpired(entries, meta.kind, ttl)
+        while chunk := list(islice(entries, self._chunks.size)):
+            self._chunks.run(len(chunk), lambda c=chunk: writer.write_chunk(index, *map(list, zip(*c))))  # type: ignore[misc]
+
+    def release(self) -> None:
+        self._view.close()
+
+
+def _write_table(writer: KeyGroupsFileWriter, index: int, rows: RowCodec, pairs: list[Pair]) -> None:
+    batch = rows.batch(pairs)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    writer.write_payload(index, len(pairs), memoryview(sink.getvalue()))
+
+
+def _entries(kind: str, pairs: Iterable[Pair]) -> Iterator[tuple[Any, Any]]:
+    """(key, value) as the canonical format has them. A list or map comes in parts, one per database entry."""
+    offset = PREFIX.size
+    if kind == TIMERS:
+        for data, _ in pairs:
+            timestamp, key = decode_timer(data)
+            yield key, timestamp
+    elif kind == LIST:
+        for data, value in pairs:
+            yield decode_key(data, offset)[0], decode_chunk(value)
+    elif kind == MAP:
+        yield from _map_entries(pairs)
+    else:
+        for data, value in pairs:
+            yield decode_key(data, offset)[0], decode(value)
+
+
+#: Entries of one map that are written together.
+_MAP_PART = 256
+
+
+def _map_entries(pairs: Iterable[Pair]) -> Iterator[tuple[Any, Any]]:
+    offset = PREFIX.size
+    prefix = b""
+    key: Any = None
+    entries: dict[Any, Any] = {}
+    for data, value in pairs:
+        if not prefix or not data.startswith(prefix) or len(entries) >= _MAP_PART:
+            if entries:
+                yield key, entries
+            entries = {}
+            key, end = decode_key(data, offset)
+            prefix = data[:end]
+        entries[decode_key(data, len(prefix))[0]] = decode(value)
+    if entries:
+        yield key, entries
+
+
+def _unexpired(entries: Iterator[tuple[Any, Any]], kind: str, ttl: TimeToLive) -> Iterator[tuple[Any, Any]]:
+    now_ms = ttl.now_ms()
+    for key, value in entries:
+        left = ttl.unexpired(kind, value, now_ms)
+        if left is not None:
+            yield key, left
+
+
+class NativeSnapshot:
+    """StateSnapshot as the files of the database.
+
+    Args:
+        directory: with the hard-linked files; removed by `release`.
+        meta: content of the `meta` file.
+        reusable: handles of files that a completed checkpoint has, by name; each is the same file.
+        is_shared: whether later checkpoints may use what this one uploads.
+        on_written: told, once all is written, which files a later checkpoint may use when this one is complete.
+
+    Attributes:
+        bytes_persisted: written for this snapshot, as against reused. Set by `write`.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        backend_id: str,
+        checkpoint_id: int,
+        key_group_range: KeyGroupRange,
+        meta: bytes,
+        reusable: Handles,
+        is_shared: bool,
+        transfer_threads: int,
+        on_written: Callable[[int, Handles], None],
+    ) -> None:
+        self._directory = directory
+        self._handle = checkpoint_pb2.IncrementalKeyedStateHandle(backend_id=backend_id, checkpoint_id=checkpoint_id)
+        self._handle.key_groups.start, self._handle.key_groups.end = key_group_range.start, key_group_range.end
+        self._meta = meta
+        self._reusable = reusable
+        self._is_shared = is_shared
+        self._transfer_threads = transfer_threads
+        self._on_written = on_written
+        self.bytes_persisted = 0
+
+    def write(self, streams: CheckpointStreams) -> checkpoint_pb2.KeyedStateHandle:
+        can_share = self._is_shared and streams.can_share
+        scope = CheckpointedStateScope.SHARED if can_share else CheckpointedStateScope.EXCLUSIVE
+        reusable = self._reusable if can_share else {}
+        handle = self._handle
+        shared: Handles = {}
+        uploads: list[tuple[Path, CheckpointedStateScope]] = []
+        for path in sorted(self._directory.iterdir()):
+            if path.suffix in _SHAREABLE:
+                known = reusable.get(path.name)
+                if known is not None and known.size_bytes == path.stat().st_size:
+                    shared[path.name] = known
+                else:
+                    uploads.append((path, scope))
+            elif not path.name.startswith(_LOCAL) and not _is_empty_log(path):
+                uploads.append((path, CheckpointedStateScope.EXCLUSIVE))
+        private: Handles = {}
+        for path, uploaded in zip([path for path, _ in uploads], self._upload(streams, uploads)):
+            (shared if path.suffix in _SHAREABLE else private)[path.name] = uploaded
+            self.bytes_persisted += uploaded.size_bytes
+        stream = streams.create()
+        try:
+            stream.write(self._meta)
+            meta = stream.close_and_get_handle()
+        except BaseException:
+            stream.abort()
+            raise
+        handle.meta.CopyFrom(meta)
+        self.bytes_persisted += meta.size_bytes
+        for target, files in ((handle.shared, shared), (handle.private, private)):
+            for name, file in files.items():
+                target.add(local_name=name, handle=file)
+        if can_share:
+            self._on_written(handle.checkpoint_id, shared)
+        return checkpoint_pb2.KeyedStateHandle(incremental=handle)
+
+    def _upload(
+        self, streams: CheckpointStreams, uploads: list[tuple[Path, CheckpointedStateScope]]
+    ) -> list[checkpoint_pb2.StreamStateHandle]:
+        if not uploads:
+            return []
+        with ThreadPoolExecutor(self._transfer_threads, "rocksdb-upload") as executor:
+            futures = [executor.submit(streams.store_file, path, scope) for path, scope in uploads]
+            try:
+                return [future.result() for future in futures]
+            except BaseException:
+                executor.shutdown(wait=True, cancel_futures=True)
+                raise
+
+    def release(self) -> None:
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+
+def _is_empty_log(path: Path) -> bool:
+    """The write-ahead log, which is off."""
+    return path.suffix == ".log" and path.stat().st_size == 0
