@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flinkpy.cli.options import cluster_address_option, configuration_options, load_valid_configuration, split_address
+from flinkpy.cli.options import (
+    absolute,
+    cluster_address_option,
+    configuration_options,
+    load_valid_configuration,
+    split_address,
+)
 from flinkpy.common.errors import FlinkError, UserError
 from flinkpy.common.states import JobState
 
@@ -45,7 +51,8 @@ def dispatcher_address(configuration: Configuration, address: str | None) -> str
     return local
 
 
-def _connect(configuration: Configuration, address: str | None) -> ClusterClient:
+def connect(configuration: Configuration, address: str | None) -> ClusterClient:
+    """A connection to the cluster meant; see `dispatcher_address`."""
     from flinkpy.client.cluster_client import ClusterClient
     from flinkpy.configuration import client_options, read_option
 
@@ -58,12 +65,36 @@ def _connect(configuration: Configuration, address: str | None) -> ClusterClient
 @cluster_address_option
 @click.option("-d", "--detached", is_flag=True, help="Return once the job is submitted.")
 @click.option("-p", "--parallelism", type=click.IntRange(1, 32768), help="Parallelism of operators that set none.")
+@click.option(
+    "-s",
+    "--fromSavepoint",
+    "savepoint_path",
+    metavar="PATH",
+    help="Start from this savepoint or retained checkpoint.",
+)
+@click.option(
+    "-n",
+    "--allowNonRestoredState",
+    "allow_non_restored_state",
+    is_flag=True,
+    help="Leave out state of operators that the program does not have any more.",
+)
+@click.option(
+    "-cm",
+    "--claimMode",
+    "claim_mode",
+    type=click.Choice(["claim", "no_claim", "legacy"], case_sensitive=False),
+    help="Whose the savepoint is: `claim` the job's, which deletes it when it can; `no_claim` (the default) yours.",
+)
 @click.argument("program", type=click.Path(exists=True, dir_okay=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def run(
     address: str | None,
     detached: bool,
     parallelism: int | None,
+    savepoint_path: str | None,
+    allow_non_restored_state: bool,
+    claim_mode: str | None,
     program: str,
     arguments: tuple[str, ...],
     config_dir: str | None,
@@ -74,8 +105,17 @@ def run(
 
     Ctrl-C cancels the job that is running.
     """
+    if savepoint_path is None and (allow_non_restored_state or claim_mode is not None):
+        raise click.UsageError("-n and -cm say how a savepoint is restored: name it with -s PATH")
     configuration = load_valid_configuration(
-        config_dir, properties, {"parallelism.default": None if parallelism is None else str(parallelism)}
+        config_dir,
+        properties,
+        {
+            "parallelism.default": None if parallelism is None else str(parallelism),
+            "execution.state-recovery.path": None if savepoint_path is None else absolute(savepoint_path),
+            "execution.state-recovery.ignore-unclaimed-state": "true" if allow_non_restored_state else None,
+            "execution.state-recovery.claim-mode": None if claim_mode is None else claim_mode.upper(),
+        },
     )
     host, port = split_address(dispatcher_address(configuration, address), "-m")
     configuration.set_string("execution.target", "remote")
@@ -144,7 +184,7 @@ def list_jobs(
     """List jobs: those that have not ended, unless -a is given."""
     from flinkpy.cli.tables import format_timestamp, print_table
 
-    with _connect(load_valid_configuration(config_dir, properties, {}), address) as client:
+    with connect(load_valid_configuration(config_dir, properties, {}), address) as client:
         jobs = client.list_jobs()
     shown = [job for job in jobs if _is_shown(job, running, scheduled, everything)]
     shown.sort(key=lambda job: (-job.start_time_ms, job.job_id))
@@ -175,7 +215,7 @@ def _is_shown(job: dispatcher_pb2.JobOverview, running: bool, scheduled: bool, e
 @click.argument("job_id")
 def info(address: str | None, job_id: str, config_dir: str | None, properties: tuple[str, ...], verbose: bool) -> None:
     """Show one job: its vertices, metrics and failures."""
-    with _connect(load_valid_configuration(config_dir, properties, {}), address) as client:
+    with connect(load_valid_configuration(config_dir, properties, {}), address) as client:
         details = client.request_job(job_id)
     _print_details(details)
 
@@ -216,7 +256,7 @@ def _print_details(details: job_pb2.JobDetails) -> None:
 @click.argument("job_id")
 def cancel(address: str | None, job_id: str, config_dir: str | None, properties: tuple[str, ...], verbose: bool) -> int:
     """Cancel a job and wait until it has ended."""
-    with _connect(load_valid_configuration(config_dir, properties, {}), address) as client:
+    with connect(load_valid_configuration(config_dir, properties, {}), address) as client:
         client.cancel_job(job_id)
         result = client.wait_for_result(job_id)
     status = JobState(result.status)

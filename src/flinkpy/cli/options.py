@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,6 +13,8 @@ if TYPE_CHECKING:
     from flinkpy.common.configuration import Configuration
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 _DYNAMIC = click.option(
     "-D", "properties", metavar="KEY=VALUE", multiple=True, help="Set an option of the configuration; may be repeated."
@@ -59,3 +63,8 @@ def split_address(text: str, option: str) -> tuple[str, int]:
     if not separator or not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise click.UsageError(f"{option}: `{text}` is not of the form host:port")
     return host, int(port)
+
+
+def absolute(path: str) -> str:
+    """The same place for every process: a path that is relative is meant from the present directory; URIs stay."""
+    return path if _SCHEME.match(path) else os.path.abspath(path)

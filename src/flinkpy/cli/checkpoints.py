@@ -1,0 +1,193 @@
+"""`flinkpy savepoint | checkpoint | stop | checkpoints`: the state of running jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from flinkpy.cli.jobs import connect
+from flinkpy.cli.options import absolute, cluster_address_option, configuration_options, load_valid_configuration
+from flinkpy.common.states import JobState
+
+if TYPE_CHECKING:
+    from flinkpy._proto import checkpoint_pb2
+
+_FORMAT = click.option(
+    "-type",
+    "--type",
+    "format_type",
+    type=click.Choice(["canonical", "native"], case_sensitive=False),
+    default="canonical",
+    show_default=True,
+    help="canonical: any state backend can read it. native: in the backend's own format, faster.",
+)
+
+
+@click.command()
+@configuration_options
+@cluster_address_option
+@click.argument("job_id", required=False)
+@click.argument("target_directory", required=False)
+@_FORMAT
+@click.option("-d", "--dispose", metavar="PATH", help="Delete the savepoint at PATH instead of taking one.")
+def savepoint(
+    address: str | None,
+    job_id: str | None,
+    target_directory: str | None,
+    format_type: str,
+    dispose: str | None,
+    config_dir: str | None,
+    properties: tuple[str, ...],
+    verbose: bool,
+) -> None:
+    """Take a savepoint of JOB_ID in TARGET_DIRECTORY; the job goes on.
+
+    Without TARGET_DIRECTORY it goes to execution.checkpointing.savepoint-dir. The path is a directory or URI that the
+    cluster's processes can reach. `flinkpy run -s PATH` starts a job from it.
+    """
+    if dispose is not None:
+        if job_id is not None:
+            raise click.UsageError("--dispose deletes a savepoint by its path alone; no JOB_ID goes with it")
+    elif job_id is None:
+        raise click.UsageError("name the job: flinkpy savepoint JOB_ID [TARGET_DIRECTORY], or --dispose PATH")
+    with connect(load_valid_configuration(config_dir, properties, {}), address) as client:
+        if dispose is not None:
+            path = absolute(dispose)
+            client.dispose_savepoint(path)
+            click.echo(f"Savepoint {path} disposed.")
+            return
+        assert job_id is not None
+        target = None if target_directory is None else absolute(target_directory)
+        click.echo(f"Taking a savepoint of job {job_id}.", err=True)
+        path = client.trigger_savepoint(job_id, target, native=format_type == "native")
+    click.echo(f"Savepoint completed. Path: {path}")
+
+
+@click.command()
+@configuration_options
+@cluster_address_option
+@click.argument("job_id")
+@click.option("-full", "--full", is_flag=True, help="Share no file with earlier checkpoints.")
+def checkpoint(
+    address: str | None,
+    job_id: str,
+    full: bool,
+    config_dir: str | None,
+    properties: tuple[str, ...],
+    verbose: bool,
+) -> None:
+    """Take a checkpoint of JOB_ID now, beside the periodic ones."""
+    with connect(load_valid_configuration(config_dir, properties, {}), address) as client:
+        click.echo(f"Taking a checkpoint of job {job_id}.", err=True)
+        result = client.trigger_checkpoint(job_id, full=full)
+    where = f" Path: {result.path}" if result.path else ""
+    click.echo(f"Checkpoint {result.checkpoint_id} completed.{where}")
+
+
+@click.command()
+@configuration_options
+@cluster_address_option
+@click.argument("job_id")
+@click.option("-p", "--savepointPath", "target_directory", metavar="DIRECTORY", help="Where the savepoint goes.")
+@click.option(
+    "-d",
+    "--drain",
+    is_flag=True,
+    help="Let event time end before: windows and timers fire. Only for a job that is not to be continued.",
+)
+@_FORMAT
+def stop(
+    address: str | None,
+    job_id: str,
+    target_directory: str | None,
+    drain: bool,
+    format_type: str,
+    config_dir: str | None,
+    properties: tuple[str, ...],
+    verbose: bool,
+) -> int:
+    """Stop JOB_ID with a savepoint: nothing is processed after it, and the job finishes.
+
+    Without -p it goes to execution.checkpointing.savepoint-dir. Waits until the job has ended.
+    """
+    target = None if target_directory is None else absolute(target_directory)
+    with connect(load_valid_configuration(config_dir, properties, {}), address) as client:
+        click.echo(f"Stopping job {job_id} with a savepoint.", err=True)
+        path = client.stop_with_savepoint(job_id, target, drain=drain, native=format_type == "native")
+        click.echo(f"Savepoint completed. Path: {path}")
+        status = JobState(client.wait_for_result(job_id).status)
+    click.echo(f"Job {job_id}: {status.name}.", err=True)
+    return 0 if status is JobState.FINISHED else 1
+
+
+@click.command()
+@configuration_options
+@cluster_address_option
+@click.argument("job_id")
+def checkpoints(
+    address: str | None, job_id: str, config_dir: str | None, properties: tuple[str, ...], verbose: bool
+) -> None:
+    """Show the checkpoints of JOB_ID: how many, how long they took, how large they are, and why some failed."""
+    with connect(load_valid_configuration(config_dir, properties, {}), address) as client:
+        statistics = client.request_checkpoint_statistics(job_id)
+    _print_statistics(statistics)
+
+
+def _print_statistics(statistics: checkpoint_pb2.CheckpointStatisticsResponse) -> None:
+    from flinkpy.cli.tables import format_timestamp, print_table
+
+    click.echo(
+        f"{statistics.num_total} checkpoints: {statistics.num_completed} completed, {statistics.num_failed} failed, "
+        f"{statistics.num_in_progress} in progress; restored {statistics.num_restored} times"
+    )
+    if statistics.HasField("latest_restored"):
+        restored = statistics.latest_restored
+        kind = "savepoint" if restored.is_savepoint else "checkpoint"
+        where = f" from {restored.external_path}" if restored.external_path else ""
+        click.echo(
+            f"Restored {kind} {restored.checkpoint_id}{where} at {format_timestamp(restored.restore_timestamp_ms)}"
+        )
+    if statistics.history:
+        headers = ["Id", "Status", "Kind", "Started", "Duration", "State size", "Written", "In flight", "Tasks", "Path"]
+        print_table(headers, [_row(one) for one in statistics.history], right=(0, 4, 5, 6, 7, 8))
+
+
+def _row(one: checkpoint_pb2.CheckpointStatistics) -> list[str]:
+    from flinkpy.cli.tables import format_bytes, format_duration_ms, format_timestamp
+
+    duration = format_duration_ms(one.end_timestamp_ms - one.trigger_timestamp_ms) if one.end_timestamp_ms > 0 else "-"
+    return [
+        str(one.checkpoint_id),
+        one.status,
+        _kind(one),
+        format_timestamp(one.trigger_timestamp_ms),
+        duration,
+        format_bytes(one.state_size_bytes),
+        format_bytes(one.persisted_bytes),
+        format_bytes(one.persisted_in_flight_bytes),
+        f"{one.num_acknowledged_subtasks}/{one.num_subtasks}",
+        _outcome(one),
+    ]
+
+
+def _kind(one: checkpoint_pb2.CheckpointStatistics) -> str:
+    from flinkpy._proto import checkpoint_pb2 as pb
+
+    names = {
+        pb.CHECKPOINT: "checkpoint",
+        pb.FULL_CHECKPOINT: "full checkpoint",
+        pb.SAVEPOINT: "savepoint",
+        pb.SYNC_SAVEPOINT_SUSPEND: "stop",
+        pb.SYNC_SAVEPOINT_TERMINATE: "drain",
+    }
+    kind = names.get(one.kind, "-")
+    return f"{kind}, unaligned" if one.is_unaligned else kind
+
+
+def _outcome(one: checkpoint_pb2.CheckpointStatistics) -> str:
+    if one.HasField("failure"):
+        return one.failure.message.splitlines()[0] if one.failure.message else one.failure.type
+    if not one.external_path:
+        return "-"
+    return f"{one.external_path} (discarded)" if one.discarded else one.external_path
