@@ -90,7 +90,13 @@ def read_header(file: BinaryIO, name: str) -> KeyGroupsHeader:
 class KeyGroupsFileWriter:
     """Thread: one. Key groups come in ascending order; those that have nothing may be left out."""
 
-    def __init__(self, stream: CheckpointOutputStream, header: KeyGroupsHeader, key_group_range: KeyGroupRange) -> None:
+    def __init__(
+        self,
+        stream: CheckpointOutputStream,
+        header: KeyGroupsHeader,
+        key_group_range: KeyGroupRange,
+        operator_name: str = "",
+    ) -> None:
         self._stream = stream
         self._range = key_group_range
         self._states = header.states
