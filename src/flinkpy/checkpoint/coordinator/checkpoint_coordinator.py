@@ -19,7 +19,6 @@ Source: org.apache.flink.runtime.checkpoint.CheckpointCoordinator. Pure.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
@@ -33,7 +32,9 @@ from flinkpy.checkpoint.coordinator.checkpoint_plan import calculate_plan
 from flinkpy.checkpoint.coordinator.checkpoint_properties import FULL, PERIODIC, CheckpointProperties
 from flinkpy.checkpoint.coordinator.checkpoint_request_decider import CheckpointRequest, CheckpointRequestDecider
 from flinkpy.checkpoint.coordinator.checkpoint_stats_tracker import CheckpointStatsTracker
+from flinkpy.checkpoint.coordinator.completed_ids import CompletedIds
 from flinkpy.checkpoint.coordinator.coordinator_options import CheckpointCoordinatorOptions
+from flinkpy.checkpoint.coordinator.end_of_data import EndOfData
 from flinkpy.checkpoint.coordinator.job_view import JobView
 from flinkpy.checkpoint.coordinator.pending_checkpoint import AckOutcome, PendingCheckpoint, Phase
 from flinkpy.checkpoint.coordinator.stop_with_savepoint import StopWithSavepoint
@@ -46,10 +47,6 @@ from flinkpy.common.states import ExecutionState
 #: A task that finished after its barrier has sent its acknowledgement before, which may be overtaken on its way, or
 #: sent again. After this it is not coming.
 FINISHED_ACK_GRACE_MS = 10_000
-#: After a failed checkpoint at the end of the data the next one begins this much later: the job waits for it.
-END_OF_DATA_RETRY_MS = 500
-#: Completed checkpoints remembered by id: a repeated acknowledgement of one must not delete its state.
-MAX_REMEMBERED_IDS = 1_024
 
 
 class CheckpointCoordinator:
@@ -64,7 +61,7 @@ class CheckpointCoordinator:
         self.statistics = CheckpointStatsTracker(job, options.history_size)
         #: In progress, by id, oldest first.
         self._pending: dict[int, PendingCheckpoint] = {}
-        self._completed_ids: deque[int] = deque(maxlen=MAX_REMEMBERED_IDS)
+        self._completed_ids = CompletedIds()
         self._next_id = 1
         #: What a failed task is restored from; None: from the beginning.
         self.latest: CompletedCheckpoint | None = None
@@ -78,10 +75,7 @@ class CheckpointCoordinator:
         self._open_requests: set[str] = set()
         self._next_periodic_ms: int | None = None
         self._last_completion_ms: int | None = None
-        self._end_of_data: set[ExecutionAttemptID] = set()
-        #: The checkpoint at the end of the data: asked for, or to be asked for at that time.
-        self._is_final_requested = False
-        self._final_retry_ms: int | None = None
+        self._end_of_data = EndOfData()
         self._now_ms = 0
         self._out: list[fx.CheckpointEffect] = []
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -115,7 +109,7 @@ class CheckpointCoordinator:
             self.latest = checkpoint
             self._must_be_full = must_be_full
             self._next_id = max(self._next_id, checkpoint.checkpoint_id + 1)
-            self._completed_ids.append(checkpoint.checkpoint_id)
+            self._completed_ids.add(checkpoint.checkpoint_id)
 
     def replace_latest(self, checkpoint: CompletedCheckpoint) -> None:
         """What was the latest has been found damaged. Only while tasks stand and nothing is being finalized."""
@@ -156,7 +150,7 @@ class CheckpointCoordinator:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        due = [self._next_periodic_ms, self._final_retry_ms]
+        due = [self._next_periodic_ms, self._end_of_data.retry_ms]
         for pending in self._pending.values():
             if pending.phase is not Phase.FINALIZING:
                 due += [pending.deadline_ms, *pending.finished_early.values()]
@@ -209,8 +203,6 @@ class CheckpointCoordinator:
         self._is_running = False
         self._next_periodic_ms = None
         self._end_of_data.clear()
-        self._is_final_requested = False
-        self._final_retry_ms = None
         stop = self._stop
         synchronous = [pending for pending in self._pending.values() if pending.properties.is_synchronous]
         do_tasks_stand = stop is not None and (
@@ -230,7 +222,8 @@ class CheckpointCoordinator:
     def _on_job_ended(self, event: ev.JobEnded) -> None:
         self._has_ended = True
         self._is_running = False
-        self._next_periodic_ms = self._final_retry_ms = None
+        self._next_periodic_ms = None
+        self._end_of_data.clear()
         stop, self._stop = self._stop, None
         if stop is not None and stop.result is not None and event.is_finished:
             self._answer(stop.trigger_id, result=stop.result)
@@ -239,7 +232,7 @@ class CheckpointCoordinator:
         self._abort_all(checkpoint_error(Reason.CHECKPOINT_COORDINATOR_SHUTDOWN, cause=event.cause))
 
     def _on_task_finished(self, event: ev.TaskFinished) -> None:
-        self._end_of_data.discard(event.attempt)
+        self._end_of_data.left(event.attempt)
         for pending in self._pending.values():
             if pending.phase is Phase.WAITING and event.attempt in pending.missing:
                 pending.finished_early[event.attempt] = self._now_ms + FINISHED_ACK_GRACE_MS
@@ -248,16 +241,15 @@ class CheckpointCoordinator:
     def _on_end_of_data(self, event: ev.EndOfDataReached) -> None:
         if not self._options.is_periodic or not self._options.after_tasks_finish:
             return
-        self._end_of_data.update(attempt for attempt in event.attempts if self._runs(attempt))
+        self._end_of_data.reached(attempt for attempt in event.attempts if self._runs(attempt))
         self._request_final_checkpoint()
 
     def _request_final_checkpoint(self) -> None:
         """Where every task that runs has processed everything."""
-        if self._is_final_requested or not self._end_of_data or not self._is_running or self._stop is not None:
+        if not self._is_running or self._stop is not None:
             return
-        if self._running_tasks() <= self._end_of_data:
-            self._is_final_requested = True
-            self._final_retry_ms = None
+        if self._end_of_data.should_request(self._running_tasks()):
+            self._end_of_data.requested()
             self._submit(PERIODIC)
 
     def _running_tasks(self) -> set[ExecutionAttemptID]:
@@ -276,7 +268,7 @@ class CheckpointCoordinator:
             self._answer(event.trigger_id, error=error)
             return
         if properties.is_synchronous:
-            self._next_periodic_ms = self._final_retry_ms = None
+            self._next_periodic_ms = None
             self._abort_all(checkpoint_error(Reason.CHECKPOINT_COORDINATOR_SUSPEND, "The job is being stopped."))
             self._stop = StopWithSavepoint(event.trigger_id)
         self._submit(properties, trigger_id=event.trigger_id, target_directory=event.target_directory)
@@ -312,8 +304,7 @@ class CheckpointCoordinator:
     def _refuse(self, request: CheckpointRequest, error: CheckpointError) -> None:
         """It does not get an id."""
         self.statistics.refused()
-        if not request.trigger_id and not request.is_periodic:
-            self._retry_final_checkpoint()
+        self._end_of_data.failed(self._now_ms)
         self._answer_failure(request.trigger_id, request.properties, error, are_tasks_triggered=False)
         self._consider_failing(None, request.properties, error)
 
@@ -369,24 +360,9 @@ class CheckpointCoordinator:
         if pending.phase is not Phase.PREPARING:
             return
         pending.location = event.location
-        pending.options = self._checkpoint_options(pending.properties, event.location.for_tasks)
+        pending.options = self._options.for_tasks(pending.properties, event.location.for_tasks)
         pending.enter(Phase.SNAPSHOTTING_COORDINATORS)
         self._out.append(fx.SnapshotCoordinators(pending.checkpoint_id))
-
-    def _checkpoint_options(
-        self, properties: CheckpointProperties, location: pb.CheckpointLocation
-    ) -> pb.CheckpointOptions:
-        options = pb.CheckpointOptions(
-            kind=properties.kind, format=properties.format, location=location, alignment=pb.ALIGNED
-        )
-        if not self._options.is_exactly_once:
-            options.alignment = pb.AT_LEAST_ONCE
-        elif self._options.is_unaligned and not properties.is_savepoint:
-            if self._options.aligned_timeout_ms > 0:
-                options.aligned_timeout_ms = self._options.aligned_timeout_ms
-            else:
-                options.alignment = pb.UNALIGNED
-        return options
 
     def _on_location_failed(self, event: ev.LocationFailed) -> None:
         pending = self._pending.get(event.checkpoint_id)
@@ -429,7 +405,7 @@ class CheckpointCoordinator:
         pending = self._pending.get(event.checkpoint_id)
         if pending is None:
             # Where it was completed this is a repetition, and the state is in use.
-            if self._is_known_dead(event.checkpoint_id):
+            if event.checkpoint_id < self._next_id and self._completed_ids.is_known_failed(event.checkpoint_id):
                 self._out.append(fx.DiscardState((event.state,)))
             return
         outcome = pending.acknowledge(event.attempt, event.state, event.metrics, self._now_ms)
@@ -437,11 +413,6 @@ class CheckpointCoordinator:
             self._out.append(fx.DiscardState((event.state,)))
         elif outcome is AckOutcome.TAKEN and pending.is_fully_acknowledged:
             self._finalize(pending)
-
-    def _is_known_dead(self, checkpoint_id: int) -> bool:
-        if checkpoint_id >= self._next_id or checkpoint_id in self._completed_ids:
-            return False
-        return len(self._completed_ids) < MAX_REMEMBERED_IDS or checkpoint_id > min(self._completed_ids)
 
     def _finalize(self, pending: PendingCheckpoint) -> None:
         operator = pending.partly_finished_union(self._job)
@@ -478,7 +449,7 @@ class CheckpointCoordinator:
         assert pending.location is not None
         pending.enter(Phase.COMPLETED)
         del self._pending[pending.checkpoint_id]
-        self._completed_ids.append(pending.checkpoint_id)
+        self._completed_ids.add(pending.checkpoint_id)
         self._last_completion_ms = self._now_ms
         self.statistics.completed(pending, event.external_path, self._now_ms)
         self.statistics.retained(event.retained_ids)
@@ -535,15 +506,10 @@ class CheckpointCoordinator:
         if pending.acks:
             self._out.append(fx.DiscardState(tuple(ack.state for ack in pending.acks.values())))
         self.statistics.failed(pending, error, self._now_ms)
-        if self._is_final_requested:
-            self._retry_final_checkpoint()
+        if self._is_running:
+            self._end_of_data.failed(self._now_ms)
         self._answer_failure(pending.trigger_id, pending.properties, error, are_tasks_triggered=were_triggered)
         self._consider_failing(pending.checkpoint_id, pending.properties, error)
-
-    def _retry_final_checkpoint(self) -> None:
-        if self._is_running and self._is_final_requested:
-            self._is_final_requested = False
-            self._final_retry_ms = self._now_ms + END_OF_DATA_RETRY_MS
 
     def _answer(
         self, trigger_id: str, result: pb.CheckpointResult | None = None, error: FlinkError | None = None
@@ -587,8 +553,7 @@ class CheckpointCoordinator:
             elif pending.deadline_ms <= now_ms:
                 detail = f"{len(pending.missing)} of {len(pending.plan.tasks_to_wait_for)} tasks did not acknowledge."
                 self._abort(pending, checkpoint_error(Reason.CHECKPOINT_EXPIRED, detail))
-        if self._final_retry_ms is not None and self._final_retry_ms <= now_ms:
-            self._final_retry_ms = None
+        if self._end_of_data.is_retry_due(now_ms):
             self._request_final_checkpoint()
         if self._next_periodic_ms is not None and self._next_periodic_ms <= now_ms:
             self._next_periodic_ms = now_ms + self._interval_ms

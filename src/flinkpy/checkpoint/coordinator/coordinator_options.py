@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flinkpy._proto import checkpoint_pb2 as pb
+from flinkpy.checkpoint.coordinator.checkpoint_properties import CheckpointProperties
 from flinkpy.common.errors import ConfigurationError
 from flinkpy.configuration import checkpointing_options as options
 from flinkpy.configuration import jobmanager_options, read_option
@@ -31,6 +33,20 @@ class CheckpointCoordinatorOptions:
     @property
     def is_periodic(self) -> bool:
         return self.interval_ms > 0
+
+    def for_tasks(self, properties: CheckpointProperties, location: pb.CheckpointLocation) -> pb.CheckpointOptions:
+        """What travels in the barriers of such a checkpoint. Savepoints are always aligned."""
+        options = pb.CheckpointOptions(
+            kind=properties.kind, format=properties.format, location=location, alignment=pb.ALIGNED
+        )
+        if not self.is_exactly_once:
+            options.alignment = pb.AT_LEAST_ONCE
+        elif self.is_unaligned and not properties.is_savepoint:
+            if self.aligned_timeout_ms > 0:
+                options.aligned_timeout_ms = self.aligned_timeout_ms
+            else:
+                options.alignment = pb.UNALIGNED
+        return options
 
 
 def coordinator_options(configuration: AnyConfiguration) -> CheckpointCoordinatorOptions:

@@ -1,0 +1,892 @@
+"""The CheckpointCoordinator: every rule about when checkpoints begin, count and end."""
+
+from __future__ import annotations
+
+import pytest
+from coordinator_fakes import Coordination, FakeJob, location, source_and_sink, state_of, vertex
+
+from flinkpy._proto import checkpoint_pb2 as pb
+from flinkpy.checkpoint.coordinator import effects as fx
+from flinkpy.checkpoint.coordinator import events as ev
+from flinkpy.checkpoint.coordinator.checkpoint_properties import FULL, PERIODIC, savepoint, stop_with_savepoint
+from flinkpy.checkpoint.coordinator.end_of_data import RETRY_MS
+from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason as Reason
+from flinkpy.common.errors import CheckpointStorageError, FunctionError
+from flinkpy.common.states import ExecutionState as E
+
+SAVEPOINT = savepoint(pb.CANONICAL)
+STOP = stop_with_savepoint(pb.CANONICAL, drain=False)
+FAILOVER = ev.TasksStopped(Reason.JOB_FAILOVER_REGION, FunctionError("boom"))
+
+
+# A checkpoint from its beginning to its end
+
+
+def test_the_first_checkpoint_begins_within_the_interval():
+    job = Coordination(interval_ms=100)
+    assert 1_000 <= job.coordinator.next_deadline_ms <= 1_100
+    assert job.begin() == 1
+
+
+def test_the_first_checkpoint_waits_for_the_pause():
+    job = Coordination(interval_ms=100, min_pause_ms=100)
+    assert job.coordinator.next_deadline_ms == 1_100
+
+
+def test_nothing_begins_without_an_interval():
+    job = Coordination(interval_ms=0)
+    job.advance(100_000)
+    assert job.effects == []
+
+
+def test_nothing_begins_before_all_tasks_run():
+    job = Coordination(running=False)
+    job.advance(1_000)
+    assert job.effects == []
+
+
+def test_the_coordinators_are_asked_before_the_tasks_and_after_the_place_is_made():
+    job = Coordination()
+    checkpoint_id = job.begin()
+    assert job.effects == []
+    job.send(ev.LocationMade(checkpoint_id, location(checkpoint_id)))
+    assert job.effects == [fx.SnapshotCoordinators(1)]
+    job.effects.clear()
+    job.send(ev.CoordinatorsSnapshotted(1, {"source-op": b"splits"}))
+    (trigger,) = job.effects
+    assert trigger.attempts == (job.job.attempt("source"),)
+    assert trigger.options.kind == pb.CHECKPOINT
+    assert trigger.options.alignment == pb.ALIGNED
+    assert trigger.options.location.exclusive_directory == "/c"
+
+
+def test_events_are_released_when_the_triggers_have_been_answered():
+    job = Coordination()
+    job.trigger(job.begin())
+    assert job.take(fx.ReleaseEvents) == [fx.ReleaseEvents(1)]
+
+
+def test_a_checkpoint_counts_only_when_it_has_been_written():
+    job = Coordination()
+    checkpoint_id = job.start()
+    job.ack_all(checkpoint_id)
+    assert job.coordinator.latest is None
+    assert job.take(fx.ConfirmCheckpoint) == []
+    assert job.coordinator.is_finalizing
+    job.finalized(checkpoint_id)
+    assert job.latest_id == 1
+    (confirmed,) = job.take(fx.ConfirmCheckpoint)
+    assert (confirmed.checkpoint_id, confirmed.attempts) == (1, tuple(job.job.attempts))
+
+
+def test_the_metadata_has_every_operator_with_its_subtasks_and_coordinator():
+    job = Coordination(source_and_sink(2))
+    checkpoint_id = job.begin()
+    job.trigger(checkpoint_id, {"source-op": b"splits"})
+    job.ack_all(checkpoint_id)
+    (effect,) = job.take(fx.FinalizeCheckpoint)
+    source, sink = effect.metadata.operators
+    assert (source.operator_id, source.uid, source.parallelism, source.max_parallelism) == (
+        "source-op",
+        "source-uid",
+        2,
+        128,
+    )
+    assert source.coordinator.data == b"splits"
+    assert source.coordinator.size_bytes == 6
+    assert not sink.HasField("coordinator")
+    assert sorted(sink.subtasks) == [0, 1]
+    assert sink.subtasks[1].operator[0].file.data == str(job.job.attempt("sink", 1)).encode()
+    assert effect.metadata.checkpoint_id == 1
+    assert effect.metadata.job_id == "job"
+
+
+def test_tasks_that_have_ended_meanwhile_are_not_confirmed_to():
+    job = Coordination()
+    checkpoint_id = job.start()
+    job.ack_all(checkpoint_id)
+    job.job.set("sink", E.FINISHED)
+    job.send(ev.TaskFinished(job.job.attempt("sink")))
+    job.finalized(checkpoint_id)
+    assert job.take(fx.ConfirmCheckpoint)[0].attempts == (job.job.attempt("source"),)
+
+
+def test_ids_are_never_used_again():
+    job = Coordination(tolerable_failures=100)
+    ids = []
+    for _ in range(4):
+        ids.append(job.start())
+        job.decline(ids[-1], job.job.attempt("source"))
+    assert ids == [1, 2, 3, 4]
+
+
+# Acknowledgements that are not what they should be
+
+
+def test_a_repeated_acknowledgement_changes_nothing_and_keeps_the_state():
+    job = Coordination()
+    checkpoint_id = job.start()
+    job.effects.clear()
+    source = job.job.attempt("source")
+    job.ack(checkpoint_id, source)
+    job.ack(checkpoint_id, source)
+    assert job.effects == []
+    job.ack(checkpoint_id, job.job.attempt("sink"))
+    assert len(job.take(fx.FinalizeCheckpoint)) == 1
+
+
+@pytest.mark.parametrize("when", ["finalizing", "completed", "later"])
+def test_a_repeated_acknowledgement_of_a_completed_checkpoint_keeps_the_state(when):
+    job = Coordination()
+    checkpoint_id = job.start()
+    job.ack_all(checkpoint_id)
+    if when != "finalizing":
+        job.finalized(checkpoint_id)
+    if when == "later":
+        job.complete()
+    job.effects.clear()
+    job.ack(checkpoint_id, job.job.attempt("source"))
+    assert job.effects == []
+
+
+def test_a_late_acknowledgement_of_a_dead_checkpoint_is_deleted():
+    job = Coordination(tolerable_failures=1)
+    checkpoint_id = job.start()
+    job.decline(checkpoint_id, job.job.attempt("source"))
+    job.effects.clear()
+    sink = job.job.attempt("sink")
+    job.ack(checkpoint_id, sink)
+    assert job.effects == [fx.DiscardState((state_of(sink),))]
+
+
+def test_an_acknowledgement_of_a_former_attempt_is_deleted():
+    job = Coordination()
+    former = job.job.attempt("source")
+    job.send(FAILOVER)
+    job.job.restart()
+    job.send(ev.AllTasksRunning())
+    checkpoint_id = job.start()
+    job.effects.clear()
+    job.ack(checkpoint_id, former)
+    assert job.effects == [fx.DiscardState((state_of(former),))]
+    job.ack_all(checkpoint_id)
+    assert len(job.take(fx.FinalizeCheckpoint)) == 1
+
+
+def test_an_acknowledgement_of_a_checkpoint_nobody_asked_for_is_left_alone():
+    job = Coordination()
+    job.effects.clear()
+    job.ack(77, job.job.attempt("source"))
+    assert job.effects == []
+
+
+# Failures
+
+
+def test_a_declined_checkpoint_is_aborted_everywhere():
+    job = Coordination(tolerable_failures=1)
+    checkpoint_id = job.start()
+    job.effects.clear()
+    source, sink = job.job.attempts
+    job.ack(checkpoint_id, source)
+    job.decline(checkpoint_id, sink)
+    (aborted,) = job.take(fx.AbortCheckpoint)
+    assert (aborted.checkpoint_id, aborted.latest_completed_id, aborted.attempts) == (1, 0, (source, sink))
+    assert job.take(fx.DiscardState) == [fx.DiscardState((state_of(source),))]
+    assert job.take(fx.DiscardCheckpoint) == [fx.DiscardCheckpoint(1, location(1))]
+    assert job.effects == []
+
+
+def test_an_abort_names_the_latest_completed_checkpoint():
+    job = Coordination(tolerable_failures=1)
+    job.complete()
+    checkpoint_id = job.start()
+    job.decline(checkpoint_id, job.job.attempt("sink"))
+    assert job.take(fx.AbortCheckpoint)[0].latest_completed_id == 1
+
+
+def test_a_decline_by_a_stranger_or_of_a_dead_checkpoint_changes_nothing():
+    job = Coordination()
+    checkpoint_id = job.start()
+    job.effects.clear()
+    job.decline(99, job.job.attempt("sink"))
+    former = job.job.attempt("sink")
+    job.job.restart()
+    job.decline(checkpoint_id, job.job.attempt("sink"))
+    assert job.effects == []
+    job.decline(checkpoint_id, former)
+    assert job.take(fx.AbortCheckpoint)
+
+
+def test_a_decline_after_the_acknowledgement_changes_nothing():
+    """The trigger's answer was lost: the JobMaster declined for a task that had it all the same."""
+    job = Coordination()
+    checkpoint_id = job.start()
+    job.effects.clear()
+    job.ack(checkpoint_id, job.job.attempt("source"))
+    job.decline(checkpoint_id, job.job.attempt("source"), Reason.TRIGGER_CHECKPOINT_FAILURE)
+    assert job.effects == []
+
+
+def test_a_checkpoint_expires():
+    job = Coordination(timeout_ms=500, tolerable_failures=1, interval_ms=0)
+    job.request()
+    checkpoint_id = job.begun()
+    job.trigger(checkpoint_id)
+    job.ack(checkpoint_id, job.job.attempt("source"))
+    job.advance(499)
+    assert job.coordinator.pending_ids == [1]
+    job.advance(1)
+    assert job.last_failure() == "CHECKPOINT_EXPIRED"
+    assert "1 of 2 tasks" in job.coordinator.statistics.response().latest_failed.failure.message
+
+
+def test_what_is_being_written_does_not_expire():
+    job = Coordination(timeout_ms=500)
+    checkpoint_id = job.start()
+    job.ack_all(checkpoint_id)
+    job.advance(10_000)
+    job.finalized(checkpoint_id)
+    assert job.latest_id == 1
+
+
+def test_a_place_that_cannot_be_made_fails_the_checkpoint():
+    job = Coordination(tolerable_failures=1)
+    job.send(ev.LocationFailed(job.begin(), CheckpointStorageError("/c: no space")))
+    assert job.last_failure() == "IO_EXCEPTION"
+    assert job.take(fx.AbortCheckpoint)[0].attempts == ()
+
+
+def test_a_place_made_for_a_dead_checkpoint_is_deleted():
+    job = Coordination()
+    checkpoint_id = job.begin()
+    job.send(FAILOVER)
+    job.effects.clear()
+    job.send(ev.LocationMade(checkpoint_id, location(1)))
+    assert job.effects == [fx.DiscardCheckpoint(1, location(1))]
+
+
+def test_a_coordinator_that_raises_fails_the_checkpoint_and_releases_its_events():
+    job = Coordination(tolerable_failures=1)
+    checkpoint_id = job.begin()
+    job.send(ev.LocationMade(checkpoint_id, location(1)))
+    job.effects.clear()
+    job.send(ev.CoordinatorSnapshotFailed(checkpoint_id, FunctionError("no")))
+    assert job.effects[0] == fx.ReleaseEvents(1)
+    assert job.last_failure() == "TRIGGER_CHECKPOINT_FAILURE"
+
+
+def test_a_task_that_ended_while_the_coordinators_were_asked_fails_the_checkpoint_without_counting():
+    job = Coordination(tolerable_failures=0)
+    checkpoint_id = job.begin()
+    job.send(ev.LocationMade(checkpoint_id, location(1)))
+    job.job.set("source", E.FINISHED)
+    job.send(ev.TaskFinished(job.job.attempt("source")))
+    job.send(ev.CoordinatorsSnapshotted(checkpoint_id, {}))
+    assert job.last_failure() == "NOT_ALL_REQUIRED_TASKS_RUNNING"
+    assert job.take(fx.FailJob) == []
+
+
+def test_metadata_that_cannot_be_written_fails_the_checkpoint():
+    job = Coordination(tolerable_failures=1)
+    checkpoint_id = job.start()
+    job.ack_all(checkpoint_id)
+    job.effects.clear()
+    job.send(ev.FinalizationFailed(checkpoint_id, CheckpointStorageError("disk full")))
+    assert job.last_failure() == "FINALIZE_CHECKPOINT_FAILURE"
+    assert job.coordinator.latest is None
+    assert not job.coordinator.is_finalizing
+    assert len(job.take(fx.AbortCheckpoint)[0].attempts) == 2
+    assert len(job.take(fx.DiscardState)[0].states) == 2
+
+
+def test_more_failures_in_a_row_than_tolerated_fail_the_job():
+    job = Coordination(tolerable_failures=1)
+    job.decline(job.start(), job.job.attempt("sink"))
+    assert job.take(fx.FailJob) == []
+    job.decline(job.start(), job.job.attempt("sink"))
+    (failure,) = job.take(fx.FailJob)
+    assert "tolerable-failed-checkpoints (1)" in str(failure.cause)
+
+
+def test_a_completed_checkpoint_starts_the_count_anew():
+    job = Coordination(tolerable_failures=1)
+    for _ in range(3):
+        job.decline(job.start(), job.job.attempt("sink"))
+        job.complete()
+    assert job.take(fx.FailJob) == []
+
+
+def test_no_failure_is_tolerated_by_default():
+    job = Coordination()
+    job.decline(job.start(), job.job.attempt("sink"))
+    assert len(job.take(fx.FailJob)) == 1
+
+
+@pytest.mark.parametrize(
+    "reason", [Reason.CHECKPOINT_DECLINED_TASK_NOT_READY, Reason.CHECKPOINT_DECLINED_INPUT_END_OF_STREAM]
+)
+def test_reasons_that_say_nothing_about_the_job_do_not_count(reason):
+    job = Coordination()
+    for _ in range(3):
+        job.decline(job.start(), job.job.attempt("sink"), reason)
+    assert job.take(fx.FailJob) == []
+
+
+# Pause, concurrency, queue
+
+
+def test_a_checkpoint_that_takes_long_delays_the_next():
+    job = Coordination(interval_ms=100)
+    checkpoint_id = job.start()
+    job.advance(1_000)
+    assert job.take(fx.MakeLocation) == []
+    job.ack_all(checkpoint_id)
+    job.finalized(checkpoint_id)
+    assert job.begun() == 2  # one only, however many intervals have passed
+    job.advance(99)
+    assert job.take(fx.MakeLocation) == []
+
+
+def test_the_pause_is_kept_between_the_end_of_one_and_the_start_of_the_next():
+    job = Coordination(interval_ms=100, min_pause_ms=80)
+    checkpoint_id = job.start()
+    job.advance(90)
+    job.ack_all(checkpoint_id)
+    job.finalized(checkpoint_id)
+    job.advance(79)
+    assert job.take(fx.MakeLocation) == []
+    job.advance(1)
+    assert job.begun() == 2
+
+
+def test_as_many_checkpoints_as_allowed_are_under_way():
+    job = Coordination(max_concurrent=2)
+    first, second = job.start(), job.start()
+    job.advance(1_000)
+    assert job.coordinator.pending_ids == [first, second]
+    job.ack_all(second)
+    job.finalized(second)
+    assert job.last_failure() == "CHECKPOINT_SUBSUMED"
+    assert job.latest_id == second
+
+
+def test_only_one_is_being_triggered_at_a_time():
+    job = Coordination(max_concurrent=2)
+    job.begin()
+    job.advance(1_000)
+    assert job.take(fx.MakeLocation) == []
+
+
+def test_an_older_checkpoint_is_not_written_after_a_newer_one():
+    job = Coordination(max_concurrent=2)
+    first, second = job.start(), job.start()
+    job.ack_all(second)
+    job.ack_all(first)
+    assert job.last_failure() == "CHECKPOINT_SUBSUMED"
+    job.finalized(second)
+    assert job.latest_id == second
+
+
+def test_a_manual_checkpoint_is_answered():
+    job = Coordination(interval_ms=0)
+    job.request(FULL)
+    checkpoint_id = job.begun()
+    assert job.trigger(checkpoint_id).options.kind == pb.FULL_CHECKPOINT
+    job.ack_all(checkpoint_id)
+    assert job.answers() == {}
+    job.finalized(checkpoint_id)
+    assert job.answers() == {"t": "/c/chk-1"}
+    assert job.latest_id == 1
+
+
+def test_a_request_that_is_repeated_while_it_is_under_way_is_taken_once():
+    job = Coordination(interval_ms=0)
+    job.request()
+    job.request()
+    checkpoint_id = job.begun()
+    job.trigger(checkpoint_id)
+    job.ack_all(checkpoint_id)
+    job.finalized(checkpoint_id)
+    assert job.answers() == {"t": "/c/chk-1"}
+    assert job.take(fx.MakeLocation) == []
+
+
+def test_a_request_is_refused_while_not_all_tasks_run():
+    job = Coordination(running=False)
+    job.request()
+    assert job.answers() == {"t": "NOT_ALL_REQUIRED_TASKS_RUNNING"}
+
+
+def test_a_failed_checkpoint_is_answered_with_its_reason():
+    job = Coordination(interval_ms=0, tolerable_failures=1)
+    job.request()
+    checkpoint_id = job.begun()
+    job.trigger(checkpoint_id)
+    job.decline(checkpoint_id, job.job.attempt("sink"), Reason.CHECKPOINT_ASYNC_EXCEPTION)
+    assert job.answers() == {"t": "CHECKPOINT_ASYNC_EXCEPTION"}
+
+
+# Savepoints
+
+
+def test_a_savepoint_does_not_wait_for_a_running_checkpoint_nor_the_pause():
+    job = Coordination(min_pause_ms=10_000)
+    job.start(10_000)
+    job.request(SAVEPOINT, directory="/s")
+    (made,) = job.take(fx.MakeLocation)
+    assert (made.checkpoint_id, made.target_directory) == (2, "/s")
+    assert job.trigger(2).options.format == pb.CANONICAL
+    assert job.coordinator.pending_ids == [1, 2]
+
+
+def test_a_savepoint_goes_ahead_of_checkpoints_that_wait():
+    job = Coordination(interval_ms=0)
+    job.request(trigger_id="first")
+    job.request(trigger_id="manual")
+    job.request(SAVEPOINT, trigger_id="savepoint")
+    job.trigger(job.begun())  # "first" began at once; the others waited for it to be triggered
+    (made,) = job.take(fx.MakeLocation)
+    assert made.properties == SAVEPOINT
+
+
+def test_a_savepoint_is_neither_restored_from_nor_confirmed_nor_subsumed():
+    job = Coordination(max_concurrent=2)
+    job.request(SAVEPOINT)
+    savepoint_id = job.begun()
+    job.trigger(savepoint_id)
+    job.complete()
+    assert job.coordinator.pending_ids == [savepoint_id]
+    job.effects.clear()
+    job.ack_all(savepoint_id)
+    assert not job.coordinator.is_finalizing
+    job.finalized(savepoint_id, "/s/savepoint-1")
+    assert job.answers() == {"t": "/s/savepoint-1"}
+    assert job.take(fx.ConfirmCheckpoint) == []
+    assert job.latest_id == 2
+
+
+def test_a_failed_savepoint_does_not_fail_the_job():
+    job = Coordination(interval_ms=0)
+    job.request(SAVEPOINT)
+    checkpoint_id = job.begun()
+    job.trigger(checkpoint_id)
+    job.decline(checkpoint_id, job.job.attempt("sink"))
+    assert job.answers() == {"t": "CHECKPOINT_DECLINED"}
+    assert job.take(fx.FailJob) == []
+
+
+def test_savepoints_are_aligned_even_where_checkpoints_are_not():
+    job = Coordination(interval_ms=0, is_unaligned=True)
+    job.request(SAVEPOINT)
+    assert job.trigger(job.begun()).options.alignment == pb.ALIGNED
+
+
+@pytest.mark.parametrize(
+    ("options", "alignment", "timeout_ms"),
+    [
+        ({"is_exactly_once": False}, pb.AT_LEAST_ONCE, 0),
+        ({"is_unaligned": True}, pb.UNALIGNED, 0),
+        ({"is_unaligned": True, "aligned_timeout_ms": 500}, pb.ALIGNED, 500),
+        ({}, pb.ALIGNED, 0),
+    ],
+)
+def test_the_barriers_say_how_they_are_aligned(options, alignment, timeout_ms):
+    job = Coordination(**options)
+    sent = job.trigger(job.begin()).options
+    assert (sent.alignment, sent.aligned_timeout_ms) == (alignment, timeout_ms)
+
+
+# stop-with-savepoint
+
+
+def stopping(**options):
+    """A job whose stop-with-savepoint has been triggered."""
+    job = Coordination(**options)
+    job.request(STOP)
+    job.savepoint_id = job.begun()
+    job.trigger(job.savepoint_id)
+    job.effects.clear()
+    return job
+
+
+def test_stop_with_savepoint_ends_periodic_checkpoints_and_what_is_under_way():
+    job = Coordination()
+    periodic = job.start()
+    job.request(STOP)
+    assert job.take(fx.AbortCheckpoint)[0].checkpoint_id == periodic
+    assert job.coordinator.is_stopping
+    job.effects.clear()
+    job.advance(1_000)
+    assert job.take(fx.MakeLocation) == []
+
+
+@pytest.mark.parametrize(("drain", "kind"), [(False, pb.SYNC_SAVEPOINT_SUSPEND), (True, pb.SYNC_SAVEPOINT_TERMINATE)])
+def test_the_barriers_of_a_stop_say_whether_to_drain(drain, kind):
+    job = Coordination()
+    job.request(stop_with_savepoint(pb.NATIVE, drain=drain))
+    options = job.trigger(job.begun()).options
+    assert (options.kind, options.format) == (kind, pb.NATIVE)
+
+
+def test_stop_with_savepoint_is_answered_when_the_job_has_finished():
+    job = stopping()
+    job.ack_all(job.savepoint_id)
+    job.finalized(job.savepoint_id, "/s/savepoint-1")
+    assert len(job.take(fx.ConfirmCheckpoint)) == 1
+    assert job.latest_id == job.savepoint_id
+    assert job.answers() == {}
+    job.send(ev.JobEnded(is_finished=True))
+    assert job.answers() == {"t": "/s/savepoint-1"}
+
+
+def test_a_stop_that_cannot_begin_leaves_everything_as_it_was():
+    job = Coordination()
+    job.job.set("sink", E.INITIALIZING)
+    job.request(STOP)
+    assert job.answers() == {"t": "NOT_ALL_REQUIRED_TASKS_RUNNING"}
+    assert not job.coordinator.is_stopping
+    job.job.set("sink", E.RUNNING)
+    assert job.begin() == 1
+
+
+def test_a_second_stop_and_other_requests_are_refused_meanwhile():
+    job = stopping()
+    job.request(STOP, trigger_id="second")
+    job.request(trigger_id="manual")
+    assert job.answers() == {
+        "second": "CHECKPOINT_COORDINATOR_SUSPEND",
+        "manual": "CHECKPOINT_COORDINATOR_SUSPEND",
+    }
+
+
+def test_a_stop_whose_savepoint_fails_restarts_the_job_and_its_checkpoints():
+    job = stopping()
+    job.decline(job.savepoint_id, job.job.attempt("sink"))
+    assert job.answers() == {"t": "CHECKPOINT_DECLINED"}
+    (failure,) = job.take(fx.FailJob)
+    assert "stop-with-savepoint failed" in str(failure.cause)
+    job.send(FAILOVER)
+    job.job.restart()
+    job.send(ev.AllTasksRunning())
+    assert job.begin() == 2
+
+
+def test_a_stop_that_fails_before_any_task_knew_leaves_the_job_running():
+    job = Coordination()
+    job.request(STOP)
+    job.send(ev.LocationFailed(job.begun(), CheckpointStorageError("/s cannot be written")))
+    assert job.answers() == {"t": "IO_EXCEPTION"}
+    assert job.take(fx.FailJob) == []
+    assert job.begin() == 2
+
+
+def test_a_task_that_fails_during_a_stop_restarts_the_whole_job():
+    job = stopping()
+    job.send(FAILOVER)
+    assert job.answers() == {"t": "JOB_FAILOVER_REGION"}
+    assert len(job.take(fx.FailJob)) == 1
+
+
+def test_a_task_that_fails_after_the_savepoint_restarts_the_job_from_it_and_names_it():
+    job = stopping()
+    job.ack_all(job.savepoint_id)
+    job.finalized(job.savepoint_id, "/s/savepoint-1")
+    job.effects.clear()
+    job.send(FAILOVER)
+    (answer,) = job.take(fx.AnswerRequest)
+    assert answer.error.details["savepoint_path"] == "/s/savepoint-1"
+    assert len(job.take(fx.FailJob)) == 1
+    assert job.latest_id == job.savepoint_id
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+def test_a_task_that_fails_while_the_savepoint_is_written_waits_for_the_writing(is_written):
+    job = stopping()
+    job.ack_all(job.savepoint_id)
+    job.send(FAILOVER)
+    assert job.answers() == {}
+    assert len(job.take(fx.FailJob)) == 1
+    assert job.coordinator.is_finalizing
+    if is_written:
+        job.finalized(job.savepoint_id, "/s/savepoint-1")
+        assert job.answers() == {"t": "StopWithSavepointStoppingError"}
+    else:
+        job.send(ev.FinalizationFailed(job.savepoint_id, CheckpointStorageError("full")))
+        assert job.answers() == {"t": "FINALIZE_CHECKPOINT_FAILURE"}
+    job.effects.clear()
+    job.job.restart()
+    job.send(ev.AllTasksRunning())
+    assert job.begin() == 2
+
+
+def test_a_job_that_is_cancelled_during_a_stop_answers():
+    job = stopping()
+    job.send(ev.JobEnded(is_finished=False))
+    assert job.answers() == {"t": "CHECKPOINT_COORDINATOR_SUSPEND"}
+
+
+# Failover
+
+
+def test_a_failover_aborts_everything_and_the_next_checkpoint_waits_for_all_tasks():
+    job = Coordination(max_concurrent=2)
+    job.start()
+    job.start()
+    job.request(trigger_id="waits")
+    job.effects.clear()
+    job.send(FAILOVER)
+    assert [effect.checkpoint_id for effect in job.take(fx.AbortCheckpoint)] == [1, 2]
+    assert job.answers() == {"waits": "JOB_FAILOVER_REGION"}
+    assert job.coordinator.next_deadline_ms is None
+    job.job.restart()
+    job.send(ev.AllTasksRunning())
+    assert job.begin() == 3
+
+
+def test_a_failover_does_not_count_as_a_failed_checkpoint():
+    job = Coordination()
+    job.start()
+    job.send(FAILOVER)
+    assert job.take(fx.FailJob) == []
+
+
+def test_a_checkpoint_that_is_being_written_survives_a_failover():
+    job = Coordination()
+    checkpoint_id = job.start()
+    job.ack_all(checkpoint_id)
+    for task in list(job.job.states):
+        job.job.states[task] = E.CANCELED
+    job.send(FAILOVER)
+    assert job.coordinator.is_finalizing
+    job.finalized(checkpoint_id)
+    assert job.latest_id == checkpoint_id
+    assert job.take(fx.ConfirmCheckpoint)[0].attempts == ()
+
+
+def test_messages_of_before_a_failover_change_nothing():
+    job = Coordination()
+    checkpoint_id = job.begin()
+    job.send(ev.LocationMade(checkpoint_id, location(1)))
+    job.send(FAILOVER)
+    job.effects.clear()
+    job.send(ev.CoordinatorsSnapshotted(checkpoint_id, {}))
+    job.send(ev.TriggersAnswered(checkpoint_id))
+    job.send(ev.CoordinatorSnapshotFailed(checkpoint_id, FunctionError("late")))
+    job.send(ev.CheckpointFinalized(checkpoint_id, "/c/chk-1"))
+    job.send(ev.FinalizationFailed(checkpoint_id, CheckpointStorageError("late")))
+    assert job.effects == []
+
+
+def test_after_its_end_a_job_takes_no_checkpoint():
+    job = Coordination()
+    job.start()
+    job.send(ev.JobEnded(is_finished=False))
+    job.effects.clear()
+    job.send(ev.AllTasksRunning())
+    job.advance(10_000)
+    job.request()
+    assert job.answers() == {"t": "CHECKPOINT_COORDINATOR_SHUTDOWN"}
+    assert job.effects == []
+
+
+# Restoring
+
+
+def restored_from(checkpoint_id=7, *, owned=True):
+    from flinkpy.checkpoint.completed_checkpoint import CompletedCheckpoint
+
+    return CompletedCheckpoint(pb.CheckpointMetadata(checkpoint_id=checkpoint_id), "/old", owned)
+
+
+def test_ids_go_on_after_the_restored_checkpoint():
+    job = Coordination(running=False)
+    job.coordinator.start_from(restored_from(7), 12, must_be_full=False)
+    job.send(ev.AllTasksRunning())
+    assert job.latest_id == 7
+    assert job.begin() == 12
+
+
+def test_the_first_checkpoint_after_a_savepoint_that_is_not_ours_is_full():
+    job = Coordination(running=False, tolerable_failures=1)
+    job.coordinator.start_from(restored_from(7, owned=False), 8, must_be_full=True)
+    job.send(ev.AllTasksRunning())
+    first = job.begin()
+    assert job.trigger(first).options.kind == pb.FULL_CHECKPOINT
+    job.decline(first, job.job.attempt("sink"))
+    second = job.begin()
+    assert job.trigger(second).options.kind == pb.FULL_CHECKPOINT
+    job.ack_all(second)
+    job.finalized(second)
+    assert job.trigger(job.begin()).options.kind == pb.CHECKPOINT
+
+
+# Tasks that finish
+
+
+def test_a_task_that_finishes_without_acknowledging_aborts_the_checkpoint_after_a_while():
+    job = Coordination(tolerable_failures=0, interval_ms=1_000_000)
+    job.advance(1_000_000)
+    checkpoint_id = job.begun()
+    job.trigger(checkpoint_id)
+    job.job.set("source", E.FINISHED)
+    job.send(ev.TaskFinished(job.job.attempt("source")))
+    job.advance(9_999)
+    assert job.coordinator.pending_ids == [1]
+    job.advance(1)
+    assert job.last_failure() == "CHECKPOINT_DECLINED_TASK_CLOSING"
+    assert job.take(fx.FailJob) == []
+
+
+def test_an_acknowledgement_that_was_overtaken_by_the_end_of_its_task_counts():
+    job = Coordination(interval_ms=1_000_000)
+    checkpoint_id = job.start()
+    source, sink = job.job.attempts
+    job.job.set("source", E.FINISHED)
+    job.send(ev.TaskFinished(source))
+    job.ack(checkpoint_id, source)
+    job.advance(20_000)
+    job.ack(checkpoint_id, sink)
+    job.finalized(checkpoint_id)
+    assert job.latest_id == 1
+
+
+def test_finished_tasks_are_in_the_metadata_as_finished():
+    job = Coordination(source_and_sink(2))
+    job.job.set("source", E.FINISHED, 0)
+    checkpoint_id = job.start()
+    job.ack(checkpoint_id, job.job.attempt("source", 1), state_of(job.job.attempt("source", 1), finished=True))
+    for subtask in (0, 1):
+        job.ack(checkpoint_id, job.job.attempt("sink", subtask))
+    (effect,) = job.take(fx.FinalizeCheckpoint)
+    source, sink = effect.metadata.operators
+    assert source.is_fully_finished
+    assert list(source.finished_subtasks) == [0, 1]
+    assert not sink.is_fully_finished
+
+
+def test_union_state_of_a_vertex_that_has_finished_in_part_cannot_be_checkpointed():
+    job = Coordination(source_and_sink(2))
+    job.job.set("source", E.FINISHED, 0)
+    checkpoint_id = job.start()
+    for attempt in (job.job.attempt("source", 1), job.job.attempt("sink", 0), job.job.attempt("sink", 1)):
+        job.ack(checkpoint_id, attempt, state_of(attempt, union=True))
+    assert job.last_failure() == "CHECKPOINT_DECLINED_TASK_CLOSING"
+    assert job.take(fx.FinalizeCheckpoint) == []
+    assert job.take(fx.FailJob) == []
+
+
+# The end of the data
+
+
+def end_of_data(job, *attempts):
+    job.send(ev.EndOfDataReached(attempts or tuple(job.job.attempts)))
+
+
+def test_a_checkpoint_begins_at_once_when_all_tasks_are_at_the_end_of_their_data():
+    job = Coordination(interval_ms=1_000_000)
+    source, sink = job.job.attempts
+    end_of_data(job, source)
+    assert job.effects == []
+    end_of_data(job, sink)
+    assert job.begun() == 1
+
+
+def test_the_end_of_the_data_is_heard_once():
+    job = Coordination(interval_ms=1_000_000)
+    end_of_data(job)
+    end_of_data(job)
+    job.trigger(job.begun())
+    assert job.take(fx.MakeLocation) == []
+
+
+def test_tasks_that_have_finished_are_not_waited_for_at_the_end_of_the_data():
+    job = Coordination(interval_ms=1_000_000)
+    end_of_data(job, job.job.attempt("sink"))
+    job.job.set("source", E.FINISHED)
+    job.send(ev.TaskFinished(job.job.attempt("source")))
+    assert job.begun() == 1
+
+
+def test_a_failed_checkpoint_at_the_end_of_the_data_is_taken_again_soon():
+    job = Coordination(interval_ms=1_000_000, tolerable_failures=1)
+    end_of_data(job)
+    checkpoint_id = job.begun()
+    job.trigger(checkpoint_id)
+    job.decline(checkpoint_id, job.job.attempt("sink"))
+    job.advance(RETRY_MS)
+    assert job.begun() == 2
+
+
+def test_the_end_of_the_data_of_a_former_attempt_says_nothing():
+    job = Coordination(interval_ms=1_000_000)
+    former = tuple(job.job.attempts)
+    job.send(FAILOVER)
+    job.job.restart()
+    job.send(ev.AllTasksRunning())
+    job.effects.clear()
+    end_of_data(job, *former)
+    assert job.effects == []
+
+
+def test_without_periodic_checkpoints_nobody_waits_at_the_end_of_the_data():
+    job = Coordination(interval_ms=0)
+    end_of_data(job)
+    assert job.effects == []
+
+
+# Statistics
+
+
+def test_the_statistics_count_and_remember():
+    job = Coordination(tolerable_failures=10, history_size=3)
+    for _ in range(3):
+        job.complete()
+    job.decline(job.start(), job.job.attempt("sink"))
+    running = job.start()
+    job.ack(running, job.job.attempt("source"), metrics=pb.CheckpointMetrics(state_size_bytes=10, bytes_persisted=4))
+    told = job.coordinator.statistics.response()
+    assert (told.num_total, told.num_in_progress, told.num_completed, told.num_failed) == (5, 1, 3, 1)
+    assert [entry.checkpoint_id for entry in told.history] == [5, 4, 3]
+    assert [entry.status for entry in told.history] == ["IN_PROGRESS", "FAILED", "COMPLETED"]
+    newest = told.history[0]
+    assert (newest.num_subtasks, newest.num_acknowledged_subtasks) == (2, 1)
+    assert (newest.state_size_bytes, newest.persisted_bytes) == (10, 4)
+    assert told.latest_completed.external_path == "/c/chk-3"
+    assert told.latest_failed.failure.type == "CheckpointError"
+
+
+def test_the_statistics_summarize_what_was_completed():
+    job = Coordination()
+    for size in (10, 20, 60):
+        checkpoint_id = job.start()
+        for attempt in job.job.attempts:
+            job.ack(checkpoint_id, attempt, metrics=pb.CheckpointMetrics(state_size_bytes=size))
+        job.finalized(checkpoint_id)
+    summary = job.coordinator.statistics.response().summary.state_size_bytes
+    assert (summary.minimum, summary.average, summary.p50, summary.maximum) == (20, 60, 40, 120)
+
+
+def test_a_completed_checkpoint_that_was_replaced_is_shown_as_discarded():
+    job = Coordination()
+    job.complete()
+    job.complete()
+    newest, older = job.coordinator.statistics.response().history
+    assert not newest.discarded
+    assert older.discarded
+
+
+def test_what_was_restored_is_shown():
+    job = Coordination(running=False)
+    job.coordinator.start_from(restored_from(7), 8, must_be_full=False)
+    job.coordinator.tasks_restored(5_000)
+    told = job.coordinator.statistics.response()
+    assert told.num_restored == 1
+    assert (told.latest_restored.checkpoint_id, told.latest_restored.external_path) == (7, "/old")
+
+
+def test_a_job_without_a_source_of_barriers_for_a_vertex_still_waits_for_it():
+    lonely = FakeJob(vertex("a", 1), vertex("b", 2))
+    job = Coordination(lonely)
+    assert len(job.trigger(job.begin()).attempts) == 3
+    assert PERIODIC.counts_for_recovery

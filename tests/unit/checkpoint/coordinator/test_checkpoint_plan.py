@@ -1,0 +1,90 @@
+"""Which tasks take part in a checkpoint, and how."""
+
+from __future__ import annotations
+
+import pytest
+from coordinator_fakes import FakeJob, source_and_sink, vertex
+
+from flinkpy.checkpoint.coordinator.checkpoint_plan import calculate_plan
+from flinkpy.common.errors import CheckpointError
+from flinkpy.common.states import ExecutionState as E
+
+
+def names(attempts):
+    return sorted(f"{a.vertex.job_vertex_id}{a.vertex.subtask_index}" for a in attempts)
+
+
+def plan(job, after_tasks_finish=True):
+    return calculate_plan(job, after_tasks_finish=after_tasks_finish)
+
+
+def reason(job, **arguments):
+    with pytest.raises(CheckpointError) as raised:
+        plan(job, **arguments)
+    return raised.value.details["failure_reason"]
+
+
+def test_sources_are_triggered_and_everybody_is_waited_for():
+    found = plan(source_and_sink(2))
+    assert names(found.tasks_to_trigger) == ["source0", "source1"]
+    assert names(found.tasks_to_wait_for) == ["sink0", "sink1", "source0", "source1"]
+    assert found.tasks_to_commit_to == found.tasks_to_wait_for
+    assert not found.finished_tasks
+
+
+@pytest.mark.parametrize("state", [E.CREATED, E.SCHEDULED, E.DEPLOYING, E.INITIALIZING, E.CANCELING, E.FAILED])
+def test_a_task_that_does_not_run_refuses_the_checkpoint(state):
+    job = source_and_sink(2)
+    job.set("sink", state, 1)
+    assert reason(job) == "NOT_ALL_REQUIRED_TASKS_RUNNING"
+
+
+def test_a_finished_task_is_left_out():
+    job = source_and_sink(2)
+    job.set("source", E.FINISHED, 0)
+    found = plan(job)
+    assert names(found.tasks_to_trigger) == ["source1"]
+    assert names(found.tasks_to_wait_for) == ["sink0", "sink1", "source1"]
+    assert [str(task) for task in found.finished_tasks] == ["source_0"]
+
+
+def test_a_finished_task_refuses_the_checkpoint_where_it_may_not_be_left_out():
+    job = source_and_sink(2)
+    job.set("source", E.FINISHED, 0)
+    assert reason(job, after_tasks_finish=False) == "NOT_ALL_REQUIRED_TASKS_RUNNING"
+
+
+def test_a_task_whose_producers_have_all_finished_is_triggered():
+    job = source_and_sink(2)
+    job.set("source", E.FINISHED, 0)
+    job.set("source", E.FINISHED, 1)
+    assert names(plan(job).tasks_to_trigger) == ["sink0", "sink1"]
+
+
+def test_over_pointwise_edges_only_the_tasks_behind_a_finished_one_are_triggered():
+    source = vertex("source", 2)
+    middle = vertex("middle", 2, [source], pointwise=True)
+    job = FakeJob(source, middle, vertex("sink", 2, [middle], pointwise=True))
+    job.set("source", E.FINISHED, 0)
+    assert names(plan(job).tasks_to_trigger) == ["middle0", "source1"]
+    job.set("middle", E.FINISHED, 0)
+    assert names(plan(job).tasks_to_trigger) == ["sink0", "source1"]
+
+
+def test_of_two_inputs_one_running_is_enough_not_to_be_triggered():
+    left, right = vertex("left", 1), vertex("right", 1)
+    job = FakeJob(left, right, vertex("join", 1, [left, right]))
+    job.set("left", E.FINISHED)
+    assert names(plan(job).tasks_to_trigger) == ["right0"]
+
+
+def test_a_job_that_has_finished_takes_no_checkpoint():
+    job = source_and_sink()
+    job.set("source", E.FINISHED)
+    job.set("sink", E.FINISHED)
+    assert reason(job) == "NOT_ALL_REQUIRED_TASKS_RUNNING"
+
+
+def test_a_blocking_result_refuses_the_checkpoint():
+    source = vertex("source", 1, blocking=True)
+    assert reason(FakeJob(source, vertex("sink", 1, [source]))) == "BLOCKING_OUTPUT_EXIST"
