@@ -116,6 +116,40 @@ def _timestamps(
     return TimestampsAndWatermarksOperator(spec.watermark_strategy, input_type(spec), context, output, side)
 
 
+def _co_process(spec: specs.CoProcessSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
+    from flinkpy.streaming.operators.co_process_operator import CoProcessOperator
+
+    return CoProcessOperator(spec, _two_input_types(spec), context, output, side)
+
+
+def _keyed_co_process(
+    spec: specs.KeyedCoProcessSpec, context: OperatorContext, output: Output, side: _Side
+) -> StreamOperator:
+    from flinkpy.streaming.operators.co_process_operator import KeyedCoProcessOperator
+
+    return KeyedCoProcessOperator(spec, _two_input_types(spec), context, output, side)
+
+
+def _broadcast_process(
+    spec: specs.BroadcastProcessSpec, context: OperatorContext, output: Output, side: _Side
+) -> StreamOperator:
+    from flinkpy.streaming.operators.broadcast_process_operator import BroadcastProcessOperator
+
+    return BroadcastProcessOperator(spec, _two_input_types(spec), context, output, side)
+
+
+def _keyed_broadcast_process(
+    spec: specs.KeyedBroadcastProcessSpec, context: OperatorContext, output: Output, side: _Side
+) -> StreamOperator:
+    from flinkpy.streaming.operators.broadcast_process_operator import KeyedBroadcastProcessOperator
+
+    return KeyedBroadcastProcessOperator(spec, _two_input_types(spec), context, output, side)
+
+
+def _two_input_types(spec: specs.OperatorSpec) -> tuple[Any, Any]:
+    return input_type(spec, 0), input_type(spec, 1)
+
+
 def input_type(spec: specs.OperatorSpec, index: int = 0) -> Any:
     """TypeInformation of that input, or None."""
     return spec.input_types[index] if index < len(spec.input_types) else None
@@ -134,4 +168,8 @@ _FACTORIES: dict[type, _Factory] = {
     specs.ProjectSpec: _project,
     specs.ColumnAggregateSpec: _column_aggregate,
     specs.TimestampsAndWatermarksSpec: _timestamps,
+    specs.CoProcessSpec: _co_process,
+    specs.KeyedCoProcessSpec: _keyed_co_process,
+    specs.BroadcastProcessSpec: _broadcast_process,
+    specs.KeyedBroadcastProcessSpec: _keyed_broadcast_process,
 }

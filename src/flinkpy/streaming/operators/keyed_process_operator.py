@@ -36,57 +36,58 @@ class KeyedProcessOperator(KeyedTimerOperator):
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         rows = as_rows(batch, self.input_type)
-        timestamps = batch.timestamps
         process = self.function.process_element
         try:
-            if timestamps is not None:
-                out, timestamps = self._process_with_timestamps(process, rows, timestamps)
-            elif isgeneratorfunction(process):
-                out = self._process_generator(process, rows)
-            else:
-                out = self._process(process, rows)
+            out, timestamps = process_keyed(process, rows, batch.timestamps, self.get_key, self.process_context)
         except USER_ERRORS as error:
             raise self.context.function_error(error) from error
         self.emitter.emit(out, timestamps)
 
-    def _process_generator(self, process: Callable[..., Any], rows: list[Any]) -> list[Any]:
-        context = self.process_context
-        get_key = self.get_key
-        out: list[Any] = []
+
+def process_keyed(
+    process: Callable[..., Any],
+    rows: list[Any],
+    timestamps: np.ndarray | None,
+    get_key: Callable[[Any], Any],
+    context: Any,
+) -> tuple[list[Any], np.ndarray | None]:
+    """Call `process(value, context)` with `context.key` and `context.timestamp_ms` set; all results, and their
+    timestamps, which are those of the records (int64, or None where those have none)."""
+    if timestamps is not None:
+        return _process_with_timestamps(process, rows, timestamps, get_key, context)
+    out: list[Any] = []
+    context.timestamp_ms = None
+    if isgeneratorfunction(process):
         append = out.append
-        context.timestamp_ms = None
         for value in rows:
             context.key = get_key(value)
             for result in process(value, context):
                 append(result)
-        return out
+        return out, None
+    extend = out.extend
+    for value in rows:
+        context.key = get_key(value)
+        results = process(value, context)
+        if results is not None:
+            extend(results)
+    return out, None
 
-    def _process(self, process: Callable[..., Any], rows: list[Any]) -> list[Any]:
-        context = self.process_context
-        get_key = self.get_key
-        out: list[Any] = []
-        extend = out.extend
-        context.timestamp_ms = None
-        for value in rows:
-            context.key = get_key(value)
-            results = process(value, context)
-            if results is not None:
-                extend(results)
-        return out
 
-    def _process_with_timestamps(
-        self, process: Callable[..., Any], rows: list[Any], timestamps: np.ndarray
-    ) -> tuple[list[Any], np.ndarray]:
-        context = self.process_context
-        get_key = self.get_key
-        out: list[Any] = []
-        extend = out.extend
-        ends: list[int] = []
-        for value, timestamp in zip(rows, timestamps.tolist()):
-            context.timestamp_ms = timestamp
-            context.key = get_key(value)
-            results = process(value, context)
-            if results is not None:
-                extend(results)
-            ends.append(len(out))
-        return out, repeat_timestamps(timestamps, ends)
+def _process_with_timestamps(
+    process: Callable[..., Any],
+    rows: list[Any],
+    timestamps: np.ndarray,
+    get_key: Callable[[Any], Any],
+    context: Any,
+) -> tuple[list[Any], np.ndarray]:
+    out: list[Any] = []
+    extend = out.extend
+    ends: list[int] = []
+    for value, timestamp in zip(rows, timestamps.tolist()):
+        context.timestamp_ms = timestamp
+        context.key = get_key(value)
+        results = process(value, context)
+        if results is not None:
+            extend(results)
+        ends.append(len(out))
+    return out, repeat_timestamps(timestamps, ends)

@@ -54,24 +54,10 @@ class ProcessOperator(UserFunctionOperator):
                 self._context.timestamp_ms = None
                 out, timestamps = collect(process, rows, self._context), None
             else:
-                out, timestamps = self._process_with_timestamps(process, rows, batch.timestamps)
+                out, timestamps = collect_with_timestamps(process, rows, batch.timestamps, self._context)
         except USER_ERRORS as error:
             raise self.context.function_error(error) from error
         self._emitter.emit(out, timestamps)
-
-    def _process_with_timestamps(
-        self, process: Callable[..., Any], rows: list[Any], timestamps: np.ndarray
-    ) -> tuple[list[Any], np.ndarray]:
-        context = self._context
-        out: list[Any] = []
-        ends: list[int] = []
-        for value, timestamp in zip(rows, timestamps.tolist()):
-            context.timestamp_ms = timestamp
-            results = process(value, context)
-            if results is not None:
-                out.extend(results)
-            ends.append(len(out))
-        return out, repeat_timestamps(timestamps, ends)
 
     def process_watermark(self, watermark: Watermark) -> None:
         self._timer_service.watermark = watermark.timestamp
@@ -89,6 +75,21 @@ def collect(process: Callable[..., Any], rows: list[Any], context: Any) -> list[
         if results is not None:
             extend(results)
     return out
+
+
+def collect_with_timestamps(
+    process: Callable[..., Any], rows: list[Any], timestamps: np.ndarray, context: Any
+) -> tuple[list[Any], np.ndarray]:
+    """As `collect`; `context.timestamp_ms` is the record's, and each result has the timestamp of its record."""
+    out: list[Any] = []
+    ends: list[int] = []
+    for value, timestamp in zip(rows, timestamps.tolist()):
+        context.timestamp_ms = timestamp
+        results = process(value, context)
+        if results is not None:
+            out.extend(results)
+        ends.append(len(out))
+    return out, repeat_timestamps(timestamps, ends)
 
 
 def repeat_timestamps(timestamps: np.ndarray, ends: list[int]) -> np.ndarray:
