@@ -21,6 +21,8 @@ BENCHMARKS = {
     "latency": ("benchmarks.latency", "run"),
     "start": ("benchmarks.start", "run"),
     "memory": ("benchmarks.memory", "run"),
+    "state-ops": ("benchmarks.state_ops", "run"),
+    "checkpoint-pause": ("benchmarks.state_ops", "run_pause"),
     "checkpoint-cost": ("benchmarks.checkpoints", "run_cost"),
     "checkpoint-backpressure": ("benchmarks.checkpoints", "run_backpressure"),
     "recovery": ("benchmarks.recovery", "run"),
