@@ -138,6 +138,8 @@ class ServiceSupervisor:
         name = process.spec.name
         if process in self._starting:
             self._started(process)
+        if self._is_paused:
+            return  # it was stopped
         now_s = time.monotonic()
         pause_s = self._deaths.setdefault(name, DeathRecord()).died(now_s)
         if pause_s is None:

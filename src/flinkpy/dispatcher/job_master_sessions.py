@@ -55,6 +55,7 @@ class JobMasterSession:
     """One stream. At most one StartJob, one StopJobMaster and the end mark are ever queued."""
 
     process_id: str
+    pid: int
     commands: asyncio.Queue[pb.JobMasterCommand | None] = field(default_factory=asyncio.Queue)
 
     def stop(self, reason: str) -> None:
@@ -103,7 +104,7 @@ class JobMasterSessions:
         is_child = child is not None and (child == hello.resource_id or hello.host in (socket.gethostname(), ""))
         self._num_opened += 1
         process_id = child if child is not None and is_child else f"{hello.resource_id}#{self._num_opened}"
-        session = JobMasterSession(process_id)
+        session = JobMasterSession(process_id, hello.pid)
         if process_id in self._sessions:
             session.stop("this process has another session")
             return session
@@ -159,4 +160,5 @@ class JobMasterSessions:
         if session is None or command is None:
             self._run(self.pool.release(job_id))
         else:
+            logger.info("job %s is led by %s (pid %d)", job_id, process_id, session.pid)
             session.commands.put_nowait(pb.JobMasterCommand(start=command))

@@ -1,0 +1,117 @@
+"""kill -9 of the Dispatcher: the next one at its address runs its jobs again, and clients do not notice much."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+from clusters import RunningCluster, StartCluster
+from job_support import FIXED_DELAY, Gate, environment, wait_for_state, wait_until, wait_until_idle
+from test_job_master_recovery import counting, lines_of, waiting_graph
+
+from flinkpy.common import Types
+from flinkpy.common.errors import DuplicateJobSubmissionError
+from flinkpy.common.states import JobState
+
+
+@pytest.fixture
+def supervised(start_cluster: StartCluster) -> RunningCluster:
+    """Two TaskExecutors; every service that dies is started again."""
+    return start_cluster(2, restart_services=True)
+
+
+def kill(cluster: RunningCluster, name: str) -> None:
+    """kill -9; returns when another process has its place."""
+    former = cluster.service(name)
+    former.popen.send_signal(signal.SIGKILL)
+    wait_until(lambda: cluster.service(name) is not former, f"another {name}")
+
+
+def test_a_client_that_waits_gets_the_result_from_the_next_dispatcher(
+    supervised: RunningCluster, tmp_path: Path
+) -> None:
+    gate, last = Gate(tmp_path), 1_400
+    env = environment(supervised, **FIXED_DELAY)
+    counting(env, gate, tmp_path / "out", last)
+    client = env.execute_async("counting")
+    job_id = str(client.get_job_id())
+    result = client.get_job_execution_result()
+    states: list[JobState] = []
+    watch = threading.Thread(target=lambda: states.extend(supervised.client.watch_job_status(job_id)))
+    watch.start()
+    gate.wait_for_arrival()
+    kill(supervised, "dispatcher")
+    gate.wait_for_arrival(2)
+    gate.open()
+
+    assert str(result.result().get_job_id()) == job_id
+    watch.join(20)
+
+    assert sorted(set(lines_of(tmp_path / "out"))) == [f"{key},{last // 7}" for key in range(7)]
+    assert states[-1] is JobState.FINISHED
+    wait_until_idle(supervised)
+
+
+def test_ended_jobs_are_known_and_no_id_is_used_twice(supervised: RunningCluster) -> None:
+    graph = waiting_graph(supervised)
+    supervised.client.submit_job(graph)
+    assert supervised.client.wait_for_result(graph.job_id).status == JobState.FINISHED.value
+
+    kill(supervised, "dispatcher")
+
+    assert supervised.client.wait_for_result(graph.job_id).status == JobState.FINISHED.value
+    with pytest.raises(DuplicateJobSubmissionError, match=r"has ended \(FINISHED\)"):
+        supervised.client.submit_job(graph)
+
+
+def test_a_dispatcher_killed_again_and_again_still_has_its_job(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(0, restart_services=True)
+    graph = waiting_graph(cluster, **FIXED_DELAY)
+    cluster.client.submit_job(graph)
+    for _ in range(3):
+        kill(cluster, "dispatcher")
+    wait_until(lambda: any(job.job_id == graph.job_id for job in jobs_of(cluster)), "the job is known")
+    wait_for_state(cluster, graph.job_id, JobState.RUNNING)
+    cluster.client.cancel_job(graph.job_id)
+    assert cluster.client.wait_for_result(graph.job_id).status == JobState.CANCELED.value
+
+
+def jobs_of(cluster: RunningCluster) -> list[object]:
+    from flinkpy.common.errors import RpcUnavailableError
+
+    try:
+        return list(cluster.client.list_jobs())
+    except RpcUnavailableError:
+        return []
+
+
+def test_a_killed_task_executor_is_replaced_and_its_job_goes_on(supervised: RunningCluster, tmp_path: Path) -> None:
+    gate, last = Gate(tmp_path), 1_400
+    env = environment(supervised, **FIXED_DELAY)
+    counting(env, gate, tmp_path / "out", last)
+    client = env.execute_async("counting")
+    gate.wait_for_arrival()
+    victim = gate.arrivals[0]
+    name = next(one.spec.name for one in supervised.task_executors if one.popen.pid == victim)
+    kill(supervised, name)
+    gate.wait_for_arrival(2)
+    gate.open()
+
+    client.get_job_execution_result().result()
+
+    assert sorted(set(lines_of(tmp_path / "out"))) == [f"{key},{last // 7}" for key in range(7)]
+    wait_until_idle(supervised)
+
+
+def test_collected_results_go_on_after_the_dispatcher_was_killed(supervised: RunningCluster, tmp_path: Path) -> None:
+    gate = Gate(tmp_path)
+    env = environment(supervised, 1, **FIXED_DELAY)
+    stream = env.from_sequence(1, 100).map(gate.pass_at(50), output_type=Types.LONG())
+    with stream.execute_and_collect("collected") as results:
+        gate.wait_for_arrival()
+        kill(supervised, "dispatcher")
+        gate.wait_for_arrival(2)
+        gate.open()
+        assert sorted(set(results)) == list(range(1, 101))

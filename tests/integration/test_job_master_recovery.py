@@ -1,0 +1,164 @@
+"""kill -9 of JobMaster processes: their jobs go on, and whoever waits for them goes on waiting."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+
+import psutil
+import pytest
+from clusters import RunningCluster, StartCluster
+from job_support import FIXED_DELAY, Gate, environment, wait_for_state, wait_until, wait_until_idle
+
+from flinkpy._proto import job_pb2
+from flinkpy.common import Encoder, Types
+from flinkpy.common.errors import JobExecutionError
+from flinkpy.common.states import JobState
+from flinkpy.datastream import StreamExecutionEnvironment
+from flinkpy.datastream.connectors.file_system import FileSink
+
+PAIR = Types.TUPLE([Types.LONG(), Types.LONG()])
+
+
+def leader_of(cluster: RunningCluster, job_id: str) -> int:
+    """The process that leads the job: among the Dispatcher's children the one with work, told by its log line."""
+
+    def find() -> int | None:
+        lines = [line for line in cluster.log("dispatcher").splitlines() if f"job {job_id} is led by" in line]
+        return int(lines[-1].rpartition("pid ")[2].rstrip(")")) if lines else None
+
+    pid = wait_until(find, f"a JobMaster of {job_id}")
+    return int(pid)
+
+
+def kill_leader(cluster: RunningCluster, job_id: str) -> int:
+    pid = leader_of(cluster, job_id)
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: leader_of(cluster, job_id) != pid, "another JobMaster leads the job")
+    return pid
+
+
+def waiting_graph(cluster: RunningCluster, **properties: str) -> job_pb2.JobGraph:
+    """A job that waits for slots where there are none."""
+    env = environment(cluster, **properties)
+    env.from_sequence(1, 10).map(lambda x: x).print()
+    return env.generate_job_graph("waiting")
+
+
+def counting(env: StreamExecutionEnvironment, gate: Gate, output: Path, last: int) -> None:
+    (
+        env.from_sequence(1, last)
+        .map(gate.pass_at(last // 2), output_type=Types.LONG())
+        .map(lambda x: (x % 7, 1), output_type=PAIR)
+        .key_by(lambda p: p[0])
+        .sum(1)
+        .filter(lambda p: p[1] == last // 7)
+        .map(lambda p: f"{p[0]},{p[1]}", output_type=Types.STRING())
+        .sink_to(FileSink.for_row_format(str(output), Encoder.simple_string_encoder()).build())
+    )
+
+
+def lines_of(output: Path) -> list[str]:
+    files = [path for path in output.rglob("*") if path.is_file() and not path.name.startswith((".", "_"))]
+    return sorted(line for path in files for line in path.read_text().splitlines())
+
+
+def test_a_job_without_checkpoints_begins_again_and_frees_the_slots_of_its_first_life(
+    cluster: RunningCluster, tmp_path: Path
+) -> None:
+    gate, last = Gate(tmp_path), 1_400
+    env = environment(cluster, **FIXED_DELAY)
+    counting(env, gate, tmp_path / "out", last)
+    client = env.execute_async("counting")
+    job_id = str(client.get_job_id())
+    gate.wait_for_arrival()
+    states: list[JobState] = []
+    watch = threading.Thread(target=lambda: states.extend(cluster.client.watch_job_status(job_id)))
+    watch.start()
+    kill_leader(cluster, job_id)
+    gate.wait_for_arrival(2)
+    gate.open()
+
+    client.get_job_execution_result().result()
+    watch.join(20)
+
+    assert sorted(set(lines_of(tmp_path / "out"))) == [f"{key},{last // 7}" for key in range(7)]
+    assert states[-1] is JobState.FINISHED
+    assert JobState.RESTARTING in states
+    assert cluster.client.request_job(job_id).num_restarts == 0, "a JobMaster's death is no restart"
+    wait_until_idle(cluster)
+
+
+def test_every_job_master_of_a_cluster_may_be_killed_at_once(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(0)
+    graphs = []
+    for _ in range(3):
+        graph = waiting_graph(cluster, **FIXED_DELAY)
+        graph.job_id = os.urandom(16).hex()
+        cluster.client.submit_job(graph)
+        graphs.append(graph)
+    for graph in graphs:
+        wait_for_state(cluster, graph.job_id, JobState.RUNNING)
+    leaders = {graph.job_id: leader_of(cluster, graph.job_id) for graph in graphs}
+    for pid in cluster.job_master_pids():
+        os.kill(pid, signal.SIGKILL)
+    for job_id, former in leaders.items():
+        wait_until(lambda job_id=job_id, former=former: leader_of(cluster, job_id) != former, "another leader")
+        wait_for_state(cluster, job_id, JobState.RUNNING)
+        cluster.client.cancel_job(job_id)
+        assert cluster.client.wait_for_result(job_id).status == JobState.CANCELED.value
+
+
+def test_job_masters_killed_again_and_again_end_in_a_failure_that_says_so(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(0, properties={"flinkpy.dispatcher.jobmaster-recovery.attempts": "2"})
+    graph = waiting_graph(cluster, **FIXED_DELAY)
+    cluster.client.submit_job(graph)
+    for _ in range(2):
+        kill_leader(cluster, graph.job_id)
+    os.kill(leader_of(cluster, graph.job_id), signal.SIGKILL)
+
+    result = cluster.client.wait_for_result(graph.job_id)
+
+    assert (result.status, result.error.type) == (JobState.FAILED.value, "JobMasterLostError")
+    assert "for the 3. time, one soon after the other" in result.error.message
+    assert "SIGKILL" in result.error.message
+
+
+def test_a_job_canceled_while_it_has_no_job_master_is_canceled(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(0, properties={"flinkpy.dispatcher.standby-jobmasters": "0"})
+    graph = waiting_graph(cluster, **FIXED_DELAY)
+    cluster.client.submit_job(graph)
+    wait_for_state(cluster, graph.job_id, JobState.RUNNING)
+    os.kill(leader_of(cluster, graph.job_id), signal.SIGKILL)
+    wait_for_state(cluster, graph.job_id, JobState.RESTARTING)
+    cluster.client.cancel_job(graph.job_id)
+    assert cluster.client.wait_for_result(graph.job_id).status == JobState.CANCELED.value
+
+
+def test_a_job_master_that_hangs_is_replaced(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(0, properties={"heartbeat.interval": "200 ms", "heartbeat.timeout": "2 s"})
+    graph = waiting_graph(cluster, **FIXED_DELAY)
+    cluster.client.submit_job(graph)
+    wait_for_state(cluster, graph.job_id, JobState.RUNNING)
+    frozen = psutil.Process(leader_of(cluster, graph.job_id))
+    frozen.send_signal(signal.SIGSTOP)
+    wait_until(lambda: leader_of(cluster, graph.job_id) != frozen.pid, "another leader")
+    wait_for_state(cluster, graph.job_id, JobState.RUNNING)
+    assert frozen.wait(10) == -signal.SIGKILL or not frozen.is_running()
+    cluster.client.cancel_job(graph.job_id)
+    assert cluster.client.wait_for_result(graph.job_id).status == JobState.CANCELED.value
+
+
+def test_a_job_that_may_not_be_run_twice_fails_with_the_reason(cluster: RunningCluster, tmp_path: Path) -> None:
+    gate = Gate(tmp_path)
+    env = environment(cluster)
+    counting(env, gate, tmp_path / "out", 1_400)
+    client = env.execute_async("counting")
+    gate.wait_for_arrival()
+    os.kill(leader_of(cluster, str(client.get_job_id())), signal.SIGKILL)
+    with pytest.raises(JobExecutionError, match="SIGKILL"):
+        client.get_job_execution_result().result()
+    gate.open()
+    wait_until_idle(cluster)
