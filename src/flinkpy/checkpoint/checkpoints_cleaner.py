@@ -157,8 +157,10 @@ class CheckpointsCleaner:
                     discard_directory(storage.file_systems, directory)
                     deleted.append(directory)
             entries = storage.file_systems.of(storage.shared_directory).list(storage.shared_directory)
-            old = [e for e in entries if not e.is_directory and e.modified_ms < now_ms - CLOCK_SKEW_MS]
-            unused = self._registry.deletable(join(storage.shared_directory, entry.name) for entry in old)
+            before_ms = now_ms - CLOCK_SKEW_MS
+            files = [entry for entry in entries if not entry.is_directory]
+            old = [entry.name for entry in files if entry.modified_ms is not None and entry.modified_ms < before_ms]
+            unused = self._registry.deletable(join(storage.shared_directory, name) for name in old)
             self._delete(unused)
             deleted += unused
         return deleted

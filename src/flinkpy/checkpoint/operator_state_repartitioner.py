@@ -24,10 +24,10 @@ def repartition(
     Args:
         old: by subtask; one that had nothing may be absent.
     """
-    given = _Given(new_parallelism)
-    unions = [handle for subtask in sorted(old) for handle in old[subtask] if _part(handle, checkpoint_pb2.UNION)]
+    sources = [handle for subtask in sorted(old) for handle in old[subtask]]
+    given = _Given(new_parallelism, sources)
     for subtask in range(new_parallelism):
-        for handle in unions:
+        for handle in sources:
             given.add(subtask, handle, _part(handle, checkpoint_pb2.UNION))
     if old_parallelism == new_parallelism:
         for subtask, handles in sorted(old.items()):
@@ -40,22 +40,24 @@ def repartition(
 
 
 class _Given:
-    """Collects what subtasks get; parts of one file become one handle again."""
+    """Collects what subtasks get; parts of one file become one handle again, and files keep their order."""
 
-    def __init__(self, parallelism: int) -> None:
+    def __init__(self, parallelism: int, sources: Sequence[OperatorStateHandle]) -> None:
         self.parallelism = parallelism
+        self._ranks = {id(source): rank for rank, source in enumerate(sources)}
         self._by_file: list[dict[int, OperatorStateHandle]] = [{} for _ in range(parallelism)]
 
     def add(self, subtask: int, source: OperatorStateHandle, states: Sequence[_Elements]) -> None:
         if not states:
             return
-        handle = self._by_file[subtask].get(id(source))
+        rank = self._ranks[id(source)]
+        handle = self._by_file[subtask].get(rank)
         if handle is None:
-            handle = self._by_file[subtask][id(source)] = OperatorStateHandle(file=source.file)
+            handle = self._by_file[subtask][rank] = OperatorStateHandle(file=source.file)
         handle.states.extend(states)
 
     def handles(self) -> list[list[OperatorStateHandle]]:
-        return [list(by_file.values()) for by_file in self._by_file]
+        return [[by_file[rank] for rank in sorted(by_file)] for by_file in self._by_file]
 
 
 def _part(handle: OperatorStateHandle, mode: checkpoint_pb2.OperatorStateModeMessage) -> list[_Elements]:

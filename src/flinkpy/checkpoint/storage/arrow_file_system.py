@@ -189,7 +189,7 @@ class ArrowFileSystem:
             raise storage_error("list", directory, error) from error
         entries = []
         for info in found:
-            modified_ms = 0 if info.mtime_ns is None else info.mtime_ns // 1_000_000
+            modified_ms = None if info.mtime_ns is None else info.mtime_ns // 1_000_000
             is_directory = info.type == fs.FileType.Directory
             entries.append(FileEntry(info.base_name, is_directory, 0 if is_directory else info.size or 0, modified_ms))
         return sorted(entries, key=lambda entry: entry.name)

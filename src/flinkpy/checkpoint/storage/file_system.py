@@ -14,12 +14,12 @@ from flinkpy.common.errors import CheckpointStorageError
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """What a directory holds. `size_bytes` and `modified_ms` (since the epoch) are of files; 0 where unknown."""
+    """What a directory holds. `size_bytes` is of files; `modified_ms` (since the epoch) is None where unknown."""
 
     name: str
     is_directory: bool
     size_bytes: int = 0
-    modified_ms: int = 0
+    modified_ms: int | None = None
 
 
 class AtomicOutput(Protocol):

@@ -24,6 +24,8 @@ from flinkpy.configuration.options import AnyConfiguration
 logger = logging.getLogger(__name__)
 
 _CHUNK_BYTES = 1 << 20
+#: Of a remote file: each piece is a request of its own.
+_REMOTE_CHUNK_BYTES = 8 << 20
 #: Files known to be whole, so that subtasks that share one do not each read it through; forgotten all at once.
 _MAX_VERIFIED = 4096
 
@@ -133,7 +135,7 @@ class StateFileReader:
     def _chunks(self, path: str) -> Iterator[bytes]:
         try:
             with self._file_systems.of(path).open(path) as file:
-                while chunk := file.read(_CHUNK_BYTES):
+                while chunk := file.read(_REMOTE_CHUNK_BYTES):
                     yield chunk
         except MissingFileError as error:
             raise missing_error(path) from error
