@@ -204,8 +204,10 @@ class RocksDBAggregateTable(AggregateTable):
         new_slots, first = np.unique(slots[new_rows], return_index=True)
         indices = pa.array(new_rows[first])
         columns = [column.take(indices) for column in key_columns]
-        found = self._database.get_many(self._rows.encode_keys(self._codec, columns, self._max_parallelism))
-        there = [index for index, data in enumerate(found) if data is not None]
+        keys = self._rows.encode_keys(self._codec, columns, self._max_parallelism)
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        found = self._database.get_many([keys[index] for index in order])
+        there = [index for index, data in zip(order, found) if data is not None]
         if there:
             data = [value for value in found if value is not None]
             self._working.restore(new_slots[there], self._rows.decode_values(data))

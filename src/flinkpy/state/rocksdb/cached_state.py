@@ -16,7 +16,7 @@ from flinkpy.state.rocksdb.database import RocksDatabase
 from flinkpy.state.rocksdb.key_codec import StateKeyCodec
 
 #: Keys of one generation; some 10 MB where keys and values are small.
-MAX_GENERATION = 32_768
+MAX_GENERATION = 65_536
 MISSING: Any = object()
 
 
@@ -63,15 +63,15 @@ class CachedState(ABC):
         dirty = self._dirty
         if not dirty:
             return
-        self._database.write(self._changes(dirty))
+        self._write(dirty)
         self._old = self._clean
         self._clean = self._kept(dirty)
         self._dirty = {}
         self._bytes = 0
 
     @abstractmethod
-    def _changes(self, dirty: dict[Any, Any]) -> Iterable[tuple[bytes, bytes | None]]:
-        """As database entries, in order of key."""
+    def _write(self, dirty: dict[Any, Any]) -> None:
+        """To the database, in order of key."""
 
     def _kept(self, dirty: dict[Any, Any]) -> dict[Any, Any]:
         """What stays in memory of what has been written."""

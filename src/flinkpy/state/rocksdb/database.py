@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -83,18 +84,13 @@ class RocksDatabase:
             raise database_error(error, "reading", self.path) from error
 
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
-        """In the order of the keys. They are looked up in theirs, which is twice as fast as at random."""
+        """In the order of the keys; where they are sorted they are found twice as fast."""
         if len(keys) < 2:
             return [self.get(key) for key in keys]
-        order = sorted(range(len(keys)), key=keys.__getitem__)
         try:
-            found = self._db.get([keys[index] for index in order])
+            return self._db.get(keys)  # type: ignore[no-any-return]
         except Exception as error:
             raise database_error(error, "reading", self.path) from error
-        values: list[bytes | None] = [None] * len(keys)
-        for index, value in zip(order, found):
-            values[index] = value
-        return values
 
     def scan(self, lower: bytes, upper: bytes | None) -> Iterator[Pair]:
         """Pairs with lower <= key < upper in order of key; `upper` None: to the end."""
@@ -135,6 +131,19 @@ class RocksDatabase:
                         # A written batch is consumed.
                         batch = self._rocksdict.WriteBatch(raw_mode=True)
                         put, delete = batch.put, batch.delete
+            if len(batch):
+                self._db.write(batch)
+
+    def put_many(self, keys: list[bytes], values: list[bytes]) -> None:
+        """`write` for pairs of which none deletes."""
+        with self.failing("writing"):
+            batch = self._rocksdict.WriteBatch(raw_mode=True)
+            for start in range(0, len(keys), _ENTRIES_PER_LOOK):
+                end = start + _ENTRIES_PER_LOOK
+                deque(map(batch.put, keys[start:end], values[start:end]), maxlen=0)
+                if batch.size_in_bytes() >= self._write_batch_bytes:
+                    self._db.write(batch)
+                    batch = self._rocksdict.WriteBatch(raw_mode=True)
             if len(batch):
                 self._db.write(batch)
 

@@ -189,10 +189,9 @@ class StateKeyCodec:
     def encode_many(self, keys: Sequence[Any]) -> list[bytes]:
         """Of a batch, vectorised where the keys are plain ints."""
         groups = key_groups(hash_keys(keys), self._max_parallelism)
-        if set(map(type, keys)) == {int}:
-            # Some may not fit into 64 bits: then one by one.
-            with contextlib.suppress(OverflowError):
-                return self.encode_ints(groups, np.array(keys, dtype=np.int64))
+        numbers = _int64s(keys)
+        if numbers is not None:
+            return self.encode_ints(groups, numbers)
         encoders = _ENCODERS
         prefix = PREFIX.pack
         state_id = self.state_id
@@ -200,6 +199,17 @@ class StateKeyCodec:
             prefix(group, state_id) + encoders.get(type(key), _encode_other)(key)
             for group, key in zip(groups.tolist(), keys)
         ]
+
+    def encode_sorted(self, keys: Sequence[Any]) -> tuple[list[bytes], np.ndarray]:
+        """(their bytes in order, int64[n]: the position in `keys` that each of these comes from)."""
+        numbers = _int64s(keys)
+        if numbers is None:
+            encoded = self.encode_many(keys)
+            rows = sorted(range(len(encoded)), key=encoded.__getitem__)
+            return [encoded[row] for row in rows], np.array(rows, dtype=np.int64)
+        groups = key_groups(hash_keys(keys), self._max_parallelism)
+        order = np.lexsort((numbers.view(np.uint64), groups))
+        return self.encode_ints(groups[order], numbers[order]), order
 
     def encode_ints(self, groups: np.ndarray, keys: np.ndarray) -> list[bytes]:
         """Args:
@@ -212,6 +222,14 @@ class StateKeyCodec:
     def prefix(self, key_group: int) -> bytes:
         """What all keys of this state in that key group begin with."""
         return PREFIX.pack(key_group, self.state_id)
+
+
+def _int64s(keys: Sequence[Any]) -> np.ndarray | None:
+    """The keys where all are ints of 64 bits."""
+    if set(map(type, keys)) == {int}:
+        with contextlib.suppress(OverflowError):
+            return np.array(keys, dtype=np.int64)
+    return None
 
 
 def after_prefix(prefix: bytes) -> bytes | None:

@@ -19,7 +19,7 @@ from flinkpy.state.pickling import dumps, loads
 from flinkpy.state.rocksdb.cached_state import MAX_GENERATION, MISSING, CachedState
 from flinkpy.state.rocksdb.database import RocksDatabase
 from flinkpy.state.rocksdb.key_codec import StateKeyCodec, after_prefix
-from flinkpy.state.rocksdb.value_codec import Frozen, decode, freeze, thaw
+from flinkpy.state.rocksdb.value_codec import PLAIN, Frozen, decode, freeze, thaw
 
 CHUNK_NUMBER = struct.Struct(">Q")
 #: A list in more chunks is written anew when it is read.
@@ -120,7 +120,19 @@ class RocksDBListState(CachedState):
             self.spill()
 
     def add(self, value: Any) -> None:
-        self.add_all((value,))
+        if type(value) not in PLAIN:
+            self.add_all((value,))
+            return
+        key = self._context.key
+        known = self._dirty.get(key)
+        if known is None:
+            known = self._dirty[key] = self._for_change(key)
+        known.added.append(value)
+        if known.elements is not None:
+            known.elements.append(value)
+        self._added += 1
+        if self._added >= MAX_GENERATION:
+            self.spill()
 
     def add_all(self, values: Iterable[Any]) -> None:
         added = [freeze(value) for value in values]
@@ -150,7 +162,7 @@ class RocksDBListState(CachedState):
     def clear(self) -> None:
         self.update(())
 
-    def _changes(self, dirty: dict[Any, Any]) -> list[tuple[bytes, bytes | None]]:
+    def _write(self, dirty: dict[Any, Any]) -> None:
         changes: list[tuple[bytes, bytes | None]] = []
         for prefix, known in zip(self._keys.encode_many(list(dirty)), dirty.values()):
             if known.is_replaced:
@@ -166,7 +178,7 @@ class RocksDBListState(CachedState):
                 if known.chunks is not None:
                     known.chunks.append(chunk)
         changes.sort()
-        return changes
+        self._database.write(changes)
 
     def _kept(self, dirty: dict[Any, Any]) -> dict[Any, Any]:
         self._added = 0

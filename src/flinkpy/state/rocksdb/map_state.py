@@ -72,10 +72,10 @@ class RocksDBMapState(CachedState):
                 return ABSENT
             data = self._database.get(self._keys.encode(state_key) + encode_key(key))
             held = known.entries[key] = ABSENT if data is None else hold(data)
-            self._count(state_key, held)
+            self._count(held)
         return held
 
-    def _count(self, state_key: Any, held: Any) -> None:
+    def _count(self, held: Any) -> None:
         """An entry more is in memory."""
         if type(held) is Frozen:
             self._bytes += len(held.data)
@@ -97,11 +97,18 @@ class RocksDBMapState(CachedState):
 
     def put(self, key: Any, value: Any) -> None:
         state_key = self._context.key
-        known = self._for_change(state_key)
-        held = value if type(value) in PLAIN else freeze(value)
-        known.entries[key] = held
+        known = self._dirty.get(state_key)
+        if known is None:
+            known = self._for_change(state_key)
         known.changed[key] = None
-        self._count(state_key, held)
+        if type(value) in PLAIN:
+            known.entries[key] = value
+            self._weight += 1
+            if self._weight >= MAX_GENERATION:
+                self.spill()
+        else:
+            held = known.entries[key] = freeze(value)
+            self._count(held)
 
     def put_all(self, dict_value: dict[Any, Any]) -> None:
         for key, value in dict_value.items():
@@ -112,7 +119,7 @@ class RocksDBMapState(CachedState):
         known = self._for_change(state_key)
         known.entries[key] = ABSENT
         known.changed[key] = None
-        self._count(state_key, ABSENT)
+        self._count(ABSENT)
 
     # -- the whole map ---------------------------------------------------------------------------------------------
 
@@ -173,7 +180,7 @@ class RocksDBMapState(CachedState):
         else:
             known.entries, known.changed = {}, {}
             known.is_cleared = known.is_complete = True
-        self._count(state_key, ABSENT)
+        self._count(ABSENT)
 
     __getitem__ = get
     __setitem__ = put
@@ -185,7 +192,7 @@ class RocksDBMapState(CachedState):
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
-    def _changes(self, dirty: dict[Any, Any]) -> list[tuple[bytes, bytes | None]]:
+    def _write(self, dirty: dict[Any, Any]) -> None:
         changes: list[tuple[bytes, bytes | None]] = []
         for prefix, known in zip(self._keys.encode_many(list(dirty)), dirty.values()):
             entries = known.entries
@@ -199,7 +206,7 @@ class RocksDBMapState(CachedState):
             known.changed = {}
             changes += own.items()
         changes.sort(key=_key_of)
-        return changes
+        self._database.write(changes)
 
     def _kept(self, dirty: dict[Any, Any]) -> dict[Any, Any]:
         self._weight = 0

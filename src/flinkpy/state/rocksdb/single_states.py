@@ -5,14 +5,23 @@ Source: org.apache.flink.state.rocksdb.{RocksDBValueState,RocksDBReducingState,R
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from flinkpy.state.backend import KeyContext
-from flinkpy.state.rocksdb.cached_state import MAX_GENERATION, MISSING, CachedState, in_order
+from flinkpy.state.rocksdb.cached_state import MAX_GENERATION, MISSING, CachedState
 from flinkpy.state.rocksdb.database import RocksDatabase
 from flinkpy.state.rocksdb.key_codec import StateKeyCodec
 from flinkpy.state.rocksdb.value_codec import PLAIN, Frozen, decode, encode_many, freeze, hold, hold_many
+
+
+def objects(values: list[Any]) -> np.ndarray:
+    """object[n]."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
 
 
 class _SingleState(CachedState):
@@ -20,13 +29,14 @@ class _SingleState(CachedState):
 
     __slots__ = ()
 
-    def _changes(self, dirty: dict[Any, Any]) -> Iterator[tuple[bytes, bytes | None]]:
-        keys = self._keys.encode_many(list(dirty))
-        held = list(dirty.values())
+    def _write(self, dirty: dict[Any, Any]) -> None:
+        keys, order = self._keys.encode_sorted(list(dirty))
+        held = objects(list(dirty.values()))[order].tolist()
         if None not in held:
-            return in_order(keys, encode_many(held))
+            self._database.put_many(keys, encode_many(held))
+            return
         encoded = iter(encode_many([value for value in held if value is not None]))
-        return in_order(keys, [None if value is None else next(encoded) for value in held])
+        self._database.write((key, None if value is None else next(encoded)) for key, value in zip(keys, held))
 
     def _load(self, key: Any) -> Any:
         """What is held for a key that is not in `dirty`."""
@@ -100,7 +110,11 @@ class RocksDBValueState(_SingleState):
 
     def _load_many(self, keys: list[Any]) -> list[Any]:
         """Of keys that are not in memory, from the database."""
-        held = hold_many(self._database.get_many(self._keys.encode_many(keys)))
+        encoded, order = self._keys.encode_sorted(keys)
+        found = objects(hold_many(self._database.get_many(encoded)))
+        in_order = np.empty_like(found)
+        in_order[order] = found
+        held = in_order.tolist()
         if len(keys) < MAX_GENERATION:
             self._bytes += sum(len(value.data) for value in held if type(value) is Frozen)
             self._clean.update(zip(keys, held))
