@@ -378,6 +378,10 @@ class JobMaster(RpcEndpoint):
             return None
         return self._task_managers.get(execution.slot.location.resource_id)
 
+    def _checkpoints_verified(self, latest: Any, error: BaseException | None) -> None:
+        failure = None if error is None else conversions.as_flink_error(error)
+        self._handle(ev.CheckpointsVerified(latest, failure))
+
     @property
     def task_manager_connections(self) -> list[TaskManagerConnection]:
         return list(self._task_managers.values())
@@ -479,6 +483,8 @@ class JobMaster(RpcEndpoint):
                 self._dispatcher.status(state, timestamp_ms)
             case fx.JobTerminated(state, cause):
                 self._on_terminated(state, cause)
+            case fx.VerifyCheckpoints():
+                self.checkpoints.drop_damaged(self._checkpoints_verified)
             case _:
                 self.checkpoints.run(effect)
 

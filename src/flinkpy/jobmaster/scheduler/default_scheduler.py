@@ -28,6 +28,8 @@ from flinkpy.checkpoint.coordinator.effects import CheckpointEffect
 from flinkpy.checkpoint.coordinator.effects import FailJob as FailJobForCheckpoint
 from flinkpy.checkpoint.coordinator.events import CheckpointEvent, CheckpointTimersDue
 from flinkpy.common.errors import (
+    CheckpointStorageError,
+    CorruptStateError,
     FlinkError,
     NoResourceAvailableError,
     RpcTimeoutError,
@@ -120,6 +122,7 @@ class DefaultScheduler:
             ev.TasksSubmitted: self._on_tasks_submitted,
             ev.OperatorEventReceived: self._on_operator_event_received,
             ev.OperatorEventsLost: self._on_operator_events_lost,
+            ev.CheckpointsVerified: self._on_checkpoints_verified,
             ev.CheckDeadlines: self._on_check_deadlines,
         }
 
@@ -479,6 +482,8 @@ class DefaultScheduler:
             self._consider_root_cause(cause)
             return
         execution.failure = cause
+        if self.checkpoints.needs_verification(execution, cause):
+            self._out.add(fx.VerifyCheckpoints())
         self._leave(vertex, _E.FAILED)
         self._handle_failure(cause, vertex)
 
@@ -487,6 +492,15 @@ class DefaultScheduler:
     def _on_global_failure(self, event: ev.GlobalFailure) -> None:
         if not self.state.is_terminal:
             self._handle_failure(event.cause, None)
+
+    def _on_checkpoints_verified(self, event: ev.CheckpointsVerified) -> None:
+        has_changed = self.checkpoints.verified(event.latest)
+        if isinstance(event.error, CorruptStateError) and self.state is _J.RESTARTING:
+            self._restarts.clear()
+            self._fail_job(event.error)
+        elif has_changed and not self.state.is_terminal:
+            cause = CheckpointStorageError("a checkpoint is damaged; the job goes on from the one before it")
+            self._handle_failure(cause, None)
 
     def _handle_failure(self, cause: FlinkError, vertex: ExecutionVertex | None) -> None:
         self.exception_history.record(cause, vertex, self._now_ms)
@@ -499,9 +513,7 @@ class DefaultScheduler:
         else:
             decision = self._failure_handler.handle_task_failure(vertex.id, cause, self._now_ms)
         if isinstance(decision, FailJob) or self.state is _J.CREATED:
-            self.graph.failure_cause = cause
-            self._set_job_state(_J.FAILING)
-            self._cancel_everything()
+            self._fail_job(cause)
             return
         if self.state is _J.RUNNING:
             self._set_job_state(_J.RESTARTING, cause, is_region=vertex is not None)
@@ -509,6 +521,11 @@ class DefaultScheduler:
         for other in self.graph.vertices:
             if other.id in decision.vertices:
                 self._cancel(other)
+
+    def _fail_job(self, cause: FlinkError) -> None:
+        self.graph.failure_cause = cause
+        self._set_job_state(_J.FAILING)
+        self._cancel_everything()
 
     def _restart_tasks(self, vertex_ids: frozenset[ExecutionVertexID]) -> None:
         for vertex in self.graph.vertices:

@@ -103,6 +103,11 @@ class ResetCoordinators:
 
 
 @dataclass(frozen=True, slots=True)
+class VerifyCheckpoints:
+    """A task found the checkpoint it was restored from damaged: drop what is. Answered by CheckpointsVerified."""
+
+
+@dataclass(frozen=True, slots=True)
 class JobTerminated:
     """The last effect of a job, after JobStatusChanged. SUSPENDED: another JobMaster may take it up."""
 
@@ -123,6 +128,7 @@ SchedulerEffect = (
     | SubtaskReady
     | SubtaskReset
     | ResetCoordinators
+    | VerifyCheckpoints
     | JobTerminated
     | CheckpointEffect
 )

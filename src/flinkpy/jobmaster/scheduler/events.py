@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flinkpy.checkpoint.completed_checkpoint import CompletedCheckpoint
 from flinkpy.checkpoint.coordinator.events import CheckpointEvent
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ResourceID
@@ -121,6 +122,14 @@ class OperatorEventsLost:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckpointsVerified:
+    """`latest` is the newest checkpoint that is whole; `error`: none is, or that cannot be found out."""
+
+    latest: CompletedCheckpoint | None = None
+    error: FlinkError | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CheckDeadlines:
     """`next_deadline_ms` has passed."""
 
@@ -142,6 +151,7 @@ SchedulerEvent = (
     | TasksSubmitted
     | OperatorEventReceived
     | OperatorEventsLost
+    | CheckpointsVerified
     | CheckDeadlines
     | CheckpointEvent
 )

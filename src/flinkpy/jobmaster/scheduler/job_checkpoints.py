@@ -21,9 +21,10 @@ from flinkpy.checkpoint.coordinator.coordinator_options import CheckpointCoordin
 from flinkpy.checkpoint.coordinator.job_view import CheckpointedOperator, CheckpointedVertex
 from flinkpy.checkpoint.state_assignment import StateAssignment
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason
-from flinkpy.common.errors import FlinkError
+from flinkpy.common.errors import CorruptStateError, FlinkError
 from flinkpy.common.ids import ExecutionAttemptID, ExecutionVertexID
 from flinkpy.common.states import ExecutionState, JobState
+from flinkpy.jobmaster.executiongraph.execution import Execution
 from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
 from flinkpy.jobmaster.executiongraph.execution_job_vertex import ExecutionJobVertex
 from flinkpy.jobmaster.scheduler import effects as fx
@@ -114,6 +115,8 @@ class JobCheckpoints:
         self._view = ExecutionGraphView(graph)
         self.coordinator = CheckpointCoordinator(self._view, options, random)
         self._restore = FROM_THE_BEGINNING
+        #: Whether checkpoints are being read for damage.
+        self._is_verifying = False
         self._all_running = False
         self._now_ms = 0
 
@@ -131,7 +134,7 @@ class JobCheckpoints:
 
     def restore(self) -> Restore:
         """Of tasks that are about to be deployed. Never while a checkpoint is being finalized."""
-        assert not self.coordinator.is_finalizing, "what is to be restored is not known yet"
+        assert self.may_restore, "what is to be restored is not known yet"
         latest = self.coordinator.latest
         if latest is not None and latest.checkpoint_id != self._restore.checkpoint_id:
             self._restore = Restore(latest.checkpoint_id, self._assigner.assign(latest))
@@ -139,7 +142,24 @@ class JobCheckpoints:
 
     @property
     def may_restore(self) -> bool:
-        return not self.coordinator.is_finalizing
+        """It is known what from."""
+        return not self.coordinator.is_finalizing and not self._is_verifying
+
+    def needs_verification(self, execution: Execution, cause: FlinkError) -> bool:
+        """Whether an attempt that failed has found damage in what it was given; True once until `verified`."""
+        if self._is_verifying or execution.restore is None or not _is_caused_by_damage(cause):
+            return False
+        self._is_verifying = True
+        return True
+
+    def verified(self, latest: CompletedCheckpoint | None) -> bool:
+        """Whether another checkpoint than before is the latest: every task must be restored from that one."""
+        self._is_verifying = False
+        present = self.coordinator.latest
+        if latest is None or present is None or latest.checkpoint_id == present.checkpoint_id:
+            return False
+        self.coordinator.replace_latest(latest)
+        return True
 
     # What happens
 
@@ -192,3 +212,11 @@ class JobCheckpoints:
         for vertex_id in vertex_ids:
             self._graph.vertex(vertex_id).current.restore = restore.of_task(vertex_id)
         return restore
+
+
+def _is_caused_by_damage(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, CorruptStateError):
+            return True
+        error = error.__cause__
+    return False
