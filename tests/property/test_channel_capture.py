@@ -83,7 +83,7 @@ class Producer:
 class CaptureMachine(RuleBasedStateMachine):
     @initialize(
         remote=st.lists(st.booleans(), min_size=1, max_size=3),
-        segments=st.integers(2, 40),
+        segments=st.sampled_from([1, 2, 4, 10, 40]),
         is_late=st.booleans(),
         unaligned=st.booleans(),
     )
@@ -146,6 +146,26 @@ class CaptureMachine(RuleBasedStateMachine):
     def emit(self, data: st.DataObject, rows: int, is_columnar: bool, width: int) -> None:
         data.draw(st.sampled_from(self.producers)).emit(rows, is_columnar, width)
 
+    @rule(is_columnar=st.booleans(), width=st.sampled_from([0, 10, 900]))
+    def emit_everywhere(self, is_columnar: bool, width: int) -> None:
+        for producer in self.producers:
+            for _ in range(3):
+                producer.emit(1, is_columnar, width)
+
+    @precondition(lambda self: len(self.producers) > 1)
+    @rule(is_columnar=st.booleans(), polls=st.integers(1, 5))
+    def one_barrier_comes_first(self, is_columnar: bool, polls: int) -> None:
+        """The others have data that is processed after the snapshot and in front of their barriers."""
+        first = self.producers[0]
+        if first.next_checkpoint != self.done + 1:
+            return
+        self.emit_everywhere(is_columnar, 10)
+        first.barrier(self.alignment)
+        self.pump()
+        self.poll(polls)
+        self.time_out()
+        self.poll(polls)
+
     @rule(data=st.data())
     def emit_watermark(self, data: st.DataObject) -> None:
         data.draw(st.sampled_from(self.producers)).partition.emit_element(Watermark(5))
@@ -178,9 +198,15 @@ class CaptureMachine(RuleBasedStateMachine):
         for _ in range(times):
             getattr(wire, what)()
 
+    @rule()
+    def pump(self) -> None:
+        for wire in self.wires.values():
+            while any([wire.gather(), wire.deliver()]):
+                pass
+
     # ---- the consuming task
 
-    @rule(times=st.integers(1, 3))
+    @rule(times=st.integers(1, 8))
     def poll(self, times: int) -> None:
         for _ in range(times):
             item = self.gate.poll()

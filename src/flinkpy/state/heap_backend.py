@@ -54,7 +54,7 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         self._heap_tables: dict[str, tuple[StateMetaInfo, HeapAggregateTable]] = {}
         #: Restored and not asked for.
         self._restored: list[RestoredState] = read_restored(parameters)
-        #: Guards the next; held for a few instructions.
+        #: Guards the next, and the dicts of states and queues: snapshots are released on other threads.
         self._lock = threading.Lock()
         self._running_snapshots = 0
 
@@ -62,9 +62,10 @@ class HeapKeyedStateBackend(KeyedStateBackend):
 
     def create_state(self, kind: str, meta: StateMetaInfo, descriptor: Any) -> HeapState:
         state = self._new_state(kind, descriptor, self._claim(kind, meta, descriptor))
-        self._heap_states[meta.name] = (meta, state)
-        if self._running_snapshots:
-            state.freeze()
+        with self._lock:
+            self._heap_states[meta.name] = (meta, state)
+            if self._running_snapshots:
+                state.freeze()
         return state
 
     def _new_state(self, kind: str, descriptor: Any, table: dict[Any, Any]) -> HeapState:
@@ -104,9 +105,10 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         for state in [state for state in self._restored if state.meta.name == name and state.meta.kind == TIMERS]:
             self._restored.remove(state)
             queue.add_all(state.keys, state.times)
-        self._heap_queues[name] = (StateMetaInfo(name, TIMERS, PICKLED), queue)
-        if self._running_snapshots:
-            queue.freeze()
+        with self._lock:
+            self._heap_queues[name] = (StateMetaInfo(name, TIMERS, PICKLED), queue)
+            if self._running_snapshots:
+                queue.freeze()
         return queue
 
     def create_aggregate_table(
@@ -187,11 +189,12 @@ class HeapKeyedStateBackend(KeyedStateBackend):
                     queue.thaw()
 
     def close(self) -> None:
-        for _, state in self._heap_states.values():
-            # Not cleared in place: a snapshot may be reading its values.
-            state.table = {}
-        self._heap_states.clear()
-        self._heap_queues.clear()
+        with self._lock:
+            # The dicts within are not cleared: a snapshot may be reading their values.
+            self._heap_states.clear()
+            self._heap_queues.clear()
         self._heap_tables.clear()
         self._restored.clear()
         self._states.clear()
+        self._timer_queues.clear()
+        self._tables.clear()

@@ -12,7 +12,7 @@ from flinkpy.state.key_groups_restore import restored_chunks
 from flinkpy.state.meta_info import LIST, MAP, TABLE, TIMERS, StateMetaInfo
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class RestoredState:
     """One state as it was written with one type.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, repeat
 from operator import itemgetter
 from typing import Any
 
@@ -78,6 +78,8 @@ class FrozenEntries(FrozenState):
         self._values = values
         self._chunks = chunks
         self._order: np.ndarray = np.empty(0, dtype=np.int64)
+        #: Of an entry with its elements, in entries; as in the chunk before.
+        self._weight = 1.0
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -93,18 +95,22 @@ class FrozenEntries(FrozenState):
 
     def write(self, writer: KeyGroupsFileWriter, index: int, start: int, end: int) -> None:
         while start < end:
-            stop = min(end, start + self._chunks.size)
+            stop = min(end, start + max(1, int(self._chunks.size / self._weight)))
             rows = self._order[start:stop].tolist()
+            start = stop
             keys, values = _pick(self._keys, rows), _pick(self._values, rows)
             if self._unexpired is not None:
                 kept = [(key, self._unexpired(value)) for key, value in zip(keys, values)]
                 keys = [key for key, value in kept if value is not None]
                 values = [value for _, value in kept if value is not None]
+            weight = len(keys)
             if self.meta.kind in (LIST, MAP):
+                weight += sum(map(len, values))
+                self._weight = weight / max(1, len(keys))
+            if weight > 2 * self._chunks.size:
                 self._write_collections(writer, index, keys, values)
-            else:
-                self._chunks.run(len(keys), lambda k=keys, v=values: writer.write_chunk(index, k, v))  # type: ignore[misc]
-            start = stop
+            elif weight:
+                self._chunks.run(weight, writer.write_chunk, index, keys, values)
 
     def _write_collections(
         self, writer: KeyGroupsFileWriter, index: int, keys: Sequence[Any], values: Sequence[Any]
@@ -117,7 +123,7 @@ class FrozenEntries(FrozenState):
         def flush() -> None:
             nonlocal weight
             if pending:
-                self._chunks.run(weight, lambda: writer.write_chunk(index, pending_keys, pending))
+                self._chunks.run(weight, writer.write_chunk, index, pending_keys, pending)
             pending_keys.clear()
             pending.clear()
             weight = 0
@@ -150,13 +156,20 @@ class FrozenTimers(FrozenState):
         self._buckets = buckets
         self._chunks = chunks
         self._entries: FrozenEntries | None = None
+        self._size: int | None = None
 
     def __len__(self) -> int:
-        return sum(map(len, self._buckets))
+        if self._size is None:
+            self._size = sum(map(len, self._buckets))
+        return self._size
 
     def sort(self, max_parallelism: int) -> np.ndarray:
-        keys = list(chain.from_iterable(self._buckets))
-        times = [time for time, bucket in zip(self._times, self._buckets) for _ in range(len(bucket))]
+        keys: list[Any] = []
+        times: list[int] = []
+        for start in range(0, len(self._buckets), _HASH_PIECE):
+            buckets = self._buckets[start : start + _HASH_PIECE]
+            keys.extend(chain.from_iterable(buckets))
+            times.extend(chain.from_iterable(map(repeat, self._times[start : start + _HASH_PIECE], map(len, buckets))))
         self._entries = FrozenEntries(self.meta, keys, times, self._chunks)
         return self._entries.sort(max_parallelism)
 
@@ -179,9 +192,9 @@ class ChunkSize:
         self.size = _FIRST_CHUNK
         self._clock = SystemClock()
 
-    def run(self, weight: int, work: Callable[[], None]) -> None:
+    def run(self, weight: int, work: Callable[..., None], *arguments: Any) -> None:
         start = self._clock.monotonic_ns()
-        work()
+        work(*arguments)
         took = max(1, self._clock.monotonic_ns() - start)
         if weight >= _MIN_CHUNK:
             wanted = weight * _CHUNK_NS // took

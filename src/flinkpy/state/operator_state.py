@@ -108,7 +108,7 @@ class HeapBroadcastState:
         return iter(self.keys())
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _RestoredState:
     """Elements as they were written, until somebody asks for them."""
 
