@@ -1,8 +1,8 @@
 """CollectCoordinator: the collect sink's half in the JobMaster, between its writers and the client.
 
-It keeps the batches that the client does not hold yet, numbered in the order in which they arrived. A request for
-number n says that the client holds everything below n: that much is acknowledged to the writers, which may then send
-more. The job ends in three steps, so that a lost answer can be asked for again: the client is told `finished`, it
+It keeps the batches that the client does not hold yet. It has no state of its own worth a checkpoint (but whether the
+client has closed): what is lost with it, restored writers send again, and where the client stands, it says in each
+request. The job ends in three steps, so that a lost answer can be asked for again: the client is told `finished`, it
 closes, the writers are released. A client that is told and never closes is given `RELEASE_AFTER_MS`.
 """
 
@@ -18,9 +18,12 @@ from flinkpy.connectors.collect_protocol import (
     CollectAck,
     CollectBatch,
     CollectCancel,
+    CollectConfirmed,
     CollectEnd,
     CollectRequest,
     CollectResponse,
+    CollectStart,
+    SubtaskResult,
 )
 
 if TYPE_CHECKING:
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 
 #: How long a job waits for a client that was told that its result is complete: long enough to repeat a lost request.
 RELEASE_AFTER_MS = 5_000
+#: The state of a coordinator whose client wants no more.
+_CANCELLED = b"cancelled"
 
 
 @dataclass(slots=True)
@@ -37,19 +42,18 @@ class _Writer:
     attempt: int = -1
     #: Events of attempts up to this one are late: the subtask has been reset since.
     reset_up_to: int = -1
-    #: The next batch of this attempt, by the writer's own count; a lower number is a duplicate.
-    next_sequence: int = 0
-    has_ended: bool = False
-    #: Whether the client was given a batch of this attempt.
-    was_read: bool = False
+    #: None: the attempt has not begun.
+    start: CollectStart | None = None
+    #: The batches from `first_held` on; a lower number that comes is a duplicate.
+    held: deque[bytes] = field(default_factory=deque)
+    first_held: int = 0
+    confirmed_sequence: int = 0
+    #: None: more may come.
+    end_sequence: int | None = None
 
-
-@dataclass(slots=True)
-class _Buffered:
-    number: int
-    subtask_index: int
-    writer_sequence: int
-    payload: bytes = field(repr=False)
+    @property
+    def next_sequence(self) -> int:
+        return self.first_held + len(self.held)
 
 
 class CollectCoordinator:
@@ -58,18 +62,17 @@ class CollectCoordinator:
     def __init__(self, context: CoordinatorContext) -> None:
         self._context = context
         self._writers: dict[int, _Writer] = {}
-        self._buffer: deque[_Buffered] = deque()
-        self._next_number = 0
-        self._failure = ""
         self._is_cancelled = False
         self._is_released = False
         self._is_release_planned = False
+        #: Turns with each request, so that no subtask's batches always come last.
+        self._num_requests = 0
 
     def start(self) -> None:
         return
 
     def close(self) -> None:
-        self._buffer.clear()
+        self._writers.clear()
 
     # -- writers ------------------------------------------------------------------------------------------------------
 
@@ -77,41 +80,56 @@ class CollectCoordinator:
         writer = self._writers.setdefault(subtask_index, _Writer())
         if attempt_number < writer.attempt or attempt_number <= writer.reset_up_to:
             return
-        if attempt_number > writer.attempt:
-            if writer.attempt > writer.reset_up_to:
-                self._forget(subtask_index)
-                writer = self._writers[subtask_index]
-            writer.attempt = attempt_number
         if self._is_cancelled:
             self._context.send_event(subtask_index, CollectCancel())
             return
+        if isinstance(event, CollectStart):
+            if writer.attempt < attempt_number:
+                self._writers[subtask_index] = _Writer(
+                    attempt_number,
+                    writer.reset_up_to,
+                    event,
+                    first_held=event.first_sequence,
+                    confirmed_sequence=event.restored_sequence,
+                )
+            return
+        if writer.start is None or attempt_number != writer.attempt:
+            self._fail(subtask_index, f"attempt {attempt_number} sent {event!r} before it began")
+            return
         match event:
             case CollectBatch(sequence, payload):
-                self._on_batch(subtask_index, writer, sequence, payload)
-            case CollectEnd(num_batches):
-                self._expect(subtask_index, writer, num_batches)
-                writer.has_ended = True
+                if self._expect(subtask_index, writer, sequence):
+                    writer.held.append(payload)
+            case CollectConfirmed(sequence):
+                writer.confirmed_sequence = max(writer.confirmed_sequence, sequence)
+            case CollectEnd(sequence):
+                if self._expect(subtask_index, writer, sequence):
+                    writer.end_sequence = sequence
             case _:
-                self._context.fail_job(InternalError(f"a collect sink sent an unknown event: {event!r}"))
+                self._fail(subtask_index, f"sent an unknown event: {event!r}")
 
-    def _on_batch(self, subtask_index: int, writer: _Writer, sequence: int, payload: bytes) -> None:
-        if sequence < writer.next_sequence:
-            return
-        self._expect(subtask_index, writer, sequence)
-        writer.next_sequence = sequence + 1
-        self._buffer.append(_Buffered(self._next_number, subtask_index, sequence, payload))
-        self._next_number += 1
+    def _expect(self, subtask_index: int, writer: _Writer, sequence: int) -> bool:
+        """Whether it is the next, not a duplicate; a gap fails the job."""
+        if sequence > writer.next_sequence:
+            self._fail(subtask_index, f"batch {writer.next_sequence} was lost, {sequence} came")
+        return sequence == writer.next_sequence
 
-    def _expect(self, subtask_index: int, writer: _Writer, sequence: int) -> None:
-        if sequence != writer.next_sequence:
-            self._context.fail_job(
-                InternalError(
-                    f"collect sink subtask {subtask_index}: batch {writer.next_sequence} was lost, {sequence} came"
-                )
-            )
+    def _fail(self, subtask_index: int, problem: str) -> None:
+        self._context.fail_job(InternalError(f"collect sink subtask {subtask_index}: {problem}"))
+
+    def subtask_reset(self, subtask_index: int, checkpoint_id: int | None) -> None:
+        """Drop what its writer has sent: the next attempt sends again what the client may need."""
+        writer = self._writers.get(subtask_index)
+        if writer is not None:
+            reset_up_to = max(writer.reset_up_to, writer.attempt)
+            self._writers[subtask_index] = _Writer(attempt=writer.attempt, reset_up_to=reset_up_to)
+
+    def subtask_ready(self, subtask_index: int) -> None:
+        if self._is_cancelled:
+            self._context.send_event(subtask_index, CollectCancel())
 
     def checkpoint(self, checkpoint_id: int) -> bytes | None:
-        return None
+        return _CANCELLED if self._is_cancelled else None
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         return
@@ -119,29 +137,10 @@ class CollectCoordinator:
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         return
 
-    def subtask_reset(self, subtask_index: int, checkpoint_id: int | None) -> None:
-        self._forget(subtask_index)
-
-    def subtask_ready(self, subtask_index: int) -> None:
-        if self._is_cancelled:
-            self._context.send_event(subtask_index, CollectCancel())
-
     def reset_to_checkpoint(self, checkpoint_id: int | None, state: bytes | None) -> None:
+        self._is_cancelled = self._is_cancelled or state == _CANCELLED
         for subtask_index in list(self._writers):
-            self._forget(subtask_index)
-
-    def _forget(self, subtask_index: int) -> None:
-        """The subtask starts over: drop what the client has not been given."""
-        writer = self._writers.get(subtask_index)
-        if writer is None:
-            return
-        if writer.was_read and not self._is_cancelled and not self._is_released:
-            self._failure = (
-                "the job was restarted from its beginning after a part of its result had been read; "
-                "the result cannot be continued, run the job again"
-            )
-        self._buffer = deque(batch for batch in self._buffer if batch.subtask_index != subtask_index)
-        self._writers[subtask_index] = _Writer(attempt=writer.attempt, reset_up_to=writer.attempt)
+            self.subtask_reset(subtask_index, checkpoint_id)
 
     # -- client -------------------------------------------------------------------------------------------------------
 
@@ -150,51 +149,85 @@ class CollectCoordinator:
         return pickle.dumps(self._answer(request), protocol=pickle.HIGHEST_PROTOCOL)
 
     def _answer(self, request: CollectRequest) -> CollectResponse:
-        if self._failure and not request.close:
-            return CollectResponse((), request.from_sequence, failure=self._failure)
-        self._acknowledge(request.from_sequence)
+        self._acknowledge(request)
         if request.close:
-            self._close_result()
-            return CollectResponse((), request.from_sequence, finished=True)
-        batches: list[bytes] = []
-        size_bytes = 0
-        next_sequence = request.from_sequence
-        for batch in self._buffer:
-            size_bytes += len(batch.payload)
-            if batches and size_bytes > request.max_bytes:
-                return CollectResponse(tuple(batches), next_sequence)
-            self._writers[batch.subtask_index].was_read = True
-            batches.append(batch.payload)
-            next_sequence = batch.number + 1
-        finished = self._has_ended
+            self._close_result(request)
+            return CollectResponse({}, finished=True)
+        if self._is_cancelled or self._is_released:
+            return CollectResponse({}, finished=True)
+        results = self._results(request)
+        finished = all(
+            self._has_all(
+                index, self._position(request, index) + len(results[index].batches) if index in results else 0
+            )
+            for index in range(self._context.parallelism)
+        )
         if finished:
             self._plan_release()
-        return CollectResponse(tuple(batches), next_sequence, finished)
+        return CollectResponse(results, finished)
 
-    @property
-    def _has_ended(self) -> bool:
-        return (
-            self._is_cancelled
-            or self._is_released
-            or sum(writer.has_ended for writer in self._writers.values()) == self._context.parallelism
-        )
+    def _results(self, request: CollectRequest) -> dict[int, SubtaskResult]:
+        results = {}
+        left_bytes = request.max_bytes
+        is_first = True
+        self._num_requests += 1
+        begun = sorted(index for index, writer in self._writers.items() if writer.start is not None)
+        turn = self._num_requests % len(begun) if begun else 0
+        for subtask_index in begun[turn:] + begun[:turn]:
+            writer = self._writers[subtask_index]
+            assert writer.start is not None
+            batches = []
+            # A client that knows nothing of the subtask is at its beginning.
+            is_at_start = subtask_index not in request.positions and not writer.first_held
+            if is_at_start or self._knows(request, subtask_index, writer):
+                for sequence, payload in enumerate(writer.held, writer.first_held):
+                    left_bytes -= len(payload)
+                    if left_bytes < 0 and not is_first:
+                        break
+                    is_first = False
+                    batches.append((sequence, payload))
+            results[subtask_index] = SubtaskResult(writer.start, writer.confirmed_sequence, tuple(batches))
+        return results
 
-    def _acknowledge(self, from_number: int) -> None:
+    def _knows(self, request: CollectRequest, subtask_index: int, writer: _Writer) -> bool:
+        """Whether the client's position is one in what the current attempt sends."""
+        version, _ = request.positions.get(subtask_index, ("", 0))
+        return writer.start is not None and writer.start.version == version
+
+    def _acknowledge(self, request: CollectRequest) -> None:
         """Drop what the client holds, and let the writers go on."""
-        held: dict[int, int] = {}
-        while self._buffer and self._buffer[0].number < from_number:
-            batch = self._buffer.popleft()
-            held[batch.subtask_index] = batch.writer_sequence + 1
-        for subtask_index, sequence in held.items():
-            attempt = self._writers[subtask_index].attempt
-            self._context.send_event(subtask_index, CollectAck(attempt, sequence))
+        for subtask_index, writer in self._writers.items():
+            if not self._knows(request, subtask_index, writer):
+                continue
+            _, position = request.positions[subtask_index]
+            count = min(position - writer.first_held, len(writer.held))
+            if count > 0:
+                for _ in range(count):
+                    writer.held.popleft()
+                writer.first_held += count
+                self._context.send_event(subtask_index, CollectAck(writer.attempt, writer.first_held))
 
-    def _close_result(self) -> None:
-        if self._has_ended and not self._buffer:
+    def _position(self, request: CollectRequest, subtask_index: int) -> int:
+        """Below which the client holds everything of the current attempt; 0 where it does not know that."""
+        writer = self._writers[subtask_index]
+        return request.positions[subtask_index][1] if self._knows(request, subtask_index, writer) else 0
+
+    def _has_all(self, subtask_index: int, position: int) -> bool:
+        writer = self._writers.get(subtask_index)
+        if writer is None or writer.end_sequence is None:
+            return False
+        return writer.confirmed_sequence >= writer.end_sequence and position >= writer.end_sequence
+
+    def _close_result(self, request: CollectRequest) -> None:
+        if self._is_released:
+            return
+        indexes = range(self._context.parallelism)
+        if all(index in self._writers and self._has_all(index, self._position(request, index)) for index in indexes):
             self._release()
             return
         self._is_cancelled = True
-        self._buffer.clear()
+        for writer in self._writers.values():
+            writer.held.clear()
         for subtask_index in range(self._context.parallelism):
             self._context.send_event(subtask_index, CollectCancel())
 
@@ -205,9 +238,9 @@ class CollectCoordinator:
 
     def _release_if_ended(self) -> None:
         self._is_release_planned = False
-        # Not so where a subtask was reset meanwhile. What is in the buffer has been given to the client once.
-        if self._has_ended and not self._is_released:
-            self._buffer.clear()
+        # Not so where a subtask was reset meanwhile.
+        ended = [writer for writer in self._writers.values() if writer.end_sequence is not None]
+        if len(ended) == self._context.parallelism and not self._is_released:
             self._release()
 
     def _release(self) -> None:

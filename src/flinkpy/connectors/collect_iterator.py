@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from flinkpy.common.errors import ErrorRetry, FlinkError, JobExecutionError
+from flinkpy.common.errors import ErrorRetry, FlinkError, InternalError, JobExecutionError
 from flinkpy.connectors.collect_payload import decode_payload
-from flinkpy.connectors.collect_protocol import CollectRequest, CollectResponse
+from flinkpy.connectors.collect_protocol import CollectRequest, CollectResponse, Guarantee, SubtaskResult
 
 #: Per request: several of the writer's largest batches, below the RPC layer's message limit.
 _MAX_RESPONSE_BYTES = 2 << 20
@@ -22,8 +22,67 @@ _LAST_WAIT_S = 0.1
 _RETRY_FOR_S = 60.0
 
 
+class _Subtask:
+    """What the client has of one subtask's result.
+
+    Batches below `given` have been given to the user. Those from there on to `next_sequence` are held back until a
+    completed checkpoint has them.
+    """
+
+    def __init__(self) -> None:
+        self.version = ""
+        self.given = 0
+        self.held_back: deque[bytes] = deque()
+
+    @property
+    def next_sequence(self) -> int:
+        return self.given + len(self.held_back)
+
+    def begin(self, result: SubtaskResult) -> None:
+        """The writer has begun, or begun anew.
+
+        A restored writer sends again what the client did not hold at the checkpoint, from `first_sequence` on. So what
+        the client holds below that is right, and what it holds beyond is made anew or comes again.
+
+        Raises:
+            JobExecutionError: it begins before something that the user was given.
+        """
+        start = result.start
+        self.version = start.version
+        if start.guarantee is Guarantee.AT_LEAST_ONCE and start.first_sequence < self.given:
+            self.given = start.first_sequence
+            self.held_back.clear()
+        if start.restored_sequence < self.given:
+            raise JobExecutionError(
+                "the job was restarted from its beginning after a part of its result had been read; "
+                "the result cannot be continued, run the job again"
+                if not start.restored_sequence
+                else "the job was restored from a checkpoint before a part of its result that had been read; "
+                "the result cannot be continued, run the job again"
+            )
+        if start.first_sequence > self.next_sequence:
+            raise InternalError(
+                f"batches {self.next_sequence} to {start.first_sequence} of the result were taken for read"
+            )
+        while self.held_back and self.next_sequence > start.first_sequence:
+            self.held_back.pop()
+
+    def take(self, result: SubtaskResult) -> Iterator[bytes]:
+        """The batches that may be given now."""
+        for sequence, payload in result.batches:
+            if sequence == self.next_sequence:
+                self.held_back.append(payload)
+        is_held_back = result.start.guarantee is Guarantee.EXACTLY_ONCE
+        while self.held_back and (not is_held_back or self.given < result.confirmed_sequence):
+            self.given += 1
+            yield self.held_back.popleft()
+
+
 class CollectIterator(Iterator[Any]):
     """Iterates over the records that a CollectSink takes, while the job runs. Thread: the user's.
+
+    With exactly-once checkpoints it gives the records of completed checkpoints, and holds in memory what comes between
+    two of them.
 
     Args:
         request: sends a payload to the sink's coordinator and returns its answer
@@ -48,7 +107,7 @@ class CollectIterator(Iterator[Any]):
         self._on_close = on_close
         self._wait = wait
         self._records: deque[Any] = deque()
-        self._next_sequence = 0
+        self._subtasks: dict[int, _Subtask] = {}
         self._is_closed = False
 
     def __next__(self) -> Any:
@@ -74,20 +133,37 @@ class CollectIterator(Iterator[Any]):
         """Take over the next batches; waits until there are some, or the end."""
         wait_s = _FIRST_WAIT_S
         while True:
-            response = self._ask(CollectRequest(self._next_sequence, _MAX_RESPONSE_BYTES))
-            if response.failure:
+            response = self._ask(self._next_request(_MAX_RESPONSE_BYTES))
+            try:
+                has_begun = self._take(response)
+            except FlinkError:
                 self._send_close()
-                raise JobExecutionError(response.failure)
-            for payload in response.batches:
-                self._records.extend(decode_payload(payload))
-            self._next_sequence = response.next_sequence
+                raise
             if response.finished:
                 self._send_close()
                 return
             if self._records:
                 return
+            if has_begun:
+                continue
             self._wait(wait_s)
             wait_s = min(2 * wait_s, _LAST_WAIT_S)
+
+    def _take(self, response: CollectResponse) -> bool:
+        """Whether a writer has begun, so that its batches can be asked for."""
+        has_begun = False
+        for subtask_index, result in sorted(response.subtasks.items()):
+            subtask = self._subtasks.setdefault(subtask_index, _Subtask())
+            if subtask.version != result.start.version:
+                has_begun = True
+                subtask.begin(result)
+            for payload in subtask.take(result):
+                self._records.extend(decode_payload(payload))
+        return has_begun
+
+    def _next_request(self, max_bytes: int, *, close: bool = False) -> CollectRequest:
+        positions = {index: (subtask.version, subtask.next_sequence) for index, subtask in self._subtasks.items()}
+        return CollectRequest(positions, max_bytes, close)
 
     def _ask(self, request: CollectRequest) -> CollectResponse:
         payload = pickle.dumps(request, protocol=pickle.HIGHEST_PROTOCOL)
@@ -107,7 +183,7 @@ class CollectIterator(Iterator[Any]):
 
     def _send_close(self) -> None:
         self._is_closed = True
-        request = CollectRequest(self._next_sequence, 0, close=True)
+        request = self._next_request(0, close=True)
         try:
             self._request(pickle.dumps(request, protocol=pickle.HIGHEST_PROTOCOL))
         except FlinkError:

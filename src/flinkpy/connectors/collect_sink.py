@@ -3,9 +3,10 @@
 A result that nobody reads holds the job up: a writer has at most `MAX_UNACKED_BYTES` on the way, and the coordinator
 holds nothing but what writers have on the way.
 
-There are no checkpoints yet, so a restarted sink emits its result from the beginning. What the client had not read of
-it is dropped; where it had read some already, the result cannot be continued without giving records twice, and the
-client gets an error that says so.
+With exactly-once checkpoints the client gives out what a completed checkpoint has, and a restart goes unnoticed: a
+checkpoint holds what the client had not fetched, and the number at which a restored writer goes on; what the client has
+fetched from beyond that number it drops. Without checkpoints everything is given out at once; where a restart comes
+after some of it was, the client gets an error that says so.
 
 Source: org.apache.flink.streaming.api.operators.collect.{CollectSinkFunction, CollectSinkOperatorCoordinator}. Differs:
 results go through operator events instead of a socket of the sink's own, and any parallelism is possible.
@@ -13,14 +14,23 @@ results go through operator events instead of a socket of the sink's own, and an
 
 from __future__ import annotations
 
+import secrets
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import InternalError
-from flinkpy.connector_api.sink import SinkBase, SinkWriter, WriterContext
+from flinkpy.connector_api.sink import SinkBase, SinkWriter, StatefulSinkWriter, WriterContext
 from flinkpy.connectors.collect_payload import encode_payload
-from flinkpy.connectors.collect_protocol import CollectAck, CollectBatch, CollectCancel, CollectEnd
+from flinkpy.connectors.collect_protocol import (
+    CollectAck,
+    CollectBatch,
+    CollectCancel,
+    CollectConfirmed,
+    CollectEnd,
+    CollectStart,
+    Guarantee,
+)
 
 if TYPE_CHECKING:
     from flinkpy.connector_api.coordinator import CoordinatorContext
@@ -41,6 +51,9 @@ class CollectSink(SinkBase):
     def create_writer(self, context: WriterContext) -> SinkWriter:
         return CollectWriter(context)
 
+    def restore_writer(self, context: WriterContext, states: list[Any]) -> SinkWriter:
+        return CollectWriter(context, states)
+
     @property
     def coordinator_provider(self) -> CollectCoordinatorProvider:
         return CollectCoordinatorProvider()
@@ -54,17 +67,50 @@ class CollectCoordinatorProvider:
         return CollectCoordinator(context)
 
 
-class CollectWriter(SinkWriter):
+@dataclass(frozen=True, slots=True)
+class CollectWriterState:
+    """What a checkpoint has of one writer: the number of its next batch, and the batches that the client did not hold,
+    which are the last ones before it.
+    """
+
+    job_id: str
+    subtask_index: int
+    next_sequence: int
+    unacked: tuple[bytes, ...]
+
+
+class CollectWriter(StatefulSinkWriter):
     """Thread: task thread."""
 
-    def __init__(self, context: WriterContext) -> None:
+    def __init__(self, context: WriterContext, states: list[CollectWriterState] | None = None) -> None:
         self._context = context
         self._next_sequence = 0
-        #: Sizes of the batches that the client does not hold yet, the oldest first.
-        self._unacked_bytes: deque[int] = deque()
+        #: Batches that the client does not hold yet, the oldest first.
+        self._unacked: deque[bytes] = deque()
         self._total_unacked_bytes = 0
+        #: (checkpoint, the number of the first batch after it) of those that may still be completed.
+        self._snapshots: deque[tuple[int, int]] = deque()
         self._is_released = False
         self._is_cancelled = False
+        self._restore(states or [])
+
+    def _restore(self, states: list[CollectWriterState]) -> None:
+        context = self._context
+        guarantee = Guarantee.NONE
+        if context.is_checkpointing_enabled:
+            guarantee = Guarantee.EXACTLY_ONCE if context.is_exactly_once else Guarantee.AT_LEAST_ONCE
+        match states:
+            case [state] if state.job_id == context.job_id and state.subtask_index == context.subtask_index:
+                next_sequence = state.next_sequence
+            case _:
+                # Of another job, whose client is not ours: the numbers begin anew with what its client did not get.
+                next_sequence = sum(len(state.unacked) for state in states)
+        payloads = [payload for state in states for payload in state.unacked]
+        first = self._next_sequence = next_sequence - len(payloads)
+        start = CollectStart(secrets.token_hex(8), first, next_sequence, guarantee)
+        context.send_event_to_coordinator(start)
+        for payload in payloads:
+            self._send(payload)
 
     def write(self, batch: Batch) -> None:
         if self._is_cancelled or not batch.num_rows:
@@ -75,14 +121,31 @@ class CollectWriter(SinkWriter):
             self.write(batch.slice(0, half))
             self.write(batch.slice(half, batch.num_rows - half))
             return
+        self._send(payload)
+
+    def _send(self, payload: bytes) -> None:
         self._context.send_event_to_coordinator(CollectBatch(self._next_sequence, payload))
         self._next_sequence += 1
-        self._unacked_bytes.append(len(payload))
+        self._unacked.append(payload)
         self._total_unacked_bytes += len(payload)
 
     def flush(self, end_of_input: bool) -> None:
         if end_of_input and not self._is_cancelled:
             self._context.send_event_to_coordinator(CollectEnd(self._next_sequence))
+            if not self._context.waits_for_final_checkpoint:
+                self._context.send_event_to_coordinator(CollectConfirmed(self._next_sequence))
+
+    def snapshot_state(self, checkpoint_id: int) -> list[CollectWriterState]:
+        context = self._context
+        self._snapshots.append((checkpoint_id, self._next_sequence))
+        return [CollectWriterState(context.job_id, context.subtask_index, self._next_sequence, tuple(self._unacked))]
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        confirmed = -1
+        while self._snapshots and self._snapshots[0][0] <= checkpoint_id:
+            _, confirmed = self._snapshots.popleft()
+        if confirmed >= 0 and not self._is_cancelled:
+            self._context.send_event_to_coordinator(CollectConfirmed(confirmed))
 
     def handle_event(self, event: Any) -> None:
         match event:
@@ -91,22 +154,22 @@ class CollectWriter(SinkWriter):
                     self._on_ack(sequence, is_final)
             case CollectCancel():
                 self._is_cancelled = True
-                self._unacked_bytes.clear()
+                self._unacked.clear()
                 self._total_unacked_bytes = 0
             case _:
                 raise InternalError(f"the collect sink got an unknown event: {event!r}")
         self._context.notify_writable()
 
     def _on_ack(self, sequence: int, is_final: bool) -> None:
-        first_unacked = self._next_sequence - len(self._unacked_bytes)
+        first_unacked = self._next_sequence - len(self._unacked)
         for _ in range(sequence - first_unacked):
-            self._total_unacked_bytes -= self._unacked_bytes.popleft()
+            self._total_unacked_bytes -= len(self._unacked.popleft())
         self._is_released = self._is_released or is_final
 
     @property
     def is_writable(self) -> bool:
         return (
-            self._total_unacked_bytes < MAX_UNACKED_BYTES and len(self._unacked_bytes) < MAX_UNACKED_BATCHES
+            self._total_unacked_bytes < MAX_UNACKED_BYTES and len(self._unacked) < MAX_UNACKED_BATCHES
         ) or self._is_cancelled
 
     @property

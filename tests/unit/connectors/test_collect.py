@@ -13,7 +13,7 @@ from flinkpy.connectors import collect_sink
 from flinkpy.connectors.collect_coordinator import RELEASE_AFTER_MS, CollectCoordinator
 from flinkpy.connectors.collect_iterator import CollectIterator
 from flinkpy.connectors.collect_payload import decode_payload, encode_payload
-from flinkpy.connectors.collect_protocol import CollectBatch, CollectEnd
+from flinkpy.connectors.collect_protocol import CollectBatch, CollectConfirmed, CollectEnd, CollectStart, Guarantee
 from flinkpy.connectors.collect_sink import CollectSink
 from flinkpy.records.batch import Batch
 
@@ -111,7 +111,7 @@ def test_an_unread_result_holds_the_writer_and_reading_lets_it_go_on():
         job.deliver()
         written += 1
         assert written < 100
-    held_bytes = sum(len(batch.payload) for batch in job.coordinator._buffer)
+    held_bytes = sum(len(payload) for writer in job.coordinator._writers.values() for payload in writer.held)
     assert held_bytes < collect_sink.MAX_UNACKED_BYTES + collect_sink.MAX_PAYLOAD_BYTES
     iterator = job.iterator()
     for _ in range(500 * written // 2):
@@ -132,7 +132,7 @@ def test_many_tiny_batches_hold_the_writer_too():
 def test_a_batch_too_large_for_one_message_is_sent_in_parts():
     job = Job()
     job.write(["x" * 10_000 + str(number) for number in range(500)])
-    events = job.contexts[0].events
+    events = [event for event in job.contexts[0].events if isinstance(event, CollectBatch)]
     assert len(events) > 1
     assert all(len(event.payload) <= collect_sink.MAX_PAYLOAD_BYTES for event in events)
     job.end()
@@ -278,18 +278,22 @@ def test_late_and_duplicated_batches_are_dropped_and_a_lost_one_fails_the_job():
     context = TestingCoordinatorContext(1)
     coordinator = CollectCoordinator(context)
     first = CollectBatch(0, encode_payload(Batch([1]), None))
+    coordinator.handle_event(0, 0, CollectStart("v0", 0, 0, Guarantee.NONE))
     coordinator.handle_event(0, 0, first)
     coordinator.subtask_reset(0, None)
     coordinator.handle_event(0, 0, CollectBatch(1, first.payload))
-    coordinator.handle_event(0, 1, first)
-    coordinator.handle_event(0, 1, first)
-    coordinator.handle_event(0, 1, CollectEnd(1))
+    for event in (CollectStart("v1", 0, 0, Guarantee.NONE), first, first, CollectEnd(1), CollectConfirmed(1)):
+        coordinator.handle_event(0, 1, event)
     assert context.failures == []
     assert list(CollectIterator(coordinator.handle_request)) == [1]
     coordinator = CollectCoordinator(context)
+    coordinator.handle_event(0, 0, CollectStart("v0", 0, 0, Guarantee.NONE))
     coordinator.handle_event(0, 0, CollectBatch(1, first.payload))
+    assert "batch 0 was lost" in str(context.failures.pop())
+    coordinator.handle_event(0, 1, first)
+    assert "before it began" in str(context.failures.pop())
+    coordinator.handle_event(0, 0, "what?")
     assert isinstance(context.failures[0], InternalError)
-    assert "batch 0 was lost" in str(context.failures[0])
 
 
 def test_an_acknowledgement_of_an_older_attempt_is_dropped():
@@ -331,3 +335,213 @@ def test_a_typed_row_that_does_not_match_is_an_error_at_the_sink():
 )
 def test_both_lanes_survive_the_way_to_the_client(values, type_info, expected):
     assert decode_payload(encode_payload(Batch(values), type_info)) == expected
+
+
+# -- with checkpoints ----------------------------------------------------------------------------------------------
+
+
+class CheckpointedJob(Job):
+    """With checkpoints: `exactly_once` or at least once."""
+
+    def __init__(self, parallelism=1, exactly_once=True):
+        self.exactly_once = exactly_once
+        self.states = {}
+        super().__init__(parallelism)
+
+    def attempt(self, subtask, attempt_number, states=None):
+        context = TestingWriterContext(
+            subtask,
+            len(self.writers),
+            attempt_number,
+            is_checkpointing_enabled=True,
+            is_exactly_once=self.exactly_once,
+            waits_for_final_checkpoint=True,
+        )
+        self.contexts[subtask] = context
+        sink = CollectSink()
+        self.writers[subtask] = (
+            sink.create_writer(context) if states is None else sink.restore_writer(context, pickle.loads(states))
+        )
+
+    def checkpoint(self, checkpoint_id, complete=True):
+        self.states[checkpoint_id] = [pickle.dumps(writer.snapshot_state(checkpoint_id)) for writer in self.writers]
+        if complete:
+            self.complete(checkpoint_id)
+
+    def complete(self, checkpoint_id):
+        for writer in self.writers:
+            writer.notify_checkpoint_complete(checkpoint_id)
+        self.deliver()
+
+    def restore(self, checkpoint_id, attempt_number, subtasks=None, new_coordinator=False):
+        if new_coordinator:
+            self.coordinator = CollectCoordinator(self.context)
+            self.coordinator.reset_to_checkpoint(checkpoint_id, None)
+            self.coordinator.start()
+        for subtask in range(len(self.writers)) if subtasks is None else subtasks:
+            self.coordinator.subtask_reset(subtask, checkpoint_id)
+            self.attempt(subtask, attempt_number, self.states[checkpoint_id][subtask])
+            self.coordinator.subtask_ready(subtask)
+
+    def take(self, iterator, count):
+        return [next(iterator) for _ in range(count)]
+
+
+def test_records_are_given_when_a_checkpoint_has_them():
+    job = CheckpointedJob()
+    job.write([1, 2])
+    job.checkpoint(1, complete=False)
+    job.write([3])
+    waits = []
+    job.steps = [lambda: waits.append("nothing yet"), lambda: job.complete(1)]
+    iterator = job.iterator()
+    assert job.take(iterator, 2) == [1, 2]
+    assert waits == ["nothing yet"]
+    job.steps = [job.end, lambda: job.checkpoint(2)]
+    assert list(iterator) == [3]
+    assert job.writers[0].has_finished
+
+
+def test_a_result_that_waits_for_its_checkpoint_does_not_hold_the_writer_up():
+    job = CheckpointedJob()
+    rows = [f"{number:01000}" for number in range(1000)]
+    job.steps = [lambda: job.write(rows)] * 20 + [lambda: job.checkpoint(1)]
+    iterator = job.iterator()
+    assert next(iterator) == rows[0]
+    assert job.writers[0].is_writable
+
+
+@pytest.mark.parametrize("new_coordinator", [False, True])
+@pytest.mark.parametrize("fetched_before", [False, True])
+def test_a_restart_is_not_noticed(new_coordinator, fetched_before):
+    job = CheckpointedJob()
+    job.write([1])
+    job.checkpoint(1)
+    iterator = job.iterator()
+    assert next(iterator) == 1
+    job.write([2])
+    if fetched_before:
+        job.deliver()
+        iterator._take(pickle.loads(job.request(pickle.dumps(iterator._next_request(1 << 20)))))
+    job.checkpoint(2, complete=False)
+    job.write([3, 4])
+    job.deliver()
+    if fetched_before:
+        iterator._take(pickle.loads(job.request(pickle.dumps(iterator._next_request(1 << 20)))))
+    # Checkpoint 2 is complete, which nobody could tell the sink any more.
+    job.restore(2, attempt_number=1, new_coordinator=new_coordinator)
+    job.write([30, 40])
+    job.end()
+    job.steps = [lambda: job.checkpoint(3)]
+    assert list(iterator) == [2, 30, 40]
+    assert job.writers[0].has_finished
+    assert job.context.failures == []
+
+
+def test_batches_that_the_client_acknowledged_before_the_checkpoint_are_not_sent_again():
+    job = CheckpointedJob()
+    job.write([1])
+    job.deliver()
+    iterator = job.iterator()
+    for _ in range(2):
+        iterator._take(pickle.loads(job.request(pickle.dumps(iterator._next_request(1 << 20)))))
+    job.checkpoint(1, complete=False)
+    [state] = pickle.loads(job.states[1][0])
+    assert (state.next_sequence, state.unacked) == (1, ())
+    job.restore(1, attempt_number=1, new_coordinator=True)
+    job.end()
+    job.steps = [lambda: job.checkpoint(2)]
+    assert list(iterator) == [1]
+
+
+def test_only_the_restarted_subtask_is_rolled_back():
+    job = CheckpointedJob(parallelism=2)
+    job.write(["a1"], subtask=0)
+    job.write(["b1"], subtask=1)
+    job.checkpoint(1)
+    job.write(["a2"], subtask=0)
+    job.write(["b2"], subtask=1)
+    job.deliver()
+    iterator = job.iterator()
+    assert sorted(job.take(iterator, 2)) == ["a1", "b1"]
+    job.restore(1, attempt_number=1, subtasks=[0])
+    job.write(["A2"], subtask=0)
+    job.end(0)
+    job.end(1)
+    job.steps = [lambda: job.checkpoint(2)]
+    assert sorted(iterator) == ["A2", "b2"]
+
+
+def test_a_restart_from_the_beginning_is_not_noticed_before_anything_was_given():
+    job = CheckpointedJob()
+    job.write([1, 2])
+    job.deliver()
+    iterator = job.iterator()
+    iterator._take(pickle.loads(job.request(pickle.dumps(iterator._next_request(1 << 20)))))
+    job.coordinator.subtask_reset(0, None)
+    job.attempt(0, 1)
+    job.write([5])
+    job.end()
+    job.steps = [lambda: job.checkpoint(1)]
+    assert list(iterator) == [5]
+
+
+def test_a_restore_to_before_what_was_given_is_a_clear_error():
+    job = CheckpointedJob()
+    job.write([1])
+    job.checkpoint(1)
+    job.write([2])
+    job.checkpoint(2)
+    iterator = job.iterator()
+    assert job.take(iterator, 2) == [1, 2]
+    job.restore(1, attempt_number=1)
+    job.deliver()
+    with pytest.raises(JobExecutionError, match="from a checkpoint before a part of its result"):
+        next(iterator)
+
+
+def test_at_least_once_gives_records_at_once_and_again_after_a_restart():
+    job = CheckpointedJob(exactly_once=False)
+    job.write([1])
+    iterator = job.iterator()
+    job.checkpoint(1)
+    job.write([2])
+    job.deliver()
+    assert job.take(iterator, 2) == [1, 2]
+    job.restore(1, attempt_number=1)
+    job.write([2])
+    job.end()
+    job.steps = [lambda: job.checkpoint(2)]
+    rest = list(iterator)
+    assert rest in ([2], [1, 2])
+
+
+def test_a_new_job_gets_what_the_client_of_the_old_one_did_not():
+    old = CheckpointedJob(parallelism=2)
+    old.write(["a"], subtask=0)
+    old.write(["b"], subtask=1)
+    old.checkpoint(1)
+    job = CheckpointedJob()
+    states = [state for part in old.states[1] for state in pickle.loads(part)]
+    context = TestingWriterContext(job_id="fedcba9876543210", restored_checkpoint_id=1)
+    job.contexts[0] = context
+    job.writers[0] = CollectSink().restore_writer(context, states)
+    job.context.take_sent()
+    job.coordinator = CollectCoordinator(job.context)
+    job.write(["c"])
+    job.end()
+    assert sorted(job.iterator()) == ["a", "b", "c"]
+
+
+def test_a_closed_result_stays_closed_after_the_loss_of_the_coordinator():
+    job = CheckpointedJob()
+    job.iterator().close()
+    state = job.coordinator.checkpoint(1)
+    coordinator = CollectCoordinator(job.context)
+    coordinator.reset_to_checkpoint(1, state)
+    job.coordinator = coordinator
+    job.attempt(0, 1)
+    job.context.take_sent()
+    coordinator.subtask_ready(0)
+    job.deliver()
+    assert job.writers[0].has_finished
