@@ -106,7 +106,7 @@ class FrozenEntries(FrozenState):
             weight = len(keys)
             if self.meta.kind in (LIST, MAP):
                 weight += sum(map(len, values))
-                self._weight = weight / max(1, len(keys))
+                self._weight = weight / len(keys) if keys else 1.0
             if weight > 2 * self._chunks.size:
                 self._write_collections(writer, index, keys, values)
             elif weight:
