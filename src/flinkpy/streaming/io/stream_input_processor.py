@@ -113,6 +113,7 @@ class StreamInputProcessor:
                 self.num_records += content.num_rows
                 self.num_batches += 1
                 self._head.process_batch(content, entry.input_index)
+                self._head.after_batch(content.num_rows)
                 return ActionStatus.MORE
             self._process_element(entry, channel, content)
             return ActionStatus.MORE if self._open_channels else ActionStatus.END

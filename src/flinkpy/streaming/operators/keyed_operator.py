@@ -103,6 +103,10 @@ class KeyedStateOperator(UserFunctionOperator):
                 operator.release()
             raise
 
+    def after_batch(self, num_records: int) -> None:
+        # A keyed operator is the head of its chain, behind the exchange that brought each key to its subtask.
+        self.backend.clean_up_expired(num_records)
+
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         self.backend.notify_checkpoint_complete(checkpoint_id)
         super().notify_checkpoint_complete(checkpoint_id)

@@ -173,6 +173,10 @@ class StreamOperator(ABC):
     @abstractmethod
     def process_batch(self, batch: Batch, input_index: int = 0) -> None: ...
 
+    def after_batch(self, num_records: int) -> None:
+        """A batch of the input has been processed. Only the head of a chain is told."""
+        return
+
     def process_element(self, element: Element) -> None:
         """A control element, already combined over channels and inputs."""
         if isinstance(element, Watermark):
