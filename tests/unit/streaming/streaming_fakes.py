@@ -120,6 +120,9 @@ class FakeInputGate:
             if channel in self.blocked:
                 continue
             del self.queue[position]
+            if callable(item):
+                item()
+                return self.poll()
             self._given(channel, item)
             return channel, item
         return None
@@ -229,8 +232,12 @@ class ListReader(SourceReader):
         item = self.pending.popleft()
         if callable(item):
             item()
+            self.context.notify_available()
             return ReaderStatus.NOTHING_AVAILABLE
         return item if isinstance(item, Batch | ReaderStatus) else Batch(item)
+
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+        return [item for item in self.pending if not callable(item)]
 
     def add_splits(self, splits: list[Any]) -> None:
         self.pending.extend(splits)
