@@ -414,7 +414,11 @@ class StreamTask(ABC):
         """Take part in the checkpoint now. An error is the task's."""
         is_at_end = self.state is StreamTaskState.FINISHING
         taken = self.checkpoints.checkpoint_state(
-            barrier, metrics, has_capture=has_capture, is_finished=is_at_end or self.chain.is_restored_as_finished
+            barrier,
+            metrics,
+            has_capture=has_capture,
+            # A sink that still has something to hand out must be restored with it.
+            is_finished=(is_at_end and self.chain.has_finished) or self.chain.is_restored_as_finished,
         )
         if not taken:
             return
