@@ -85,20 +85,24 @@ class CheckpointLocation(_message.Message):
     def __init__(self, exclusive_directory: _Optional[str] = ..., shared_directory: _Optional[str] = ..., task_owned_directory: _Optional[str] = ..., inline_threshold_bytes: _Optional[int] = ..., max_inline_bytes: _Optional[int] = ...) -> None: ...
 
 class StreamStateHandle(_message.Message):
-    __slots__ = ("data", "path", "relative_path", "size_bytes", "sha256", "local_path")
+    __slots__ = ("data", "path", "relative_path", "size_bytes", "sha256", "local_path", "compression", "stored_size_bytes")
     DATA_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     RELATIVE_PATH_FIELD_NUMBER: _ClassVar[int]
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     SHA256_FIELD_NUMBER: _ClassVar[int]
     LOCAL_PATH_FIELD_NUMBER: _ClassVar[int]
+    COMPRESSION_FIELD_NUMBER: _ClassVar[int]
+    STORED_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     data: bytes
     path: str
     relative_path: str
     size_bytes: int
     sha256: bytes
     local_path: str
-    def __init__(self, data: _Optional[bytes] = ..., path: _Optional[str] = ..., relative_path: _Optional[str] = ..., size_bytes: _Optional[int] = ..., sha256: _Optional[bytes] = ..., local_path: _Optional[str] = ...) -> None: ...
+    compression: str
+    stored_size_bytes: int
+    def __init__(self, data: _Optional[bytes] = ..., path: _Optional[str] = ..., relative_path: _Optional[str] = ..., size_bytes: _Optional[int] = ..., sha256: _Optional[bytes] = ..., local_path: _Optional[str] = ..., compression: _Optional[str] = ..., stored_size_bytes: _Optional[int] = ...) -> None: ...
 
 class KeyGroupRangeMessage(_message.Message):
     __slots__ = ("start", "end")

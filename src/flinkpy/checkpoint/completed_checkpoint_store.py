@@ -25,7 +25,13 @@ from flinkpy.checkpoint.storage.checkpoint_storage import CheckpointStorage
 from flinkpy.checkpoint.storage.file_system import join, storage_error
 from flinkpy.checkpoint.verification import verify_checkpoint
 from flinkpy.common.durable_file import CorruptFileError
-from flinkpy.common.errors import CheckpointNotFoundError, CorruptStateError, FlinkError, StateRestoreError
+from flinkpy.common.errors import (
+    CheckpointNotFoundError,
+    CheckpointStorageError,
+    CorruptStateError,
+    FlinkError,
+    StateRestoreError,
+)
 from flinkpy.common.failpoints import failpoint
 from flinkpy.common.job_status import JobStatus
 from flinkpy.highavailability.checkpoint_recovery import CheckpointPointerStore
@@ -136,6 +142,13 @@ class CompletedCheckpointStore:
         with self._changing:
             others = tuple(c for c in self._retained if c.checkpoint_id != checkpoint.checkpoint_id)
             retained = (*others, checkpoint)
+            freed = self.registry.freed(checkpoint.shared_paths)
+            if freed:
+                self.registry.unregister(checkpoint.checkpoint_id)
+                raise CheckpointStorageError(
+                    f"checkpoint {checkpoint.checkpoint_id} needs {freed[0]}, which was deleted with an earlier one",
+                    details={"path": freed[0]},
+                )
             self.registry.register(checkpoint.checkpoint_id, checkpoint.shared_paths, is_owned=checkpoint.is_owned)
             try:
                 failpoint("completed.before_pointers")

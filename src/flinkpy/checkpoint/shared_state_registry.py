@@ -11,7 +11,11 @@ order in which checkpoints end does not matter.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterable
+
+#: Freed paths that are remembered: far more than the shared files of a few checkpoints.
+_MAX_FREED = 1 << 16
 
 
 class SharedStateRegistry:
@@ -24,6 +28,8 @@ class SharedStateRegistry:
         self._users: dict[str, set[int]] = {}
         self._used_by: dict[int, set[str]] = {}
         self._foreign: set[str] = set()
+        self._freed: set[str] = set()
+        self._freed_order: deque[str] = deque()
         self._lock = threading.Lock()
 
     def register(self, checkpoint_id: int, paths: Iterable[str], *, is_owned: bool = True) -> None:
@@ -47,12 +53,23 @@ class SharedStateRegistry:
                     del self._users[path]
                     if path not in self._foreign:
                         freed.append(path)
+            self._remember(freed)
             return sorted(freed)
 
     def deletable(self, paths: Iterable[str]) -> list[str]:
-        """Those of `paths` that no checkpoint uses and that are not foreign."""
+        """Those of `paths` that no checkpoint uses and that are not foreign; the caller deletes them."""
         with self._lock:
-            return sorted({path for path in paths if path not in self._users and path not in self._foreign})
+            freed = sorted({path for path in paths if path not in self._users and path not in self._foreign})
+            self._remember(freed)
+            return freed
+
+    def freed(self, paths: Iterable[str]) -> list[str]:
+        """Those of `paths` that may have been deleted: they were said to be deletable.
+
+        A task that has not heard of the last completed checkpoint may build on one that is gone.
+        """
+        with self._lock:
+            return sorted(self._freed.intersection(paths))
 
     def is_used(self, path: str) -> bool:
         with self._lock:
@@ -61,6 +78,14 @@ class SharedStateRegistry:
     def users_of(self, path: str) -> frozenset[int]:
         with self._lock:
             return frozenset(self._users.get(path, ()))
+
+    def _remember(self, freed: Iterable[str]) -> None:
+        for path in freed:
+            if path not in self._freed:
+                self._freed.add(path)
+                self._freed_order.append(path)
+        while len(self._freed_order) > _MAX_FREED:
+            self._freed.discard(self._freed_order.popleft())
 
     def validate(self) -> None:
         """Asserts the invariant."""

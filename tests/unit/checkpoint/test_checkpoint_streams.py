@@ -150,6 +150,14 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path):
         storage.check_writable()
 
 
+def test_a_manual_checkpoint_of_a_job_that_takes_none_by_itself_finds_its_directories(tmp_path):
+    storage = CheckpointStorage.from_configuration({"execution.checkpointing.dir": str(tmp_path)}, "job", tmp_path)
+    location = storage.location_of(1)
+    storage.initialize(location)
+    handle = write_state(location, content_of("shared"), CheckpointedStateScope.SHARED)
+    assert read_state(handle) == content_of("shared")
+
+
 def test_checking_that_a_directory_is_writable_leaves_no_file(storage):
     assert files_below(storage.job_directory) == []
 

@@ -242,6 +242,20 @@ def test_a_shared_file_lives_as_long_as_a_checkpoint_needs_it(new_store, storage
     assert Path(c.path).exists()
 
 
+def test_a_checkpoint_that_builds_on_a_deleted_file_does_not_count(new_store, storage):
+    """Its task had not heard that a later checkpoint, without that file, was completed."""
+    store = new_store()
+    a = shared_file(storage, "a")
+    add(store, storage, 1, shared=[a])
+    add(store, storage, 2)
+    late = write_checkpoint(storage, 3)
+    late.metadata.operators[0].subtasks[0].keyed.add().incremental.shared.add().handle.CopyFrom(a)
+    with pytest.raises(CheckpointStorageError, match=f"checkpoint 3 needs {a.path}"):
+        store.add(late)
+    store.registry.validate()
+    assert new_store().recover().checkpoint_id == 2
+
+
 def test_shared_files_are_known_again_to_the_next_job_master(new_store, storage):
     first = new_store(2)
     a = shared_file(storage, "a")

@@ -161,7 +161,7 @@ class CheckpointStorage:
         return join(self.job_directory, f"{CHECKPOINT_DIRECTORY_PREFIX}{checkpoint_id}")
 
     def initialize(self, location: CheckpointStorageLocation) -> None:
-        """Make the directory of a checkpoint; before its barriers are sent.
+        """Make the directories that tasks write a checkpoint to; before its barriers are sent.
 
         Raises: CheckpointStorageError, also where there is a completed checkpoint already: it is another job's.
         """
@@ -172,7 +172,10 @@ class CheckpointStorage:
                 "job write to this directory (`execution.checkpointing.create-subdir`)?",
                 details={"path": location.directory},
             )
-        file_system.make_directories(location.directory)
+        tasks = location.for_tasks
+        for directory in (location.directory, tasks.shared_directory, tasks.task_owned_directory):
+            if directory:
+                file_system.make_directories(directory)
 
     def savepoint_location(self, target_directory: str | None = None) -> CheckpointStorageLocation:
         """A new directory for a savepoint, made here.

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from flinkpy._proto import checkpoint_pb2
+from flinkpy.checkpoint.storage.compression import open_compressed
 from flinkpy.checkpoint.storage.file_system import MissingFileError, storage_error
 from flinkpy.checkpoint.storage.file_systems import FileSystems
 from flinkpy.common.errors import CorruptStateError
@@ -87,7 +88,7 @@ class StateFileReader:
 
     def _open_verified(self, path: str, handle: checkpoint_pb2.StreamStateHandle) -> BinaryIO:
         try:
-            file = open(path, "rb")  # noqa: SIM115 - handed to the caller
+            file: BinaryIO = open(path, "rb")  # noqa: SIM115 - handed to the caller
         except FileNotFoundError as error:
             raise missing_error(path) from error
         except OSError as error:
@@ -96,8 +97,10 @@ class StateFileReader:
             status = os.fstat(file.fileno())
             check_size(path, status.st_size, handle)
             identity = (path, status.st_ino, status.st_mtime_ns, status.st_size, handle.sha256)
+            if handle.compression:
+                file = open_compressed(file, handle.compression, handle.size_bytes, path)
             if identity not in self._verified:
-                check_digest(path, hashlib.file_digest(file, "sha256").digest(), handle)
+                check_digest(path, _digest_of(file), handle)
                 file.seek(0)
                 with self._lock:
                     if len(self._verified) >= _MAX_VERIFIED:
@@ -125,8 +128,13 @@ class StateFileReader:
                 except OSError as error:
                     raise storage_error(f"keep a copy in {tempfile.gettempdir()} of", path, error) from error
             check_size(path, size, handle)
-            check_digest(path, digest.digest(), handle)
             scratch.seek(0)
+            if handle.compression:
+                scratch = open_compressed(scratch, handle.compression, handle.size_bytes, path)
+                check_digest(path, _digest_of(scratch), handle)
+                scratch.seek(0)
+            else:
+                check_digest(path, digest.digest(), handle)
         except BaseException:
             scratch.close()
             raise
@@ -144,7 +152,6 @@ class StateFileReader:
 
 
 def _verified_data(handle: checkpoint_pb2.StreamStateHandle) -> bytes:
-    check_size("state inlined in the metadata", len(handle.data), handle)
     check_digest("state inlined in the metadata", hashlib.sha256(handle.data).digest(), handle)
     return handle.data
 
@@ -160,12 +167,17 @@ def missing_error(path: str) -> CorruptStateError:
 
 
 def check_size(path: str, size_bytes: int, handle: checkpoint_pb2.StreamStateHandle) -> None:
-    """Raises: CorruptStateError."""
-    if size_bytes != handle.size_bytes:
+    """Of the file. Raises: CorruptStateError."""
+    expected = handle.stored_size_bytes if handle.compression else handle.size_bytes
+    if size_bytes != expected:
         raise CorruptStateError(
-            f"{path} is damaged: it has {size_bytes:,} bytes where {handle.size_bytes:,} were written",
-            details={"path": path},
+            f"{path} is damaged: it has {size_bytes:,} bytes where {expected:,} were written", details={"path": path}
         )
+
+
+def _digest_of(file: BinaryIO) -> bytes:
+    """Of the whole content, read in pieces from where it stands."""
+    return hashlib.file_digest(file, "sha256").digest()  # type: ignore[arg-type]
 
 
 def check_digest(path: str, digest: bytes, handle: checkpoint_pb2.StreamStateHandle) -> None:

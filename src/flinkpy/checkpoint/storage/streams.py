@@ -14,11 +14,12 @@ import uuid
 from pathlib import Path
 
 from flinkpy._proto import checkpoint_pb2
+from flinkpy.checkpoint.storage.compression import CODEC, CompressingOutput
 from flinkpy.checkpoint.storage.file_system import AtomicOutput, join, storage_error
 from flinkpy.checkpoint.storage.file_systems import FileSystems
 from flinkpy.common.errors import CheckpointStorageError
 from flinkpy.common.failpoints import failpoint
-from flinkpy.configuration.checkpointing_options import WRITE_BUFFER_SIZE
+from flinkpy.configuration.checkpointing_options import SNAPSHOT_COMPRESSION, WRITE_BUFFER_SIZE
 from flinkpy.configuration.options import AnyConfiguration, read_option
 from flinkpy.state.checkpoint_streams import CheckpointedStateScope
 
@@ -45,21 +46,32 @@ class CheckpointStreamFactory:
         self._file_systems = file_systems or FileSystems(configuration)
         wanted = read_option(configuration, WRITE_BUFFER_SIZE)
         self._buffer_bytes = max(wanted, MIN_WRITE_BUFFER_BYTES, location.inline_threshold_bytes)
+        self._is_compressed = read_option(configuration, SNAPSHOT_COMPRESSION)
 
     @property
     def can_share(self) -> bool:
         return bool(self._location.shared_directory)
 
     def create(self, scope: CheckpointedStateScope = CheckpointedStateScope.EXCLUSIVE) -> StateOutputStream:
+        return self._create(scope, is_compressed=self._is_compressed)
+
+    def _create(self, scope: CheckpointedStateScope, *, is_compressed: bool) -> StateOutputStream:
         location = self._location
         is_shared = scope is CheckpointedStateScope.SHARED and self.can_share
         directory = location.shared_directory if is_shared else location.exclusive_directory
         if not directory:
             return StateOutputStream(self._file_systems, None, location.max_inline_bytes, self._buffer_bytes)
-        return StateOutputStream(self._file_systems, directory, location.inline_threshold_bytes, self._buffer_bytes)
+        return StateOutputStream(
+            self._file_systems,
+            directory,
+            location.inline_threshold_bytes,
+            self._buffer_bytes,
+            is_compressed=is_compressed,
+        )
 
     def store_file(self, source: Path, scope: CheckpointedStateScope) -> checkpoint_pb2.StreamStateHandle:
-        stream = self.create(scope)
+        # The files of a backend are compressed by itself.
+        stream = self._create(scope, is_compressed=False)
         try:
             with open(source, "rb", buffering=0) as file:
                 while chunk := file.read(_COPY_BYTES):
@@ -85,6 +97,8 @@ class StateOutputStream:
         directory: str | None,
         inline_bytes: int,
         buffer_bytes: int,
+        *,
+        is_compressed: bool = False,
     ) -> None:
         self._file_systems = file_systems
         self._directory = directory
@@ -94,6 +108,8 @@ class StateOutputStream:
         self._digest = hashlib.sha256()
         self._written = 0
         self._output: AtomicOutput | None = None
+        self._compressing: CompressingOutput | None = None
+        self._is_compressed = is_compressed
         self._path = ""
         self._is_closed = False
 
@@ -131,6 +147,8 @@ class StateOutputStream:
         try:
             self._flush()
             assert self._output is not None
+            if self._compressing is not None:
+                self._compressing.finish()
             self._output.commit()
         except BaseException:
             self.abort()
@@ -139,6 +157,9 @@ class StateOutputStream:
         handle = checkpoint_pb2.StreamStateHandle(
             path=self._path, size_bytes=self._written, sha256=self._digest.digest()
         )
+        if self._compressing is not None:
+            handle.compression = CODEC
+            handle.stored_size_bytes = self._compressing.stored_bytes
         try:
             failpoint("state_file.before_handle")
         except OSError as error:
@@ -164,9 +185,10 @@ class StateOutputStream:
             assert self._directory is not None
             self._path = join(self._directory, uuid.uuid4().hex)
             self._output = self._file_systems.of(self._path).create(self._path, "state_file")
+            self._compressing = CompressingOutput(self._output) if self._is_compressed else None
         self._digest.update(data)
         try:
-            self._output.write(data)
+            (self._compressing or self._output).write(data)
         except BaseException:
             self.abort()
             raise
