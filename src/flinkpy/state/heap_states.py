@@ -70,7 +70,7 @@ class HeapState:
         """Replace the value by one that no snapshot holds."""
         self.table[key] = value
         owned = self._owned
-        if owned is not None:
+        if owned is not None and type(value) not in ATOMIC:
             owned.add(key)
 
 

@@ -58,9 +58,10 @@ class ReduceOperator(KeyedOperator):
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         rows = as_rows(batch, self.input_type)
         try:
-            # While a snapshot holds the values, a function must not get at one that it might change.
-            if isinstance(self._state, HeapValueState) and not self._state.is_shared:
-                out = self._reduce_in_table(rows, self._state.table)
+            # While a snapshot holds the values, a function must not get at one that it might change: a user's could.
+            state = self._state
+            if isinstance(state, HeapValueState) and (not state.is_shared or isinstance(self._reduce, RollingReduce)):
+                out = self._reduce_in_table(rows, state.table)
             else:
                 out = self._reduce_in_state(rows)
         except USER_ERRORS as error:
