@@ -94,6 +94,12 @@ def num_free_slots(cluster: RunningCluster) -> int:
         return int(gateway.request_resource_overview(request, timeout_s=10).num_slots_free)
 
 
+def task_managers(cluster: RunningCluster) -> list[resourcemanager_pb2.TaskManagerInfo]:
+    with SyncGateway("ResourceManager", cluster.resource_manager_address) as gateway:
+        request = resourcemanager_pb2.TaskManagerInfoRequest()
+        return list(gateway.request_task_manager_info(request, timeout_s=10).task_managers)
+
+
 def wait_until_idle(cluster: RunningCluster, slots: int = 2) -> None:
     """All slots are free again and no task thread is left."""
     wait_until(lambda: num_free_slots(cluster) == slots, f"{slots} free slots")

@@ -1,0 +1,228 @@
+"""Exactly once, whatever fails: the verifying job's committed output is that of a run in which nothing fails.
+
+Each test says where the fault is placed and asserts that it fired.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+from clusters import RunningCluster, StartCluster
+from job_support import task_managers, wait_until
+from verifying.harness import VerifyingRuns
+
+from flinkpy.common.states import JobState
+
+HEAP = {"state.backend.type": "hashmap"}
+ROCKSDB = {"state.backend.type": "rocksdb"}
+INCREMENTAL = {"state.backend.type": "rocksdb", "execution.checkpointing.incremental": "true"}
+ALIGNED = {"execution.checkpointing.unaligned.enabled": "false"}
+UNALIGNED = {"execution.checkpointing.unaligned.enabled": "true"}
+TIMEOUT = {**UNALIGNED, "execution.checkpointing.aligned-checkpoint-timeout": "1 ms"}
+REGION = {"jobmanager.execution.failover-strategy": "region"}
+FULL = {"jobmanager.execution.failover-strategy": "full"}
+
+#: Heartbeats that notice a process that hangs within a test's patience.
+FAST_HEARTBEATS = {"heartbeat.interval": "300 ms", "heartbeat.timeout": "2 s"}
+
+BACKENDS = [
+    pytest.param(HEAP, id="heap"),
+    pytest.param(ROCKSDB, id="rocksdb"),
+    pytest.param(INCREMENTAL, id="incremental"),
+]
+MODES = [
+    pytest.param(ALIGNED, id="aligned"),
+    pytest.param(UNALIGNED, id="unaligned"),
+    pytest.param(TIMEOUT, id="timeout"),
+]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_run_without_faults_commits_everything_once(
+    cluster: RunningCluster, tmp_path: Path, backend: dict[str, str], mode: dict[str, str]
+) -> None:
+    runs = VerifyingRuns(cluster, tmp_path)
+    with runs.started(**backend, **mode) as run:
+        run.wait_for_first_checkpoint()
+        run.wait_for_end()
+    assert run.num_restarts == 0
+    runs.assert_exactly_once(run)
+
+
+@pytest.mark.parametrize(
+    ("place", "nth", "settings"),
+    [
+        pytest.param("process", 900, {**HEAP, **ALIGNED, **REGION}, id="process"),
+        pytest.param("process", 900, {**INCREMENTAL, **UNALIGNED, **FULL}, id="process-incremental-unaligned-full"),
+        pytest.param("timer", 3, {**ROCKSDB, **ALIGNED, **FULL}, id="timer"),
+        pytest.param("notify", 3, {**HEAP, **UNALIGNED, **REGION}, id="notify"),
+        pytest.param("sink_snapshot", 3, {**INCREMENTAL, **ALIGNED, **REGION}, id="sink-snapshot"),
+        pytest.param("prepare_commit", 3, {**HEAP, **ALIGNED, **REGION}, id="prepare-commit"),
+    ],
+)
+def test_an_exception_costs_nothing_but_time(
+    cluster: RunningCluster, tmp_path: Path, place: str, nth: int, settings: dict[str, str]
+) -> None:
+    runs = VerifyingRuns(cluster, tmp_path)
+    runs.faults.arm(place, "raise", nth)
+    with runs.started(**settings) as run:
+        run.wait_for_end()
+    assert runs.faults.fired(place) == 1
+    assert run.num_restarts >= 1
+    runs.assert_exactly_once(run)
+
+
+def test_a_snapshot_that_raises_restarts_the_job(cluster: RunningCluster, tmp_path: Path) -> None:
+    runs = VerifyingRuns(cluster, tmp_path)
+    runs.faults.arm("snapshot", "raise", 3)
+    with runs.started() as run:
+        run.wait_for_end()
+    assert runs.faults.fired("snapshot") == 1
+    assert run.num_restarts == 1
+    runs.assert_exactly_once(run)
+
+
+def test_a_commit_that_raises_is_tried_again(cluster: RunningCluster, tmp_path: Path) -> None:
+    runs = VerifyingRuns(cluster, tmp_path)
+    runs.faults.arm("commit", "raise", 3)
+    runs.faults.arm("committed", "raise", 5)
+    with runs.started(**INCREMENTAL) as run:
+        run.wait_for_end()
+    assert (runs.faults.fired("commit"), runs.faults.fired("committed")) == (1, 1)
+    assert run.num_restarts == 0
+    runs.assert_exactly_once(run)
+
+
+def test_a_restore_that_raises_is_tried_again(cluster: RunningCluster, tmp_path: Path) -> None:
+    runs = VerifyingRuns(cluster, tmp_path)
+    runs.faults.arm("process", "raise", 900)
+    runs.faults.arm("restore", "raise", 1)
+    with runs.started() as run:
+        run.wait_for_end()
+    assert (runs.faults.fired("process"), runs.faults.fired("restore")) == (1, 1)
+    assert run.num_restarts >= 2
+    runs.assert_exactly_once(run)
+
+
+@pytest.mark.parametrize("mode", [pytest.param(ALIGNED, id="aligned"), pytest.param(UNALIGNED, id="unaligned")])
+@pytest.mark.parametrize("backend", [pytest.param(HEAP, id="heap"), pytest.param(INCREMENTAL, id="incremental")])
+def test_a_killed_task_executor_costs_nothing_but_time(
+    start_cluster: StartCluster, tmp_path: Path, backend: dict[str, str], mode: dict[str, str]
+) -> None:
+    cluster = start_cluster(3)
+    runs = VerifyingRuns(cluster, tmp_path)
+    runs.faults.arm("process", "kill", 900)
+    with runs.started(**backend, **mode) as run:
+        run.wait_for_end()
+    assert runs.faults.fired("process") == 1
+    assert run.num_restarts >= 1
+    runs.assert_exactly_once(run)
+
+
+def test_a_killed_job_master_goes_on_from_the_last_checkpoint(cluster: RunningCluster, tmp_path: Path) -> None:
+    runs = VerifyingRuns(cluster, tmp_path)
+    with runs.started() as run:
+        for _ in range(2):
+            run.wait_for_checkpoints(2)
+            leader = _job_master_of(cluster)
+            os.kill(leader, signal.SIGKILL)
+            run.wait_for_checkpoints(1)
+            assert run.statistics().latest_restored.checkpoint_id > 0
+        run.wait_for_end()
+    runs.assert_exactly_once(run)
+
+
+def test_a_killed_dispatcher_recovers_its_jobs(start_cluster: StartCluster, tmp_path: Path) -> None:
+    cluster = start_cluster(2, restart_services=True)
+    runs = VerifyingRuns(cluster, tmp_path)
+    with runs.started() as run:
+        run.wait_for_checkpoints(2)
+        cluster.kill("dispatcher")
+        run.wait_for_end()
+    runs.assert_exactly_once(run)
+
+
+def test_a_killed_resource_manager_disturbs_nothing(start_cluster: StartCluster, tmp_path: Path) -> None:
+    cluster = start_cluster(2, restart_services=True)
+    runs = VerifyingRuns(cluster, tmp_path)
+    with runs.started() as run:
+        run.wait_for_checkpoints(2)
+        cluster.kill("resourcemanager")
+        run.wait_for_checkpoints(2)
+        run.wait_for_end()
+    assert run.num_restarts == 0
+    runs.assert_exactly_once(run)
+
+
+def test_a_task_executor_that_hangs_is_noticed_and_replaced(start_cluster: StartCluster, tmp_path: Path) -> None:
+    cluster = start_cluster(3, properties=FAST_HEARTBEATS)
+    runs = VerifyingRuns(cluster, tmp_path)
+    with runs.started() as run:
+        run.wait_for_checkpoints(2)
+        victim = _busy_task_executor(cluster, run.job_id)
+        os.kill(victim, signal.SIGSTOP)
+        try:
+            run.wait_for_restarts(1)
+            run.wait_for_end()
+        finally:
+            os.kill(victim, signal.SIGCONT)
+    runs.assert_exactly_once(run)
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 4), (4, 2), (3, 5)])
+@pytest.mark.parametrize(
+    ("backend", "other"),
+    [pytest.param(HEAP, INCREMENTAL, id="heap-to-rocksdb"), pytest.param(ROCKSDB, HEAP, id="rocksdb-to-heap")],
+)
+def test_a_savepoint_moves_the_job_to_another_parallelism_and_backend(
+    start_cluster: StartCluster,
+    tmp_path: Path,
+    before: int,
+    after: int,
+    backend: dict[str, str],
+    other: dict[str, str],
+) -> None:
+    cluster = start_cluster(2, slots=3)
+    runs = VerifyingRuns(cluster, tmp_path)
+    with runs.started(before, **backend) as run:
+        run.wait_for_checkpoints(2)
+        savepoint = cluster.client.stop_with_savepoint(run.job_id, str(tmp_path / "savepoints"))
+    assert cluster.client.request_job_status(run.job_id) is JobState.FINISHED
+    with runs.started(after, **other, **{"execution.state-recovery.path": savepoint}) as run:
+        run.wait_for_end()
+    runs.assert_exactly_once(run)
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 2), (2, 4), (3, 2)])
+def test_in_flight_data_of_an_unaligned_checkpoint_follows_a_change_of_parallelism(
+    start_cluster: StartCluster, tmp_path: Path, before: int, after: int
+) -> None:
+    cluster = start_cluster(2, slots=2)
+    runs = VerifyingRuns(cluster, tmp_path)
+    retained = {"execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION"}
+    with runs.started(before, **UNALIGNED, **retained) as run:
+        run.wait_for_checkpoints(3)
+        cluster.client.cancel_job(run.job_id)
+        wait_until(lambda: cluster.client.request_job_status(run.job_id) is JobState.CANCELED, "the job is canceled")
+    job = runs.checkpoints / run.job_id
+    latest = max((path for path in job.glob("chk-*") if (path / "_metadata").exists()), key=lambda p: int(p.name[4:]))
+    with runs.started(after, **UNALIGNED, **{"execution.state-recovery.path": str(latest)}) as run:
+        run.wait_for_end()
+    runs.assert_exactly_once(run)
+
+
+def _job_master_of(cluster: RunningCluster) -> int:
+    """The process that leads the job: of the Dispatcher's children the one that has worked, not the standby."""
+    return max(cluster.job_master_pids(), key=lambda pid: sum(psutil.Process(pid).cpu_times()[:2]))
+
+
+def _busy_task_executor(cluster: RunningCluster, job_id: str) -> int:
+    """The process id of a TaskExecutor that runs a task of the job."""
+    details = cluster.client.request_job(job_id)
+    busy = {subtask.resource_id for vertex in details.vertices for subtask in vertex.subtasks}
+    return next(task_manager.pid for task_manager in task_managers(cluster) if task_manager.resource_id in busy)

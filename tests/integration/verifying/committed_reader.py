@@ -1,0 +1,59 @@
+"""CommittedReader: reads what a job commits while it runs, as somebody who relies on it would."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+
+class CommittedReader:
+    """A thread that reads again and again: what was there stays, and nothing is there that is not expected.
+
+    Use as a context manager; leaving it stops the thread, reads once more and raises what was found wrong.
+    """
+
+    def __init__(self, read: Callable[[], Iterable[Any]], expected: Counter[Any]) -> None:
+        self._read = read
+        self._expected = expected
+        self._seen: Counter[Any] = Counter()
+        self._wrong: str | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="committed-reader", daemon=True)
+
+    @property
+    def num_seen(self) -> int:
+        return self._seen.total()
+
+    def _run(self) -> None:
+        while self._wrong is None and not self._stop.wait(0.05):
+            self._check()
+
+    def _check(self) -> None:
+        now = Counter(self._read())
+        unexpected = now - self._expected
+        gone = self._seen - now
+        if unexpected:
+            self._wrong = f"committed and not expected (or twice): {unexpected.most_common(5)}"
+        elif gone:
+            self._wrong = f"was committed and has gone: {gone.most_common(5)}"
+        self._seen = now
+
+    def __enter__(self) -> CommittedReader:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        if self._wrong is None:
+            self._check()
+        assert self._wrong is None, self._wrong
+
+    def assert_complete(self) -> None:
+        """After the end of the job, and of the thread: exactly what was expected has been committed."""
+        missing = self._expected - self._seen
+        assert not missing, (
+            f"{missing.total()} of {self._expected.total()} records are missing: {missing.most_common(5)}"
+        )

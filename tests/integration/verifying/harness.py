@@ -1,0 +1,136 @@
+"""Runs the verifying job on a cluster while a test breaks something, and checks what it committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from clusters import RunningCluster
+from job_support import environment, wait_until
+
+from flinkpy.common.errors import JobTerminatedWithoutCancellationError
+from flinkpy.common.states import JobState
+from verifying.committed_reader import CommittedReader
+from verifying.faults import Faults
+from verifying.two_phase_sink import committed_records
+from verifying.verifying_job import build, expected_output
+
+#: Restarts at once and as often as a test needs; how often is asserted by the tests.
+RESTARTS = {
+    "restart-strategy.type": "fixed-delay",
+    "restart-strategy.fixed-delay.attempts": "20",
+    "restart-strategy.fixed-delay.delay": "50 ms",
+}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Long enough for some checkpoints at the rate, which is what makes it last."""
+
+    keys: int = 20
+    records_per_key: int = 200
+    rate: int = 1_500
+
+
+class Run:
+    """The job, submitted."""
+
+    def __init__(self, cluster: RunningCluster, client: Any, faults: Faults, reader: CommittedReader) -> None:
+        self.cluster = cluster
+        self.client = client
+        self.faults = faults
+        self.reader = reader
+
+    @property
+    def job_id(self) -> str:
+        return str(self.client.get_job_id())
+
+    def statistics(self) -> Any:
+        return self.cluster.client.request_checkpoint_statistics(self.job_id)
+
+    def wait_for_checkpoints(self, more: int = 1) -> None:
+        """Until `more` checkpoints have been completed since now; an unreachable JobMaster is one on its way back."""
+        wanted = self._completed() + more
+        wait_until(lambda: self._completed() >= wanted, f"{more} more checkpoints")
+
+    def wait_for_first_checkpoint(self) -> None:
+        wait_until(lambda: self._completed() >= 1, "a checkpoint")
+
+    def _completed(self) -> int:
+        """The id of the latest: it survives the JobMaster, whose counts begin anew."""
+        try:
+            return self.statistics().latest_completed.checkpoint_id
+        except Exception as error:  # noqa: BLE001 - whatever a client may hear while services come back
+            self.last_error = error
+            return 0
+
+    def wait_for_restarts(self, number: int) -> None:
+        wait_until(lambda: self.num_restarts >= number, f"{number} restarts")
+
+    @property
+    def num_restarts(self) -> int:
+        return self.cluster.client.request_job(self.job_id).num_restarts
+
+    def end(self) -> None:
+        """Cancel it where it still runs; returns when it has ended."""
+        client = self.cluster.client
+        try:
+            client.cancel_job(self.job_id)
+        except JobTerminatedWithoutCancellationError:
+            return
+        wait_until(lambda: client.request_job_status(self.job_id).is_globally_terminal, "the job ends")
+
+    def wait_for_end(self) -> None:
+        """FINISHED; a failed job raises what it failed of."""
+        self.client.get_job_execution_result().result()
+        assert self.cluster.client.request_job_status(self.job_id) is JobState.FINISHED
+
+
+class VerifyingRuns:
+    """Runs of one job after the other with one output: a later one may go on from a savepoint of an earlier one."""
+
+    def __init__(self, cluster: RunningCluster, directory: Path, workload: Workload | None = None) -> None:
+        self.cluster = cluster
+        self.directory = directory
+        self.workload = workload or Workload()
+        self.output = directory / "output"
+        self.checkpoints = directory / "checkpoints"
+        self.faults = Faults(directory / "faults")
+        self.expected = expected_output(self.workload.keys, self.workload.records_per_key)
+
+    def read(self) -> Any:
+        return committed_records(self.output)
+
+    @contextmanager
+    def started(self, parallelism: int = 2, **properties: str) -> Iterator[Run]:
+        """The running job; leaving the block ends it where it still runs, and checks what a reader saw."""
+        settings = {
+            **RESTARTS,
+            "execution.checkpointing.interval": "150 ms",
+            "execution.checkpointing.dir": str(self.checkpoints),
+            **{key.replace("__", "."): value for key, value in properties.items()},
+        }
+        env = environment(self.cluster, parallelism, **settings)
+        workload = self.workload
+        build(
+            env,
+            self.output,
+            self.faults,
+            keys=workload.keys,
+            records_per_key=workload.records_per_key,
+            rate=workload.rate,
+        )
+        with CommittedReader(self.read, self.expected) as reader:
+            client = env.execute_async("verifying")
+            run = Run(self.cluster, client, self.faults, reader)
+            try:
+                yield run
+            finally:
+                run.end()
+
+    def assert_exactly_once(self, run: Run) -> None:
+        """Call after the block of the run that finished."""
+        run.reader.assert_complete()

@@ -1,0 +1,162 @@
+"""The verifying job: whatever fails while it runs, its committed output is what a run without failures commits.
+
+    per-key sequences -> key_by \
+              rules -> broadcast -> verify (keyed state, timers, broadcast state) -> key_by -> running total (reducing)
+        -> rebalance -> count (union list state) -> two-phase sink
+
+Every record of the output is determined by the input: a sequence number that comes twice, not at all or out of order
+shows as a record that does not belong there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from flinkpy.common import Duration, Types, WatermarkStrategy
+from flinkpy.common.watermark_strategy import TimestampAssigner
+from flinkpy.datastream import (
+    KeyedBroadcastProcessFunction,
+    KeyedProcessFunction,
+    MapFunction,
+    StreamExecutionEnvironment,
+)
+from flinkpy.datastream.checkpointed_function import CheckpointedFunction, CheckpointListener
+from flinkpy.datastream.state import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from verifying.faults import Faults
+from verifying.sequence_source import SequencePerKeySource
+from verifying.two_phase_sink import TwoPhaseSink
+
+RULES = ((1, 10), (2, 20), (3, 30))
+RULES_SUM = sum(value for _, value in RULES)
+TIMER_EVERY = 10
+RULES_STATE = MapStateDescriptor("rules", Types.LONG(), Types.LONG())
+RECORD = Types.TUPLE([Types.LONG(), Types.LONG()])
+OUTPUT = Types.TUPLE([Types.STRING(), Types.LONG(), Types.LONG(), Types.LONG()])
+
+
+def expected_output(keys: int, records_per_key: int) -> Counter[tuple[str, int, int, int]]:
+    """What every run of the job commits."""
+    records = Counter(
+        ("record", key, number, number * (number + 1) // 2) for key in range(keys) for number in range(records_per_key)
+    )
+    records.update(
+        ("timer", key, number, RULES_SUM) for key in range(keys) for number in range(0, records_per_key, TIMER_EVERY)
+    )
+    return records
+
+
+class NumberAsTime(TimestampAssigner):
+    def extract_timestamp(self, value, record_timestamp):
+        return value[1]
+
+
+class CountInUnionState(MapFunction, CheckpointedFunction, CheckpointListener):
+    """Counts the records of all subtasks; a restore must bring back every subtask's count, each once."""
+
+    def __init__(self, faults, total):
+        self._faults = faults
+        self._total = total
+        self._count = 0
+        self._index = 0
+        self._parallelism = 0
+
+    def open(self, runtime_context):
+        self._index = runtime_context.get_index_of_this_subtask()
+        self._parallelism = runtime_context.get_number_of_parallel_subtasks()
+
+    def initialize_state(self, context):
+        descriptor = ListStateDescriptor("counts", Types.PICKLED_BYTE_ARRAY())
+        self._state = context.get_operator_state_store().get_union_list_state(descriptor)
+        if not context.is_restored():
+            return
+        self._faults.hit("restore")
+        restored = list(self._state.get())
+        owners = [owner for owner, _, _ in restored]
+        if sorted(owners) != list(range(restored[0][1])):
+            raise AssertionError(f"union list state has the counts of subtasks {owners}")
+        seen = sum(count for _, _, count in restored)
+        if seen > self._total:
+            raise AssertionError(f"{seen} records were counted, there are {self._total}")
+        self._restored = seen
+
+    def snapshot_state(self, context):
+        self._faults.hit("snapshot")
+        self._state.update([(self._index, self._parallelism, self._count)])
+
+    def notify_checkpoint_complete(self, checkpoint_id):
+        self._faults.hit("notify")
+
+    def map(self, value):
+        self._count += 1
+        self._faults.hit("process")
+        return value
+
+    def close(self):
+        self._faults.hit("close")
+
+
+class Verify(KeyedBroadcastProcessFunction):
+    """Passes on records in the order of their numbers; anything else becomes a record that nobody expects."""
+
+    def __init__(self, faults):
+        self._faults = faults
+
+    def open(self, runtime_context):
+        self._last = runtime_context.get_state(ValueStateDescriptor("last", Types.LONG()))
+        self._tens = runtime_context.get_map_state(MapStateDescriptor("tens", Types.LONG(), Types.LONG()))
+
+    def process_element(self, value, ctx):
+        key, number = value
+        last = self._last.value()
+        if number != (0 if last is None else last + 1):
+            yield "disorder", key, number, -1 if last is None else last
+        self._last.update(number)
+        if number % TIMER_EVERY == 0:
+            ctx.timer_service().register_event_time_timer(number)
+        ten = number // TIMER_EVERY
+        self._tens.put(ten, (self._tens.get(ten) or 0) + 1)
+        yield "record", key, number, 0
+
+    def process_broadcast_element(self, value, ctx):
+        ctx.get_broadcast_state(RULES_STATE).put(value[0], value[1])
+
+    def on_timer(self, timestamp, ctx):
+        self._faults.hit("timer")
+        rules = dict(ctx.get_broadcast_state(RULES_STATE).items())
+        yield "timer", ctx.get_current_key(), timestamp, sum(rules.values())
+
+
+class RunningTotal(KeyedProcessFunction):
+    def open(self, runtime_context):
+        descriptor = ReducingStateDescriptor("total", lambda a, b: a + b, Types.LONG())
+        self._total = runtime_context.get_reducing_state(descriptor)
+
+    def process_element(self, value, ctx):
+        kind, key, number, extra = value
+        if kind == "record":
+            self._total.add(number)
+            extra = self._total.get()
+        yield kind, key, number, extra
+
+
+def build(
+    env: StreamExecutionEnvironment, directory: Path, faults: Faults, *, keys: int, records_per_key: int, rate: int
+) -> None:
+    """Add the job to `env`; its output is committed below `directory`. `rate`: records a second of the whole source."""
+    source = SequencePerKeySource(keys, records_per_key, rate)
+    # Numbers of different keys are as far apart as the source lets them; timers fire late rather than wrongly.
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(records_per_key))
+    records = env.from_source(source, strategy.with_timestamp_assigner(NumberAsTime()), "sequences", RECORD)
+    rules = env.from_collection(list(RULES), RECORD).uid("rules").set_parallelism(1).broadcast(RULES_STATE)
+    keyed = records.uid("sequences").key_by(lambda record: record[0], Types.LONG())
+    verified = keyed.connect(rules).process(Verify(faults), OUTPUT).uid("verify")
+    totals = verified.key_by(lambda record: record[1], Types.LONG()).process(RunningTotal(), OUTPUT).uid("total")
+    num_records = expected_output(keys, records_per_key).total()
+    counted = totals.rebalance().map(CountInUnionState(faults, num_records), OUTPUT).uid("count")
+    counted.sink_to(TwoPhaseSink(str(directory), faults)).uid("sink")
