@@ -36,7 +36,7 @@ from flinkpy.state.rocksdb.key_codec import PREFIX, StateKeyCodec, after_prefix
 from flinkpy.state.rocksdb.key_codec import decode as decode_key
 from flinkpy.state.rocksdb.list_state import RocksDBListState, decode_chunk, encode_chunk
 from flinkpy.state.rocksdb.map_state import RocksDBMapState
-from flinkpy.state.rocksdb.restore import bookkeeping_entries, restore
+from flinkpy.state.rocksdb.restore import restore
 from flinkpy.state.rocksdb.settings import BLOB_GC_START, BLOB_GC_STOP, RocksDBSettings
 from flinkpy.state.rocksdb.single_states import RocksDBAggregatingState, RocksDBReducingState, RocksDBValueState
 from flinkpy.state.rocksdb.snapshots import CanonicalSnapshot, Handles, NativeSnapshot
@@ -76,7 +76,6 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             raise
         self._database = restored.database
         self._registry = restored.registry
-        self._last_chunk = restored.last_chunk
         self._caches: dict[str, CachedState] = {}
         self._queues: dict[str, RocksDBTimerQueue] = {}
         self._rocksdb_tables: dict[str, RocksDBAggregateTable] = {}
@@ -115,17 +114,13 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         if kind == VALUE:
             return RocksDBValueState(*common)
         if kind == LIST:
-            return RocksDBListState(*common, self._next_chunk)
+            return RocksDBListState(*common, self._registry.next_chunk)
         if kind == MAP:
             return RocksDBMapState(*common)
         if kind == REDUCING:
             return RocksDBReducingState(*common, descriptor.get_reduce_function().reduce)
         assert kind == AGGREGATING, kind
         return RocksDBAggregatingState(*common, descriptor.get_agg_function())
-
-    def _next_chunk(self) -> int:
-        self._last_chunk += 1
-        return self._last_chunk
 
     def _claim(self, meta: StateMetaInfo, descriptor: Any) -> int:
         """The number of the state, with what was restored of it converted to today's type."""
@@ -252,7 +247,6 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         if options.format != checkpoint_pb2.NATIVE if is_savepoint else not self._settings.is_incremental:
             ttl = {name: ttl for name, ttl in self.time_to_live.items() if ttl.cleans_snapshots}
             return CanonicalSnapshot(self._database.view(), header, self._registry.states, self.key_group_range, ttl)
-        self._database.write(bookkeeping_entries(self._last_chunk))
         self._collect_blobs()
         directory = self._directory / f"checkpoint-{checkpoint_id}-{uuid.uuid4()}"
         try:

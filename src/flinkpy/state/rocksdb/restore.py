@@ -8,7 +8,6 @@ Source: org.apache.flink.state.rocksdb.restore.{RocksDBFullRestoreOperation,Rock
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +27,7 @@ from flinkpy.state.key_groups_restore import check_header, restored_chunks
 from flinkpy.state.meta_info import LIST, MAP, TABLE, TIMERS, StateMetaInfo
 from flinkpy.state.rocksdb.aggregate_table import RowCodec
 from flinkpy.state.rocksdb.database import Pair, RocksDatabase
-from flinkpy.state.rocksdb.key_codec import StateKeyCodec, after_prefix, classes_by_value
+from flinkpy.state.rocksdb.key_codec import StateKeyCodec
 from flinkpy.state.rocksdb.key_codec import encode as encode_key
 from flinkpy.state.rocksdb.list_state import CHUNK_NUMBER, encode_chunk
 from flinkpy.state.rocksdb.settings import RocksDBSettings
@@ -39,21 +38,16 @@ from flinkpy.state.rocksdb.value_codec import encode, encode_many, freeze
 
 _Incremental = checkpoint_pb2.IncrementalKeyedStateHandle
 _U16 = struct.Struct(">H")
-#: Behind all key groups: the number of the last chunk of a list, and the classes by value that keys are of.
-_LAST_CHUNK_KEY = b"\xff\xffchunk"
-_CLASS_PREFIX = b"\xff\xffclass"
 
 
 @dataclass(slots=True)
 class RestoredDatabase:
     """Attributes:
-    last_chunk: the number of the last chunk of any list.
     files: handles of the files that the database was opened with; empty where it was not opened as it is.
     """
 
     database: RocksDatabase
     registry: StateRegistry
-    last_chunk: int
     files: Handles
 
 
@@ -75,7 +69,6 @@ class _Restore:
         self._directory = directory
         self._range = parameters.key_group_range
         self._registry = StateRegistry()
-        self._last_chunk = 0
 
     def run(self) -> RestoredDatabase:
         ours = [handle for handle in self._parameters.restored if _overlap(_range_of(handle), self._range)]
@@ -86,7 +79,7 @@ class _Restore:
         if base is None:
             database = self._open(self._directory)
         else:
-            database, self._registry, self._last_chunk = self._open_native(base, self._directory)
+            database, self._registry = self._open_native(base, self._directory)
             native.remove(base)
             if _range_of(base) == self._range:
                 files = {file.local_name: file.handle for file in base.shared}
@@ -102,7 +95,7 @@ class _Restore:
         except BaseException:
             database.release()
             raise
-        return RestoredDatabase(database, self._registry, self._last_chunk, files)
+        return RestoredDatabase(database, self._registry, files)
 
     def _base_of(self, native: list[_Incremental]) -> _Incremental | None:
         """The database that is used as it is."""
@@ -119,7 +112,7 @@ class _Restore:
 
     # -- databases -------------------------------------------------------------------------------------------------
 
-    def _open_native(self, handle: _Incremental, directory: Path) -> tuple[RocksDatabase, StateRegistry, int]:
+    def _open_native(self, handle: _Incremental, directory: Path) -> tuple[RocksDatabase, StateRegistry]:
         files = self._files
         with files.open(handle.meta) as file:
             registry, header = StateRegistry.from_file(file, handle.meta.path or "inlined native state")
@@ -137,8 +130,7 @@ class _Restore:
             except BaseException:
                 executor.shutdown(wait=True, cancel_futures=True)
                 raise
-        database = self._open(directory)
-        return database, registry, _read_bookkeeping(database)
+        return self._open(directory), registry
 
     @property
     def _files(self) -> StateFiles:
@@ -157,9 +149,9 @@ class _Restore:
             database.delete_range(_U16.pack(wanted.end + 1), _U16.pack(had.end + 1))
 
     def _copy_native(self, database: RocksDatabase, handle: _Incremental, directory: Path) -> None:
-        source, registry, last_chunk = self._open_native(handle, directory)
+        source, registry = self._open_native(handle, directory)
         try:
-            self._last_chunk = max(self._last_chunk, last_chunk)
+            self._registry.last_chunk = max(self._registry.last_chunk, registry.last_chunk)
             numbers = {
                 _U16.pack(state_id): _U16.pack(self._registry.number_of(meta))
                 for state_id, meta in registry.states.items()
@@ -189,8 +181,8 @@ class _Restore:
         encoded = codec.encode_many(keys)
         if meta.kind == LIST:
             for key, elements in zip(encoded, values):
-                self._last_chunk += 1
-                yield key + CHUNK_NUMBER.pack(self._last_chunk), encode_chunk([freeze(each) for each in elements])
+                chunk_number = CHUNK_NUMBER.pack(self._registry.next_chunk())
+                yield key + chunk_number, encode_chunk([freeze(each) for each in elements])
         elif meta.kind == MAP:
             for key, entries in zip(encoded, values):
                 for map_key, value in entries.items():
@@ -206,21 +198,6 @@ class _Restore:
         for batch in pa.ipc.open_stream(chunk.payload):
             keys = rows.encode_keys(codec, batch.columns[:width], self._parameters.max_parallelism)
             yield from zip(keys, rows.encode_values(batch.columns[width:]))
-
-
-def bookkeeping_entries(last_chunk: int) -> list[Pair]:
-    """What a native snapshot has to have besides the states, behind all key groups."""
-    classes = ((_CLASS_PREFIX + json.dumps(name).encode(), data) for name, data in list(classes_by_value.items()))
-    return [(_LAST_CHUNK_KEY, CHUNK_NUMBER.pack(last_chunk)), *classes]
-
-
-def _read_bookkeeping(database: RocksDatabase) -> int:
-    """The number of the last chunk; classes of keys become known to the process."""
-    for key, data in database.scan(_CLASS_PREFIX, after_prefix(_CLASS_PREFIX)):
-        module, qualname = json.loads(key[len(_CLASS_PREFIX) :])
-        classes_by_value.setdefault((module, qualname), data)
-    last_chunk = database.get(_LAST_CHUNK_KEY)
-    return 0 if last_chunk is None else CHUNK_NUMBER.unpack(last_chunk)[0]
 
 
 def _range(message: checkpoint_pb2.KeyGroupRangeMessage) -> KeyGroupRange:

@@ -6,6 +6,7 @@ another parallelism a name may be there more than once, each written with anothe
 
 from __future__ import annotations
 
+import base64
 import json
 import struct
 from typing import BinaryIO
@@ -13,6 +14,7 @@ from typing import BinaryIO
 from flinkpy.common.errors import CorruptStateError, UnsupportedOperationError
 from flinkpy.state.key_groups_file import KeyGroupsHeader, read_header
 from flinkpy.state.meta_info import TIMERS, StateMetaInfo
+from flinkpy.state.rocksdb.key_codec import classes_by_value
 from flinkpy.state.type_snapshot import TypeDescription
 
 _LENGTH = struct.Struct("<I")
@@ -25,9 +27,11 @@ class StateRegistry:
 
     Attributes:
         states: by number; ascending.
+        last_chunk: number of the last chunk of any list (`list_state`).
     """
 
     def __init__(self) -> None:
+        self.last_chunk = 0
         self.states: dict[int, StateMetaInfo] = {}
         self._next_id = 0
 
@@ -46,6 +50,10 @@ class StateRegistry:
         self.states[state_id] = meta
         return state_id
 
+    def next_chunk(self) -> int:
+        self.last_chunk += 1
+        return self.last_chunk
+
     def number_of(self, meta: StateMetaInfo) -> int:
         """That of exactly this state; a new one where it is not there."""
         for state_id, known in self.states.items():
@@ -58,20 +66,27 @@ class StateRegistry:
         return KeyGroupsHeader(max_parallelism, key_type, tuple(self.states.values()))
 
     def to_bytes(self, header: KeyGroupsHeader) -> bytes:
-        """The `meta` file of a native snapshot: the header of the canonical format, then the numbers of its states."""
-        numbers = json.dumps(list(self.states)).encode()
-        return header.to_bytes() + _LENGTH.pack(len(numbers)) + numbers
+        """The `meta` file of a native snapshot: the header of the canonical format, then what only a database needs."""
+        classes = [[*name, base64.b64encode(data).decode()] for name, data in list(classes_by_value.items())]
+        data = json.dumps({"numbers": list(self.states), "last_chunk": self.last_chunk, "classes": classes}).encode()
+        return header.to_bytes() + _LENGTH.pack(len(data)) + data
 
     @staticmethod
     def from_file(file: BinaryIO, name: str) -> tuple[StateRegistry, KeyGroupsHeader]:
-        """Raises: CorruptStateError, StateRestoreError (a newer format)."""
+        """The classes of keys become known to the process.
+
+        Raises: CorruptStateError, StateRestoreError (a newer format).
+        """
         header = read_header(file, name)
         try:
             (length,) = _LENGTH.unpack(file.read(_LENGTH.size))
-            numbers = json.loads(file.read(length))
+            data = json.loads(file.read(length))
             registry = StateRegistry()
-            registry.states = dict(zip(map(int, numbers), header.states, strict=True))
+            registry.states = dict(zip(map(int, data["numbers"]), header.states, strict=True))
             registry._next_id = max(registry.states, default=-1) + 1
-        except (struct.error, ValueError, TypeError) as error:
+            registry.last_chunk = int(data["last_chunk"])
+            for module, qualname, pickled in data["classes"]:
+                classes_by_value.setdefault((module, qualname), base64.b64decode(pickled))
+        except (struct.error, ValueError, TypeError, KeyError) as error:
             raise CorruptStateError(f"{name}: the numbers of the states cannot be read: {error}") from error
         return registry, header
