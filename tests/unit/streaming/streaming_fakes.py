@@ -467,11 +467,16 @@ class OperatorHarness:
     """One operator, opened, with a manual clock and collecting outputs."""
 
     def __init__(
-        self, spec: specs.OperatorSpec, *, side_tags: tuple[str, ...] = (), configuration: dict[str, str] | None = None
+        self,
+        spec: specs.OperatorSpec,
+        *,
+        side_tags: tuple[str, ...] = (),
+        configuration: dict[str, str] | None = None,
+        state: FakeTaskStateManager | None = None,
     ) -> None:
         self.clock = ManualClock(1_000)
         vertex = make_vertex([spec])
-        self.environment = FakeTaskEnvironment(vertex, clock=self.clock)
+        self.environment = FakeTaskEnvironment(vertex, clock=self.clock, state=state or FakeTaskStateManager())
         if configuration:
             self.environment.configuration = Configuration.from_dict(configuration)
         self.service = ProcessingTimeService(self.clock)

@@ -67,8 +67,8 @@ class AsyncSnapshot:
         self._decline = decline
         self._on_end = on_end
         self._started_ns = clock.monotonic_ns()
-        #: (state, bytes written) of each part that is done.
-        self._done: deque[tuple[States, int]] = deque()
+        #: (state, bytes written, whether it is data of channels) of each part that is done.
+        self._done: deque[tuple[States, int, bool]] = deque()
         #: Whoever pops it ends the checkpoint.
         self._token: list[None] = [None]
         self._futures: list[tuple[Future[None], Callable[[], None]]] = []
@@ -84,14 +84,23 @@ class AsyncSnapshot:
         return not self.has_ended or any(not future.done() for future, _ in self._futures)
 
     def run_part(
-        self, executor: Executor, write: Callable[[CheckpointStreams], States], release: Callable[[], None]
+        self,
+        executor: Executor,
+        write: Callable[[CheckpointStreams], States],
+        release: Callable[[], None],
+        *,
+        is_in_flight: bool = False,
     ) -> None:
-        """Write one part on the executor. `release` is called exactly once, also where `write` never is."""
+        """Write one part on the executor. `release` is called exactly once, also where `write` never is.
+
+        Args:
+            is_in_flight: it is data of channels.
+        """
         if self.has_ended:
             release()
             return
         try:
-            future = executor.submit(self._run, write, release)
+            future = executor.submit(self._run, write, release, is_in_flight)
         except RuntimeError as error:  # the executor is shut down: the process is ending
             release()
             self._fail(error)
@@ -100,7 +109,7 @@ class AsyncSnapshot:
 
     def skip_part(self) -> None:
         """There is nothing to write for one of the parts."""
-        self._complete({}, 0)
+        self._complete({}, 0, True)
 
     def cancel(self) -> bool:
         """Nobody wants it any more; nothing is reported. False where it had been reported already."""
@@ -114,7 +123,9 @@ class AsyncSnapshot:
 
     # -- I/O threads ---------------------------------------------------------------------------------------------
 
-    def _run(self, write: Callable[[CheckpointStreams], States], release: Callable[[], None]) -> None:
+    def _run(
+        self, write: Callable[[CheckpointStreams], States], release: Callable[[], None], is_in_flight: bool
+    ) -> None:
         counting = _CountingStreams(self._streams, self)
         failure: BaseException | None = None
         states: States = {}
@@ -131,19 +142,21 @@ class AsyncSnapshot:
         if failure is not None:
             self._fail(failure)
         else:
-            self._complete(states, counting.bytes_written)
+            self._complete(states, counting.bytes_written, is_in_flight)
         self._on_end()
 
-    def _complete(self, states: States, bytes_written: int) -> None:
-        self._done.append((states, bytes_written))
+    def _complete(self, states: States, bytes_written: int, is_in_flight: bool) -> None:
+        self._done.append((states, bytes_written, is_in_flight))
         if len(self._done) == self._num_parts and self._take_token():
             self._report()
 
     def _report(self) -> None:
         merged: States = {}
         metrics = self.metrics
-        for states, written in list(self._done):
+        for states, written, is_in_flight in list(self._done):
             metrics.bytes_persisted += written
+            if is_in_flight:
+                metrics.bytes_persisted_during_alignment += written
             for operator_id, state in states.items():
                 merged.setdefault(operator_id, checkpoint_pb2.OperatorSubtaskState()).MergeFrom(state)
         metrics.state_size_bytes = sum(map(size_of, merged.values()))

@@ -201,7 +201,7 @@ class SubtaskCheckpointCoordinator:
                 state.channels.extend(write_channel_state(streams, is_output, edge, subtask_index, channels))
             return {operator_id: state}
 
-        snapshot.run_part(self._state.io_executor, write, lambda: None)
+        snapshot.run_part(self._state.io_executor, write, lambda: None, is_in_flight=True)
 
     def _results_to_watch(self, barrier: CheckpointBarrier) -> list[int]:
         """Results where the barrier went out in order, and is to overtake if it is still there after the timeout."""

@@ -83,13 +83,18 @@ class ReduceOperator(KeyedOperator):
         return out
 
     def _reduce_in_state(self, rows: list[Any]) -> list[Any]:
-        get_key, reduce, context, state = self.get_key, self._reduce, self.key_context, self._state
+        """One probe and one write of the state for the batch."""
+        get_key, reduce, context = self.get_key, self._reduce, self.key_context
+        keys = list(map(get_key, rows))
+        distinct = list(dict.fromkeys(keys))
+        table = dict(zip(distinct, self._state.get_many(distinct)))
         out = []
-        for value in rows:
-            context.key = get_key(value)
-            accumulated = state.value()
+        for key, value in zip(keys, rows):
+            context.key = key
+            accumulated = table[key]
             if accumulated is not None:
                 value = reduce(accumulated, value)
-            state.update(value)
+            table[key] = value
             out.append(value)
+        self._state.put_many(distinct, table.values())
         return out

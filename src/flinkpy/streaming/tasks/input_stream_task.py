@@ -54,6 +54,10 @@ class InputStreamTask(StreamTask):
             gate.request_partitions()
 
     @property
+    def is_drained(self) -> bool:
+        return self._input is None or self._input.is_drained
+
+    @property
     def inputs_exhausted(self) -> bool:
         return self._input is None or self._input.drain_ends()
 

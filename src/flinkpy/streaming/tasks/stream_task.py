@@ -143,6 +143,11 @@ class StreamTask(ABC):
         """After `process_input` answered END: whether the producers have said that nothing at all will follow."""
         return True
 
+    @property
+    def is_drained(self) -> bool:
+        """False: the inputs have ended because the job was stopped with a savepoint; nothing is to be finished."""
+        return True
+
     def emit_end_of_event_time(self) -> None:
         """Stopped with drain, before the input's end: a source emits MAX_WATERMARK."""
         return
@@ -290,6 +295,9 @@ class StreamTask(ABC):
         self._processor.run()
         if self.state is StreamTaskState.SUSPENDED:
             self._processor.run_until(self._is_savepoint_complete)
+            self._transition(StreamTaskState.FINISHING)
+            self._end_without_drain()
+        elif not self.is_drained:
             self._transition(StreamTaskState.FINISHING)
             self._end_without_drain()
         else:
