@@ -26,9 +26,10 @@ def repartition(
     """
     sources = [handle for subtask in sorted(old) for handle in old[subtask]]
     given = _Given(new_parallelism, sources)
+    unions = [(handle, part) for handle in sources if (part := _part(handle, checkpoint_pb2.UNION))]
     for subtask in range(new_parallelism):
-        for handle in sources:
-            given.add(subtask, handle, _part(handle, checkpoint_pb2.UNION))
+        for handle, part in unions:
+            given.add(subtask, handle, part)
     if old_parallelism == new_parallelism:
         for subtask, handles in sorted(old.items()):
             for handle in handles:

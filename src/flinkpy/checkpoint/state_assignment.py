@@ -69,9 +69,7 @@ def _snapshots_of_vertex(
         state = stored.get(operator.operator_id)
         if state is not None:
             _check_finished_in_part(operator, state)
-            for snapshot, assigned in zip(snapshots, _states_of_operator(vertex, state), strict=True):
-                if has_state(assigned):
-                    snapshot.operators[operator.operator_id].CopyFrom(assigned)
+            _assign_operator(vertex, operator, state, snapshots)
     head = vertex.operators[0].operator_id
     for subtask, snapshot in enumerate(snapshots):
         in_flight = channels.get((vertex.vertex_id, subtask))
@@ -84,29 +82,30 @@ def _snapshots_of_vertex(
     return snapshots
 
 
-def _states_of_operator(
-    vertex: VertexDescription, state: checkpoint_pb2.OperatorState
-) -> list[checkpoint_pb2.OperatorSubtaskState]:
+def _assign_operator(
+    vertex: VertexDescription,
+    operator: OperatorDescription,
+    state: checkpoint_pb2.OperatorState,
+    snapshots: Sequence[checkpoint_pb2.TaskStateSnapshot],
+) -> None:
     old = {subtask: state.subtasks[subtask] for subtask in sorted(state.subtasks)}
+    keyed = [(handle, _range_of(handle)) for given in old.values() for handle in given.keyed]
     operator_states = repartition(
-        {subtask: list(given.operator) for subtask, given in old.items()}, state.parallelism, vertex.parallelism
+        {subtask: given.operator for subtask, given in old.items()}, state.parallelism, vertex.parallelism
     )
-    keyed = [handle for given in old.values() for handle in given.keyed]
-    assigned = []
-    for subtask in range(vertex.parallelism):
+    for subtask, snapshot in enumerate(snapshots):
         own = key_group_range(vertex.max_parallelism, vertex.parallelism, subtask)
-        assigned.append(
-            checkpoint_pb2.OperatorSubtaskState(
-                keyed=[handle for handle in keyed if intersects(handle, own)], operator=operator_states[subtask]
-            )
-        )
-    return assigned
+        # A file that may have keys of these key groups.
+        wanted = [handle for handle, stored in keyed if stored.start <= own.end and own.start <= stored.end]
+        if wanted or operator_states[subtask]:
+            assigned = snapshot.operators[operator.operator_id]
+            assigned.keyed.extend(wanted)
+            assigned.operator.extend(operator_states[subtask])
 
 
-def intersects(handle: checkpoint_pb2.KeyedStateHandle, own: KeyGroupRange) -> bool:
-    """Whether a file may have keys of these key groups."""
-    kind = handle.incremental if handle.WhichOneof("kind") == "incremental" else handle.key_groups
-    return max(kind.key_groups.start, own.start) <= min(kind.key_groups.end, own.end)
+def _range_of(handle: checkpoint_pb2.KeyedStateHandle) -> KeyGroupRange:
+    key_groups = (handle.incremental if handle.HasField("incremental") else handle.key_groups).key_groups
+    return KeyGroupRange(key_groups.start, key_groups.end)
 
 
 def _finished_subtasks(vertex: VertexDescription, stored: Mapping[str, checkpoint_pb2.OperatorState]) -> list[int]:
