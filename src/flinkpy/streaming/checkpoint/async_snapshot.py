@@ -161,7 +161,10 @@ class AsyncSnapshot:
                 merged.setdefault(operator_id, checkpoint_pb2.OperatorSubtaskState()).MergeFrom(state)
         metrics.state_size_bytes = sum(map(size_of, merged.values()))
         metrics.async_duration_ns = self._clock.monotonic_ns() - self._started_ns
-        self._acknowledge(metrics, merged)
+        try:
+            self._acknowledge(metrics, merged)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the coordinator must not wait for the rest
+            self._decline(checkpoint_error(CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION, f"{error}", error))
 
     # -- any thread ----------------------------------------------------------------------------------------------
 
