@@ -15,7 +15,6 @@ from flinkpy._proto import checkpoint_pb2
 from flinkpy.checkpoint.channel_state_assignment import AssignedChannels, assign_channel_state
 from flinkpy.checkpoint.job_description import OperatorDescription, VertexDescription
 from flinkpy.checkpoint.operator_state_repartitioner import repartition
-from flinkpy.checkpoint.state_handles import has_state
 from flinkpy.common.errors import StateRestoreError
 from flinkpy.common.key_groups import KeyGroupRange, key_group_range
 
@@ -77,8 +76,12 @@ def _snapshots_of_vertex(
             snapshot.operators[head].channels.extend(in_flight.handles)
             snapshot.operators[head].filter_channels = in_flight.needs_filter
     for subtask in _finished_subtasks(vertex, stored):
-        # What had finished may still have something to do, e.g. to commit: then it runs again, to its end.
-        snapshots[subtask].is_finished = not snapshots[subtask].operators
+        states = snapshots[subtask].operators
+        # What had finished may still have something to do, e.g. to commit: then it runs again, to its end. Keyed state
+        # is for records, of which none will come.
+        if not any(state.operator or state.channels for state in states.values()):
+            states.clear()
+            snapshots[subtask].is_finished = True
     return snapshots
 
 
@@ -126,7 +129,8 @@ def _check_finished_in_part(operator: OperatorDescription, state: checkpoint_pb2
     """Of subtasks that had finished nothing is left, and union list state must be complete."""
     if state.is_fully_finished or not state.finished_subtasks:
         return
-    finished = {subtask for subtask in state.finished_subtasks if not has_state(state.subtasks.get(subtask) or _EMPTY)}
+    known = state.subtasks
+    finished = [s for s in state.finished_subtasks if s not in known or not known[s].operator]
     has_union = any(
         elements.mode == checkpoint_pb2.UNION
         for subtask in state.subtasks.values()
@@ -135,10 +139,7 @@ def _check_finished_in_part(operator: OperatorDescription, state: checkpoint_pb2
     )
     if finished and has_union:
         raise StateRestoreError(
-            f"{operator} has union list state, and some of its subtasks ({', '.join(map(str, sorted(finished)))}) had "
+            f"{operator} has union list state, and some of its subtasks ({', '.join(map(str, finished))}) had "
             "finished when the checkpoint was taken: their part of it is gone",
             details={"operator": operator.operator_id},
         )
-
-
-_EMPTY = checkpoint_pb2.OperatorSubtaskState()

@@ -174,9 +174,12 @@ def test_what_had_finished_stays_finished_at_any_parallelism():
 def test_what_had_finished_and_still_has_something_to_do_runs_again():
     metadata = metadata_with("s")
     metadata.operators[0].is_fully_finished = True
+    committables = metadata.operators[0].subtasks[1].operator.add(file=a_file())
+    committables.states.add(name="committables", mode=pb.SPLIT_DISTRIBUTE, offsets=[0], lengths=[1])
     states = assign_state(metadata, [vertex("S", "s")]).task_states
-    assert not states["S", 0].is_finished
-    assert states["S", 0].operators["s"].keyed
+    assert [states["S", subtask].is_finished for subtask in range(2)] == [True, False]
+    assert states["S", 1].operators["s"].operator
+    assert not states["S", 0].operators
 
 
 def test_a_finished_operator_must_not_get_an_input_that_runs():
