@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.configuration import read_option
+from flinkpy.configuration.state_backend_options import STATE_BACKEND
 from flinkpy.state.backend import KeyedStateBackend, KeyedStateBackendParameters
 from flinkpy.state.heap_backend import HeapKeyedStateBackend
 
 
 def create_keyed_state_backend(parameters: KeyedStateBackendParameters) -> KeyedStateBackend:
-    """By `state.backend.type`; what is to be restored is in it when this returns."""
-    kind = parameters.configuration.get_string("state.backend.type", "hashmap")
-    if kind == "hashmap":
-        return HeapKeyedStateBackend(parameters)
-    if kind == "rocksdb":
-        from flinkpy.state.rocksdb.backend import RocksDBKeyedStateBackend
+    """By `state.backend.type`; what is to be restored is in it when this returns, or when a state is asked for.
 
-        return RocksDBKeyedStateBackend(parameters)
-    raise UnsupportedOperationError(f"state.backend.type: there are 'hashmap' and 'rocksdb', not {kind!r}")
+    Raises: ConfigurationError (no such backend), UnsupportedOperationError (its package is not installed), and what
+        the backend raises at a restore.
+    """
+    if read_option(parameters.configuration, STATE_BACKEND) == "hashmap":
+        return HeapKeyedStateBackend(parameters)
+    from flinkpy.state.rocksdb.backend import RocksDBKeyedStateBackend
+
+    return RocksDBKeyedStateBackend(parameters)
