@@ -18,6 +18,7 @@ from flinkpy.dispatcher.job_master_pool import (
     AssignJob,
     CannotStart,
     EndProcess,
+    JobMasterGone,
     JobMasterLost,
     JobMasterPool,
     PoolEffect,
@@ -38,6 +39,8 @@ class JobMasterPoolAgainstProcesses(RuleBasedStateMachine):
         self.outside: set[str] = set()
         self.waiting: set[JobID] = set()
         self.process_of: dict[JobID, str] = {}
+        #: over, and its process may still live
+        self.released: set[JobID] = set()
         self.num_timers = 0
         self.run(self.pool.start())
 
@@ -60,6 +63,9 @@ class JobMasterPoolAgainstProcesses(RuleBasedStateMachine):
                 case JobMasterLost(job, _):
                     assert job in self.process_of
                     del self.process_of[job]
+                case JobMasterGone(job):
+                    assert job in self.released, "told once"
+                    self.released.discard(job)
                 case CannotStart(job, _):
                     self.waiting.remove(job)
                 case ReplenishAfter():
@@ -91,6 +97,7 @@ class JobMasterPoolAgainstProcesses(RuleBasedStateMachine):
     def a_job_ends(self, data: st.DataObject) -> None:
         job = data.draw(st.sampled_from(sorted(self.process_of)))
         del self.process_of[job]
+        self.released.add(job)
         self.run(self.pool.release(job))
 
     @precondition(lambda self: self.process_of)
@@ -158,7 +165,7 @@ class JobMasterPoolAgainstProcesses(RuleBasedStateMachine):
         self.run(self.pool.close())
         for name in list(self.alive):
             self.exit(name)
-        assert self.pool.num_processes == 0 and self.alive == {}
+        assert self.pool.num_processes == 0 and self.alive == {} and not self.released
 
 
 TestJobMasterPoolAgainstProcesses = JobMasterPoolAgainstProcesses.TestCase

@@ -15,6 +15,7 @@ from flinkpy.common.shutdown import ShutdownRequest
 from flinkpy.common.working_directory import WorkingDirectory
 from flinkpy.dispatcher.blob_server import BlobServer
 from flinkpy.dispatcher.blob_store import BlobStore
+from flinkpy.dispatcher.checkpoint_cleanup import clean_up_checkpoints
 from flinkpy.dispatcher.dispatcher import Dispatcher
 from flinkpy.dispatcher.job_graph_store import FileJobGraphStore
 from flinkpy.dispatcher.job_master_launcher import JobMasterLauncher
@@ -75,6 +76,7 @@ async def _serve(
         blobs=blobs,
         on_shutdown_requested=shutdown.request,
         dispose_savepoint=lambda path: _dispose_savepoint(path, configuration),
+        clean_up_checkpoints=lambda terminated, path: clean_up_checkpoints(terminated, path, configuration.to_dict()),
     )
     endpoint = Dispatcher(
         loop,
@@ -89,7 +91,11 @@ async def _serve(
     try:
         # What is left of a former life is settled before anybody can ask for it.
         recovered = recover(
-            services.job_graphs, services.job_results, services.recovery_directories, SystemClock().now_ms()
+            services.job_graphs,
+            services.job_results,
+            services.recovery_directories,
+            SystemClock().now_ms(),
+            services.clean_up_checkpoints,
         )
         await server.start()
         election.confirm_leadership(leadership.token, server.address)

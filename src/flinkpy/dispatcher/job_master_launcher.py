@@ -13,7 +13,9 @@ from flinkpy.common.child_process import ChildOutput, ChildProcess, spawn_child
 
 logger = logging.getLogger(__name__)
 
-#: A JobMaster whose job is over has little left to do; one that is told to stop in the middle says good-bye first.
+#: A JobMaster whose job is over removes its checkpoints.
+RELEASE_GRACE_S = 15.0
+#: One that is told to stop in the middle, because this Dispatcher ends, says good-bye first.
 STOP_GRACE_S = 2.0
 
 
@@ -32,7 +34,7 @@ class JobMasterLauncher:
         self._bind_address = bind_address
         self._on_exited = on_exited
         self._children: dict[str, ChildProcess] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._is_closed = False
 
     def spawn(self, process_id: str, dispatcher_address: str) -> None:
@@ -55,15 +57,15 @@ class JobMasterLauncher:
         if at_once:
             child.kill()
         else:
-            self._run(_stop(child), f"stop {process_id}")
+            self._run(child.stop(RELEASE_GRACE_S), f"stop {process_id}")
 
     async def close(self) -> None:
         """End all children and return when none is left."""
         self._is_closed = True
-        await asyncio.gather(*(_stop(child) for child in list(self._children.values())))
+        await asyncio.gather(*(child.stop(STOP_GRACE_S) for child in list(self._children.values())))
         await asyncio.gather(*list(self._tasks))
 
-    def _run(self, work: Coroutine[Any, Any, None], name: str) -> None:
+    def _run(self, work: Coroutine[Any, Any, Any], name: str) -> None:
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -84,7 +86,7 @@ class JobMasterLauncher:
             return
         self._children[process_id] = child
         if self._is_closed:
-            await _stop(child)
+            await child.stop(STOP_GRACE_S)
         ending = await child.wait()
         del self._children[process_id]
         logger.info("JobMaster process %s (pid %d) ended: %s", process_id, child.pid, ending.description)
@@ -98,7 +100,3 @@ class JobMasterLauncher:
         arguments = ["--dispatcher", dispatcher_address, "--bind-address", self._bind_address, "--port", "0"]
         settings = [word for key, value in sorted(entries.items()) for word in ("-D", f"{key}={value}")]
         return [sys.executable, "-m", "flinkpy.cli.main", "jobmaster", *arguments, *settings]
-
-
-async def _stop(child: ChildProcess) -> None:
-    await child.stop(STOP_GRACE_S)

@@ -78,6 +78,17 @@ class JobMasterLost:
 
 
 @dataclass(frozen=True, slots=True)
+class JobMasterGone:
+    """The job's JobMaster was released and has ended, or there was none: nobody touches what it left any more.
+
+    A process that is no child of ours only has been told so; when it ends is not known.
+    """
+
+    job_id: JobID
+    is_certain: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class CannotStart:
     """No process for this job."""
 
@@ -92,7 +103,7 @@ class ReplenishAfter:
     delay_ms: int
 
 
-PoolEffect = SpawnProcess | AssignJob | EndProcess | JobMasterLost | CannotStart | ReplenishAfter
+PoolEffect = SpawnProcess | AssignJob | EndProcess | JobMasterLost | JobMasterGone | CannotStart | ReplenishAfter
 Effects = list[PoolEffect]
 
 
@@ -102,6 +113,8 @@ class _Process:
     is_child: bool
     job_id: JobID | None = None
     has_session: bool = False
+    #: the job it had, where that is over and this process may still be clearing up
+    released_job: JobID | None = None
     #: what is known of its end before it ended
     prelude: str = ""
 
@@ -158,7 +171,7 @@ class JobMasterPool:
         process.state = ProcessState.STANDBY
         if wanted_job is not None:
             if wanted_job not in self._waiting:
-                return self._end(process_id, f"job {wanted_job} does not wait for a JobMaster")
+                return [self._end(process_id, f"job {wanted_job} does not wait for a JobMaster")]
             del self._waiting[wanted_job]
             return [self._assign(process_id, wanted_job)]
         if self._waiting:
@@ -187,9 +200,9 @@ class JobMasterPool:
             return []
         if process.state is ProcessState.STARTING:
             return self._start_failed(ending)
-        return self._lost(process, f"{process.prelude}its process ended: {ending}") + self._replenish_later(
-            REPLACEMENT_DELAY_MS
-        )
+        gone: Effects = [] if process.released_job is None else [JobMasterGone(process.released_job)]
+        lost = self._lost(process, f"{process.prelude}its process ended: {ending}")
+        return gone + lost + self._replenish_later(REPLACEMENT_DELAY_MS)
 
     def start_timed_out(self, process_id: str) -> Effects:
         """The child has not said hello in time."""
@@ -199,18 +212,20 @@ class JobMasterPool:
         return [EndProcess(process_id, "it did not become ready in time", at_once=True)]
 
     def release(self, job_id: JobID) -> Effects:
-        """The job is over: its process may go."""
+        """The job is over: its process may go. A JobMasterGone follows."""
         self._waiting.pop(job_id, None)
         for process_id, process in self._processes.items():
             if process.job_id == job_id:
-                return self._end(process_id, "its job is over")
-        return []
+                process.released_job = job_id
+                effects: Effects = [self._end(process_id, "its job is over")]
+                return effects if process.is_child else [*effects, JobMasterGone(job_id, is_certain=False)]
+        return [JobMasterGone(job_id)]
 
     def abandon(self, job_id: JobID, reason: str) -> Effects:
         """The job goes on with another process: where this one only hangs, it is ended at once."""
         for process_id, process in self._processes.items():
             if process.job_id == job_id:
-                return self._end(process_id, reason, at_once=True)
+                return [self._end(process_id, reason, at_once=True)]
         return []
 
     def replenish(self) -> Effects:
@@ -222,7 +237,7 @@ class JobMasterPool:
         """Start nothing more and end everything."""
         self._is_closed = True
         self._waiting.clear()
-        return [effect for process_id in list(self._processes) for effect in self._end(process_id, "shutting down")]
+        return [self._end(process_id, "shutting down") for process_id in list(self._processes)]
 
     def job_of(self, process_id: str) -> JobID | None:
         process = self._processes.get(process_id)
@@ -247,13 +262,13 @@ class JobMasterPool:
         process.job_id = job_id
         return AssignJob(process_id, job_id)
 
-    def _end(self, process_id: str, reason: str, *, at_once: bool = False) -> Effects:
+    def _end(self, process_id: str, reason: str, *, at_once: bool = False) -> EndProcess:
         process = self._processes[process_id]
         process.job_id = None
         process.state = ProcessState.ENDING
         if not process.is_child:
             del self._processes[process_id]
-        return [EndProcess(process_id, reason, at_once)]
+        return EndProcess(process_id, reason, at_once)
 
     def _lost(self, process: _Process, reason: str) -> Effects:
         return [] if process.job_id is None else [JobMasterLost(process.job_id, reason)]

@@ -25,6 +25,9 @@ logger = logging.getLogger(__name__)
 #: Importing everything takes a JobMaster a second; on a machine that is busy with other starts, many.
 START_TIMEOUT_MS = 60_000
 
+#: How long a JobMaster of another host may take to remove its checkpoints after its job is over.
+CLEANUP_TIME_MS = 15_000
+
 
 class JobMasterProcesses(Protocol):
     """What is used of JobMasterLauncher; tests hand in their own."""
@@ -46,6 +49,10 @@ class JobMasterEvents(Protocol):
         ...
 
     def job_master_lost(self, job_id: JobID, reason: str) -> None: ...
+
+    def job_master_gone(self, job_id: JobID) -> None:
+        """A released job's process has ended."""
+        ...
 
     def job_master_cannot_start(self, job_id: JobID, reason: str) -> None: ...
 
@@ -145,10 +152,18 @@ class JobMasterSessions:
                     self._launcher.stop(effect.process_id, at_once=effect.at_once)
                 case pools.JobMasterLost():
                     self._events.job_master_lost(effect.job_id, effect.reason)
+                case pools.JobMasterGone():
+                    self._gone(effect)
                 case pools.CannotStart():
                     self._events.job_master_cannot_start(effect.job_id, effect.reason)
                 case pools.ReplenishAfter():
                     self._schedule(effect.delay_ms, lambda: self._run(self.pool.replenish()))
+
+    def _gone(self, effect: pools.JobMasterGone) -> None:
+        if effect.is_certain:
+            self._events.job_master_gone(effect.job_id)
+        else:
+            self._schedule(CLEANUP_TIME_MS, lambda: self._events.job_master_gone(effect.job_id))
 
     def _spawn(self, process_id: str) -> None:
         self._launcher.spawn(process_id, self._dispatcher_address)

@@ -26,9 +26,12 @@ class JobRecoveryDirectories:
         sync_directory(self._root)
 
     def remove(self, job_id: JobID) -> None:
-        """With all that is in it; idempotent. Raises: OSError."""
+        """With all that is in it, unless a checkpoint lies there that its job has left to be kept; idempotent.
+
+        Raises: OSError.
+        """
         path = self.path_of(job_id)
-        if path.exists():
+        if path.exists() and not _holds_checkpoints(path):
             shutil.rmtree(path)
             sync_directory(self._root)
 
@@ -37,3 +40,8 @@ class JobRecoveryDirectories:
         for path in self._root.iterdir():
             if JobID(path.name) not in job_ids:
                 shutil.rmtree(path, ignore_errors=True)
+
+
+def _holds_checkpoints(path: Path) -> bool:
+    """Checkpoints of a job without execution.checkpointing.dir; those that are not to be kept have been removed."""
+    return any(path.glob("checkpoints/**/_metadata"))

@@ -15,7 +15,9 @@ Source: org.apache.flink.runtime.dispatcher.runner.SessionDispatcherLeaderProces
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from flinkpy._proto import dispatcher_pb2, job_pb2
 from flinkpy.common.durable_file import CorruptFileError
@@ -37,11 +39,25 @@ class RecoveredJobs:
     unfinished: list[job_pb2.JobGraph]
 
 
+CleanUpCheckpoints = Callable[[dispatcher_pb2.JobTerminated, Path], None]
+
+
 def recover(
-    graphs: JobGraphStore, results: JobResultStore, directories: JobRecoveryDirectories, now_ms: int
+    graphs: JobGraphStore,
+    results: JobResultStore,
+    directories: JobRecoveryDirectories,
+    now_ms: int,
+    clean_up_checkpoints: CleanUpCheckpoints = lambda terminated, directory: None,
 ) -> RecoveredJobs:
     """Finish interrupted clean-ups and return what there is. A damaged file costs only the job it belongs to."""
     for job_id in results.dirty_job_ids():
+        try:
+            terminated = results.load(job_id)
+        except CorruptFileError as error:
+            logger.error("what the checkpoints of job %s left cannot be removed: %s", job_id, error)
+        else:
+            if terminated is not None:
+                clean_up_checkpoints(terminated, directories.path_of(job_id))
         _clean_up(job_id, graphs, results, directories)
     unfinished = []
     for job_id in graphs.job_ids():

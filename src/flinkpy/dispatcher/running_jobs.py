@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from flinkpy._proto import common_pb2, job_pb2
@@ -61,6 +62,8 @@ class DispatcherServices:
     blobs: BlobStore
     on_shutdown_requested: Callable[[str], None]
     dispose_savepoint: Callable[[str], None]
+    #: what the JobMasters of an ended job left of its checkpoints; blocking
+    clean_up_checkpoints: Callable[[pb.JobTerminated, Path], None]
     new_job_master_id: Callable[[], JobMasterId] = JobMasterId.generate
 
 
@@ -108,6 +111,8 @@ class RunningJobs:
             options.heartbeat_timeout_ms, options.heartbeat_rpc_failure_threshold
         )
         self._polls_in_flight: set[JobID] = set()
+        #: ended jobs with stored results, whose JobMaster processes are still clearing up
+        self._to_clean_up: dict[JobID, pb.JobTerminated] = {}
 
     def find(self, job_id: JobID) -> RunningJob | None:
         return self._jobs.get(job_id)
@@ -190,6 +195,24 @@ class RunningJobs:
         job = self._jobs.get(job_id)
         if job is not None:
             self.run_effects(job, job.runner.job_master_lost(reason, self._endpoint.clock.now_ms()))
+
+    def job_master_gone(self, job_id: JobID) -> None:
+        """Its result is stored and its JobMaster has done what it could: remove what is left of the job."""
+        terminated = self._to_clean_up.pop(job_id, None)
+        if terminated is None:
+            return  # suspended, or the result could not be stored: the next Dispatcher has to find everything
+        services = self._services
+
+        def clean_up() -> None:
+            services.clean_up_checkpoints(terminated, services.recovery_directories.path_of(job_id))
+            services.recovery_directories.remove(job_id)
+            services.job_results.mark_clean(job_id)
+
+        def cleaned_up(_: None, error: BaseException | None) -> None:
+            if error is not None:
+                logger.error("job %s is cleaned up by the next Dispatcher: %s", job_id, error)
+
+        self._endpoint.run_blocking(clean_up, cleaned_up, f"clean up job {job_id}")
 
     def job_master_cannot_start(self, job_id: JobID, reason: str) -> None:
         job = self._jobs.get(job_id)
@@ -291,8 +314,6 @@ class RunningJobs:
         def store() -> None:
             self._services.job_results.create_dirty(terminated)
             self._services.job_graphs.remove(job_id)
-            self._services.recovery_directories.remove(job_id)
-            self._services.job_results.mark_clean(job_id)
 
         def stored(_: None, error: BaseException | None) -> None:
             if job.runner.state is not RunnerState.ARCHIVING:
@@ -305,6 +326,8 @@ class RunningJobs:
                     )
                     return
                 self._add_to_archive(terminated, is_stored=False)
+            else:
+                self._to_clean_up[job_id] = terminated
             self.run_effects(job, job.runner.result_stored())
 
         self._endpoint.run_blocking(store, stored, f"store result of {job_id}")

@@ -100,6 +100,7 @@ class FakeProcesses:
         self.on_exited = on_exited
         self.alive: dict[str, int] = {}
         self.stopped: list[tuple[str, bool]] = []
+        self.is_slow_to_stop = False
         self._pids = itertools.count(1000)
 
     def spawn(self, process_id: str, dispatcher_address: str) -> None:
@@ -111,6 +112,8 @@ class FakeProcesses:
     def stop(self, process_id: str, *, at_once: bool) -> None:
         if process_id in self.alive:
             self.stopped.append((process_id, at_once))
+            if self.is_slow_to_stop and not at_once:
+                return
             self.exit(process_id, "killed by SIGKILL" if at_once else "exit code 0")
 
     def exit(self, process_id: str, ending: str) -> None:
@@ -225,6 +228,7 @@ class Harness:
         recovery.mkdir()
         self.recovery_directories = JobRecoveryDirectories(recovery)
         self.disposed: list[str] = []
+        self.cleaned_up: list[str] = []
         self.disposal_error: Exception | None = None
         leaderships = itertools.count(1)
 
@@ -246,6 +250,7 @@ class Harness:
                 recovery_directories=self.recovery_directories,
                 blobs=self.blobs,
                 dispose_savepoint=self._dispose,
+                clean_up_checkpoints=lambda terminated, path: self.cleaned_up.append(terminated.job_id),
                 on_shutdown_requested=self.shutdown_reasons.append,
                 new_job_master_id=lambda: JobMasterId(f"leader-{next(leaderships)}"),
             ),

@@ -161,6 +161,7 @@ async def test_a_job_is_followed_from_its_submission_to_its_stored_result(harnes
     await job_master.terminated(FINISHED)
     await watching
     assert seen == [INITIALIZING, CREATED, RUNNING, FINISHED]
+    await harness.settle()
     assert list(harness.results.clean) == [JobID(JOB)]
     assert harness.graphs.job_ids() == []
     response = await harness.result()
@@ -259,6 +260,7 @@ async def test_a_result_that_cannot_be_stored_at_first_is_stored_later(harness: 
     job_master = await harness.running_job()
     harness.results.errors = [OSError("disk full")]
     await job_master.terminated(FINISHED)
+    await harness.settle()
     assert list(harness.results.clean) == [JobID(JOB)]
 
 

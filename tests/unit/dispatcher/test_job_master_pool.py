@@ -12,6 +12,7 @@ from flinkpy.dispatcher.job_master_pool import (
     AssignJob,
     CannotStart,
     EndProcess,
+    JobMasterGone,
     JobMasterLost,
     JobMasterPool,
     ReplenishAfter,
@@ -65,9 +66,9 @@ def test_a_withdrawn_job_gets_no_process() -> None:
 def test_a_process_is_used_once(pool: JobMasterPool) -> None:
     pool.request(A)
     assert pool.release(A) == [EndProcess(ONE, "its job is over")]
-    assert pool.release(A) == []
+    assert pool.release(B) == [JobMasterGone(B)], "it never had one"
     assert pool.session_closed(ONE) == []
-    assert pool.process_exited(ONE, "exit code 0") == []
+    assert pool.process_exited(ONE, "exit code 0") == [JobMasterGone(A)]
     assert pool.num_processes == 0
 
 

@@ -233,3 +233,29 @@ async def test_a_job_that_was_never_stored_is_unknown_and_leaves_nothing(harness
         await harness.submit()
     with pytest.raises(JobNotFoundError):
         harness.status()
+
+
+@scenario()
+async def test_what_a_job_left_is_removed_when_its_job_master_has_ended(harness: Harness) -> None:
+    """Not before: a JobMaster that has been told of the end is removing its checkpoints."""
+    job_master = await harness.running_job(**CHECKPOINTED)
+    directory = harness.recovery_directories.path_of(JobID(JOB))
+    harness.processes.is_slow_to_stop = True
+    await job_master.terminated(FINISHED)
+    await harness.settle()
+    assert harness.status() == FINISHED
+    assert job_master.was_told_to_stop
+    assert directory.is_dir() and list(harness.results.dirty) == [JobID(JOB)]
+    harness.processes.exit(job_master.process_id, "exit code 0")
+    await harness.settle()
+    assert harness.cleaned_up == [JOB]
+    assert not directory.exists() and list(harness.results.clean) == [JobID(JOB)]
+
+
+@scenario()
+async def test_a_suspended_job_keeps_what_its_next_job_master_must_find(harness: Harness) -> None:
+    await harness.running_job(**CHECKPOINTED)
+    await harness.dispatcher.stop_jobs("the Dispatcher ends")
+    await harness.settle()
+    assert harness.recovery_directories.path_of(JobID(JOB)).is_dir()
+    assert harness.cleaned_up == [] and harness.graphs.job_ids() == [JobID(JOB)]
