@@ -13,7 +13,7 @@ def test_the_heap_is_the_default():
 
 
 def test_an_unknown_backend_is_refused_by_name():
-    with pytest.raises(ConfigurationError, match="state.backend.type"):
+    with pytest.raises(ConfigurationError, match=r"state\.backend\.type"):
         create_keyed_state_backend(parameters(configuration={"state.backend.type": "paper"}))
 
 

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import copy
+import threading
+
 import pytest
 from memory_checkpoints import OPTIONS, MemoryStreams, parameters
 
@@ -97,3 +100,37 @@ def test_nothing_is_written_where_there_is_nothing(backend, files):
     backend.value_state(VALUE)
 
     assert backend.snapshot(1, OPTIONS).write(files) is None
+
+
+def test_a_snapshot_is_written_beside_a_task_that_goes_on(backend, files):
+    value, elements, entries = backend.value_state(VALUE), backend.list_state(LIST), backend.map_state(MAP)
+    queue = backend.timer_queue("t")
+    context, keys = backend.key_context, range(5_000)
+    for context.key in keys:
+        value.update([context.key])
+        elements.add(context.key)
+        entries.put("k", [context.key])
+        queue.add(context.key % 50, context.key)
+
+    def go_on():
+        for context.key in keys:
+            value.value().append(-1)
+            elements.add(-1)
+            entries.get("k").append(-1)
+            entries.put(str(context.key), 1)
+            queue.remove(context.key % 50, context.key)
+            queue.add(7, -context.key)
+
+    handles = []
+    for _ in range(2):
+        before = copy.deepcopy(contents(backend)), set(queue.items())
+        snapshot = backend.snapshot(1, OPTIONS)
+        writer = threading.Thread(target=lambda snapshot=snapshot: handles.append(snapshot.write(files)))
+        writer.start()
+        go_on()
+        writer.join()
+        snapshot.release()
+
+        again = restored(files, handles[-1])
+        assert (contents(again), set(again.timer_queue("t").items())) == before
+        assert not value.is_shared
