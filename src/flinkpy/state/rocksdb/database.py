@@ -10,7 +10,7 @@ import shutil
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,13 @@ def database_error(error: Exception, doing: str, path: Path) -> FlinkError:
         return CorruptStateError(f"the database {path} is damaged: {text}", details={"path": str(path)})
     hint = " (the disk is full)" if "No space left" in text else ""
     return StateBackendError(f"the database {path} failed at {doing}{hint}: {text}", details={"path": str(path)})
+
+
+def remove_directory(directory: Path) -> None:
+    """With all that is in it; and the backend's own directory around it where it was the last in there."""
+    shutil.rmtree(directory, ignore_errors=True)
+    with suppress(OSError):
+        directory.parent.rmdir()
 
 
 class RocksDatabase:
@@ -73,7 +80,7 @@ class RocksDatabase:
             if self._users:
                 return
         self._db.close()
-        shutil.rmtree(self.directory, ignore_errors=True)
+        remove_directory(self.directory)
 
     # -- reading ---------------------------------------------------------------------------------------------------
 

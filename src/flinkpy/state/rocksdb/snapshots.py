@@ -10,7 +10,6 @@ RocksNativeFullSnapshotStrategy}.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -27,7 +26,7 @@ from flinkpy.state.heap_snapshot import ChunkSize
 from flinkpy.state.key_groups_file import KeyGroupsFileWriter, KeyGroupsHeader
 from flinkpy.state.meta_info import LIST, MAP, TABLE, TIMERS, StateMetaInfo
 from flinkpy.state.rocksdb.aggregate_table import RowCodec
-from flinkpy.state.rocksdb.database import DatabaseView, Pair
+from flinkpy.state.rocksdb.database import DatabaseView, Pair, remove_directory
 from flinkpy.state.rocksdb.key_codec import PREFIX, after_prefix
 from flinkpy.state.rocksdb.key_codec import decode as decode_key
 from flinkpy.state.rocksdb.list_state import decode_chunk
@@ -240,7 +239,7 @@ class NativeSnapshot:
                 raise
 
     def release(self) -> None:
-        shutil.rmtree(self._directory, ignore_errors=True)
+        remove_directory(self._directory)
 
 
 def _is_empty_log(path: Path) -> bool:

@@ -256,7 +256,7 @@ class ModelWithTimersInMemory(Model):
     timers = "HEAP"
 
 
-Model.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
-ModelWithTimersInMemory.TestCase.settings = settings(max_examples=15, stateful_step_count=30, deadline=None)
+Model.TestCase.settings = settings(max_examples=25, stateful_step_count=40, deadline=None)
+ModelWithTimersInMemory.TestCase.settings = settings(max_examples=8, stateful_step_count=30, deadline=None)
 TestModel = pytest.mark.usefixtures("little_memory")(Model.TestCase)
 TestModelWithTimersInMemory = pytest.mark.usefixtures("little_memory")(ModelWithTimersInMemory.TestCase)
