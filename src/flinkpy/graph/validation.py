@@ -115,6 +115,9 @@ def _data_set_mistakes(vertex: job_pb2.JobVertex, result: job_pb2.IntermediateDa
 
 
 def _input_mistakes(vertex: job_pb2.JobVertex, producers: dict[str, job_pb2.JobVertex]) -> Iterable[str]:
+    numbers = {edge.input_index for edge in vertex.inputs}
+    if numbers != set(range(len(numbers))):
+        yield f"{_named(vertex)} has the inputs {sorted(numbers)}; they must be numbered from 0 without a gap"
     for edge in vertex.inputs:
         producer = producers.get(edge.source_data_set_id)
         if producer is None:

@@ -160,6 +160,16 @@ def test_forward_edge_needs_the_same_parallelism() -> None:
     assert "by a forward edge" in refused(bad)
 
 
+def test_inputs_are_numbered_without_a_gap() -> None:
+    two = graph(vertex(1, writes=("d1",)), vertex(2, writes=("d2",)), vertex(3, reads=("d1", "d2")))
+    validate_job_graph(two)  # a union
+    two.vertices[2].inputs[1].input_index = 1
+    validate_job_graph(two)
+    two.vertices[2].inputs[1].input_index = 2
+
+    assert "vertex 'V3' (v3) has the inputs [0, 2]; they must be numbered from 0 without a gap" in refused(two)
+
+
 def test_empty_graph_is_refused() -> None:
     message = refused(job_pb2.JobGraph())
 
