@@ -25,6 +25,7 @@ from flinkpy.common.clock import ManualClock
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import CheckpointError, FunctionError, StateRestoreError
 from flinkpy.common.typeinfo import Types
+from flinkpy.connector_api.sink import Committer, SinkWriter
 from flinkpy.datastream.checkpointed_function import CheckpointedFunction, CheckpointListener
 from flinkpy.datastream.functions import KeyedProcessFunction, KeySelector, MapFunction, MapFunctionWrapper
 from flinkpy.datastream.state import ListStateDescriptor, ValueStateDescriptor
@@ -564,6 +565,70 @@ def test_a_task_restored_as_finished_only_passes_the_ends_on():
     below = Run([summing(), specs.SinkSpec(ListSink("out"))], gates=[gate], restored=(finished, None)).invoke()
     assert below.state.acknowledged[2][1].is_finished
     assert (EVENTS, WRITTEN) == ([], {})
+
+
+class Committing(ListSink):
+    """Its writer hands over what it wrote; its committer puts that into WRITTEN."""
+
+    def create_writer(self, context):
+        return CommittingWriter()
+
+    def create_committer(self):
+        return ListCommitter(self.name)
+
+
+class CommittingWriter(SinkWriter):
+    def __init__(self):
+        self.rows: list[Any] = []
+
+    def write(self, batch):
+        self.rows.extend(batch.values)
+
+    def prepare_commit(self):
+        rows, self.rows = self.rows, []
+        return rows
+
+
+class ListCommitter(Committer):
+    def __init__(self, name):
+        self.log = WRITTEN.setdefault(name, [])
+
+    def commit(self, requests):
+        self.log.extend(request.get_committable() for request in requests)
+
+
+def test_what_a_finished_task_had_to_commit_is_committed_though_nothing_is_opened():
+    chain = [source([1, 2], Do("trigger")), specs.SinkSpec(Committing("out"))]
+    run = Run(chain, configuration=WITH_CHECKPOINTS)
+    run.state.on_acknowledge = lambda checkpoint_id: run.task.cancel()
+    HOOKS["trigger"] = run.trigger(1)
+    with pytest.raises(CancelTaskError):
+        run.invoke()
+    assert WRITTEN["out"] == []
+    snapshot, files = run.snapshot(1)
+    snapshot.is_finished = True
+
+    again = Run([source([3]), summing(), specs.SinkSpec(Committing("out"))], restored=(_moved(snapshot), files))
+    again.invoke()
+
+    assert WRITTEN["out"] == [1, 2]
+    assert EVENTS == []
+
+
+def _moved(snapshot):
+    """The sink is one further down the chain now."""
+    moved = checkpoint_pb2.TaskStateSnapshot(is_finished=True)
+    moved.operators["op2"].CopyFrom(snapshot.operators["op1"])
+    return moved
+
+
+def test_inputs_that_end_without_drain_finish_nothing():
+    gate = gate_of(Batch([1]), EndOfData(drain=False), EndOfPartition(), ends=False)
+    run = Run([counting(), specs.SinkSpec(ListSink("out"))], gates=[gate], configuration=WITH_CHECKPOINTS)
+    run.invoke()
+
+    assert WRITTEN["out"] == [(1, 1), "close"]
+    assert run.env.ends_of_data == 0
 
 
 def test_a_task_is_triggered_itself_where_all_its_producers_have_finished():

@@ -85,6 +85,8 @@ class ReduceOperator(KeyedOperator):
     def _reduce_in_state(self, rows: list[Any]) -> list[Any]:
         """One probe and one write of the state for the batch."""
         get_key, reduce, context = self.get_key, self._reduce, self.key_context
+        if isinstance(reduce, RollingReduce):
+            reduce = reduce.for_batch(rows)
         keys = list(map(get_key, rows))
         distinct = list(dict.fromkeys(keys))
         table = dict(zip(distinct, self._state.get_many(distinct)))

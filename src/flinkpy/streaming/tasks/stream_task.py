@@ -321,9 +321,10 @@ class StreamTask(ABC):
         savepoint, self._savepoint_at_end = self._savepoint_at_end, None
         if savepoint is not None:
             self.perform_checkpoint(savepoint, self._metrics_of_trigger(savepoint))
-        if self._waits_for_final_checkpoint:
+        waits = self._waits_for_final_checkpoint
+        if waits:
             self.environment.notify_end_of_data()
-        self._processor.run_until(self._may_end)
+        self._processor.run_until(lambda: self._may_end(waits))
         self._end()
 
     def _end_without_drain(self) -> None:
@@ -352,13 +353,13 @@ class StreamTask(ABC):
             and read_option(configuration, CHECKPOINTS_AFTER_TASKS_FINISH)
         )
 
-    def _may_end(self) -> bool:
+    def _may_end(self, waits_for_final_checkpoint: bool) -> bool:
         """After the end of data. Takes what still comes from the inputs: barriers and the ends of partitions."""
         if not (self.inputs_exhausted and self.chain.has_finished) or self._has_running_snapshots:
             return False
         if not self._is_savepoint_complete():
             return False
-        if not self._waits_for_final_checkpoint:
+        if not waits_for_final_checkpoint:
             return True
         first = self._first_final_checkpoint_id
         return first is not None and self._completed_checkpoint_id >= first
