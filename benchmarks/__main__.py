@@ -25,6 +25,7 @@ BENCHMARKS = {
     "checkpoint-pause": ("benchmarks.state_ops", "run_pause"),
     "checkpoint-cost": ("benchmarks.checkpoints", "run_cost"),
     "checkpoint-backpressure": ("benchmarks.checkpoints", "run_backpressure"),
+    "incremental": ("benchmarks.incremental", "run"),
     "recovery": ("benchmarks.recovery", "run"),
 }
 
