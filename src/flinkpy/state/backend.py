@@ -11,8 +11,9 @@ Source: org.apache.flink.runtime.state.KeyedStateBackend.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ from flinkpy.state.meta_info import AGGREGATING, LIST, MAP, REDUCING, VALUE, Sta
 from flinkpy.state.snapshot import StateSnapshot
 from flinkpy.state.timer_queue import TimerQueue
 from flinkpy.state.ttl import IncrementalCleanup, TimeToLive
-from flinkpy.state.ttl_states import clean_incrementally, create_ttl_state
+from flinkpy.state.ttl_states import TtlState, clean_keys, create_ttl_state
 
 __all__ = ["KeyContext", "KeyedStateBackend", "KeyedStateBackendParameters"]
 
@@ -211,7 +212,12 @@ class KeyedStateBackend(ABC):
         state = create_ttl_state(kind, raw, ttl, descriptor)
         if ttl.incremental is not None and self.cleans_incrementally:
             size, for_every_record = ttl.incremental
-            cleanup = clean_incrementally(state, size, lambda: self.keys(meta.name), self.key_context)
+            cleanup = IncrementalCleanup(ttl, size, partial(self.keys, meta.name), self.cleaner_of(meta, state))
+            state.on_access = cleanup.on_access
             if for_every_record:
                 self._cleanups.append(cleanup)
         return state
+
+    def cleaner_of(self, meta: StateMetaInfo, state: TtlState) -> Callable[[Iterable[Any]], int]:
+        """What removes what has expired of some keys, and returns a time stamp that no other of them is older than."""
+        return partial(clean_keys, state, self.key_context)

@@ -38,6 +38,7 @@ from flinkpy.state.meta_info import (
     layout_conversion,
 )
 from flinkpy.state.timer_queue import HeapTimerQueue
+from flinkpy.state.ttl_states import TtlState
 from flinkpy.state.type_snapshot import PICKLED, describe_type
 
 if TYPE_CHECKING:
@@ -139,6 +140,38 @@ class HeapKeyedStateBackend(KeyedStateBackend):
             + sum(len(state.entries) + len(state.keys) for state in self._restored)
             + sum(rows for state in self._restored for rows, _ in state.batches)
         )
+
+    def cleaner_of(self, meta: StateMetaInfo, state: TtlState) -> Callable[[Iterable[Any]], int]:
+        """On the table itself: with the default configuration this goes on all the time."""
+        ttl, kind, table = self.time_to_live[meta.name], meta.kind, self.table(meta.name)
+        get = table.get
+
+        def clean(keys: Iterable[Any]) -> int:
+            now_ms = oldest = ttl.now_ms()
+            for key in keys:
+                stored = get(key)
+                left = None if stored is None else ttl.unexpired(kind, stored, now_ms)
+                if left is not None:
+                    oldest = min(oldest, *(stamp for _, stamp in (left if kind == LIST else left.values())))
+                    if left is not stored:
+                        table[key] = left
+                elif stored is not None:
+                    del table[key]
+            return oldest
+
+        def clean_values(keys: Iterable[Any]) -> int:
+            oldest = ttl.now_ms()
+            alive_after = oldest - ttl.ttl_ms
+            for key in keys:
+                stored = get(key)
+                if stored is not None:
+                    if stored[1] <= alive_after:
+                        del table[key]
+                    elif stored[1] < oldest:
+                        oldest = stored[1]
+            return oldest
+
+        return clean if kind in (LIST, MAP) else clean_values
 
     # -- snapshots -------------------------------------------------------------------------------------------------
 

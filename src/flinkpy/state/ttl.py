@@ -7,10 +7,13 @@ Source: org.apache.flink.runtime.state.ttl.{TtlUtils,TtlIncrementalCleanup,TtlSt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from flinkpy.state.meta_info import LIST, MAP
+
+#: Accesses to a state between two steps of its clean-up.
+_ACCESSES = 16
 
 #: `(value, time of last access in ms)`.
 Stamped = tuple[Any, int]
@@ -63,24 +66,45 @@ class TimeToLive:
 class IncrementalCleanup:
     """Goes round the keys of a state a few at a time, and removes what has expired. Thread: task thread.
 
+    After a whole round it rests until the oldest value it has seen expires: nothing else can expire before, because
+    whatever was written since is younger.
+
     Args:
         keys: gives the keys anew, for each round.
-        clean: removes what has expired of one key.
+        clean: removes what has expired of these keys; returns the oldest time stamp that is left.
     """
 
-    def __init__(self, size: int, keys: Callable[[], Iterable[Any]], clean: Callable[[Any], None]) -> None:
+    def __init__(
+        self,
+        ttl: TimeToLive,
+        size: int,
+        keys: Callable[[], Iterable[Any]],
+        clean: Callable[[Sequence[Any]], int],
+    ) -> None:
+        self._ttl = ttl
         self._size = size
         self._keys = keys
         self._clean = clean
         self._round: list[Any] = []
+        self._oldest = 0
+        self._accesses = 0
 
-    def run(self, times: int = 1) -> None:
-        """One step, or several: look at `size` keys each, but at no key twice."""
-        left = self._size * times
-        for _ in range(min(left, len(self._round))):
-            self._clean(self._round.pop())
-            left -= 1
-        if left:
+    def on_access(self) -> None:
+        """One step for each access, several at a time: that is how often a piece of the keys is worth its overhead."""
+        self._accesses += 1
+        if self._accesses == _ACCESSES:
+            self._accesses = 0
+            self.run(_ACCESSES)
+
+    def run(self, times: int) -> None:
+        """So many steps: look at `size` keys each, but at most once round."""
+        if not self._round:
+            now_ms = self._ttl.now_ms()
+            if now_ms < self._oldest + self._ttl.ttl_ms:
+                return
             self._round = list(self._keys())
-            for _ in range(min(left, len(self._round))):
-                self._clean(self._round.pop())
+            self._oldest = now_ms
+        count = self._size * times
+        piece = self._round[-count:]
+        del self._round[-count:]
+        self._oldest = min(self._oldest, self._clean(piece))

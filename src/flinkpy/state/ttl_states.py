@@ -13,7 +13,7 @@ from typing import Any
 
 from flinkpy.state.key_context import KeyContext
 from flinkpy.state.meta_info import AGGREGATING, LIST, MAP, REDUCING, VALUE
-from flinkpy.state.ttl import IncrementalCleanup, Stamped, TimeToLive
+from flinkpy.state.ttl import Stamped, TimeToLive
 
 
 class TtlState:
@@ -22,11 +22,12 @@ class TtlState:
     def __init__(self, raw: Any, ttl: TimeToLive) -> None:
         self.raw = raw
         self.ttl = ttl
-        #: Called at every access.
-        self.on_access: Callable[[], None] = _nothing
+        #: Called at every access, where there is something to do.
+        self.on_access: Callable[[], None] | None = None
 
     def clear(self) -> None:
-        self.on_access()
+        if self.on_access is not None:
+            self.on_access()
         self.raw.clear()
 
     def clean(self) -> None:
@@ -39,26 +40,29 @@ class _OneValueState(TtlState):
 
     def _read(self) -> Any:
         """The value as it is to be seen; None where there is none."""
-        self.on_access()
+        if self.on_access is not None:
+            self.on_access()
         raw, ttl = self.raw, self.ttl
         stamped = raw.value()
         if stamped is None:
             return None
-        if ttl.is_expired(stamped):
+        now_ms = ttl.now_ms()
+        if stamped[1] + ttl.ttl_ms <= now_ms:
             raw.clear()
             return stamped[0] if ttl.returns_expired else None
         if ttl.updates_on_read:
-            raw.update(ttl.stamp(stamped[0]))
+            raw.update((stamped[0], now_ms))
         return stamped[0]
 
     def _current(self) -> Any:
         """The value that another is to be added to; None where there is none."""
-        self.on_access()
+        if self.on_access is not None:
+            self.on_access()
         stamped = self.raw.value()
         return stamped[0] if stamped is not None and self.ttl.is_visible(stamped) else None
 
     def _write(self, value: Any) -> None:
-        self.raw.update(self.ttl.stamp(value))
+        self.raw.update((value, self.ttl.now_ms()))
 
     def clean(self) -> None:
         stamped = self.raw.value()
@@ -67,15 +71,15 @@ class _OneValueState(TtlState):
 
 
 class TtlValueState(_OneValueState):
-    def value(self) -> Any:
-        return self._read()
+    value = _OneValueState._read
 
     def update(self, value: Any) -> None:
-        self.on_access()
+        if self.on_access is not None:
+            self.on_access()
         if value is None:
             self.raw.clear()
         else:
-            self._write(value)
+            self.raw.update((value, self.ttl.now_ms()))
 
     def get_many(self, keys: Iterable[Any]) -> list[Any]:
         """The value of each key, None where it has none."""
@@ -127,7 +131,8 @@ class TtlListState(TtlState):
     """Elements expire one by one; they are removed together when the last one has."""
 
     def get(self) -> list[Any]:
-        self.on_access()
+        if self.on_access is not None:
+            self.on_access()
         raw, ttl = self.raw, self.ttl
         elements: list[Stamped] = raw.get()
         if not elements:
@@ -143,15 +148,18 @@ class TtlListState(TtlState):
         return iter(self.get())
 
     def add(self, value: Any) -> None:
-        self.on_access()
+        if self.on_access is not None:
+            self.on_access()
         self.raw.add(self.ttl.stamp(value))
 
     def add_all(self, values: Iterable[Any]) -> None:
-        self.on_access()
+        if self.on_access is not None:
+            self.on_access()
         self.raw.add_all([self.ttl.stamp(value) for value in values])
 
     def update(self, values: Iterable[Any]) -> None:
-        self.on_access()
+        if self.on_access is not None:
+            self.on_access()
         self.raw.update([self.ttl.stamp(value) for value in values])
 
     def clean(self) -> None:
@@ -166,7 +174,8 @@ class TtlMapState(TtlState):
 
     def _entry(self, key: Any) -> Stamped | None:
         """The entry as it is to be seen."""
-        self.on_access()
+        if self.on_access is not None:
+            self.on_access()
         raw, ttl = self.raw, self.ttl
         stamped: Stamped | None = raw.get(key)
         if stamped is None:
@@ -186,26 +195,31 @@ class TtlMapState(TtlState):
         return self._entry(key) is not None
 
     def put(self, key: Any, value: Any) -> None:
-        self.on_access()
+        if self.on_access is not None:
+            self.on_access()
         self.raw.put(key, self.ttl.stamp(value))
 
     def put_all(self, dict_value: dict[Any, Any]) -> None:
-        self.on_access()
+        if self.on_access is not None:
+            self.on_access()
         now = self.ttl.now_ms()
         self.raw.put_all({key: (value, now) for key, value in dict_value.items()})
 
     def remove(self, key: Any) -> None:
-        self.on_access()
+        if self.on_access is not None:
+            self.on_access()
         self.raw.remove(key)
 
     def is_empty(self) -> bool:
-        self.on_access()
+        if self.on_access is not None:
+            self.on_access()
         if self.raw.is_empty():
             return True
         return not any(self.ttl.is_visible(stamped) for stamped in self.raw.values())
 
     def items(self) -> list[tuple[Any, Any]]:
-        self.on_access()
+        if self.on_access is not None:
+            self.on_access()
         raw, ttl = self.raw, self.ttl
         seen = []
         renewed = {}
@@ -254,22 +268,12 @@ def create_ttl_state(kind: str, raw: Any, ttl: TimeToLive, descriptor: Any) -> T
     return TtlAggregatingState(raw, ttl, descriptor.get_agg_function())
 
 
-def clean_incrementally(
-    state: TtlState, size: int, keys: Callable[[], Iterable[Any]], context: KeyContext
-) -> IncrementalCleanup:
-    """Make every access to `state` look at `size` keys too."""
-
-    def clean(key: Any) -> None:
-        current, context.key = context.key, key
-        try:
+def clean_keys(state: TtlState, context: KeyContext, keys: Iterable[Any]) -> int:
+    """Remove what has expired of these keys; for any backend. Does not tell how old the others are: 0."""
+    current = context.key
+    try:
+        for context.key in keys:
             state.clean()
-        finally:
-            context.key = current
-
-    cleanup = IncrementalCleanup(size, keys, clean)
-    state.on_access = cleanup.run
-    return cleanup
-
-
-def _nothing() -> None:
-    return
+    finally:
+        context.key = current
+    return 0

@@ -168,20 +168,38 @@ def test_disabled_means_no_time_to_live(at):
 
 def test_accesses_clean_up_a_few_other_keys(at):
     state = at.value(builder().cleanup_incrementally(2, False).build())
-    for key in range(10):
+    for key in range(1_000):
         at.backend.key_context.key = key
         state.update(key)
     at.clock.advance(TTL)
 
     at.backend.key_context.key = "other"
-    state.value()
-    after_one = at.backend.num_entries()
-    for _ in range(10):
+    for _ in range(16):
         state.value()
 
-    assert after_one == 8
+    assert at.backend.num_entries() == 1_000 - 16 * 2
+    for _ in range(1_000):
+        state.value()
     assert at.backend.num_entries() == 0
     assert at.backend.key_context.key == "other"
+
+
+def test_clean_up_rests_until_the_oldest_value_expires(at, monkeypatch):
+    rounds = []
+    keys = at.backend.keys
+    monkeypatch.setattr(at.backend, "keys", lambda name: rounds.append(at.clock.now_ms()) or keys(name))
+    state = at.value(builder().cleanup_incrementally(100, True).build())
+    state.update(1)
+    at.clock.advance(40)
+    at.backend.key_context.key = "b"
+    state.update(2)
+
+    for _ in range(TTL + 1):
+        at.backend.clean_up_expired(num_records=1)
+        at.clock.advance(1)
+
+    assert at.backend.num_entries() == 0
+    assert rounds == [1_040, 1_000 + TTL, 1_040 + TTL]
 
 
 def test_records_clean_up_where_that_is_configured(at):
