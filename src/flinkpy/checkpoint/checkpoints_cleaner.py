@@ -25,6 +25,7 @@ from flinkpy.checkpoint.state_handles import (
 from flinkpy.checkpoint.storage.checkpoint_storage import CheckpointStorage, CheckpointStorageLocation
 from flinkpy.checkpoint.storage.file_system import is_below, join
 from flinkpy.checkpoint.storage.file_systems import FileSystems
+from flinkpy.common.durable_file import UNFINISHED_SUFFIX
 from flinkpy.common.errors import CheckpointStorageError
 from flinkpy.common.failpoints import failpoint
 
@@ -156,14 +157,27 @@ class CheckpointsCleaner:
                 if checkpoint_id < next_checkpoint_id and directory not in in_use:
                     discard_directory(storage.file_systems, directory)
                     deleted.append(directory)
-            entries = storage.file_systems.of(storage.shared_directory).list(storage.shared_directory)
-            before_ms = now_ms - CLOCK_SKEW_MS
+        return deleted + self.delete_unused_shared_files(now_ms - CLOCK_SKEW_MS)
+
+    def delete_unused_shared_files(self, before_ms: int) -> list[str]:
+        """Delete shared files that no checkpoint uses, e.g. of a task that was killed before it acknowledged them.
+
+        Args:
+            before_ms: since the epoch; files written later may be of a checkpoint that is not acknowledged yet.
+
+        Returns: the files.
+        """
+        directory = self._storage.shared_directory
+        if not self._storage.owns_job_directory:
+            return []
+        unused: list[str] = []
+        with _left_for_later(f"unused files in {directory}"):
+            entries = self._storage.file_systems.of(directory).list(directory)
             files = [entry for entry in entries if not entry.is_directory]
             old = [entry.name for entry in files if entry.modified_ms is not None and entry.modified_ms < before_ms]
-            unused = self._registry.deletable(join(storage.shared_directory, name) for name in old)
+            unused = self._registry.deletable(join(directory, name) for name in old)
             self._delete(unused)
-            deleted += unused
-        return deleted
+        return unused
 
     def delete_job_directory(self) -> None:
         """The job has ended and keeps no checkpoint."""
@@ -197,12 +211,15 @@ def discard_directory(file_systems: FileSystems, directory: str) -> None:
 def discard_exactly(file_systems: FileSystems, directory: str, metadata: checkpoint_pb2.CheckpointMetadata) -> None:
     """Delete a checkpoint's `_metadata` and the files in its directory that it names, and the directory if that is all.
 
+    Files that a crash left half-written there are its own too.
+
     Raises: CheckpointStorageError.
     """
     file_system = file_systems.of(directory)
     file_system.delete_file(join(directory, METADATA_FILE_NAME))
     failpoint("discard.after_metadata")
     own = sorted(path for path in paths_of(handles_of_metadata(metadata)) if is_below(path, directory))
+    own += [join(directory, e.name) for e in file_system.list(directory) if e.name.endswith(UNFINISHED_SUFFIX)]
     delete_files(file_systems, own)
     file_system.delete_empty_directory(directory)
 

@@ -6,6 +6,7 @@ Differs: Flink's standalone ones live in memory and end with their JobMaster.
 
 from __future__ import annotations
 
+import logging
 import threading
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from flinkpy.common.durable_file import (
     write_checksummed,
 )
 from flinkpy.common.failpoints import failpoint
+
+logger = logging.getLogger(__name__)
 
 _POINTERS_NAME = "completed-checkpoints"
 _COUNTER_NAME = "checkpoint-id-counter"
@@ -87,5 +90,8 @@ class FileCheckpointIDCounter:
     def _stored(self) -> int:
         try:
             return int(read_checksummed(self._path))
-        except (FileNotFoundError, CorruptFileError):
+        except FileNotFoundError:
+            return FIRST_CHECKPOINT_ID
+        except CorruptFileError as error:
+            logger.error("%s; going on above the checkpoints that are known", error)
             return FIRST_CHECKPOINT_ID

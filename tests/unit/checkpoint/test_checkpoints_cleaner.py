@@ -130,6 +130,14 @@ def test_shared_files_that_may_be_of_this_life_are_left(storage, store):
     assert store.cleaner.delete_leftovers(2, now_ms) == [young.path]
 
 
+def test_files_of_a_task_that_was_killed_go_when_no_checkpoint_can_acknowledge_them_any_more(storage, store):
+    pending, orphan = shared_file(storage, "pending"), shared_file(storage, "orphan")
+    store.registry.register(1, [pending.path])
+    assert store.cleaner.delete_unused_shared_files(before_ms=1_000) == []
+    assert store.cleaner.delete_unused_shared_files(LONG_AFTER_MS) == [orphan.path]
+    assert Path(pending.path).exists()
+
+
 def test_without_a_checkpoint_to_go_on_from_nothing_is_cleared_away(storage, store):
     """That pointers are lost does not mean that checkpoints are garbage."""
     write_checkpoint(storage, 1)

@@ -60,6 +60,7 @@ def test_a_savepoint_with_a_file_missing_is_refused_with_the_name_of_both(storag
 def test_disposing_deletes_what_belongs_to_the_savepoint_and_nothing_beside_it(storage, tmp_path):
     first, second = (write_checkpoint(storage, n, savepoint=True) for n in (1, 2))
     Path(first.external_path, "my notes").write_text("keep")
+    Path(second.external_path, "f00.12345678.unfinished").write_text("of a task that was killed")
     dispose_savepoint(f"{first.external_path}/_metadata", FILES)
     dispose_savepoint(second.external_path, FILES)
     assert files_below(tmp_path / "checkpoints" / "savepoints") == [f"{Path(first.external_path).name}/my notes"]
