@@ -146,8 +146,8 @@ def measure(size_bytes: int, value_bytes: int, bar: float | None, progress: Call
                 mean = statistics.mean(ratios)
                 note = (
                     f"{checkpoints} checkpoints of {changed / 1e6:.1f} MB changes; "
-                    f"median {statistics.median(ratios):.2f}, most {max(ratios):.2f}; sync p50 {statistics.median(syncs):.0f} ms; "
-                    f"stored {job.stored_bytes() / loaded:.2f}x"
+                    f"median {statistics.median(ratios):.2f}, most {max(ratios):.2f}; "
+                    f"sync p50 {statistics.median(syncs):.0f} ms; stored {job.stored_bytes() / loaded:.2f}x"
                 )
                 name = f"incremental {part:.0%} ({loaded / 1e9:.2g} GB, values of {value_bytes} B)"
                 results.append(Result(name, mean, BAR, "bytes/byte", "the bar", BAR / mean, bar, note))

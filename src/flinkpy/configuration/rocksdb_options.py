@@ -1,7 +1,8 @@
 """The state backend `rocksdb`.
 
 Source: org.apache.flink.state.rocksdb.{RocksDBOptions,RocksDBConfigurableOptions}. What is set goes before the
-predefined options, these before the defaults here. Differs: files have Bloom filters (docs/decisions/0006).
+predefined options, these before the defaults here. Differs: files have Bloom filters, and
+compaction is universal (docs/decisions/0006).
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ LOG_MAX_FILE_SIZE = memory_option(
 COMPACTION_STYLE = enum_option(
     "state.backend.rocksdb.compaction.style",
     ("LEVEL", "UNIVERSAL", "FIFO", "NONE"),
-    "LEVEL",
+    "UNIVERSAL",
     "How files are merged; NONE: never. FIFO, which drops data, is refused.",
 )
 USE_DYNAMIC_LEVEL_SIZE = bool_option(

@@ -29,24 +29,32 @@ _MB = 1 << 20
 #: Values of this size and more lie in blob files, which compactions do not write again (decision 0006).
 MIN_BLOB_SIZE = 256
 BLOB_FILE_SIZE = 64 * _MB
-#: When half of what is in blob files is garbage, those a quarter oldest are collected; until little of it is left.
-BLOB_GC_AGE_CUTOFF = 0.25
-BLOB_GC_START = 0.5
-BLOB_GC_STOP = 0.4
+#: When so much of what is in blob files is known to be garbage, compactions collect it from the older half of them;
+#: until so little is left.
+BLOB_GC_AGE_CUTOFF = 0.5
+BLOB_GC_START = 0.3
+BLOB_GC_STOP = 0.2
+#: With levels, files are compacted for the garbage alone from this part on; universal compactions look at all anyway.
+_BLOB_GC_FORCE = 0.5
+#: Universal compactions merge everything when what is not in the oldest run is half as large as that. Keys are small
+#: where values lie in blob files, and this is what finds the garbage in these.
+_MAX_SIZE_AMPLIFICATION_PERCENT = 50
 #: Files of level 0 that start a compaction: twice RocksDB's, because every checkpoint makes one (decision 0006).
 _LEVEL_0_TRIGGER = 8
 
 #: What each predefined set stands for, by key.
-_PREDEFINED: dict[str, dict[str, int]] = {
+_PREDEFINED: dict[str, dict[str, Any]] = {
     "DEFAULT": {},
     "SPINNING_DISK_OPTIMIZED": {
         keys.MAX_BACKGROUND_THREADS.key: 4,
-        keys.USE_DYNAMIC_LEVEL_SIZE.key: 1,
+        keys.COMPACTION_STYLE.key: "LEVEL",
+        keys.USE_DYNAMIC_LEVEL_SIZE.key: True,
         keys.MAX_OPEN_FILES.key: -1,
     },
     "SPINNING_DISK_OPTIMIZED_HIGH_MEM": {
         keys.MAX_BACKGROUND_THREADS.key: 4,
-        keys.USE_DYNAMIC_LEVEL_SIZE.key: 1,
+        keys.COMPACTION_STYLE.key: "LEVEL",
+        keys.USE_DYNAMIC_LEVEL_SIZE.key: True,
         keys.MAX_OPEN_FILES.key: -1,
         keys.TARGET_FILE_SIZE_BASE.key: 256 * _MB,
         keys.MAX_SIZE_LEVEL_BASE.key: 1024 * _MB,
@@ -138,26 +146,28 @@ class RocksDBSettings:
             options.set_db_log_dir(log_directory)
         options.set_target_file_size_base(setting(keys.TARGET_FILE_SIZE_BASE))
         options.set_max_bytes_for_level_base(setting(keys.MAX_SIZE_LEVEL_BASE))
-        options.set_level_compaction_dynamic_level_bytes(bool(setting(keys.USE_DYNAMIC_LEVEL_SIZE)))
+        options.set_level_compaction_dynamic_level_bytes(setting(keys.USE_DYNAMIC_LEVEL_SIZE))
         options.set_level_zero_file_num_compaction_trigger(_LEVEL_0_TRIGGER)
-        self._set_compaction(rocksdict, options)
+        self._set_compaction(rocksdict, options, setting(keys.COMPACTION_STYLE))
         self._set_compression(rocksdict, options)
         self._set_blocks(rocksdict, options, setting)
         return options
 
-    def _set_compaction(self, rocksdict: ModuleType, options: Any) -> None:
-        style = read_option(self.configuration, keys.COMPACTION_STYLE)
+    def _set_compaction(self, rocksdict: ModuleType, options: Any, style: str) -> None:
         if style == "FIFO":
             raise UnsupportedOperationError(f"{keys.COMPACTION_STYLE.key}: FIFO would drop state")
         if style == "NONE":
             options.set_disable_auto_compactions(True)
         elif style == "UNIVERSAL":
             options.set_compaction_style(rocksdict.DBCompactionStyle.universal())
+            universal = rocksdict.UniversalCompactOptions()
+            universal.max_size_amplification_percent = _MAX_SIZE_AMPLIFICATION_PERCENT
+            options.set_universal_compaction_options(universal)
         options.set_enable_blob_files(True)
         options.set_min_blob_size(MIN_BLOB_SIZE)
         options.set_blob_file_size(BLOB_FILE_SIZE)
         options.set_blob_gc_age_cutoff(BLOB_GC_AGE_CUTOFF)
-        options.set_blob_gc_force_threshold(BLOB_GC_START)
+        options.set_blob_gc_force_threshold(_BLOB_GC_FORCE)
 
     def _set_compression(self, rocksdict: ModuleType, options: Any) -> None:
         names = read_option(self.configuration, keys.COMPRESSION_PER_LEVEL)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings, strategies
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from memory_checkpoints import MemoryStreams, parameters
+from memory_checkpoints import ALL_KEY_GROUPS, MemoryStreams, parameters
 
 from flinkpy._proto import checkpoint_pb2
-from flinkpy.common.key_groups import KeyGroupRange, key_group_range
+from flinkpy.common.key_groups import key_group_range
 from flinkpy.common.typeinfo import Types
 from flinkpy.datastream.state import (
     ListStateDescriptor,
@@ -64,7 +64,7 @@ class Model(RuleBasedStateMachine):
     def start(self) -> None:
         self.open()
 
-    def open(self, *handles, key_groups=KeyGroupRange(0, 127)) -> None:
+    def open(self, *handles, key_groups=ALL_KEY_GROUPS) -> None:
         configuration = {
             "state.backend.type": "rocksdb",
             "state.backend.rocksdb.timer-service.factory": self.timers,

@@ -37,7 +37,7 @@ def test_defaults_are_those_of_the_layout(tmp_path):
     options = options_of(tmp_path)
 
     assert options["write_buffer_size"] == str(64 << 20)
-    assert options["compaction_style"] == "kCompactionStyleLevel"
+    assert options["compaction_style"] == "kCompactionStyleUniversal"
     assert options["enable_blob_files"] == "true"
     assert options["min_blob_size"] == "256"
     assert options["filter_policy"].startswith("bloomfilter")
@@ -50,7 +50,7 @@ def test_what_is_set_reaches_the_database(tmp_path):
         writebuffer__count="5",
         thread__num="3",
         files__open="500",
-        compaction__style="UNIVERSAL",
+        compaction__style="LEVEL",
         block__blocksize="16 kb",
         compression__per__level="NO_COMPRESSION;LZ4_COMPRESSION",
         use_bloom_filter="false",
@@ -60,7 +60,7 @@ def test_what_is_set_reaches_the_database(tmp_path):
     assert options["max_write_buffer_number"] == "5"
     assert options["max_background_jobs"] == "3"
     assert options["max_open_files"] == "500"
-    assert options["compaction_style"] == "kCompactionStyleUniversal"
+    assert options["compaction_style"] == "kCompactionStyleLevel"
     assert options["block_size"] == str(16 << 10)
     assert options["compression_per_level"].startswith("kNoCompression:kLZ4Compression")
     assert options["filter_policy"] == "nullptr"
