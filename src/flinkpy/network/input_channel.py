@@ -20,6 +20,7 @@ from flinkpy.network.priority import (
     PriorityMarker,
     as_unaligned,
     items_before,
+    may_overtake,
     position_of,
     position_of_barrier,
 )
@@ -110,13 +111,17 @@ class InputChannel:
         return [frozen for item in items_before(queue, position) if (frozen := self._freeze(item)) is not None]
 
     def queued_barrier(self, checkpoint_id: int) -> PriorityMarker | None:
-        """A marker in the place of the ordinary barrier of that checkpoint. Thread: task thread."""
+        """A marker in the place of the ordinary barrier of that checkpoint; None where it is not here, or has to stay
+        in order. Thread: task thread."""
         queue = self._queued_items()
         position = position_of_barrier(queue, checkpoint_id)
         if position is None:
             return None
         try:
-            marker = PriorityMarker(as_unaligned(queue[position]))
+            barrier = queue[position]
+            if not may_overtake(barrier):
+                return None
+            marker = PriorityMarker(as_unaligned(barrier))
             queue[position] = marker
         except IndexError:  # closed meanwhile
             return None

@@ -21,7 +21,7 @@ from flinkpy.network.channel_capture import Captured, ChannelCapture
 from flinkpy.network.credit import CreditManager, Grant
 from flinkpy.network.in_flight import InFlightBatch
 from flinkpy.network.input_channel import InputChannel, RemoteInputChannel
-from flinkpy.network.priority import PriorityMarker, as_unaligned
+from flinkpy.network.priority import PriorityMarker, as_unaligned, may_overtake
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import CheckpointBarrier, Element, EndOfPartition
 
@@ -196,7 +196,10 @@ class InputGate:
         self._end_captures(checkpoint_id)
 
     def convert_to_unaligned(self, checkpoint_id: int) -> None:
-        """Have barriers of that checkpoint overtake what is queued: those that are queued, and those that will come."""
+        """Have barriers of that checkpoint overtake what is queued: those that are queued, and those that will come.
+
+        FORCED_ALIGNED ones stay in order.
+        """
         self._expedited_id = checkpoint_id  # before looking: a barrier that is not found is seen by `on_barrier_queued`
         for channel in self.channels:
             marker = channel.queued_barrier(checkpoint_id)
@@ -265,7 +268,7 @@ class InputGate:
 
     def on_barrier_queued(self, channel: InputChannel, barrier: CheckpointBarrier) -> None:
         """An ordinary barrier has come. Thread: any, after it was queued."""
-        if barrier.checkpoint_id == self._expedited_id:
+        if barrier.checkpoint_id == self._expedited_id and may_overtake(barrier):
             self.on_channel_priority(channel, PriorityMarker(as_unaligned(barrier)))
 
     def on_channel_failure(self, error: Exception) -> None:

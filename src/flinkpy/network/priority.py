@@ -74,6 +74,11 @@ def items_before(queue: deque[Any], position: int) -> list[Any]:
         return []
 
 
+def may_overtake(barrier: CheckpointBarrier) -> bool:
+    """False on edges that take no part in unaligned checkpoints: there it stays in order whatever happens."""
+    return barrier.options is None or barrier.options.alignment != checkpoint_pb2.FORCED_ALIGNED
+
+
 def as_unaligned(barrier: CheckpointBarrier) -> CheckpointBarrier:
     """The same barrier, with options that say so."""
     options = checkpoint_pb2.CheckpointOptions()

@@ -152,6 +152,19 @@ def test_an_aligned_barrier_is_expedited_from_its_queue_and_on_arrival() -> None
     assert sorted(rows(item)[0] for item in drain(gate)) == [1, 2]  # type: ignore[type-var]
 
 
+def test_a_barrier_that_was_forced_to_stay_aligned_is_not_expedited() -> None:
+    network = LocalNetwork()
+    partitions = [network.partition(f"p{i}") for i in range(2)]
+    gate = network.gate("p0", "p1")
+    for number, partition in enumerate(partitions):
+        partition.emit(0, Batch([number]))
+    partitions[0].emit_element(barrier(1, "FORCED_ALIGNED"))
+    gate.convert_to_unaligned(1)
+    partitions[1].emit_element(barrier(1, "FORCED_ALIGNED"))
+    assert not gate.has_priority
+    assert [type(item).__name__ for _, item in drain(gate)] == ["Batch", "Batch"] + 2 * ["CheckpointBarrier"]
+
+
 def test_a_producer_converts_only_the_barrier_it_is_asked_for() -> None:
     network = LocalNetwork()
     partition = network.partition()

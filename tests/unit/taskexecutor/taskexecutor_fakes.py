@@ -105,6 +105,7 @@ class FakeInvokable:
         self.callbacks: Any = None
         self.is_canceled = False
         self.events: list[tuple[str, Any]] = []
+        self.checkpoints: list[tuple[Any, ...]] = []
 
     def invoke(self) -> None:
         self._body(self)
@@ -114,6 +115,15 @@ class FakeInvokable:
 
     def dispatch_pickled_operator_event(self, operator_id: str, payload: bytes) -> None:
         self.events.append((operator_id, payload))
+
+    def trigger_checkpoint(self, checkpoint_id: int, timestamp_ms: int, options: Any) -> None:
+        self.checkpoints.append(("trigger", checkpoint_id, timestamp_ms, options))
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self.checkpoints.append(("complete", checkpoint_id))
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int, latest_completed_id: int) -> None:
+        self.checkpoints.append(("aborted", checkpoint_id, latest_completed_id))
 
     def metrics(self) -> dict[str, int]:
         return {"num_records_in": 7}
