@@ -76,6 +76,19 @@ JOB_MASTER_RECOVERY_RESET = duration_option(
     "A JobMaster process that has lived for so long does not count as lost soon after the one before it.",
     minimum_ms=1,
 )
+JOB_MASTER_RECOVERY_INITIAL_BACKOFF = duration_option(
+    "flinkpy.dispatcher.jobmaster-recovery.initial-backoff",
+    "100 ms",
+    "Pause before the second JobMaster process of those lost one soon after the other is replaced; doubled with each. "
+    "The first is replaced at once.",
+    minimum_ms=1,
+)
+JOB_MASTER_RECOVERY_MAX_BACKOFF = duration_option(
+    "flinkpy.dispatcher.jobmaster-recovery.max-backoff",
+    "10 s",
+    "The longest such pause.",
+    minimum_ms=1,
+)
 JOB_STORE_CACHE_SIZE = int_option(
     "jobstore.cache-size", 52_428_800, "Bytes of finished jobs' details kept in memory.", minimum=0
 )

@@ -22,6 +22,8 @@ def recovery_policy(
     """
     return RecoveryPolicy(
         max_attempts=options.job_master_recovery_attempts if _may_run_again(job_graph, cluster_configuration) else 0,
+        initial_delay_ms=options.job_master_recovery_initial_backoff_ms,
+        max_delay_ms=options.job_master_recovery_max_backoff_ms,
         reset_after_ms=options.job_master_recovery_reset_ms,
     )
 

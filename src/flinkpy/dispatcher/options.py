@@ -39,6 +39,8 @@ class DispatcherOptions:
     num_standbys: int = 1
     job_master_recovery_attempts: int = 10
     job_master_recovery_reset_ms: int = 30_000
+    job_master_recovery_initial_backoff_ms: int = 100
+    job_master_recovery_max_backoff_ms: int = 10_000
     max_kept_results: int = MAX_KEPT_RESULTS
     result_expiration_ms: int = 3_600_000
     result_cache_bytes: int = 50 << 20
@@ -70,6 +72,12 @@ def dispatcher_options(configuration: AnyConfiguration) -> DispatcherOptions:
         num_standbys=read_option(configuration, jobmanager_options.STANDBY_JOB_MASTERS),
         job_master_recovery_attempts=read_option(configuration, jobmanager_options.JOB_MASTER_RECOVERY_ATTEMPTS),
         job_master_recovery_reset_ms=read_option(configuration, jobmanager_options.JOB_MASTER_RECOVERY_RESET),
+        job_master_recovery_initial_backoff_ms=read_option(
+            configuration, jobmanager_options.JOB_MASTER_RECOVERY_INITIAL_BACKOFF
+        ),
+        job_master_recovery_max_backoff_ms=read_option(
+            configuration, jobmanager_options.JOB_MASTER_RECOVERY_MAX_BACKOFF
+        ),
         max_kept_results=min(read_option(configuration, jobmanager_options.JOB_STORE_MAX_CAPACITY), MAX_KEPT_RESULTS),
         result_expiration_ms=read_option(configuration, jobmanager_options.JOB_STORE_EXPIRATION_TIME) * 1000,
         result_cache_bytes=read_option(configuration, jobmanager_options.JOB_STORE_CACHE_SIZE),

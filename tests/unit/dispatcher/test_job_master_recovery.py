@@ -142,6 +142,18 @@ async def test_the_pauses_between_job_masters_grow(harness: Harness) -> None:
     assert pauses[1:] == sorted(pauses[1:])
 
 
+@scenario(job_master_recovery_initial_backoff_ms=2_000, job_master_recovery_max_backoff_ms=3_000)
+async def test_the_pauses_are_those_of_the_configuration(harness: Harness) -> None:
+    job_master = await harness.running_job(**CHECKPOINTED)
+    pauses = []
+    for _ in range(4):
+        lost_at = harness.loop.time()
+        await harness.kill(job_master)
+        job_master = await harness.next_leader(JOB)
+        pauses.append(harness.loop.time() - lost_at)
+    assert [round(pause - pauses[0]) for pause in pauses] == [0, 2, 3, 3]
+
+
 @scenario(heartbeat_timeout_ms=50_000, heartbeat_interval_ms=10_000)
 async def test_a_job_master_that_hangs_is_killed_and_replaced(harness: Harness) -> None:
     first = await harness.running_job(**CHECKPOINTED)
