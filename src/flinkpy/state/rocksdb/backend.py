@@ -29,6 +29,7 @@ from flinkpy.state.meta_info import (
     VALUE,
     StateMetaInfo,
     element_conversion,
+    ttl_config_of,
 )
 from flinkpy.state.rocksdb.aggregate_table import RocksDBAggregateTable
 from flinkpy.state.rocksdb.cached_state import CachedState
@@ -41,6 +42,7 @@ from flinkpy.state.rocksdb.settings import BLOB_GC_START, BLOB_GC_STOP, RocksDBS
 from flinkpy.state.rocksdb.single_states import RocksDBAggregatingState, RocksDBReducingState, RocksDBValueState
 from flinkpy.state.rocksdb.snapshots import CanonicalSnapshot, Handles, NativeSnapshot
 from flinkpy.state.rocksdb.timer_queue import RocksDBTimerQueue
+from flinkpy.state.rocksdb.ttl_sweep import ExpiredStateSweep
 from flinkpy.state.rocksdb.value_codec import decode, encode, freeze
 from flinkpy.state.snapshot import StateSnapshot
 from flinkpy.state.type_snapshot import PICKLED, Conversion, describe_type
@@ -121,6 +123,24 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             return RocksDBReducingState(*common, descriptor.get_reduce_function().reduce)
         assert kind == AGGREGATING, kind
         return RocksDBAggregatingState(*common, descriptor.get_agg_function())
+
+    def _create(self, kind: str, descriptor: Any) -> Any:
+        state = super()._create(kind, descriptor)
+        config = ttl_config_of(descriptor)
+        if config is not None:
+            strategy = config.get_cleanup_strategies().get_rocksdb_compact_filter_cleanup_strategy()
+            if strategy is not None:
+                (state_id,) = self._registry.find(descriptor.get_name(), timers=False)
+                sweep = ExpiredStateSweep(
+                    self._database,
+                    state_id,
+                    self._key_groups,
+                    self.key_context,
+                    state.clean,
+                    max(1, strategy.get_query_time_after_num_entries()),
+                )
+                state.on_access = sweep.on_access
+        return state
 
     def _claim(self, meta: StateMetaInfo, descriptor: Any) -> int:
         """The number of the state, with what was restored of it converted to today's type."""
