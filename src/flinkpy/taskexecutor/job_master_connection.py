@@ -127,9 +127,22 @@ class JobMasterConnection(PeerConnection):
         self._outbox.put(Report(ReportKind.EVENT, event.execution_attempt_id, event))
         self._send_reports()
 
-    def acknowledge_checkpoint(self, request: checkpoint_pb2.AcknowledgeCheckpointRequest) -> None:
+    def acknowledge_checkpoint(
+        self,
+        execution_attempt_id: str,
+        checkpoint_id: int,
+        metrics: checkpoint_pb2.CheckpointMetrics,
+        state: checkpoint_pb2.TaskStateSnapshot,
+    ) -> None:
         """Queue an acknowledgement; sent until it is answered or the connection is lost. A refused one is declined."""
-        self._outbox.put(Report(ReportKind.ACKNOWLEDGE, request.execution_attempt_id, request))
+        request = checkpoint_pb2.AcknowledgeCheckpointRequest(
+            job_id=str(self.job_id),
+            execution_attempt_id=execution_attempt_id,
+            checkpoint_id=checkpoint_id,
+            metrics=metrics,
+            state=state,
+        )
+        self._outbox.put(Report(ReportKind.ACKNOWLEDGE, execution_attempt_id, request))
         self._send_reports()
 
     def decline_checkpoint(self, execution_attempt_id: str, checkpoint_id: int, error: BaseException) -> None:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from flinkpy._proto import checkpoint_pb2, common_pb2, jobmaster_pb2, taskexecutor_pb2
-from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason, checkpoint_error
 from flinkpy.common.errors import (
     FlinkError,
     JobMasterLostError,
@@ -332,37 +331,7 @@ class JobService:
             if task is not None and task.received_events.is_new(event.sequence_number):
                 task.deliver_operator_event(event.operator_id, event.payload_pickle)
 
-    # ---- checkpoints
-
-    def trigger_checkpoints(self, job: JobEntry, request: checkpoint_pb2.TriggerCheckpointsRequest) -> None:
-        """On return the trigger is in the mailbox of every task named, or declined on behalf of those that cannot take
-        it."""
-        for attempt in request.execution_attempt_ids:
-            task = job.tasks.get(attempt)
-            try:
-                if task is None:
-                    reason = CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_NOT_READY
-                    if attempt in job.ended_attempts:
-                        reason = CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING
-                    raise checkpoint_error(reason, f"execution attempt {attempt} does not run here")
-                task.trigger_checkpoint(request.checkpoint_id, request.timestamp_ms, request.options)
-            except FlinkError as error:
-                logger.info("checkpoint %d of job %s declined: %s", request.checkpoint_id, job.job_id, error)
-                job.connection.decline_checkpoint(attempt, request.checkpoint_id, error)
-
-    def confirm_checkpoints(self, job: JobEntry, notification: checkpoint_pb2.CheckpointNotification) -> None:
-        """Attempts that are unknown or not running do not care."""
-        for attempt in notification.execution_attempt_ids:
-            task = job.tasks.get(attempt)
-            if task is not None:
-                task.notify_checkpoint_complete(notification.checkpoint_id)
-
-    def abort_checkpoints(self, job: JobEntry, notification: checkpoint_pb2.CheckpointNotification) -> None:
-        """Attempts that are unknown or not running do not care."""
-        for attempt in notification.execution_attempt_ids:
-            task = job.tasks.get(attempt)
-            if task is not None:
-                task.notify_checkpoint_aborted(notification.checkpoint_id, notification.latest_completed_checkpoint_id)
+    # ---- checkpoints: what tasks tell their JobMaster
 
     def on_checkpoint_acknowledged(
         self,
@@ -373,15 +342,7 @@ class JobService:
     ) -> None:
         job = self._job_of_task.get(task.execution_attempt_id)
         if job is not None:
-            job.connection.acknowledge_checkpoint(
-                checkpoint_pb2.AcknowledgeCheckpointRequest(
-                    job_id=str(job.job_id),
-                    execution_attempt_id=task.execution_attempt_id,
-                    checkpoint_id=checkpoint_id,
-                    metrics=metrics,
-                    state=state,
-                )
-            )
+            job.connection.acknowledge_checkpoint(task.execution_attempt_id, checkpoint_id, metrics, state)
 
     def on_checkpoint_declined(self, task: Task, checkpoint_id: int, error: BaseException) -> None:
         job = self._job_of_task.get(task.execution_attempt_id)

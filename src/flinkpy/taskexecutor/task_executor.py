@@ -35,6 +35,7 @@ from flinkpy.common.ids import AllocationID, JobID
 from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
 from flinkpy.rpc.error_codec import error_from_proto
 from flinkpy.rpc.server import CallContext
+from flinkpy.taskexecutor import checkpoint_calls
 from flinkpy.taskexecutor.contracts import TaskDeployer
 from flinkpy.taskexecutor.diagnostics import LogFiles, thread_dump
 from flinkpy.taskexecutor.job_service import JobEntry, JobService
@@ -208,7 +209,7 @@ class TaskExecutor(RpcEndpoint):
                 CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_NOT_READY,
                 f"{self.options.resource_id} does not work for job {request.job_id}",
             )
-        self.service.trigger_checkpoints(job, request)
+        checkpoint_calls.trigger_checkpoints(job, request)
         return ACKNOWLEDGE
 
     def confirm_checkpoints(
@@ -217,7 +218,7 @@ class TaskExecutor(RpcEndpoint):
         self.validate_runs_in_main_thread()
         job = self._job_of_call(request.job_id, context)
         if job is not None:
-            self.service.confirm_checkpoints(job, request)
+            checkpoint_calls.confirm_checkpoints(job, request)
         return ACKNOWLEDGE
 
     def abort_checkpoints(
@@ -226,7 +227,7 @@ class TaskExecutor(RpcEndpoint):
         self.validate_runs_in_main_thread()
         job = self._job_of_call(request.job_id, context)
         if job is not None:
-            self.service.abort_checkpoints(job, request)
+            checkpoint_calls.abort_checkpoints(job, request)
         return ACKNOWLEDGE
 
     # ---- heartbeats
