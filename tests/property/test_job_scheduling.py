@@ -139,17 +139,20 @@ class ClusterMachine(RuleBasedStateMachine):
 
     def send(self, event):
         for effect in self.scheduler.handle(event, self.now_ms):
-            match effect:
-                case fx.SubmitTasks() | fx.CancelTasks():
-                    self.calls.append(effect)
-                case fx.DeclareRequirements(num_slots):
-                    self.required = num_slots
-                case fx.FreeSlot(slot, _):
-                    self._free(slot.location.resource_id.value, slot.allocation_id)
-                case fx.JobTerminated(state, _):
-                    assert self.terminated is None, "a job ends once"
-                    self.terminated = state
+            self.do(effect)
         self.scheduler.validate()
+
+    def do(self, effect):
+        match effect:
+            case fx.SubmitTasks() | fx.CancelTasks():
+                self.calls.append(effect)
+            case fx.DeclareRequirements(num_slots):
+                self.required = num_slots
+            case fx.FreeSlot(slot, _):
+                self._free(slot.location.resource_id.value, slot.allocation_id)
+            case fx.JobTerminated(state, _):
+                assert self.terminated is None, "a job ends once"
+                self.terminated = state
 
     def _free(self, name, allocation_id):
         """The TaskExecutor frees a slot: tasks in it are cancelled."""
