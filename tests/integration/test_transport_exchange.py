@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.errors import (
     AddressInUseError,
     InsufficientNetworkBuffersError,
@@ -168,7 +169,7 @@ def test_everything_arrives_in_order(start: Start) -> None:
     partition.emit_element(Watermark(6))
     partition.emit(0, Batch(numbers(3).values, np.array([7, 8, 9]), np.array([0, 1, 2], np.int8)))
     partition.emit(0, Batch(pa.record_batch({"s": ["x", None, "long " * 100]})))
-    partition.emit_element(CheckpointBarrier(1, 2, {"type": "aligned"}))
+    partition.emit_element(CheckpointBarrier(1, 2, checkpoint_pb2.CheckpointOptions(alignment="ALIGNED")))
     partition.emit(0, numbers(2))
     partition.finish()
 
@@ -178,7 +179,7 @@ def test_everything_arrives_in_order(start: Start) -> None:
     assert isinstance(typed, Batch) and typed.values.column("n").to_pylist() == [0, 1, 2]
     assert typed.timestamps.tolist() == [7, 8, 9] and typed.kinds.tolist() == [0, 1, 2]
     assert isinstance(texts, Batch) and texts.values.column("s").to_pylist() == ["x", None, "long " * 100]
-    assert barrier == CheckpointBarrier(1, 2, {"type": "aligned"})
+    assert barrier == CheckpointBarrier(1, 2, checkpoint_pb2.CheckpointOptions(alignment="ALIGNED"))
     assert isinstance(last, Batch) and last.values.column("n").to_pylist() == [0, 1]
     assert end == EndOfPartition()
     assert partition.wait_released(TIMEOUT_S)
