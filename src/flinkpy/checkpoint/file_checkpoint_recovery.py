@@ -73,19 +73,21 @@ class FileCheckpointIDCounter:
     def get_and_increment(self) -> int:
         with self._lock:
             drawn = self._next
-            failpoint("counter.before_store")
-            write_checksummed(self._path, str(drawn + 1).encode())
-            self._next = drawn + 1
+            self._store(drawn + 1)
             return drawn
 
     def advance_to(self, next_id: int) -> None:
         with self._lock:
             if next_id > self._next:
-                write_checksummed(self._path, str(next_id).encode())
-                self._next = next_id
+                self._store(next_id)
 
     def remove(self) -> None:
         remove_durably(self._path)
+
+    def _store(self, next_id: int) -> None:
+        failpoint("counter.before_store")
+        write_checksummed(self._path, str(next_id).encode())
+        self._next = next_id
 
     def _stored(self) -> int:
         try:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
+
+MIN_PAUSE_S = 0.05
+#: Pauses are so many times as long as the reading: the job needs the processors.
+READING_SHARE = 10
 
 
 class CommittedReader:
@@ -27,8 +32,11 @@ class CommittedReader:
         return self._seen.total()
 
     def _run(self) -> None:
-        while self._wrong is None and not self._stop.wait(0.05):
+        pause_s = MIN_PAUSE_S
+        while self._wrong is None and not self._stop.wait(pause_s):
+            begun_s = time.monotonic()
             self._check()
+            pause_s = max(MIN_PAUSE_S, READING_SHARE * (time.monotonic() - begun_s))
 
     def _check(self) -> None:
         now = Counter(self._read())

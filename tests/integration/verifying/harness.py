@@ -21,28 +21,35 @@ from verifying.verifying_job import build, expected_output
 #: Restarts at once and as often as a test needs; how often is asserted by the tests.
 RESTARTS = {
     "restart-strategy.type": "fixed-delay",
-    "restart-strategy.fixed-delay.attempts": "20",
+    "restart-strategy.fixed-delay.attempts": "100",
     "restart-strategy.fixed-delay.delay": "50 ms",
 }
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Long enough for some checkpoints at the rate, which is what makes it last."""
+    """Long enough for some checkpoints at the rate, which is what makes it last.
+
+    `waits_for_hurry`: it does not end before `Run.hurry`, however long that takes, and soon after.
+    """
 
     keys: int = 20
     records_per_key: int = 200
     rate: int = 1_500
+    waits_for_hurry: bool = False
 
 
 class Run:
     """The job, submitted."""
 
-    def __init__(self, cluster: RunningCluster, client: Any, faults: Faults, reader: CommittedReader) -> None:
+    def __init__(
+        self, cluster: RunningCluster, client: Any, faults: Faults, reader: CommittedReader, hurry_path: Path
+    ) -> None:
         self.cluster = cluster
         self.client = client
         self.faults = faults
         self.reader = reader
+        self.hurry_path = hurry_path
 
     @property
     def job_id(self) -> str:
@@ -83,6 +90,10 @@ class Run:
             return
         wait_until(lambda: client.request_job_status(self.job_id).is_globally_terminal, "the job ends")
 
+    def hurry(self) -> None:
+        """Nothing more is to be done to it: it may end."""
+        self.hurry_path.touch()
+
     def wait_for_end(self) -> None:
         """FINISHED; a failed job raises what it failed of."""
         self.client.get_job_execution_result().result()
@@ -98,6 +109,7 @@ class VerifyingRuns:
         self.workload = workload or Workload()
         self.output = directory / "output"
         self.checkpoints = directory / "checkpoints"
+        self.hurry_path = directory / "hurry"
         self.faults = Faults(directory / "faults")
         self.expected = expected_output(self.workload.keys, self.workload.records_per_key)
 
@@ -122,10 +134,11 @@ class VerifyingRuns:
             keys=workload.keys,
             records_per_key=workload.records_per_key,
             rate=workload.rate,
+            hurry=self.hurry_path if workload.waits_for_hurry else None,
         )
         with CommittedReader(self.read, self.expected) as reader:
             client = env.execute_async("verifying")
-            run = Run(self.cluster, client, self.faults, reader)
+            run = Run(self.cluster, client, self.faults, reader, self.hurry_path)
             try:
                 yield run
             finally:

@@ -7,10 +7,12 @@ the same time, and a checkpoint has the next number of each.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from flinkpy.common import Types
@@ -40,13 +42,17 @@ class SequencePerKeySource(SourceBase):
     """Emits (key, number) for keys 0 to `keys` - 1 and numbers 0 to `records_per_key` - 1, then ends.
 
     The numbers of the keys that a reader has advance together. `rate`: records a second of all readers together; None:
-    as fast as they can.
+    as fast as they can. `hurry`: a file; where there is one, the rate counts no more, and until then a reader holds the
+    last number of each key back: so a test says when the job ends.
     """
 
-    def __init__(self, keys: int, records_per_key: int, rate: float | None = None) -> None:
+    def __init__(
+        self, keys: int, records_per_key: int, rate: float | None = None, hurry: str | Path | None = None
+    ) -> None:
         self.keys = keys
         self.records_per_key = records_per_key
         self.rate = rate
+        self.hurry = None if hurry is None else str(hurry)
 
     @property
     def boundedness(self) -> Boundedness:
@@ -100,6 +106,8 @@ class SequenceReader(SourceReader):
         self._context = context
         self._end = source.records_per_key
         self._rate = None if source.rate is None else source.rate / context.parallelism
+        self._hurry = source.hurry
+        self._is_held = source.rate is not None and source.hurry is not None
         self._splits: deque[KeySplit] = deque()
         self._no_more_splits = False
         self._has_asked = False
@@ -128,6 +136,8 @@ class SequenceReader(SourceReader):
         rows: list[tuple[int, int]] = []
         wanted = self._num_due()
         while len(rows) < wanted and self._splits:
+            if self._is_held and self._splits[0].next_number + 1 >= self._end:
+                break
             split = self._splits.popleft()
             rows.append((split.key, split.next_number))
             if split.next_number + 1 < self._end:
@@ -157,11 +167,13 @@ class SequenceReader(SourceReader):
             self._ticker.join()
 
     def _num_due(self) -> int:
-        if self._rate is None:
+        if self._rate is None or (self._hurry is not None and not self._is_held):
             return self._context.max_batch_rows
         due = int((time.monotonic() - self._started_s) * self._rate) - self._num_emitted
         return min(due, self._context.max_batch_rows)
 
     def _tick(self) -> None:
         while not self._closed.wait(TICK_S):
+            if self._is_held and self._hurry is not None and os.path.exists(self._hurry):
+                self._is_held = False
             self._context.notify_available()

@@ -146,10 +146,17 @@ class RunningTotal(KeyedProcessFunction):
 
 
 def build(
-    env: StreamExecutionEnvironment, directory: Path, faults: Faults, *, keys: int, records_per_key: int, rate: int
+    env: StreamExecutionEnvironment,
+    directory: Path,
+    faults: Faults,
+    *,
+    keys: int,
+    records_per_key: int,
+    rate: int,
+    hurry: Path | None = None,
 ) -> None:
-    """Add the job to `env`; its output is committed below `directory`. `rate`: records a second of the whole source."""
-    source = SequencePerKeySource(keys, records_per_key, rate)
+    """Add the job to `env`; its output is committed below `directory`. `rate` and `hurry`: of the source."""
+    source = SequencePerKeySource(keys, records_per_key, rate, hurry)
     # Numbers of different keys are as far apart as the source lets them; timers fire late rather than wrongly.
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(records_per_key))
     records = env.from_source(source, strategy.with_timestamp_assigner(NumberAsTime()), "sequences", RECORD)
