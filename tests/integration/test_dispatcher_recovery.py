@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 from clusters import RunningCluster, StartCluster
 from job_support import FIXED_DELAY, Gate, environment, wait_for_state, wait_until, wait_until_idle
-from test_job_master_recovery import counting, lines_of, waiting_graph
+from test_job_master_recovery import (
+    assert_exactly_once,
+    checkpointed_counting,
+    counting,
+    lines_of,
+    wait_for_more_output,
+    waiting_graph,
+)
 
 from flinkpy.common import Types
 from flinkpy.common.errors import DuplicateJobSubmissionError
@@ -52,6 +59,28 @@ def test_a_client_that_waits_gets_the_result_from_the_next_dispatcher(
     assert sorted(set(lines_of(tmp_path / "out"))) == [f"{key},{last // 7}" for key in range(7)]
     assert states[-1] is JobState.FINISHED
     wait_until_idle(supervised)
+
+
+@pytest.mark.parametrize(
+    "victims",
+    [("dispatcher",), ("dispatcher", "taskexecutor-1"), ("dispatcher", "resourcemanager", "taskexecutor-2")],
+    ids="+".join,
+)
+def test_a_job_with_checkpoints_goes_on_whatever_is_killed(
+    supervised: RunningCluster, tmp_path: Path, victims: tuple[str, ...]
+) -> None:
+    client = checkpointed_counting(supervised, tmp_path)
+    result = client.get_job_execution_result()
+    wait_for_more_output(tmp_path)
+    former = [supervised.service(name) for name in victims]
+    for process in former:
+        process.popen.send_signal(signal.SIGKILL)
+    for name, process in zip(victims, former):
+        wait_until(lambda name=name, process=process: supervised.service(name) is not process, f"another {name}")
+    wait_for_more_output(tmp_path)
+
+    assert result.result().get_job_id() == client.get_job_id()
+    assert_exactly_once(tmp_path)
 
 
 def test_ended_jobs_are_known_and_no_id_is_used_twice(supervised: RunningCluster) -> None:

@@ -5,19 +5,24 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from clusters import RunningCluster, StartCluster
 from job_support import FIXED_DELAY, Gate, environment, wait_for_state, wait_until, wait_until_idle
+from verifying.sequence_source import SequencePerKeySource
+from verifying.two_phase_sink import TwoPhaseSink, committed_records
 
 from flinkpy._proto import job_pb2
-from flinkpy.common import Encoder, Types
+from flinkpy.common import Configuration, Encoder, Types, WatermarkStrategy
 from flinkpy.common.errors import JobExecutionError
 from flinkpy.common.states import JobState
-from flinkpy.datastream import StreamExecutionEnvironment
+from flinkpy.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
 from flinkpy.datastream.connectors.file_system import FileSink
+from flinkpy.datastream.state import ValueStateDescriptor
 
 PAIR = Types.TUPLE([Types.LONG(), Types.LONG()])
 
@@ -60,6 +65,49 @@ def counting(env: StreamExecutionEnvironment, gate: Gate, output: Path, last: in
     )
 
 
+KEYS, RECORDS_PER_KEY = 4, 300
+
+
+class Count(KeyedProcessFunction):
+    """(key, number, count): count is number + 1 where no record of the key was lost or came twice."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[tuple[int, int, int]]:
+        count = (self._count.value() or 0) + 1
+        self._count.update(count)
+        yield value[0], value[1], count
+
+
+def checkpointed_counting(cluster: RunningCluster, tmp_path: Path, rate: float = 150) -> Any:
+    """Starts a job that takes checkpoints and runs for some seconds; its output is in `tmp_path/out`."""
+    env = environment(cluster, **{"execution.checkpointing.dir": str(tmp_path / "checkpoints")})
+    env.configure(Configuration.from_dict({"restart-strategy.type": "fixed-delay", **FIXED_DELAY}))
+    env.enable_checkpointing(100)
+    source = SequencePerKeySource(KEYS, RECORDS_PER_KEY, rate)
+    numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
+    triple = Types.TUPLE([Types.LONG(), Types.LONG(), Types.LONG()])
+    counted = numbers.key_by(lambda pair: pair[0], Types.LONG()).process(Count(), triple).uid("count")
+    counted.sink_to(TwoPhaseSink(str(tmp_path / "out"))).uid("out")
+    return env.execute_async("counting")
+
+
+def wait_for_more_output(tmp_path: Path) -> None:
+    seen = len(list(committed_records(tmp_path / "out")))
+    wait_until(lambda: len(list(committed_records(tmp_path / "out"))) > seen, "more committed records")
+
+
+def assert_exactly_once(tmp_path: Path) -> None:
+    expected = [(key, number, number + 1) for key in range(KEYS) for number in range(RECORDS_PER_KEY)]
+    assert sorted(committed_records(tmp_path / "out")) == expected
+
+
+def files_below(directory: Path) -> list[Path]:
+    """What is there now, while somebody may be removing it."""
+    return [Path(parent, name) for parent, _, names in os.walk(directory) for name in names]
+
+
 def lines_of(output: Path) -> list[str]:
     files = [path for path in output.rglob("*") if path.is_file() and not path.name.startswith((".", "_"))]
     return sorted(line for path in files for line in path.read_text().splitlines())
@@ -88,6 +136,38 @@ def test_a_job_without_checkpoints_begins_again_and_frees_the_slots_of_its_first
     assert states[-1] is JobState.FINISHED
     assert JobState.RESTARTING in states
     assert cluster.client.request_job(job_id).num_restarts == 0, "a JobMaster's death is no restart"
+    wait_until_idle(cluster)
+
+
+def test_a_job_goes_on_from_its_last_checkpoint_and_removes_its_checkpoints_in_the_end(
+    cluster: RunningCluster, tmp_path: Path
+) -> None:
+    client = checkpointed_counting(cluster, tmp_path)
+    job_id = str(client.get_job_id())
+    for _ in range(3):
+        wait_for_more_output(tmp_path)
+        kill_leader(cluster, job_id)
+    wait_for_more_output(tmp_path)
+    assert cluster.client.request_checkpoint_statistics(job_id).latest_restored.checkpoint_id > 0
+
+    client.get_job_execution_result().result()
+
+    assert_exactly_once(tmp_path)
+    assert cluster.client.request_job(job_id).num_restarts == 0
+    wait_until(lambda: files_below(tmp_path / "checkpoints") == [], "its checkpoints are removed")
+
+
+def test_the_checkpoints_of_a_job_canceled_between_two_job_masters_are_removed(
+    cluster: RunningCluster, tmp_path: Path
+) -> None:
+    client = checkpointed_counting(cluster, tmp_path, rate=50)
+    job_id = str(client.get_job_id())
+    wait_for_more_output(tmp_path)
+    assert files_below(tmp_path / "checkpoints")
+    os.kill(leader_of(cluster, job_id), signal.SIGKILL)
+    client.cancel().result()
+    assert cluster.client.wait_for_result(job_id).status == JobState.CANCELED.value
+    wait_until(lambda: files_below(tmp_path / "checkpoints") == [], "its checkpoints are removed")
     wait_until_idle(cluster)
 
 
