@@ -38,6 +38,9 @@ class Head:
     def process_batch(self, batch: Batch, input_index: int) -> None:
         self.processed.extend(batch.values)
 
+    def after_batch(self, num_rows: int) -> None:
+        return
+
     def process_element(self, element: Any) -> None:
         raise AssertionError(element)
 

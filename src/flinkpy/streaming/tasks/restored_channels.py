@@ -44,6 +44,7 @@ class RestoredChannels:
         for batch, input_index in self._batches:
             if batch.num_rows:
                 self._head.process_batch(batch, input_index)
+                self._head.after_batch(batch.num_rows)
             return True
         return False
 

@@ -37,6 +37,7 @@ from flinkpy.streaming.checkpoint.subtask_checkpoint_coordinator import SubtaskC
 from flinkpy.streaming.io.record_writer_output import RecordWriterOutput
 from flinkpy.streaming.mailbox.mailbox_processor import ActionStatus, MailboxProcessor, TaskTimes
 from flinkpy.streaming.mailbox.task_mailbox import Mail, MailPriority, TaskMailbox
+from flinkpy.streaming.tasks.checkpoint_progress import CheckpointProgress
 from flinkpy.streaming.tasks.environment import TaskEnvironment
 from flinkpy.streaming.tasks.finished_operator_chain import FinishedOperatorChain
 from flinkpy.streaming.tasks.operator_chain import OperatorChain
@@ -67,9 +68,6 @@ class StreamTaskState(enum.Enum):
     def is_terminal(self) -> bool:
         return self in (StreamTaskState.FINISHED, StreamTaskState.CANCELED, StreamTaskState.FAILED)
 
-
-#: Savepoints that stop the job: the tasks wait until they are complete.
-_SYNC_KINDS = (checkpoint_pb2.SYNC_SAVEPOINT_SUSPEND, checkpoint_pb2.SYNC_SAVEPOINT_TERMINATE)
 
 _S = StreamTaskState
 _TRANSITIONS = frozenset(
@@ -104,14 +102,7 @@ class StreamTask(ABC):
         self._clock = environment.clock
         self._chain: OperatorChain | FinishedOperatorChain | None = None
         self._checkpoints: SubtaskCheckpointCoordinator | None = None
-        #: The newest checkpoint that the task was told is complete.
-        self._completed_checkpoint_id = 0
-        #: The first checkpoint taken after the end of data: when it or a later one is complete, the task may go.
-        self._first_final_checkpoint_id: int | None = None
-        #: The savepoint that stops the task, from its snapshot on; the task ends when it is complete.
-        self._sync_savepoint_id: int | None = None
-        #: A savepoint to be taken as soon as the end of data has been emitted.
-        self._savepoint_at_end: CheckpointBarrier | None = None
+        self._progress = CheckpointProgress()
         self._writers: list[RecordWriterOutput] = []
         self._cancel_requested = False
         self._processor = MailboxProcessor(
@@ -294,14 +285,14 @@ class StreamTask(ABC):
         self.start_inputs()
         self._processor.run()
         if self.state is StreamTaskState.SUSPENDED:
-            self._processor.run_until(self._is_savepoint_complete)
+            self._processor.run_until(lambda: self._progress.is_savepoint_complete)
             self._transition(StreamTaskState.FINISHING)
             self._end_without_drain()
         elif not self.is_drained:
             self._transition(StreamTaskState.FINISHING)
             self._end_without_drain()
         else:
-            if self._savepoint_at_end is not None:
+            if self._progress.savepoint_at_end is not None:
                 self.emit_end_of_event_time()
             self._transition(StreamTaskState.FINISHING)
             self._finish()
@@ -318,7 +309,7 @@ class StreamTask(ABC):
         chain.finish()
         chain.emit_to_results(EndOfData())
         chain.flush()
-        savepoint, self._savepoint_at_end = self._savepoint_at_end, None
+        savepoint, self._progress.savepoint_at_end = self._progress.savepoint_at_end, None
         if savepoint is not None:
             self.perform_checkpoint(savepoint, self._metrics_of_trigger(savepoint))
         waits = self._waits_for_final_checkpoint
@@ -357,19 +348,12 @@ class StreamTask(ABC):
         """After the end of data. Takes what still comes from the inputs: barriers and the ends of partitions."""
         if not (self.inputs_exhausted and self.chain.has_finished) or self._has_running_snapshots:
             return False
-        if not self._is_savepoint_complete():
-            return False
-        if not waits_for_final_checkpoint:
-            return True
-        first = self._first_final_checkpoint_id
-        return first is not None and self._completed_checkpoint_id >= first
+        progress = self._progress
+        return progress.is_savepoint_complete and (not waits_for_final_checkpoint or progress.is_end_complete)
 
     @property
     def _has_running_snapshots(self) -> bool:
         return self._checkpoints is not None and self._checkpoints.num_running > 0
-
-    def _is_savepoint_complete(self) -> bool:
-        return self._sync_savepoint_id is None or self._completed_checkpoint_id >= self._sync_savepoint_id
 
     def _clean_up(self) -> None:
         """After a failure or cancel: close all that is open; what fails here is logged and does not mask the cause."""
@@ -409,8 +393,8 @@ class StreamTask(ABC):
 
     def stop_with_drain(self, barrier: CheckpointBarrier) -> None:
         """End as if the input had, and take the savepoint then."""
-        if self._savepoint_at_end is None:
-            self._savepoint_at_end = barrier
+        if self._progress.savepoint_at_end is None:
+            self._progress.savepoint_at_end = barrier
             self._processor.stop()
 
     def perform_checkpoint(
@@ -429,35 +413,27 @@ class StreamTask(ABC):
             # A sink that still has something to hand out must be restored with it.
             is_finished=(is_at_end and self.chain.has_finished) or self.chain.is_restored_as_finished,
         )
-        if not taken:
-            return
-        if is_at_end and self._first_final_checkpoint_id is None:
-            self._first_final_checkpoint_id = barrier.checkpoint_id
-        if barrier.options is not None and barrier.options.kind in _SYNC_KINDS:
-            self._sync_savepoint_id = barrier.checkpoint_id
-            if barrier.options.kind == checkpoint_pb2.SYNC_SAVEPOINT_SUSPEND and not is_at_end:
-                self.processing_time_service.quiesce()
-                self._transition(StreamTaskState.SUSPENDED)
-                self._processor.stop()
+        if taken and self._progress.on_taken(barrier, is_at_end=is_at_end):
+            self.processing_time_service.quiesce()
+            self._transition(StreamTaskState.SUSPENDED)
+            self._processor.stop()
 
     def _metrics_of_trigger(self, barrier: CheckpointBarrier) -> checkpoint_pb2.CheckpointMetrics:
         delay_ms = max(0, self._clock.now_ms() - barrier.timestamp_ms)
         return checkpoint_pb2.CheckpointMetrics(checkpoint_start_delay_ns=delay_ms * 1_000_000)
 
     def _notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        if checkpoint_id <= self._completed_checkpoint_id:
+        if not self._progress.on_complete(checkpoint_id):
             return
-        self._completed_checkpoint_id = checkpoint_id
         self.chain.notify_checkpoint_complete(checkpoint_id)
         self.environment.state.notify_complete(checkpoint_id)
 
     def _notify_checkpoint_aborted(self, checkpoint_id: int, latest_completed_id: int) -> None:
         # Makes up for a notification that was lost.
         self._notify_checkpoint_complete(latest_completed_id)
-        if checkpoint_id <= self._completed_checkpoint_id:
+        if checkpoint_id <= self._progress.completed_id:
             return
-        savepoint = self._savepoint_at_end
-        if checkpoint_id == self._sync_savepoint_id or (savepoint and savepoint.checkpoint_id == checkpoint_id):
+        if self._progress.needs(checkpoint_id):
             # The task has stopped processing for it, and cannot go on where it was.
             raise checkpoint_error(
                 CheckpointFailureReason.CHECKPOINT_DECLINED,
