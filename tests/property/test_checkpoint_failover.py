@@ -47,7 +47,7 @@ class FailoverMachine(ClusterMachine):
             for result in vertex.results:
                 result.type = job_pb2.PIPELINED_BOUNDED  # a job with blocking results takes no checkpoints
         checkpoints = CheckpointCoordinatorOptions(
-            interval_ms=100, timeout_ms=3_000, tolerable_failures=tolerable, max_concurrent=max_concurrent
+            interval_ms=1_000, timeout_ms=30_000, tolerable_failures=tolerable, max_concurrent=max_concurrent
         )
         self.now_ms = 0
         self.scheduler = DefaultScheduler(
@@ -75,6 +75,7 @@ class FailoverMachine(ClusterMachine):
         self.send(ev.JobMasterInitialized())
         self.send(ev.StartScheduling())
         self.the_cluster_behaves()
+        self.a_checkpoint_is_taken(is_written=True)
 
     @rule()
     def the_cluster_behaves(self):
@@ -92,10 +93,47 @@ class FailoverMachine(ClusterMachine):
 
     @rule(is_written=st.booleans())
     def a_checkpoint_is_taken(self, is_written):
-        self.time_passes(100)
+        self.time_passes(1_000)
         self.all_checkpoint_messages_arrive()
         while is_written and self.is_writing:
             self.write()
+
+    @precondition(lambda self: self.tasks)
+    @rule(data=st.data(), succeeds=st.booleans())
+    def a_task_fails_while_a_checkpoint_is_being_written(self, data, succeeds):
+        self.a_checkpoint_is_taken(is_written=False)
+        self.a_task_fails_and_the_cluster_behaves(data, is_damage=1)
+        while self.is_writing:
+            self.write(succeeds)
+        self.the_cluster_behaves()
+
+    @precondition(lambda self: self.tasks)
+    @rule(data=st.data(), is_damage=st.integers(0, 2))
+    def a_task_fails_and_the_cluster_behaves(self, data, is_damage):
+        if not self.tasks:
+            return
+        name, attempt = data.draw(st.sampled_from(self.tasks))
+        del self.task_managers[name][attempt]
+        error = CorruptStateError("damaged") if is_damage == 0 else BOOM
+        self.updates.append(ev.TaskStateUpdated(attempt, E.FAILED, error))
+        self.the_cluster_behaves()
+
+    def more_slots(self):
+        """Not a rule here, as the next ones: those of the base class are tried there."""
+
+    def an_update_arrives_again(self):
+        pass
+
+    def the_oldest_update_arrives(self):
+        pass
+
+    def a_heartbeat_reports_deployments(self):
+        pass
+
+    @rule()
+    def the_job_is_cancelled(self):
+        if self.now_ms > 40_000:  # let most jobs live for a while
+            self.send(ev.CancelJob())
 
     @property
     def coordinator(self):
@@ -221,13 +259,6 @@ class FailoverMachine(ClusterMachine):
             self.kept.append(checkpoint_id)
         self.send(cev.CheckpointFinalized(checkpoint_id, f"/chk-{checkpoint_id}", (checkpoint_id,)))
 
-    @precondition(lambda self: self.tasks)
-    @rule(data=st.data())
-    def a_task_finds_damage(self, data):
-        name, attempt = data.draw(st.sampled_from(self.tasks))
-        del self.task_managers[name][attempt]
-        self.updates.append(ev.TaskStateUpdated(attempt, E.FAILED, CorruptStateError("damaged")))
-
     @precondition(lambda self: self.is_verifying and not self.is_writing)
     @rule(outcome=st.sampled_from(["whole", "damaged", "damaged", "nobody knows"]))
     def checkpoints_are_verified(self, outcome):
@@ -264,7 +295,7 @@ class FailoverMachine(ClusterMachine):
 
     @rule(stops=st.booleans())
     def a_client_asks_for_a_savepoint(self, stops):
-        if stops and self.now_ms < 2_000:  # let most jobs live for a while
+        if stops and self.now_ms < 20_000:  # let most jobs live for a while
             return
         self.asked += 1
         self.open_requests.add(f"t{self.asked}")
@@ -299,11 +330,11 @@ class FailoverMachine(ClusterMachine):
         if states == {E.RUNNING} and not self.coordinator.is_stopping:
             before = self.counting
             for _ in range(10):
-                self.time_passes(100)
+                self.time_passes(1_000)
                 self.time_passes_with_checkpoints()
             assert self.counting is not None
             assert before is None or self.counting > before, "no checkpoint is completed any more"
 
 
-FailoverMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+FailoverMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
 TestCheckpointFailover = FailoverMachine.TestCase
