@@ -189,6 +189,8 @@ class JobMasterPool:
             if process.state is ProcessState.ENDING:
                 return []
             process.prelude = "its session with the Dispatcher broke; "
+            if process.state is ProcessState.STANDBY:
+                process.state = ProcessState.ENDING  # no job may be handed to it between this and its exit
             return [EndProcess(process_id, "its session broke", at_once=True)]
         del self._processes[process_id]
         return self._lost(process, "its session with the Dispatcher broke") + self._replenish()
@@ -251,6 +253,7 @@ class JobMasterPool:
         assert not (self._waiting and self.num_standbys), "a job waits beside a standby"
         for process in self._processes.values():
             assert process.state is not ProcessState.BUSY or process.job_id is not None
+            assert process.state is not ProcessState.STANDBY or process.has_session
             assert process.state not in (ProcessState.STARTING, ProcessState.STANDBY) or process.job_id is None
 
     def _count(self, state: ProcessState) -> int:

@@ -72,6 +72,13 @@ def test_a_process_is_used_once(pool: JobMasterPool) -> None:
     assert pool.num_processes == 0
 
 
+def test_a_standby_without_a_session_gets_no_job_though_its_exit_is_not_known_yet(pool: JobMasterPool) -> None:
+    assert pool.session_closed(ONE) == [EndProcess(ONE, "its session broke", at_once=True)]
+    assert pool.request(A) == [SpawnProcess(TWO), SpawnProcess(THREE)]
+    assert ReplenishAfter(REPLACEMENT_DELAY_MS) not in pool.process_exited(ONE, "killed by SIGKILL")
+    assert pool.session_opened(TWO, is_child=True) == [AssignJob(TWO, A)]
+
+
 def test_the_exit_of_a_busy_process_loses_its_job(pool: JobMasterPool) -> None:
     pool.request(A)
     assert JobMasterLost(A, "its process ended: killed by SIGKILL") in pool.process_exited(ONE, "killed by SIGKILL")
