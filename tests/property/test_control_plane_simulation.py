@@ -1,0 +1,106 @@
+"""The control plane of a cluster, whole runs on virtual time, each from one seed.
+
+FLINKPY_SIMULATION_SEEDS=1000 pytest tests/property/test_control_plane_simulation.py      # many
+FLINKPY_SIMULATION_SEED=17 pytest tests/property/test_control_plane_simulation.py         # one again
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from random import Random
+
+import pytest
+from simulated_cluster import Cluster, SimulationLoop
+
+from flinkpy.checkpoint.metadata import load_metadata
+from flinkpy.checkpoint.storage.file_systems import FileSystems
+
+NUM_SEEDS = int(os.environ.get("FLINKPY_SIMULATION_SEEDS", "50"))
+SEEDS = [int(os.environ["FLINKPY_SIMULATION_SEED"])] if "FLINKPY_SIMULATION_SEED" in os.environ else range(NUM_SEEDS)
+#: How long things go wrong, in virtual time.
+FAULTY_S = 12.0
+#: Memory, where there is such a directory: what is synced there costs nothing.
+SHARED_MEMORY = Path("/dev/shm")
+
+
+def configuration(random: Random, directory: Path) -> dict[str, str]:
+    chosen = {
+        "execution.checkpointing.interval": random.choice(["100 ms", "300 ms"]),
+        "execution.checkpointing.timeout": "3 s",
+        "execution.checkpointing.tolerable-failed-checkpoints": random.choice(["0", "2", "1000"]),
+        "execution.checkpointing.max-concurrent-checkpoints": random.choice(["1", "2"]),
+        "execution.checkpointing.num-retained": random.choice(["1", "2"]),
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": "1000000",
+        "restart-strategy.fixed-delay.delay": "50 ms",
+        "pekko.ask.timeout": "1 s",
+        "heartbeat.interval": "1 s",
+        "heartbeat.timeout": "5 s",
+        "slot.request.timeout": "20 s",
+        "cluster.registration.error-delay": "200 ms",
+    }
+    if random.random() < 0.8:
+        chosen["execution.checkpointing.dir"] = str(directory / "checkpoints")
+    return chosen
+
+
+async def run(loop: SimulationLoop, random: Random, directory: Path) -> Cluster:
+    cluster = Cluster(loop, random, directory, configuration(random, directory))
+    try:
+        await cluster.misbehave(FAULTY_S)
+        path = await cluster.heal_and_stop()
+        cluster.raise_errors()
+        assert cluster.dispatcher.result is not None
+        assert cluster.dispatcher.result.status == 8, cluster.dispatcher.result  # FINISHED
+        savepoint = load_metadata(FileSystems(), path)[1]
+        operators = {operator.operator_id: operator for operator in savepoint.operators}
+        sources = operators["source-op"].subtasks
+        sent = [int(sources[i].operator[0].file.data.split(b",")[i]) for i in range(cluster.parallelism)]
+        assert cluster.committed == [sent, sent], "what was committed is not what was sent up to the end"
+        assert not (directory / "recovery" / "completed-checkpoints").exists()
+        assert not list((directory / "checkpoints").glob("job/chk-*")), "checkpoints are left behind"
+        return cluster
+    finally:
+        await cluster.close()
+
+
+def simulate(seed: int) -> Cluster:
+    random = Random(seed)
+    parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
+    directory = Path(tempfile.mkdtemp(prefix="flinkpy-simulation-", dir=parent))
+    loop = SimulationLoop(random)
+    try:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            return runner.run(run(loop, random, directory))
+    except BaseException as error:
+        error.add_note(f"FLINKPY_SIMULATION_SEED={seed} replays this")
+        raise
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    """What is logged of thousands of faults says nothing."""
+    logging.disable(logging.ERROR)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_whatever_goes_wrong_nothing_is_lost_or_repeated_and_the_job_gets_on(seed):
+    cluster = simulate(seed)
+    assert cluster.network.num_faults > 0
+
+
+def test_a_seed_is_a_run():
+    """The same faults, the same checkpoints: a failing seed can be looked at again."""
+    first, second = simulate(3), simulate(3)
+    assert first.completed.keys() == second.completed.keys()
+    assert first.network.num_faults == second.network.num_faults
+    assert first.committed == second.committed
