@@ -68,7 +68,12 @@ def describe_vertices(vertices: Iterable[job_pb2.JobVertex]) -> list[VertexDescr
             tuple(OperatorDescription(o.operator_id, o.uid, o.name) for o in vertex.chain),
             vertex.parallelism,
             vertex.max_parallelism if vertex.max_parallelism > 0 else default_max_parallelism(vertex.parallelism),
-            tuple(InputDescription(*results[edge.source_data_set_id]) for edge in vertex.inputs),
+            # A data set that nobody produces is the ExecutionGraph's to refuse.
+            tuple(
+                InputDescription(*results[edge.source_data_set_id])
+                for edge in vertex.inputs
+                if edge.source_data_set_id in results
+            ),
             vertex.max_parallelism > 0,
         )
         for vertex in vertices

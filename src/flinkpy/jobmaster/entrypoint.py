@@ -127,7 +127,7 @@ class _JobMasterProcess:
         except FlinkError as error:
             logger.error("the session with the Dispatcher at %s is lost: %s", self._dispatcher_address, error)
             return f"the Dispatcher is lost: {error}", 1
-        if self._job_master is None or self._job_master.terminated.is_set():
+        if self._job_master is None or self._job_master.state.is_terminal:
             return "the Dispatcher closed the session", 0
         logger.error("the Dispatcher at %s closed the session while the job runs", self._dispatcher_address)
         return "the Dispatcher closed the session", 1
