@@ -29,6 +29,7 @@ from flinkpy.checkpoint.metadata import load_metadata
 from flinkpy.checkpoint.storage.file_systems import FileSystems
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason, checkpoint_error
 from flinkpy.common.errors import (
+    CheckpointError,
     CheckpointStorageError,
     FlinkError,
     FunctionError,
@@ -36,6 +37,7 @@ from flinkpy.common.errors import (
     RpcTimeoutError,
     RpcUnavailableError,
     StaleFencingTokenError,
+    TaskSubmissionError,
 )
 from flinkpy.jobmaster.job_master import JobMaster
 from flinkpy.jobmaster.job_master_environment import JobMasterEnvironment
@@ -420,9 +422,14 @@ class FakeTaskExecutor:
     # from the JobMaster
 
     def submit_tasks(self, request: Any, context: Any) -> Any:
+        response = taskexecutor_pb2.SubmitTasksResponse()
         for deployment in request.tasks:
             attempt = deployment.execution_attempt_id
-            if attempt in self._known_attempts or deployment.allocation_id not in self.slots:
+            if attempt in self._known_attempts:
+                continue
+            if deployment.allocation_id not in self.slots:
+                error = error_to_proto(TaskSubmissionError("no such slot"))
+                response.rejections.add(execution_attempt_id=attempt, error=error)
                 continue
             self._known_attempts.add(attempt)
             task = FakeTask(deployment, self._cluster.parallelism)
@@ -431,7 +438,7 @@ class FakeTaskExecutor:
             self._update(task, "INITIALIZING")
             self._update(task, "RUNNING")
             task.is_running = True
-        return taskexecutor_pb2.SubmitTasksResponse()
+        return response
 
     def cancel_tasks(self, request: Any, context: Any) -> Any:
         for attempt in request.execution_attempt_ids:
@@ -478,6 +485,14 @@ class FakeTaskExecutor:
         return ACK
 
     def heartbeat_from_job_master(self, request: Any, context: Any) -> Any:
+        """The two sides may differ about slots where an answer was lost."""
+        for allocation_id in request.allocation_ids:
+            if allocation_id not in self.slots:
+                fail = jobmaster_pb2.FailSlotRequest(job_id="job", resource_id=self.name, allocation_id=allocation_id)
+                self._tell("fail_slot", fail)
+        if self._is_registered:
+            for allocation_id in [slot for slot in self.slots if slot not in request.allocation_ids]:
+                self._free(allocation_id)
         return self._report()
 
     def disconnect_job_master(self, request: Any, context: Any) -> Any:
@@ -769,15 +784,24 @@ class Cluster:
         self.network.is_faulty = self.is_disk_faulty = False
         before = max(self.confirmed, default=0)
         await self._until(lambda: max(self.confirmed, default=0) >= before + 3, "no checkpoint is completed any more")
-        request = pb.StopWithSavepointRequest(
-            job_id="job", trigger_id="stop", target_directory=str(self.directory / "savepoints")
-        )
-        gateway = self.network.gateway("JobMaster", self.address, self.job_master_id)
-        result = await asyncio.wait_for(gateway.stop_with_savepoint(request), 60.0)
+        result = await self._stop()
         await self._until(lambda: self.dispatcher.result is not None, "the Dispatcher does not hear of the end")
         assert self.job_master is not None
         await asyncio.wait_for(self.job_master.terminated.wait(), 60.0)
         return result.path
+
+    async def _stop(self) -> pb.CheckpointResult:
+        """Asked again while what went wrong before still makes the job restart."""
+        for number in range(20):
+            request = pb.StopWithSavepointRequest(
+                job_id="job", trigger_id=f"stop{number}", target_directory=str(self.directory / "savepoints")
+            )
+            gateway = self.network.gateway("JobMaster", self.address, self.job_master_id)
+            try:
+                return await asyncio.wait_for(gateway.stop_with_savepoint(request), 60.0)
+            except CheckpointError:
+                await asyncio.sleep(1.0)
+        raise AssertionError("the job cannot be stopped")
 
     async def _until(self, condition: Callable[[], bool], otherwise: str) -> None:
         for _ in range(2_000):
