@@ -73,7 +73,8 @@ class SimulationLoop(VirtualTimeLoop):
             except Exception as error:  # noqa: BLE001 - as an executor does
                 future.set_exception(error)
 
-        self.call_later(self._random.uniform(0.001, 0.02), run)
+        is_slow = self._random.random() < 0.1
+        self.call_later(self._random.uniform(0.1, 1.0) if is_slow else self._random.uniform(0.001, 0.02), run)
         return future
 
 
@@ -86,6 +87,8 @@ class Network:
         self._watches: dict[str, list[Callable[[], None]]] = {}
         self.is_faulty = True
         self.num_faults = 0
+        #: What an endpoint raised that is no answer.
+        self.errors: list[BaseException] = []
 
     def attach(self, address: str, endpoint: Any) -> None:
         self._endpoints[address] = endpoint
@@ -145,6 +148,9 @@ class Network:
             return await answer if inspect.isawaitable(answer) else answer
         except FlinkError as error:
             return error
+        except Exception as error:
+            self.errors.append(error)
+            raise
 
 
 class _Gateway:
@@ -515,7 +521,7 @@ class Cluster:
         self.network.attach(RM, self.resource_manager)
         self._configuration = configuration
         self._tasks: set[asyncio.Task[Any]] = set()
-        self.errors: list[BaseException] = []
+        self.errors = self.network.errors
         self.executors: list[FakeTaskExecutor] = []
         self._num_executors = 0
         self._num_job_masters = 0
@@ -604,19 +610,29 @@ class Cluster:
         make_location, finalize = io.make_location, io.finalize
 
         def observed_location(effect: Any) -> Any:
-            assert effect.checkpoint_id not in self.used_ids, f"checkpoint id {effect.checkpoint_id} is used again"
-            self.used_ids.add(effect.checkpoint_id)
+            self._note(lambda: self._check_id(effect.checkpoint_id))
             return make_location(effect)
 
         def observed_finalize(effect: Any) -> Any:
             finalized = finalize(effect)
-            self._check_cut(effect.metadata)
+            self._note(lambda: self._check_cut(effect.metadata))
             self.completed[effect.checkpoint_id] = effect.metadata
-            if effect.properties.counts_for_recovery:
+            if effect.metadata.kind != pb.SAVEPOINT:
                 self.counting.add(effect.checkpoint_id)
             return finalized
 
         io.make_location, io.finalize = observed_location, observed_finalize  # type: ignore[method-assign]
+
+    def _note(self, check: Callable[[], None]) -> None:
+        """What fails here must not pass for a failure of the disk."""
+        try:
+            check()
+        except AssertionError as error:
+            self.errors.append(error)
+
+    def _check_id(self, checkpoint_id: int) -> None:
+        assert checkpoint_id not in self.used_ids, f"checkpoint id {checkpoint_id} is used again"
+        self.used_ids.add(checkpoint_id)
 
     async def crash_job_master(self) -> None:
         job_master, self.job_master = self.job_master, None

@@ -213,6 +213,19 @@ class CaptureMachine(RuleBasedStateMachine):
             if item is not None:
                 self.process(*item)
 
+    @rule(times=st.integers(1, 4), rows=st.integers(1, 3))
+    def poll_in_parts(self, times: int, rows: int) -> None:
+        """The task takes no more than it can process in a moment; the rest goes back."""
+        for _ in range(times):
+            item = self.gate.poll()
+            if item is None:
+                return
+            channel, content = item
+            if isinstance(content, Batch) and content.num_rows > rows and not self.gate.is_capturing:
+                self.gate.put_back(channel, content.slice(rows, content.num_rows - rows))
+                content = content.slice(0, rows)
+            self.process(channel, content)
+
     @rule()
     def poll_priority(self) -> None:
         item = self.gate.poll_priority()
