@@ -15,6 +15,7 @@ from clusters import run_flinkpy
 from job_support import wait_until
 
 from flinkpy.client.cluster_client import ClusterClient
+from flinkpy.common.errors import RpcUnavailableError
 
 
 @pytest.fixture
@@ -39,6 +40,13 @@ def processes_of(directory: Path) -> list[str]:
         if environment.get("FLINKPY_RUN_DIR") == str(directory) and process.pid != os.getpid():
             found.append(" ".join(process.info["cmdline"] or []))
     return found
+
+
+def num_task_managers(client: ClusterClient) -> int:
+    try:
+        return client.request_cluster_overview().num_task_managers
+    except RpcUnavailableError:
+        return -1  # the Dispatcher is being started
 
 
 def start(*arguments: str) -> None:
@@ -130,7 +138,7 @@ def test_each_service_that_is_killed_is_started_again_where_it_was(run_dir: Path
 
     assert json.loads((run_dir / "cluster.json").read_text())["dispatcher_address"] == address
     with ClusterClient(address) as client:
-        wait_until(lambda: client.request_cluster_overview().num_task_managers == 2, "both TaskExecutors")
+        wait_until(lambda: num_task_managers(client) == 2, "both TaskExecutors")
     assert run_flinkpy("cluster", "status").returncode == 0
     stopped = run_flinkpy("cluster", "stop")
     assert (stopped.returncode, stopped.stderr) == (0, "")

@@ -26,7 +26,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import platform
-import secrets
 from collections.abc import AsyncIterator, Awaitable, Iterable
 from typing import Any
 
@@ -40,7 +39,6 @@ from flinkpy.common.errors import (
     DuplicateJobSubmissionError,
     ExternalError,
     FlinkError,
-    JobNotFoundError,
     JobSubmissionError,
     RpcTimeoutError,
     RpcUnavailableError,
@@ -53,10 +51,10 @@ from flinkpy.dispatcher.job_manager_runner import (
     check_cancellation_of_ended,
     status_to_proto,
 )
+from flinkpy.dispatcher.job_operations import JobOperations
 from flinkpy.dispatcher.job_status_watchers import JobStatusWatchers
-from flinkpy.dispatcher.operation_cache import OperationCache
 from flinkpy.dispatcher.options import DispatcherOptions
-from flinkpy.dispatcher.running_jobs import DispatcherServices, RunningJob, RunningJobs
+from flinkpy.dispatcher.running_jobs import DispatcherServices, RunningJob, RunningJobs, job_not_found
 from flinkpy.dispatcher.submission_check import check_submission
 from flinkpy.rpc.endpoint import RpcEndpoint
 from flinkpy.rpc.server import CallContext, unfenced
@@ -107,7 +105,7 @@ class Dispatcher(RpcEndpoint):
         #: being stored; neither known nor free
         self._submitting: set[JobID] = set()
         self._is_shutting_down = False
-        self._operations = OperationCache(self.run_async)
+        self._operations = JobOperations(self.jobs, self.run_async)
 
     @property
     def fencing_token(self) -> str:
@@ -222,19 +220,7 @@ class Dispatcher(RpcEndpoint):
     def list_jobs(self, request: pb.ListJobsRequest, context: CallContext) -> pb.ListJobsResponse:
         """Every job that runs or is archived, in the order they started."""
         self.validate_runs_in_main_thread()
-        running = [
-            pb.JobOverview(
-                job_id=str(job.runner.job_id),
-                name=job.runner.job_graph.name,
-                status=status_to_proto(job.runner.status),
-                start_time_ms=job.runner.submitted_ms,
-                end_time_ms=-1,
-            )
-            for job in self.jobs
-        ]
-        jobs: list[pb.JobOverview] = [*self.jobs.archive.overviews(), *running]
-        jobs.sort(key=lambda job: job.start_time_ms)
-        return pb.ListJobsResponse(jobs=jobs)
+        return pb.ListJobsResponse(jobs=self.jobs.overviews())
 
     @unfenced
     async def request_job(self, request: pb.JobIdMessage, context: CallContext) -> job_pb2.JobDetails:
@@ -258,7 +244,7 @@ class Dispatcher(RpcEndpoint):
     @unfenced
     def request_job_status(self, request: pb.JobIdMessage, context: CallContext) -> pb.JobStatusResponse:
         self.validate_runs_in_main_thread()
-        status = self._status_of(JobID(request.job_id))
+        status = self.jobs.status_of(JobID(request.job_id))
         return pb.JobStatusResponse(job_id=request.job_id, status=status_to_proto(status))
 
     @unfenced
@@ -267,7 +253,7 @@ class Dispatcher(RpcEndpoint):
     ) -> AsyncIterator[pb.JobStatusResponse]:
         self.validate_runs_in_main_thread()
         job_id = JobID(request.job_id)
-        status = self._status_of(job_id)
+        status = self.jobs.status_of(job_id)
         job = self.jobs.find(job_id)
         watchers = JobStatusWatchers() if job is None else job.watchers
         async for seen in watchers.watch(status):
@@ -300,7 +286,7 @@ class Dispatcher(RpcEndpoint):
         job_id = JobID(request.job_id)
         job = self.jobs.find(job_id)
         if job is None:
-            check_cancellation_of_ended(job_id, self._status_of(job_id))
+            check_cancellation_of_ended(job_id, self.jobs.status_of(job_id))
             return ACK
         logger.info("job %s is to be canceled", job_id)
         self.jobs.cancel(job)
@@ -312,7 +298,7 @@ class Dispatcher(RpcEndpoint):
     ) -> pb.CoordinationResponse:
         """Handed to the job's JobMaster; while that starts, the question waits for it."""
         self.validate_runs_in_main_thread()
-        gateway = await self._leader_of(JobID(request.job_id), self._options.rpc_timeout_s)
+        gateway = await self.jobs.leader_of(JobID(request.job_id))
         response: pb.CoordinationResponse = await gateway.deliver_coordination_request(
             request, timeout_s=COORDINATION_TIMEOUT_S
         )
@@ -372,21 +358,21 @@ class Dispatcher(RpcEndpoint):
         self, request: checkpoint_pb2.TriggerCheckpointRequest, context: CallContext
     ) -> checkpoint_pb2.CheckpointResult:
         """Answered when the checkpoint is complete. Raises: JobNotFoundError, CheckpointError, RpcUnavailableError."""
-        return await self._operation("trigger_checkpoint", request)
+        return await self._operations.run("trigger_checkpoint", request)
 
     @unfenced
     async def trigger_savepoint(
         self, request: checkpoint_pb2.TriggerSavepointRequest, context: CallContext
     ) -> checkpoint_pb2.CheckpointResult:
         """As `trigger_checkpoint`."""
-        return await self._operation("trigger_savepoint", request)
+        return await self._operations.run("trigger_savepoint", request)
 
     @unfenced
     async def stop_with_savepoint(
         self, request: checkpoint_pb2.StopWithSavepointRequest, context: CallContext
     ) -> checkpoint_pb2.CheckpointResult:
         """As `trigger_checkpoint`."""
-        return await self._operation("stop_with_savepoint", request)
+        return await self._operations.run("stop_with_savepoint", request)
 
     @unfenced
     async def request_checkpoint_statistics(
@@ -394,7 +380,7 @@ class Dispatcher(RpcEndpoint):
     ) -> checkpoint_pb2.CheckpointStatisticsResponse:
         """Of a job that runs. Raises: JobNotFoundError."""
         self.validate_runs_in_main_thread()
-        gateway = await self._leader_of(JobID(request.job_id), self._options.rpc_timeout_s)
+        gateway = await self.jobs.leader_of(JobID(request.job_id))
         answer: checkpoint_pb2.CheckpointStatisticsResponse = await gateway.request_checkpoint_statistics(
             request, timeout_s=self._options.rpc_timeout_s
         )
@@ -416,46 +402,6 @@ class Dispatcher(RpcEndpoint):
 
         self.run_blocking(lambda: self._services.dispose_savepoint(request.path), disposed, "dispose savepoint")
         return answer
-
-    async def _operation(self, method: str, request: Any) -> checkpoint_pb2.CheckpointResult:
-        """Handed to the job's JobMaster, once for each trigger id, however often it is asked for.
-
-        It goes on when the caller gives up waiting: repeated, the call is answered by what the first one began.
-        """
-        self.validate_runs_in_main_thread()
-        job_id = JobID(request.job_id)
-        if not request.trigger_id:
-            request.trigger_id = secrets.token_hex(16)
-
-        async def ask() -> checkpoint_pb2.CheckpointResult:
-            gateway = await self._leader_of(job_id, self._options.rpc_timeout_s)
-            # No time-out: a checkpoint has its own, and a JobMaster that is gone breaks the connection.
-            result: checkpoint_pb2.CheckpointResult = await getattr(gateway, method)(request, timeout_s=None)
-            return result
-
-        if self.jobs.find(job_id) is None:
-            self._status_of(job_id)  # raises where nobody knows the job
-        return await self._operations.run((request.job_id, method, request.trigger_id), ask)
-
-    async def _leader_of(self, job_id: JobID, timeout_s: float) -> Any:
-        """The gateway of the job's JobMaster; while one starts, it is waited for.
-
-        Raises: JobNotFoundError where the job has ended, or never was; RpcUnavailableError.
-        """
-        job = self.jobs.find(job_id)
-        if job is not None and not job.decided.is_set():
-            try:
-                await asyncio.wait_for(job.decided.wait(), timeout_s)
-            except TimeoutError:
-                raise RpcUnavailableError(f"the JobMaster of job {job_id} is still starting") from None
-        gateway = None if job is None else self.jobs.job_master_gateway(job)
-        if gateway is None:
-            status = self._status_of(job_id)
-            raise JobNotFoundError(
-                f"job {job_id} does not run: it is {status.name}",
-                details={"job_id": str(job_id), "status": status.name},
-            )
-        return gateway
 
     # --- JobMasters -------------------------------------------------------------------------------------------------
 
@@ -524,23 +470,14 @@ class Dispatcher(RpcEndpoint):
 
     # --- what others are asked --------------------------------------------------------------------------------------
 
-    def _status_of(self, job_id: JobID) -> JobState:
-        job = self.jobs.find(job_id)
-        if job is not None:
-            return job.runner.status
-        overview = self.jobs.archive.overview(job_id)
-        if overview is None:
-            raise _not_found(job_id)
-        return JobState(overview.status)
-
     async def _archived(self, job_id: JobID) -> pb.JobTerminated:
         if not self.jobs.archive.contains(job_id):
-            raise _not_found(job_id)
+            raise job_not_found(job_id)
         terminated = self.jobs.archive.cached(job_id)
         if terminated is None:
             terminated = await asyncio.to_thread(self.jobs.archive.load, job_id)
         if terminated is None:
-            raise _not_found(job_id)
+            raise job_not_found(job_id)
         return terminated
 
     def _clean_up_blobs(self) -> None:
@@ -560,7 +497,3 @@ def _settle_error(answer: asyncio.Future[Any], error: BaseException | None) -> N
     """The caller may have gone, in which case nobody is told."""
     if not answer.done():
         answer.set_exception(error or RuntimeError("no result and no error"))
-
-
-def _not_found(job_id: JobID) -> JobNotFoundError:
-    return JobNotFoundError(f"there is no job {job_id}", details={"job_id": str(job_id)})

@@ -14,8 +14,9 @@ from typing import Any, Protocol
 
 from flinkpy._proto import common_pb2, job_pb2
 from flinkpy._proto import dispatcher_pb2 as pb
-from flinkpy.common.errors import RpcTimeoutError, RpcUnavailableError
+from flinkpy.common.errors import JobNotFoundError, RpcTimeoutError, RpcUnavailableError
 from flinkpy.common.ids import JobID, JobMasterId
+from flinkpy.common.states import JobState
 from flinkpy.dispatcher import job_manager_runner as runners
 from flinkpy.dispatcher.blob_store import BlobStore
 from flinkpy.dispatcher.job_archive import JobArchive
@@ -227,6 +228,50 @@ class RunningJobs:
         assert address is not None
         return self._services.gateways.gateway("JobMaster", address, token)
 
+    async def leader_of(self, job_id: JobID) -> Any:
+        """The gateway of the job's JobMaster; while one starts, it is waited for.
+
+        Raises: JobNotFoundError where the job has ended, or never was; RpcUnavailableError.
+        """
+        job = self.find(job_id)
+        if job is not None and not job.decided.is_set():
+            try:
+                await asyncio.wait_for(job.decided.wait(), self._options.rpc_timeout_s)
+            except TimeoutError:
+                raise RpcUnavailableError(f"the JobMaster of job {job_id} is still starting") from None
+        gateway = None if job is None else self.job_master_gateway(job)
+        if gateway is None:
+            status = self.status_of(job_id)
+            raise JobNotFoundError(
+                f"job {job_id} does not run: it is {status.name}",
+                details={"job_id": str(job_id), "status": status.name},
+            )
+        return gateway
+
+    def status_of(self, job_id: JobID) -> JobState:
+        """What clients are shown, of a job that runs or has ended. Raises: JobNotFoundError."""
+        job = self.find(job_id)
+        if job is not None:
+            return job.runner.status
+        overview = self.archive.overview(job_id)
+        if overview is None:
+            raise job_not_found(job_id)
+        return JobState(overview.status)
+
+    def overviews(self) -> list[pb.JobOverview]:
+        """Every job that runs or is archived, in the order they started."""
+        running = [
+            pb.JobOverview(
+                job_id=str(job.runner.job_id),
+                name=job.runner.job_graph.name,
+                status=runners.status_to_proto(job.runner.status),
+                start_time_ms=job.runner.submitted_ms,
+                end_time_ms=-1,
+            )
+            for job in self
+        ]
+        return sorted([*self.archive.overviews(), *running], key=lambda job: job.start_time_ms)
+
     def poll_job_masters(self) -> None:
         """Ask every JobMaster for its job's details: it shows that it lives, and they are there when it does not."""
         for job_id in self._monitor.expired(self._endpoint.clock.monotonic_ms()):
@@ -363,3 +408,7 @@ class RunningJobs:
             self._endpoint.run_async(
                 self._services.gateways.drop(job.runner.job_master_address), None, "drop JobMaster channel"
             )
+
+
+def job_not_found(job_id: JobID) -> JobNotFoundError:
+    return JobNotFoundError(f"there is no job {job_id}", details={"job_id": str(job_id)})

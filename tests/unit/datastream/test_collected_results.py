@@ -9,7 +9,13 @@ import pytest
 from flinkpy._proto import common_pb2, job_pb2
 from flinkpy.common.errors import JobExecutionError, JobNotFoundError
 from flinkpy.connectors.collect_payload import encode_payload
-from flinkpy.connectors.collect_protocol import CollectRequest, CollectResponse
+from flinkpy.connectors.collect_protocol import (
+    CollectRequest,
+    CollectResponse,
+    CollectStart,
+    Guarantee,
+    SubtaskResult,
+)
 from flinkpy.datastream.closeable_iterator import CloseableIterator
 from flinkpy.datastream.collected_results import CollectedResults
 from flinkpy.records.batch import Batch
@@ -20,7 +26,7 @@ class TestingJobClient:
 
     __test__ = False
 
-    def __init__(self, *responses: CollectResponse) -> None:
+    def __init__(self, *responses: tuple[list[Any], bool]) -> None:
         self.responses = list(responses)
         self.requests: list[CollectRequest] = []
         self.is_canceled = False
@@ -54,14 +60,23 @@ class TestingJobClient:
         request = pickle.loads(payload)
         self.requests.append(request)
         if request.close:
-            return pickle.dumps(CollectResponse((), request.from_sequence, True))
+            return pickle.dumps(CollectResponse({}, True))
         if not self.responses:
             raise JobNotFoundError("gone")
-        return pickle.dumps(self.responses.pop(0))
+        if 0 not in request.positions:
+            return pickle.dumps(CollectResponse({0: SubtaskResult(START, 0)}))
+        records, finished = self.responses.pop(0)
+        _, sequence = request.positions[0]
+        batch = (sequence, encode_payload(Batch(records), None))
+        return pickle.dumps(CollectResponse({0: SubtaskResult(START, sequence + 1, (batch,))}, finished))
 
 
-def answer(*records: Any, finished: bool = False) -> CollectResponse:
-    return CollectResponse((encode_payload(Batch(list(records)), None),), 1, finished)
+#: The sink has one subtask, which gives everything at once.
+START = CollectStart("version", 0, 0, Guarantee.NONE)
+
+
+def answer(*records: Any, finished: bool = False) -> tuple[list[Any], bool]:
+    return list(records), finished
 
 
 def test_records_end_when_the_job_has_finished() -> None:
@@ -111,6 +126,6 @@ def test_closing_early_cancels_the_job() -> None:
     results.close()
 
     assert client.is_canceled
-    assert [request.close for request in client.requests] == [False, True]
+    assert [request.close for request in client.requests] == [False, False, True]
     with pytest.raises(StopIteration):
         next(results)
