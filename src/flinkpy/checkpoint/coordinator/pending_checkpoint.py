@@ -138,17 +138,16 @@ class PendingCheckpoint:
     def partly_finished_union(self, job: JobView) -> str | None:
         """The name of an operator some, not all, of whose subtasks have finished and that has union list state.
 
-        What the finished ones had is gone, and every subtask of a restored operator must get all of it: such a
-        checkpoint could not be restored from.
+        Every subtask of a restored operator must get all of it, and what those had that have ended is gone. One that is
+        about to end still has its part, but may not go either: the others could complete no checkpoint after that, and
+        would wait for one for ever. So they all end with the same checkpoint.
         """
         for vertex in job.vertices:
             finished = [task for task in vertex.tasks if self._is_finished(task)]
             if not finished or len(finished) == vertex.parallelism:
                 continue
             for operator in vertex.operators:
-                states = {task: self._operator_state(task, operator.operator_id) for task in vertex.tasks}
-                is_part_missing = any(states[task] is None for task in finished)
-                if is_part_missing and any(_has_union_state(state) for state in states.values()):
+                if any(_has_union_state(self._operator_state(task, operator.operator_id)) for task in vertex.tasks):
                     return operator.name
         return None
 

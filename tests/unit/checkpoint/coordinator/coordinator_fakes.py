@@ -187,7 +187,7 @@ class Coordination:
 
 def state_of(attempt, *, finished=False, union=False):
     state = pb.TaskStateSnapshot(is_finished=finished)
-    if not finished:
+    if union or not finished:
         handle = state.operators[f"{attempt.vertex.job_vertex_id}-op"].operator.add()
         handle.file.data = str(attempt).encode()
         if union:

@@ -776,6 +776,26 @@ def test_union_state_of_a_vertex_that_has_finished_in_part_cannot_be_checkpointe
     assert job.take(fx.FailJob) == []
 
 
+def test_subtasks_with_union_state_end_with_the_same_checkpoint():
+    """Else one would go, and the other wait for a checkpoint that cannot be completed any more."""
+    job = Coordination(source_and_sink(2))
+    first, second = (job.job.attempt("sink", subtask) for subtask in (0, 1))
+    sources = [job.job.attempt("source", subtask) for subtask in (0, 1)]
+
+    def checkpoint(*, is_second_finished):
+        checkpoint_id = job.start()
+        for source in sources:
+            job.ack(checkpoint_id, source, state_of(source, finished=True))
+        job.ack(checkpoint_id, first, state_of(first, finished=True, union=True))
+        job.ack(checkpoint_id, second, state_of(second, finished=is_second_finished, union=True))
+        return job.take(fx.FinalizeCheckpoint)
+
+    assert checkpoint(is_second_finished=False) == []
+    assert job.last_failure() == "CHECKPOINT_DECLINED_TASK_CLOSING"
+    (effect,) = checkpoint(is_second_finished=True)
+    assert all(operator.is_fully_finished for operator in effect.metadata.operators)
+
+
 # The end of the data
 
 
