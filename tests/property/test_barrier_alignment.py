@@ -70,6 +70,7 @@ class Model:
             lambda gates: CheckpointedInputs(
                 gates, aligned_only, self, self.clock, lambda delay_ms, action: self.timers.append(action)
             ),
+            self.clock,
         )
         self.queues = [deque(script) for script in scripts]
         self.has_ended = False

@@ -230,7 +230,7 @@ class CorruptStateError(CheckpointStorageError):
 
 
 class CommitError(ExternalError):
-    """What a sink has written for a completed checkpoint could not be made visible; names the sink and the checkpoint."""
+    """What a sink has written for a completed checkpoint could not be made visible; names sink and checkpoint."""
 
 
 class StateRestoreError(UserError):

@@ -82,6 +82,10 @@ class InputChannel:
     def take(self) -> Batch | Element | None:
         raise NotImplementedError
 
+    def put_back(self, rest: Batch) -> None:
+        """Have `rest`, the end of the batch that was taken last, taken next. Thread: task thread."""
+        raise NotImplementedError
+
     def take_frozen(self) -> tuple[Batch | Element | None, InFlightBatch | None]:
         """`take`, and a batch also as it is now."""
         queue = self._queued_items()
@@ -235,6 +239,11 @@ class LocalInputChannel(InputChannel):
             return item.take_in_order()
         return item
 
+    def put_back(self, rest: Batch) -> None:
+        subpartition = self._subpartition
+        if subpartition is not None:
+            subpartition.unpoll(BufferedBatch(rest, 0, 0, subpartition.parent.pool))  # its memory was given back
+
     def _queued_items(self) -> deque[Any]:
         subpartition = self._subpartition
         return deque() if subpartition is None else subpartition.queue
@@ -328,7 +337,7 @@ class RemoteInputChannel(InputChannel):
         self._client: PartitionRequestClient | None = None
         self._channel_id = 0
         self._schema: pa.Schema | None = None
-        self._queue: deque[_Received | PriorityMarker | Element] = deque()
+        self._queue: deque[_Received | Batch | PriorityMarker | Element] = deque()
         #: The parts so far of a record too large for the credit window.
         self._fragments: list[Any] = []
 
@@ -367,11 +376,16 @@ class RemoteInputChannel(InputChannel):
             return item.take_in_order()
         return item
 
+    def put_back(self, rest: Batch) -> None:
+        self._queue.appendleft(rest)
+
     def _queued_items(self) -> deque[Any]:
         return self._queue
 
     def _freeze(self, item: Any) -> InFlightBatch | None:
-        return InFlightBatch.of_wire(*item[:5]) if isinstance(item, tuple) else None
+        if isinstance(item, tuple):
+            return InFlightBatch.of_wire(*item[:5])
+        return freeze(item) if isinstance(item, Batch) else None
 
     def send_grant(self, grant: Grant) -> None:
         client = self._client

@@ -81,6 +81,11 @@ class InputGate:
         return bool(self._priority)
 
     @property
+    def is_capturing(self) -> bool:
+        """Whether what is polled becomes part of a checkpoint."""
+        return self._capture is not None
+
+    @property
     def all_channels_finished(self) -> bool:
         return self._unfinished == 0
 
@@ -132,6 +137,17 @@ class InputGate:
             if item is not None:
                 self._on_element(channel, item)
                 return channel.index, item
+
+    def put_back(self, index: int, rest: Batch) -> None:
+        """Give the end of the batch that was polled last, from channel `index`, before what follows it there.
+
+        It is in the queue again: a barrier may overtake it. Not while a capture is going on, which has the whole batch.
+        """
+        if self._capture is not None:
+            raise InternalError(f"{self.owner}: a batch that was captured cannot be put back")
+        channel = self.channels[index]
+        channel.put_back(rest)
+        self.on_channel_data(channel)
 
     def poll_priority(self) -> tuple[int, CheckpointBarrier] | None:
         """The next priority barrier and its channel, blocked or not; None where there is none now."""

@@ -70,6 +70,11 @@ class ResultPartition:
         return len(self.subpartitions)
 
     @property
+    def pool(self) -> LocalBufferPool:
+        """What its queued batches have their memory from."""
+        return self._pool
+
+    @property
     def is_available(self) -> bool:
         """Whether the task should go on producing. Thread: any."""
         return self._pool.is_available

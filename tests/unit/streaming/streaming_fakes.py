@@ -127,6 +127,14 @@ class FakeInputGate:
             return channel, item
         return None
 
+    @property
+    def is_capturing(self) -> bool:
+        return bool(self.captures)
+
+    def put_back(self, index: int, rest: Batch) -> None:
+        assert not self.captures
+        self.queue.appendleft((index, rest))
+
     def _given(self, channel: int, item: Any) -> None:
         if isinstance(item, CheckpointBarrier):
             self.given_barriers.setdefault(item.checkpoint_id, set()).add(channel)

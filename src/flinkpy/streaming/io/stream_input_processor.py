@@ -1,6 +1,7 @@
 """StreamInputProcessor: takes batches and elements from the input gates and feeds the head operator.
 
-Gates are read in turn, one batch each, so that no input starves. Watermarks are combined over all channels of one input
+Gates are read in turn, one batch each, so that no input starves; of a batch that would keep the task from its mailbox
+for too long a part, and the rest goes back into its channel. Watermarks are combined over all channels of one input
 (edges that share an input are a union), then over the inputs. Barriers, and what they block, are the business of
 `flinkpy.streaming.io.checkpointing`.
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from flinkpy.common.clock import Clock
 from flinkpy.common.errors import InternalError
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import (
@@ -27,7 +29,11 @@ from flinkpy.records.elements import (
 from flinkpy.streaming.io.checkpointing.checkpointed_inputs import CheckpointedInputs
 from flinkpy.streaming.io.watermark_valve import StatusWatermarkValve
 from flinkpy.streaming.mailbox.mailbox_processor import ActionStatus
+from flinkpy.streaming.operators.batch_size import AdaptiveBatchSize
 from flinkpy.streaming.operators.stream_operator import StreamOperator
+
+#: The time that smaller batches take is not looked at: it would cost more than they do.
+_MEASURED_ROWS = 16
 
 
 class _GateInput:
@@ -68,6 +74,7 @@ class StreamInputProcessor:
         head: StreamOperator,
         on_available: Callable[[], None],
         checkpointed: Callable[[list[tuple[int, Any]]], CheckpointedInputs],
+        clock: Clock,
     ) -> None:
         if not gates:
             raise InternalError(f"operator {head.context.name} has inputs but no input gate")
@@ -90,6 +97,7 @@ class StreamInputProcessor:
         #: Channels per input that have not sent EndOfData.
         self._open_channels = {index: set(range(count)) for index, count in channels.items()}
         self._next = 0
+        self._batch_size = AdaptiveBatchSize(clock)
         for entry in self._inputs:
             entry.gate.set_availability_listener(on_available)
 
@@ -110,14 +118,28 @@ class StreamInputProcessor:
             self._next = (position + 1) % count
             channel, content = item
             if isinstance(content, Batch):
-                self.num_records += content.num_rows
-                self.num_batches += 1
-                self._head.process_batch(content, entry.input_index)
-                self._head.after_batch(content.num_rows)
+                self._process_batch(entry, channel, content)
                 return ActionStatus.MORE
             self._process_element(entry, channel, content)
             return ActionStatus.MORE if self._open_channels else ActionStatus.END
         return ActionStatus.NOTHING_AVAILABLE
+
+    def _process_batch(self, entry: _GateInput, channel: int, batch: Batch) -> None:
+        size = self._batch_size
+        rows = batch.num_rows
+        if rows > size.rows and not entry.gate.is_capturing:
+            entry.gate.put_back(channel, batch.slice(size.rows, rows - size.rows))
+            batch = batch.slice(0, size.rows)
+            rows = size.rows
+        self.num_records += rows
+        self.num_batches += 1
+        if rows < _MEASURED_ROWS:
+            self._head.process_batch(batch, entry.input_index)
+        else:
+            size.begin()
+            self._head.process_batch(batch, entry.input_index)
+            size.end(rows)
+        self._head.after_batch(rows)
 
     def process_priority(self) -> bool:
         """Handle a barrier that overtakes, where one is: also when the outputs take no records. True where one was."""

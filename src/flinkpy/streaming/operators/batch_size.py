@@ -1,9 +1,9 @@
-"""AdaptiveBatchSize: how many records of a source go through the chain at once.
+"""AdaptiveBatchSize: how many records go through the chain at once.
 
 A batch is what the task thread does without looking at its mailbox, and what a record waits for before the next
 operator sees it. So the size follows the time the chain takes for a batch: slow user code gets small batches, a column
-chain big ones. Readers are told the size, and give no
-more; what one gives too much waits in the source operator.
+chain big ones. Readers are told the size, and give no more; what one gives too much waits in the source operator, and
+the rest of a batch that comes from another task waits in its channel, where a barrier can overtake it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from flinkpy.common.clock import Clock
 
 #: Enough for fixed costs to vanish in column operators; an int64 column of this is 512 KiB, which fits a level-2 cache.
 MAX_BATCH_ROWS = 65_536
-MIN_BATCH_ROWS = 256
+MIN_BATCH_ROWS = 1
 #: First batch: small, so that the first result is early.
 INITIAL_BATCH_ROWS = 4_096
 #: Halve above this: a mail (cancel, barrier) should not wait longer than a person or a barrier notices.

@@ -32,7 +32,11 @@ class InputStreamTask(StreamTask):
 
     def initialize(self) -> None:
         self._input = StreamInputProcessor(
-            self.environment.input_gates, self.chain.head, self.mailbox.wake, self._create_checkpointed_inputs
+            self.environment.input_gates,
+            self.chain.head,
+            self.mailbox.wake,
+            self._create_checkpointed_inputs,
+            self._clock,
         )
 
     def _create_checkpointed_inputs(self, gates: list[tuple[int, Any]]) -> CheckpointedInputs:
