@@ -123,8 +123,8 @@ class CheckpointRunner:
             case fx.ConfirmCheckpoint(checkpoint_id, timestamp_ms, attempts):
                 self._coordinators.notify_checkpoint_complete(checkpoint_id)
                 self._tell(attempts, checkpoint_id, timestamp_ms, 0, TaskManagerConnection.confirm_checkpoint)
-            case fx.AbortCheckpoint(checkpoint_id, timestamp_ms, latest_id, attempts):
-                logger.info("checkpoint %d is given up", checkpoint_id)
+            case fx.AbortCheckpoint(checkpoint_id, timestamp_ms, latest_id, attempts, reason):
+                logger.info("checkpoint %d is given up: %s", checkpoint_id, reason)
                 self._coordinators.notify_checkpoint_aborted(checkpoint_id)
                 self._tell(attempts, checkpoint_id, timestamp_ms, latest_id, TaskManagerConnection.abort_checkpoint)
             case fx.DiscardState(states):

@@ -16,10 +16,11 @@ READING_SHARE = 10
 class CommittedReader:
     """A thread that reads again and again: what was there stays, and nothing is there that is not expected.
 
-    Use as a context manager; leaving it stops the thread, reads once more and raises what was found wrong.
+    `may_repeat`: what is expected may come more often than it should. Use as a context manager; leaving it stops the thread, reads once more and raises what was found wrong.
     """
 
-    def __init__(self, read: Callable[[], Iterable[Any]], expected: Counter[Any]) -> None:
+    def __init__(self, read: Callable[[], Iterable[Any]], expected: Counter[Any], *, may_repeat: bool = False) -> None:
+        self._may_repeat = may_repeat
         self._read = read
         self._expected = expected
         self._seen: Counter[Any] = Counter()
@@ -41,6 +42,8 @@ class CommittedReader:
     def _check(self) -> None:
         now = Counter(self._read())
         unexpected = now - self._expected
+        if self._may_repeat:
+            unexpected = Counter({record: count for record, count in now.items() if record not in self._expected})
         gone = self._seen - now
         if unexpected:
             self._wrong = f"committed and not expected (or twice): {unexpected.most_common(5)}"

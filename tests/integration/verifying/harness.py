@@ -30,13 +30,15 @@ RESTARTS = {
 class Workload:
     """Long enough for some checkpoints at the rate, which is what makes it last.
 
-    `waits_for_hurry`: it does not end before `Run.hurry`, however long that takes, and soon after.
+    `waits_for_hurry`: it does not end before `Run.hurry`, however long that takes, and soon after. `slow_rate`: so many
+    records a second are taken, less than offered, so that there is data in flight.
     """
 
     keys: int = 20
     records_per_key: int = 200
     rate: int = 1_500
     waits_for_hurry: bool = False
+    slow_rate: int | None = None
 
 
 class Run:
@@ -101,14 +103,26 @@ class Run:
 
 
 class VerifyingRuns:
-    """Runs of one job after the other with one output: a later one may go on from a savepoint of an earlier one."""
+    """Runs of one job after the other with one output: a later one may go on from a savepoint of an earlier one.
 
-    def __init__(self, cluster: RunningCluster, directory: Path, workload: Workload | None = None) -> None:
+    `may_repeat`: the job is made to go on from before the last committed checkpoint; nothing may be lost even so.
+    """
+
+    def __init__(
+        self,
+        cluster: RunningCluster,
+        directory: Path,
+        workload: Workload | None = None,
+        *,
+        checkpoints: Path | None = None,
+        may_repeat: bool = False,
+    ) -> None:
+        self.may_repeat = may_repeat
         self.cluster = cluster
         self.directory = directory
         self.workload = workload or Workload()
         self.output = directory / "output"
-        self.checkpoints = directory / "checkpoints"
+        self.checkpoints = checkpoints or directory / "checkpoints"
         self.hurry_path = directory / "hurry"
         self.faults = Faults(directory / "faults")
         self.expected = expected_output(self.workload.keys, self.workload.records_per_key)
@@ -135,8 +149,9 @@ class VerifyingRuns:
             records_per_key=workload.records_per_key,
             rate=workload.rate,
             hurry=self.hurry_path if workload.waits_for_hurry else None,
+            slow_rate=workload.slow_rate,
         )
-        with CommittedReader(self.read, self.expected) as reader:
+        with CommittedReader(self.read, self.expected, may_repeat=self.may_repeat) as reader:
             client = env.execute_async("verifying")
             run = Run(self.cluster, client, self.faults, reader, self.hurry_path)
             try:

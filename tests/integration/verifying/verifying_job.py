@@ -10,6 +10,8 @@ shows as a record that does not belong there.
 
 from __future__ import annotations
 
+import os
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -59,9 +61,11 @@ class NumberAsTime(TimestampAssigner):
 class CountInUnionState(MapFunction, CheckpointedFunction, CheckpointListener):
     """Counts the records of all subtasks; a restore must bring back every subtask's count, each once."""
 
-    def __init__(self, faults, total):
+    def __init__(self, faults, total, slow_rate=None, hurry=None):
         self._faults = faults
         self._total = total
+        self._slow_rate = slow_rate
+        self._hurry = None if hurry is None else str(hurry)
         self._count = 0
         self._index = 0
         self._parallelism = 0
@@ -69,6 +73,7 @@ class CountInUnionState(MapFunction, CheckpointedFunction, CheckpointListener):
     def open(self, runtime_context):
         self._index = runtime_context.get_index_of_this_subtask()
         self._parallelism = runtime_context.get_number_of_parallel_subtasks()
+        self._pause_s = 0.0 if self._slow_rate is None else self._parallelism / self._slow_rate
 
     def initialize_state(self, context):
         descriptor = ListStateDescriptor("counts", Types.PICKLED_BYTE_ARRAY())
@@ -95,6 +100,10 @@ class CountInUnionState(MapFunction, CheckpointedFunction, CheckpointListener):
     def map(self, value):
         self._count += 1
         self._faults.hit("process")
+        if self._pause_s:
+            time.sleep(self._pause_s)
+            if self._count % 50 == 0 and self._hurry is not None and os.path.exists(self._hurry):
+                self._pause_s = 0.0
         return value
 
     def close(self):
@@ -154,8 +163,12 @@ def build(
     records_per_key: int,
     rate: int,
     hurry: Path | None = None,
+    slow_rate: int | None = None,
 ) -> None:
-    """Add the job to `env`; its output is committed below `directory`. `rate` and `hurry`: of the source."""
+    """Add the job to `env`; its output is committed below `directory`.
+
+    `rate` and `hurry`: of the source. `slow_rate`: records a second that what comes after it takes, until `hurry`.
+    """
     source = SequencePerKeySource(keys, records_per_key, rate, hurry)
     # Numbers of different keys are as far apart as the source lets them; timers fire late rather than wrongly.
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(records_per_key))
@@ -165,5 +178,5 @@ def build(
     verified = keyed.connect(rules).process(Verify(faults), OUTPUT).uid("verify")
     totals = verified.key_by(lambda record: record[1], Types.LONG()).process(RunningTotal(), OUTPUT).uid("total")
     num_records = expected_output(keys, records_per_key).total()
-    counted = totals.rebalance().map(CountInUnionState(faults, num_records), OUTPUT).uid("count")
+    counted = totals.rebalance().map(CountInUnionState(faults, num_records, slow_rate, hurry), OUTPUT).uid("count")
     counted.sink_to(TwoPhaseSink(str(directory), faults)).uid("sink")

@@ -501,7 +501,9 @@ class CheckpointCoordinator:
         del self._pending[pending.checkpoint_id]
         attempts = self._still_running(pending.plan.tasks_to_commit_to) if were_triggered else ()
         latest_id = 0 if self.latest is None else self.latest.checkpoint_id
-        self._out.append(fx.AbortCheckpoint(pending.checkpoint_id, pending.triggered_ms, latest_id, attempts))
+        self._out.append(
+            fx.AbortCheckpoint(pending.checkpoint_id, pending.triggered_ms, latest_id, attempts, str(error))
+        )
         self._out.append(fx.DiscardCheckpoint(pending.checkpoint_id, pending.location))
         if pending.acks:
             self._out.append(fx.DiscardState(tuple(ack.state for ack in pending.acks.values())))

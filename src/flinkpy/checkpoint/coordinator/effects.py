@@ -80,6 +80,8 @@ class AbortCheckpoint:
     timestamp_ms: int
     latest_completed_id: int
     attempts: tuple[ExecutionAttemptID, ...]
+    #: For the log.
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,34 @@
+"""Clusters of the integration tests, and the seed of a run: printed, and taken from CHAOS_SEED to repeat one."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
+
+from clusters import start_cluster
+
+__all__ = ["start_cluster"]
+
+SEED = int(os.environ.get("CHAOS_SEED") or secrets.randbelow(1 << 32))
+#: How long one combination is disturbed.
+SECONDS = float(os.environ.get("CHAOS_SECONDS") or 20)
+
+
+def pytest_report_header() -> str:
+    return f"chaos: CHAOS_SEED={SEED} CHAOS_SECONDS={SECONDS:g}"
+
+
+@pytest.fixture
+def seed() -> int:
+    return SEED
+
+
+@pytest.fixture
+def seconds() -> float:
+    return SECONDS
