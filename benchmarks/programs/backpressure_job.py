@@ -1,4 +1,4 @@
-"""A rebalanced job whose map is slow, so that every queue is full; prints how long its checkpoints took (ms)."""
+"""Records of a kilobyte, rebalanced to a slow map, so that every queue is full; prints how long checkpoints took."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ def main() -> None:
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     env.set_parallelism(2)
     source = NumberSequenceSource(1, 1 << 40)
-    stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers", Types.LONG())
-    stream.rebalance().map(Slow(), Types.LONG()).sink_to(DiscardingSink())
+    numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers", Types.LONG())
+    records = numbers.map(lambda number: f"{number:01000d}", Types.STRING())
+    records.rebalance().map(Slow(), Types.STRING()).sink_to(DiscardingSink())
     client = env.execute_async(f"{options.mode} checkpoints under back-pressure")
     time.sleep(3)  # until the queues are full; the first checkpoints do not count
     skipped = client.get_checkpoint_statistics().result().num_completed
