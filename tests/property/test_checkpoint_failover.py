@@ -17,7 +17,7 @@ from flinkpy.checkpoint.completed_checkpoint import CompletedCheckpoint
 from flinkpy.checkpoint.coordinator import effects as cfx
 from flinkpy.checkpoint.coordinator import events as cev
 from flinkpy.checkpoint.coordinator.checkpoint_properties import savepoint, stop_with_savepoint
-from flinkpy.checkpoint.coordinator.coordinator_options import CheckpointCoordinatorOptions
+from flinkpy.checkpoint.coordinator.coordinator_configuration import CheckpointCoordinatorOptions
 from flinkpy.checkpoint.coordinator.pending_checkpoint import inline_handle
 from flinkpy.checkpoint.storage.checkpoint_storage import CheckpointStorageLocation
 from flinkpy.common.errors import CheckpointStorageError, CorruptStateError

@@ -59,6 +59,7 @@ class CheckpointIo:
         self._retention = CheckpointRetention[read_option(configuration, options.EXTERNALIZED_CHECKPOINT_RETENTION)]
         self._store: CompletedCheckpointStore | None = None
         self._counter: FileCheckpointIDCounter | None = None
+        self._keeps_everything = False
 
     @property
     def store(self) -> CompletedCheckpointStore:
@@ -96,6 +97,10 @@ class CheckpointIo:
         if settings is not None and not settings.claim_mode.needs_full_checkpoint:
             must_be_full = False
         return StartingPoint(checkpoint, self._counter.next_id, must_be_full)
+
+    def keep_everything(self) -> None:
+        """The job cannot start: whatever it should have started from stays, to be started from once it can."""
+        self._keeps_everything = True
 
     # While it runs
 
@@ -166,7 +171,7 @@ class CheckpointIo:
 
     def shut_down(self, state: JobState) -> None:
         """The job has ended in `state`, and that has been noted where it will be found."""
-        if self._store is None or not state.is_globally_terminal:
+        if self._store is None or self._keeps_everything or not state.is_globally_terminal:
             return
         self._store.shut_down(JobStatus[state.name], self._retention)
         if self._counter is not None:

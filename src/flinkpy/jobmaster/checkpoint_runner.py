@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from flinkpy._proto import checkpoint_pb2 as pb
+from flinkpy.checkpoint.completed_checkpoint import CompletedCheckpoint
 from flinkpy.checkpoint.coordinator import effects as fx
 from flinkpy.checkpoint.coordinator import events as ev
 from flinkpy.checkpoint.coordinator.checkpoint_properties import CheckpointProperties
@@ -37,7 +38,7 @@ MAX_REMEMBERED_REQUESTS = 256
 class CheckpointHost(Protocol):
     """What the runner needs of the JobMaster."""
 
-    def on_checkpoint_event(self, event: ev.CheckpointEvent) -> None: ...
+    def handle(self, event: ev.CheckpointEvent) -> None: ...
 
     def connection_of_attempt(self, attempt: ExecutionAttemptID) -> TaskManagerConnection | None:
         """To the TaskExecutor the current attempt runs in; None where it is no longer the current one, or lost."""
@@ -90,7 +91,7 @@ class CheckpointRunner:
         future.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be waiting any more
         self._forget_old_requests()
         self._requests[trigger_id] = future
-        self._host.on_checkpoint_event(ev.CheckpointRequested(trigger_id, properties, target_directory))
+        self._host.handle(ev.CheckpointRequested(trigger_id, properties, target_directory))
         return future
 
     def _forget_old_requests(self) -> None:
@@ -104,7 +105,7 @@ class CheckpointRunner:
     def acknowledged(self, event: ev.CheckpointAcknowledged) -> None:
         if event.checkpoint_id in self._host.pending_checkpoints:
             self._io.acknowledged(event.checkpoint_id, event.state)
-        self._host.on_checkpoint_event(event)
+        self._host.handle(event)
 
     # Effects
 
@@ -140,9 +141,9 @@ class CheckpointRunner:
     def _make_location(self, effect: fx.MakeLocation) -> None:
         def done(location: Any, error: BaseException | None) -> None:
             if error is None:
-                self._host.on_checkpoint_event(ev.LocationMade(effect.checkpoint_id, location))
+                self._host.handle(ev.LocationMade(effect.checkpoint_id, location))
             else:
-                self._host.on_checkpoint_event(ev.LocationFailed(effect.checkpoint_id, as_flink_error(error)))
+                self._host.handle(ev.LocationFailed(effect.checkpoint_id, as_flink_error(error)))
 
         self._endpoint.run_blocking(lambda: self._io.make_location(effect), done, "make the place of a checkpoint")
 
@@ -152,12 +153,12 @@ class CheckpointRunner:
         try:
             states = self._coordinators.checkpoint(checkpoint_id)
         except Exception as error:  # noqa: BLE001 - user code; it fails the checkpoint, not the job
-            self._host.on_checkpoint_event(ev.CoordinatorSnapshotFailed(checkpoint_id, as_flink_error(error)))
+            self._host.handle(ev.CoordinatorSnapshotFailed(checkpoint_id, as_flink_error(error)))
             return
         connections = self._host.task_manager_connections
 
         def all_arrived() -> None:
-            self._host.on_checkpoint_event(ev.CoordinatorsSnapshotted(checkpoint_id, states))
+            self._host.handle(ev.CoordinatorsSnapshotted(checkpoint_id, states))
 
         arrived = _Countdown(len(connections), all_arrived)
         for connection in connections:
@@ -167,7 +168,7 @@ class CheckpointRunner:
         by_connection, lost = self._grouped(effect.attempts)
 
         def all_answered() -> None:
-            self._host.on_checkpoint_event(ev.TriggersAnswered(effect.checkpoint_id))
+            self._host.handle(ev.TriggersAnswered(effect.checkpoint_id))
 
         answered = _Countdown(len(by_connection) + 1, all_answered)
         for connection, attempts in by_connection.items():
@@ -194,7 +195,7 @@ class CheckpointRunner:
             if cause is None:
                 reason = CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_NOT_READY
             error = checkpoint_error(reason, "" if cause is None else str(cause), cause)
-            self._host.on_checkpoint_event(ev.CheckpointDeclined(attempt, checkpoint_id, error))
+            self._host.handle(ev.CheckpointDeclined(attempt, checkpoint_id, error))
 
     def _grouped(
         self, attempts: Iterable[ExecutionAttemptID]
@@ -235,14 +236,12 @@ class CheckpointRunner:
             if finalized is None:
                 assert error is not None
                 logger.warning("checkpoint %d could not be written: %s", checkpoint_id, error)
-                self._host.on_checkpoint_event(ev.FinalizationFailed(checkpoint_id, as_flink_error(error)))
+                self._host.handle(ev.FinalizationFailed(checkpoint_id, as_flink_error(error)))
                 return
             logger.info(
                 "%s %d is complete at %s", effect.properties.description, checkpoint_id, finalized.external_path
             )
-            self._host.on_checkpoint_event(
-                ev.CheckpointFinalized(checkpoint_id, finalized.external_path, finalized.retained_ids)
-            )
+            self._host.handle(ev.CheckpointFinalized(checkpoint_id, finalized.external_path, finalized.retained_ids))
             if finalized.replaced:
                 self._in_background(lambda: self._io.discard_completed(finalized.replaced), "discard checkpoints")
             if self._may_have_leftovers and effect.properties.counts_for_recovery:
@@ -252,9 +251,13 @@ class CheckpointRunner:
 
         self._change(lambda: self._io.finalize(effect), done, f"finalize checkpoint {checkpoint_id}")
 
-    def drop_damaged(self, on_done: OnDone) -> None:
-        """`on_done` gets the newest checkpoint that is whole."""
-        self._change(self._io.drop_damaged, on_done, "look for damaged checkpoints")
+    def drop_damaged(self, on_done: Callable[[CompletedCheckpoint | None, FlinkError | None], None]) -> None:
+        """`on_done` gets the newest checkpoint that is whole, or why there is none."""
+
+        def done(latest: Any, error: BaseException | None) -> None:
+            on_done(latest, None if error is None else as_flink_error(error))
+
+        self._change(self._io.drop_damaged, done, "look for damaged checkpoints")
 
     def shut_down(self, state: JobState, on_done: Callable[[], None]) -> None:
         """After everything that has been begun."""

@@ -28,25 +28,23 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
 from typing import Any
 
-from flinkpy._proto import checkpoint_pb2, job_pb2, jobmaster_pb2, taskexecutor_pb2
-from flinkpy.checkpoint.coordinator.events import CheckpointEvent
+from flinkpy._proto import job_pb2, jobmaster_pb2, taskexecutor_pb2
 from flinkpy.common.clock import Clock
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import FlinkError, JobMasterLostError, NotRegisteredError, RpcUnavailableError
-from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ExecutionVertexID, JobVertexID, ResourceID
+from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ResourceID
 from flinkpy.common.states import ExecutionState, JobState
 from flinkpy.jobmaster import conversions
-from flinkpy.jobmaster.checkpoint_io import CheckpointIo, StartingPoint
+from flinkpy.jobmaster.checkpoint_io import CheckpointIo
 from flinkpy.jobmaster.checkpoint_runner import CheckpointRunner
-from flinkpy.jobmaster.coordination.event_valve import AddressedEvent, EventValve
-from flinkpy.jobmaster.coordination.user_code import add_to_import_path, fetch_artifacts
+from flinkpy.jobmaster.coordination.coordinator_services import CoordinatorServices
 from flinkpy.jobmaster.dispatcher_connection import DispatcherConnection
 from flinkpy.jobmaster.job_details import job_details, job_result
+from flinkpy.jobmaster.job_loading import load_job
 from flinkpy.jobmaster.job_master_environment import JobMasterEnvironment
-from flinkpy.jobmaster.operator_coordinators import OperatorCoordinators, load_providers
+from flinkpy.jobmaster.operator_coordinators import OperatorCoordinators
 from flinkpy.jobmaster.options import job_master_options, restart_strategy, state_assigner
 from flinkpy.jobmaster.resource_manager_connection import ResourceManagerConnection
 from flinkpy.jobmaster.scheduler import effects as fx
@@ -54,7 +52,7 @@ from flinkpy.jobmaster.scheduler import events as ev
 from flinkpy.jobmaster.scheduler.default_scheduler import DefaultScheduler
 from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
 from flinkpy.jobmaster.task_manager_connection import TaskManagerConnection
-from flinkpy.rpc.endpoint import OnDone, RpcEndpoint, TimerHandle
+from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
 from flinkpy.rpc.heartbeat import HeartbeatMonitor
 
 logger = logging.getLogger(__name__)
@@ -97,10 +95,15 @@ class JobMaster(RpcEndpoint):
             state_assigner=state_assigner(configuration, job_graph),
         )
         self._coordinators = OperatorCoordinators()
-        self._valve = EventValve(self._deliver)
+        self._coordinator_services = CoordinatorServices(self, self)
         self._checkpoint_io = CheckpointIo(configuration, job_graph.job_id, recovery_directory)
         self.checkpoints = CheckpointRunner(
-            self, self, self._checkpoint_io, self._coordinators, self._valve, job_id=job_graph.job_id
+            self,
+            self,
+            self._checkpoint_io,
+            self._coordinators,
+            self._coordinator_services.valve,
+            job_id=job_graph.job_id,
         )
         self._task_managers: dict[ResourceID, TaskManagerConnection] = {}
         self._heartbeats: HeartbeatMonitor[ResourceID] = HeartbeatMonitor(
@@ -162,40 +165,31 @@ class JobMaster(RpcEndpoint):
         self._dispatcher.started(self._environment.address)
         self._resource_manager.start()
         self.schedule(self._options.heartbeat_interval_ms, self._send_heartbeats)
-        self.run_async(self._load_user_code(), self._user_code_loaded, "load user code")
+        loading = load_job(self._job_graph, self._environment, self._checkpoint_io, self.clock)
+        self.run_async(loading, self._job_loaded, "load the job")
 
-    async def _load_user_code(self) -> tuple[dict[str, Any], StartingPoint]:
-        environment = self._environment
-        fetched = await fetch_artifacts(
-            self._job_graph.artifacts, environment.working_directory, environment.fetch_blob
-        )
-        add_to_import_path([*fetched, *self._job_graph.python_path])
-        providers = await self._loop.run_in_executor(None, load_providers, self._job_graph)
-        start = await self._loop.run_in_executor(None, self._checkpoint_io.open, self.clock.now_ms())
-        return providers, start
-
-    def _user_code_loaded(self, loaded: Any, error: BaseException | None) -> None:
+    def _job_loaded(self, loaded: Any, error: BaseException | None) -> None:
         if self.state is not JobState.INITIALIZING:  # cancelled in the meantime
             return
         try:
             if error is not None:
                 raise error
-            providers, start = loaded
-            if start.checkpoint is not None:
-                logger.info("job %s starts from %r", self.job_id, start.checkpoint)
+            start = loaded.start
+            logger.info("job %s starts from %s", self.job_id, start.checkpoint or "the beginning")
             self.scheduler.start_from(start.checkpoint, start.next_checkpoint_id, must_be_full=start.must_be_full)
-            self._coordinators.create(self.scheduler.graph, providers, self)
+            self._coordinators.create(self.scheduler.graph, loaded.providers, self._coordinator_services)
         except Exception as failure:  # noqa: BLE001 - user code, fetching it included
-            self._handle(ev.InitializationFailed(conversions.as_flink_error(failure)))
+            self._checkpoint_io.keep_everything()
+            self.handle(ev.InitializationFailed(conversions.as_flink_error(failure)))
             return
-        self._handle(ev.JobMasterInitialized())
-        self._handle(ev.StartScheduling())
+        self.handle(ev.JobMasterInitialized())
+        self.handle(ev.StartScheduling())
 
     def suspend(self, reason: str) -> None:
         """This process can no longer lead the job: stop its tasks and give its slots back."""
         self.validate_runs_in_main_thread()
         self._open_ends -= 1  # there is no Dispatcher to wait for
-        self._handle(ev.SuspendJob(JobMasterLostError(f"the JobMaster of job {self.job_id} stopped: {reason}")))
+        self.handle(ev.SuspendJob(JobMasterLostError(f"the JobMaster of job {self.job_id} stopped: {reason}")))
 
     async def close(self) -> None:
         for connection in self._task_managers.values():
@@ -224,7 +218,7 @@ class JobMaster(RpcEndpoint):
             rpc_timeout_ms=self._options.rpc_timeout_ms,
         )
         self._heartbeats.add_target(location.resource_id, self.clock.monotonic_ms())
-        self._handle(ev.TaskManagerRegistered(location))
+        self.handle(ev.TaskManagerRegistered(location))
 
     def offer_slots(
         self, resource_id: ResourceID, offers: tuple[tuple[AllocationID, int], ...]
@@ -233,28 +227,28 @@ class JobMaster(RpcEndpoint):
         self.validate_runs_in_main_thread()
         self._connection_of(resource_id)
         self._accepted_offers = ()
-        self._handle(ev.SlotsOffered(resource_id, offers))
+        self.handle(ev.SlotsOffered(resource_id, offers))
         return self._accepted_offers
 
     def fail_slot(self, resource_id: ResourceID, allocation_id: AllocationID, cause: FlinkError) -> None:
         self.validate_runs_in_main_thread()
-        self._handle(ev.SlotFailed(resource_id, allocation_id, cause))
+        self.handle(ev.SlotFailed(resource_id, allocation_id, cause))
 
     def update_task_execution_states(self, updates: list[ev.TaskStateUpdated]) -> None:
         self.validate_runs_in_main_thread()
         for update in updates:
-            self._handle(update)
+            self.handle(update)
 
     def report_task_metrics(self, metrics: ev.TaskMetricsReported) -> None:
         self.validate_runs_in_main_thread()
-        self._handle(metrics)
+        self.handle(metrics)
 
     def receive_operator_events(self, events: list[jobmaster_pb2.OperatorEvent]) -> None:
         """Events of task halves, in order; those of former attempts, and repetitions, are dropped."""
         self.validate_runs_in_main_thread()
         for event in events:
             attempt_id = ExecutionAttemptID.parse(event.execution_attempt_id)
-            self._handle(ev.OperatorEventReceived(attempt_id))
+            self.handle(ev.OperatorEventReceived(attempt_id))
             execution = self.scheduler.graph.find_execution(attempt_id)
             holder = self._coordinators.find(event.operator_id)
             if execution is None or not execution.is_reachable or holder is None:
@@ -290,7 +284,7 @@ class JobMaster(RpcEndpoint):
 
     def cancel(self) -> None:
         self.validate_runs_in_main_thread()
-        self._handle(ev.CancelJob())
+        self.handle(ev.CancelJob())
 
     def details(self) -> job_pb2.JobDetails:
         return job_details(self.scheduler, self._job_graph.configuration)
@@ -301,27 +295,24 @@ class JobMaster(RpcEndpoint):
             raise RpcUnavailableError(f"the JobMaster of job {self.job_id} is still loading its coordinators")
         return self._coordinators.handle_request(operator_id, payload)
 
-    def checkpoint_statistics(self) -> checkpoint_pb2.CheckpointStatisticsResponse:
-        return self.scheduler.checkpoints.coordinator.statistics.response()
-
     # ---- TaskManagerListener
 
     def on_tasks_submitted(
         self, attempts: tuple[ExecutionAttemptID, ...], rejections: tuple[tuple[ExecutionAttemptID, FlinkError], ...]
     ) -> None:
-        self._handle(ev.TasksSubmitted(attempts, rejections))
+        self.handle(ev.TasksSubmitted(attempts, rejections))
 
     def on_operator_events_lost(self, attempts: tuple[ExecutionAttemptID, ...], cause: FlinkError) -> None:
-        self._handle(ev.OperatorEventsLost(attempts, cause))
+        self.handle(ev.OperatorEventsLost(attempts, cause))
 
     def on_heartbeat(self, heartbeat: jobmaster_pb2.TaskManagerToJobMasterHeartbeat) -> None:
         resource_id = ResourceID(heartbeat.resource_id)
         if not self._heartbeats.received(resource_id, self.clock.monotonic_ms()):
             return
         if heartbeat.metrics:
-            self._handle(ev.TaskMetricsReported(conversions.metrics(heartbeat.metrics)))
+            self.handle(ev.TaskMetricsReported(conversions.metrics(heartbeat.metrics)))
         attempts = conversions.attempt_ids(heartbeat.deployed_execution_attempts)
-        self._handle(ev.DeploymentsReported(resource_id, attempts))
+        self.handle(ev.DeploymentsReported(resource_id, attempts))
 
     def on_heartbeat_undeliverable(self, connection: TaskManagerConnection) -> None:
         self._heartbeats.rpc_failed(connection.location.resource_id)
@@ -335,52 +326,15 @@ class JobMaster(RpcEndpoint):
         self.run_async(
             self._environment.peers.drop(connection.location.address), None, f"drop the channel to {resource_id}"
         )
-        self._handle(ev.TaskManagerLost(resource_id, cause))
-
-    # ---- CoordinatorHost
-
-    def deliver_event(self, job_vertex_id: JobVertexID, operator_id: str, subtask_index: int, payload: bytes) -> None:
-        execution = self.scheduler.reachable_execution(ExecutionVertexID(job_vertex_id, subtask_index))
-        if execution is not None:
-            self._valve.send(AddressedEvent(execution.attempt_id, operator_id, payload))
-
-    def _deliver(self, event: AddressedEvent) -> None:
-        execution = self.scheduler.graph.find_execution(event.attempt)
-        connection = self.connection_of_attempt(event.attempt)
-        if execution is not None and execution.is_reachable and connection is not None:
-            connection.send_operator_event(
-                jobmaster_pb2.OperatorEvent(
-                    operator_id=event.operator_id,
-                    execution_attempt_id=str(event.attempt),
-                    subtask_index=event.attempt.vertex.subtask_index,
-                    payload_pickle=event.payload,
-                    sequence_number=execution.sent_events.next_number(),
-                )
-            )
-
-    def fail_job_globally(self, error: FlinkError) -> None:
-        self._handle(ev.GlobalFailure(error))
-
-    def schedule_action(self, delay_ms: int, action: Callable[[], None]) -> None:
-        self.schedule(delay_ms, action)
-
-    def run_in_io_thread(self, call: Callable[[], Any], on_done: OnDone) -> None:
-        self.run_blocking(call, on_done, "coordinator I/O")
+        self.handle(ev.TaskManagerLost(resource_id, cause))
 
     # ---- CheckpointHost
-
-    def on_checkpoint_event(self, event: CheckpointEvent) -> None:
-        self._handle(event)
 
     def connection_of_attempt(self, attempt: ExecutionAttemptID) -> TaskManagerConnection | None:
         execution = self.scheduler.graph.find_execution(attempt)
         if execution is None or execution.slot is None:
             return None
         return self._task_managers.get(execution.slot.location.resource_id)
-
-    def _checkpoints_verified(self, latest: Any, error: BaseException | None) -> None:
-        failure = None if error is None else conversions.as_flink_error(error)
-        self._handle(ev.CheckpointsVerified(latest, failure))
 
     @property
     def task_manager_connections(self) -> list[TaskManagerConnection]:
@@ -427,11 +381,12 @@ class JobMaster(RpcEndpoint):
     def _deadline_passed(self) -> None:
         self._deadline_timer = None
         self._deadline_ms = None
-        self._handle(ev.CheckDeadlines())
+        self.handle(ev.CheckDeadlines())
 
     # ---- events in, effects out
 
-    def _handle(self, event: ev.SchedulerEvent) -> None:
+    def handle(self, event: ev.SchedulerEvent) -> None:
+        """Something has happened. Events that come up meanwhile are taken after this one."""
         self._events.append(event)
         if self._is_handling:
             return
@@ -451,7 +406,7 @@ class JobMaster(RpcEndpoint):
     def _run(self, effect: fx.SchedulerEffect) -> None:
         match effect:
             case fx.TaskStateChanged():
-                _log_task_state(effect)
+                logger.log(logging.WARNING if effect.error is not None else logging.INFO, "%s", effect)
             case fx.AnswerOffer(accepted):
                 self._accepted_offers = accepted
             case fx.DeclareRequirements(num_slots):
@@ -484,7 +439,7 @@ class JobMaster(RpcEndpoint):
             case fx.JobTerminated(state, cause):
                 self._on_terminated(state, cause)
             case fx.VerifyCheckpoints():
-                self.checkpoints.drop_damaged(self._checkpoints_verified)
+                self.checkpoints.drop_damaged(lambda latest, error: self.handle(ev.CheckpointsVerified(latest, error)))
             case _:
                 self.checkpoints.run(effect)
 
@@ -493,7 +448,7 @@ class JobMaster(RpcEndpoint):
         if connection is None:
             # Lost between the decision and now; the event of the loss is waiting and will say the same.
             cause = NotRegisteredError(f"{effect.location.resource_id} is not registered (any more)")
-            self._handle(
+            self.handle(
                 ev.TasksSubmitted(effect.attempts, tuple((attempt_id, cause) for attempt_id in effect.attempts))
             )
             return
@@ -543,10 +498,3 @@ class JobMaster(RpcEndpoint):
 
     def _allocations_of(self, resource_id: ResourceID) -> list[str]:
         return [str(allocation_id) for allocation_id in self.scheduler.slot_pool.allocations_of(resource_id)]
-
-
-def _log_task_state(effect: fx.TaskStateChanged) -> None:
-    if effect.state is ExecutionState.FAILED:
-        logger.warning("%s #%d is FAILED: %s", effect.task_name, effect.attempt_id.attempt_number, effect.error)
-    else:
-        logger.info("%s #%d is %s", effect.task_name, effect.attempt_id.attempt_number, effect.state.name)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from flinkpy._proto import job_pb2
-from flinkpy.checkpoint.coordinator.coordinator_options import coordinator_options
+from flinkpy.checkpoint.coordinator.coordinator_configuration import coordinator_options
 from flinkpy.common.addresses import LOOPBACK
 from flinkpy.configuration import (
     checkpointing_options,

@@ -123,14 +123,14 @@ class JobMasterServicer:
     ) -> common_pb2.Acknowledge:
         attempt = ExecutionAttemptID.parse(request.execution_attempt_id)
         event = CheckpointDeclined(attempt, request.checkpoint_id, error_from_proto(request.reason))
-        self._job(request.job_id).on_checkpoint_event(event)
+        self._job(request.job_id).handle(event)
         return ACKNOWLEDGE
 
     def notify_end_of_data(
         self, request: checkpoint_pb2.EndOfDataNotification, context: CallContext
     ) -> common_pb2.Acknowledge:
         attempts = tuple(ExecutionAttemptID.parse(text) for text in request.execution_attempt_ids)
-        self._job(request.job_id).on_checkpoint_event(EndOfDataReached(attempts))
+        self._job(request.job_id).handle(EndOfDataReached(attempts))
         return ACKNOWLEDGE
 
     async def trigger_checkpoint(
@@ -159,7 +159,7 @@ class JobMasterServicer:
     def request_checkpoint_statistics(
         self, request: checkpoint_pb2.CheckpointStatisticsRequest, context: CallContext
     ) -> checkpoint_pb2.CheckpointStatisticsResponse:
-        return self._job(request.job_id).checkpoint_statistics()
+        return self._job(request.job_id).scheduler.checkpoints.coordinator.statistics.response()
 
     def _job(self, job_id: str) -> JobMaster:
         """Raises: JobNotFoundError where this JobMaster runs another job."""

@@ -731,3 +731,22 @@ async def test_a_bounded_job_takes_its_last_checkpoint_at_the_end_of_its_data(pr
     await job.acknowledge_all(1)
     await job.until(lambda: job.confirmed() == [1])
     await job.job_master.close()
+
+
+@in_loop
+async def test_a_job_that_cannot_start_from_its_checkpoint_leaves_it_as_it_is(process, tmp_path):
+    first = process()
+    await first.run()
+    await first.triggered()
+    await first.complete(1)
+    await first.job_master.close()
+    second = process(job_graph(vertex("source", 1)))  # the sink's state has no owner any more
+    await second.start("FAILED")
+    assert second.result.error.type == "StateRestoreError"
+    await asyncio.wait_for(second.job_master.terminated.wait(), 5)
+    await second.job_master.close()
+    assert (first.checkpoint_directory / "job" / "chk-1" / "_metadata").exists()
+    third = process()
+    await third.run()
+    assert {task.restore.checkpoint_id for task in third.peers.requests("submit_tasks")[-1].tasks} == {1}
+    await third.job_master.close()

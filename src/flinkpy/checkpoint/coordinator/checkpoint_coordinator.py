@@ -33,7 +33,7 @@ from flinkpy.checkpoint.coordinator.checkpoint_properties import FULL, PERIODIC,
 from flinkpy.checkpoint.coordinator.checkpoint_request_decider import CheckpointRequest, CheckpointRequestDecider
 from flinkpy.checkpoint.coordinator.checkpoint_stats_tracker import CheckpointStatsTracker
 from flinkpy.checkpoint.coordinator.completed_ids import CompletedIds
-from flinkpy.checkpoint.coordinator.coordinator_options import CheckpointCoordinatorOptions
+from flinkpy.checkpoint.coordinator.coordinator_configuration import CheckpointCoordinatorOptions
 from flinkpy.checkpoint.coordinator.end_of_data import EndOfData
 from flinkpy.checkpoint.coordinator.job_view import JobView
 from flinkpy.checkpoint.coordinator.pending_checkpoint import AckOutcome, PendingCheckpoint, Phase

@@ -72,6 +72,10 @@ class TaskStateChanged:
     state: ExecutionState
     error: FlinkError | None
 
+    def __str__(self) -> str:
+        text = f"{self.task_name} #{self.attempt_id.attempt_number} is {self.state.name}"
+        return text if self.error is None else f"{text}: {self.error}"
+
 
 @dataclass(frozen=True, slots=True)
 class StartCoordinators:

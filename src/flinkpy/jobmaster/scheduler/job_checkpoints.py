@@ -17,7 +17,7 @@ from flinkpy.checkpoint.completed_checkpoint import CompletedCheckpoint
 from flinkpy.checkpoint.coordinator import effects as cfx
 from flinkpy.checkpoint.coordinator import events as cev
 from flinkpy.checkpoint.coordinator.checkpoint_coordinator import CheckpointCoordinator
-from flinkpy.checkpoint.coordinator.coordinator_options import CheckpointCoordinatorOptions
+from flinkpy.checkpoint.coordinator.coordinator_configuration import CheckpointCoordinatorOptions
 from flinkpy.checkpoint.coordinator.job_view import CheckpointedOperator, CheckpointedVertex
 from flinkpy.checkpoint.state_assignment import StateAssignment
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from flinkpy.checkpoint.coordinator.coordinator_options import CheckpointCoordinatorOptions
+from flinkpy.checkpoint.coordinator.coordinator_configuration import CheckpointCoordinatorOptions
 from flinkpy.jobmaster.scheduler.deployment_reconciler import ABSENCE_GRACE_MS
 from flinkpy.jobmaster.slotpool.declarative_slot_pool import SlotPoolOptions
 
