@@ -16,6 +16,8 @@ SOURCE = ROOT / "src" / "flinkpy"
 
 #: A module beyond this is looked at again; see LONG_MODULES.
 MAX_LINES = 500
+#: Files of which every folder may have its own.
+SHARED_NAMES = {"__init__.py", "conftest.py"}
 #: Modules that are longer, each with the reason why it should stay whole.
 LONG_MODULES: dict[str, str] = {
     "checkpoint/coordinator/checkpoint_coordinator.py": "every rule about a pending checkpoint, one machine",
@@ -136,6 +138,12 @@ def test_no_module_grows_without_somebody_looking() -> None:
     unexplained = {name: length for name, length in lengths.items() if length > MAX_LINES and name not in LONG_MODULES}
     assert unexplained == {}
     assert [name for name in LONG_MODULES if lengths.get(name, 0) <= MAX_LINES] == [], "no longer long: remove it"
+
+
+def test_no_two_test_modules_have_one_name() -> None:
+    """pytest imports them by their names, and would refuse the second in a run of several folders."""
+    names = [path.name for path in Path(__file__).parents[1].rglob("*.py") if path.name not in SHARED_NAMES]
+    assert sorted(name for name in set(names) if names.count(name) > 1) == []
 
 
 def test_every_module_says_what_it_is() -> None:
