@@ -203,7 +203,7 @@ class OperatorSubtaskState(_message.Message):
     def __init__(self, keyed: _Optional[_Iterable[_Union[KeyedStateHandle, _Mapping]]] = ..., operator: _Optional[_Iterable[_Union[OperatorStateHandle, _Mapping]]] = ..., channels: _Optional[_Iterable[_Union[ChannelStateHandle, _Mapping]]] = ..., filter_channels: _Optional[bool] = ...) -> None: ...
 
 class TaskStateSnapshot(_message.Message):
-    __slots__ = ("operators", "is_finished")
+    __slots__ = ("operators", "is_finished", "has_reached_end")
     class OperatorsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -213,9 +213,11 @@ class TaskStateSnapshot(_message.Message):
         def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[OperatorSubtaskState, _Mapping]] = ...) -> None: ...
     OPERATORS_FIELD_NUMBER: _ClassVar[int]
     IS_FINISHED_FIELD_NUMBER: _ClassVar[int]
+    HAS_REACHED_END_FIELD_NUMBER: _ClassVar[int]
     operators: _containers.MessageMap[str, OperatorSubtaskState]
     is_finished: bool
-    def __init__(self, operators: _Optional[_Mapping[str, OperatorSubtaskState]] = ..., is_finished: _Optional[bool] = ...) -> None: ...
+    has_reached_end: bool
+    def __init__(self, operators: _Optional[_Mapping[str, OperatorSubtaskState]] = ..., is_finished: _Optional[bool] = ..., has_reached_end: _Optional[bool] = ...) -> None: ...
 
 class OperatorState(_message.Message):
     __slots__ = ("operator_id", "uid", "name", "parallelism", "max_parallelism", "subtasks", "coordinator", "is_fully_finished", "finished_subtasks")

@@ -521,7 +521,9 @@ def test_a_finished_task_that_still_has_something_to_commit_is_not_restored_as_f
     run.invoke()
 
     # The function's list state may be anything, a transaction to commit for one.
-    assert not run.state.acknowledged[1][1].is_finished
+    snapshot = run.state.acknowledged[1][1]
+    assert not snapshot.is_finished
+    assert snapshot.has_reached_end, "the JobMaster must know that it goes"
 
 
 def test_barriers_are_taken_while_the_task_waits_at_its_end():

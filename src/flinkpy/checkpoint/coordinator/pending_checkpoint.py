@@ -143,8 +143,7 @@ class PendingCheckpoint:
         would wait for one for ever. So they all end with the same checkpoint.
         """
         for vertex in job.vertices:
-            finished = [task for task in vertex.tasks if self._is_finished(task)]
-            if not finished or len(finished) == vertex.parallelism:
+            if sum(self._has_reached_end(task) for task in vertex.tasks) in (0, vertex.parallelism):
                 continue
             for operator in vertex.operators:
                 if any(_has_union_state(self._operator_state(task, operator.operator_id)) for task in vertex.tasks):
@@ -195,6 +194,11 @@ class PendingCheckpoint:
             return True
         ack = self.acks.get(task)
         return ack is not None and ack.state.is_finished
+
+    def _has_reached_end(self, task: ExecutionVertexID) -> bool:
+        """Whether it has ended, or will with this checkpoint, whatever there may be of it to be restored."""
+        ack = self.acks.get(task)
+        return self._is_finished(task) or (ack is not None and ack.state.has_reached_end)
 
     def _operator_state(self, task: ExecutionVertexID, operator_id: str) -> pb.OperatorSubtaskState | None:
         ack = self.acks.get(task)

@@ -299,5 +299,6 @@ def task_state(states: States, *, is_finished: bool) -> checkpoint_pb2.TaskState
     snapshot = checkpoint_pb2.TaskStateSnapshot()
     for operator_id, state in states.items():
         snapshot.operators[operator_id].CopyFrom(state)
+    snapshot.has_reached_end = is_finished
     snapshot.is_finished = is_finished and not any(state.operator or state.channels for state in states.values())
     return snapshot

@@ -186,7 +186,8 @@ class Coordination:
 
 
 def state_of(attempt, *, finished=False, union=False):
-    state = pb.TaskStateSnapshot(is_finished=finished)
+    # A task with operator state has something to be restored even at its end.
+    state = pb.TaskStateSnapshot(is_finished=finished and not union, has_reached_end=finished)
     if union or not finished:
         handle = state.operators[f"{attempt.vertex.job_vertex_id}-op"].operator.add()
         handle.file.data = str(attempt).encode()
