@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from clusters import RunningCluster, StartCluster
 from job_support import FIXED_DELAY, Gate, environment, wait_for_state, wait_until, wait_until_idle
-from test_job_master_recovery import (
+from test_killed_job_masters import (
     assert_exactly_once,
     checkpointed_counting,
     counting,
