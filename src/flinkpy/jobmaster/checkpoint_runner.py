@@ -45,9 +45,6 @@ class CheckpointHost(Protocol):
         ...
 
     @property
-    def state(self) -> JobState: ...
-
-    @property
     def task_manager_connections(self) -> list[TaskManagerConnection]: ...
 
     @property
@@ -72,8 +69,6 @@ class CheckpointRunner:
         self._valve = valve
         self._job_id = job_id
         self._requests: dict[str, asyncio.Future[pb.CheckpointResult]] = {}
-        #: Answers that come with the end of the job, until its end is known where clients ask for it.
-        self._held_answers: list[fx.AnswerRequest] = []
         #: Changes of what counts: one is under way where this is not empty.
         self._changes: deque[tuple[Callable[[], Any], OnDone, str]] = deque()
         #: Checkpoints were given up since directories of such were last looked for.
@@ -138,10 +133,8 @@ class CheckpointRunner:
             case fx.DiscardCheckpoint(checkpoint_id, location):
                 self._may_have_leftovers = True
                 self._in_background(lambda: self._io.discard_pending(checkpoint_id, location), "discard a checkpoint")
-            case fx.AnswerRequest():
-                self._held_answers.append(effect)
-                if not self._host.state.is_terminal:
-                    self.release_answers()
+            case fx.AnswerRequest(trigger_id, result, error):
+                self._answer(trigger_id, result, error)
             case fx.FailJob():
                 raise AssertionError("a failure of the job is the scheduler's to handle")
 
@@ -267,8 +260,7 @@ class CheckpointRunner:
         self._change(self._io.drop_damaged, done, "look for damaged checkpoints")
 
     def shut_down(self, state: JobState, on_done: Callable[[], None]) -> None:
-        """The end of the job is known: give up its checkpoints, after everything that has been begun."""
-        self.release_answers()
+        """After everything that has been begun."""
 
         def done(_: Any, error: BaseException | None) -> None:
             if error is not None:
@@ -297,11 +289,6 @@ class CheckpointRunner:
 
     def _in_background(self, call: Callable[[], None], name: str) -> None:
         self._endpoint.run_blocking(call, None, name)
-
-    def release_answers(self) -> None:
-        held, self._held_answers = self._held_answers, []
-        for answer in held:
-            self._answer(answer.trigger_id, answer.result, answer.error)
 
     def _answer(self, trigger_id: str, result: pb.CheckpointResult | None, error: FlinkError | None) -> None:
         future = self._requests.get(trigger_id)

@@ -85,7 +85,6 @@ class JobMaster(RpcEndpoint):
         configuration = Configuration.from_dict({**cluster_configuration, **job_graph.configuration.entries})
         recovery_directory = environment.recovery_directory or environment.working_directory / "recovery"
         self._options = job_master_options(configuration)
-        self.heartbeat_interval_ms = self._options.heartbeat_interval_ms
         self.scheduler = DefaultScheduler(
             job_graph,
             graph_id=environment.graph_id,
@@ -150,6 +149,10 @@ class JobMaster(RpcEndpoint):
         return self._job_graph.job_id
 
     @property
+    def heartbeat_interval_ms(self) -> int:
+        return self._options.heartbeat_interval_ms
+
+    @property
     def state(self) -> JobState:
         return self.scheduler.state
 
@@ -158,6 +161,7 @@ class JobMaster(RpcEndpoint):
     def start(self) -> None:
         """Begin: report to the Dispatcher, load the coordinators, register at the ResourceManager, schedule."""
         self.validate_runs_in_main_thread()
+        logger.info("job %s (%s) starts", self._job_graph.name, self.job_id)
         self._dispatcher.started(self._environment.address)
         self._resource_manager.start()
         self.schedule(self._options.heartbeat_interval_ms, self._send_heartbeats)
@@ -171,7 +175,7 @@ class JobMaster(RpcEndpoint):
             if error is not None:
                 raise error
             start = loaded.start
-            logger.info("job %s starts from %r", self.job_id, start.checkpoint or "nothing")
+            logger.info("job %s starts from %s", self.job_id, start.checkpoint or "the beginning")
             self.scheduler.start_from(start.checkpoint, start.next_checkpoint_id, must_be_full=start.must_be_full)
             self._coordinators.create(self.scheduler.graph, loaded.providers, self._coordinator_services)
         except Exception as failure:  # noqa: BLE001 - user code, fetching it included
@@ -462,12 +466,10 @@ class JobMaster(RpcEndpoint):
         self._coordinators.close()
         if state.is_globally_terminal:
             result = job_result(self.scheduler)
-            # Given up only when nobody will start this job again.
+            # The checkpoints are given up only when nobody will start this job again.
             self._dispatcher.terminated(
                 result, self.details(), lambda: self.checkpoints.shut_down(state, self._one_end_done)
             )
-        else:
-            self.checkpoints.release_answers()
         reason = f"job {self._job_graph.name!r} is {state.name}"
         self.run_async(self._give_everything_back(reason), lambda _, __: self._one_end_done(), "give everything back")
 

@@ -750,18 +750,3 @@ async def test_a_job_that_cannot_start_from_its_checkpoint_leaves_it_as_it_is(pr
     await third.run()
     assert {task.restore.checkpoint_id for task in third.peers.requests("submit_tasks")[-1].tasks} == {1}
     await third.job_master.close()
-
-
-@in_loop
-async def test_stop_with_savepoint_is_answered_when_the_dispatcher_knows_that_the_job_has_finished(process, tmp_path):
-    job = process()
-    known = asyncio.get_running_loop().create_future()
-    job.peers.answers["notify_job_terminated"] = lambda _: known
-    await job.run()
-    request = pb.StopWithSavepointRequest(job_id="job", trigger_id="t", target_directory=str(tmp_path / "s"))
-    saving = asyncio.ensure_future(saved(job, "stop_with_savepoint", request))
-    await job.until(lambda: job.job_master.state.name == "FINISHED")
-    assert not saving.done()
-    known.set_result(pb.CheckpointNotification())
-    assert Path(await saving).is_dir()
-    await job.job_master.close()
