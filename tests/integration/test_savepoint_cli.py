@@ -179,7 +179,8 @@ def test_a_restore_that_does_not_fit_fails_with_the_reason_and_leaves_the_savepo
 ) -> None:
     job_id = start()
     wait_for_output(tmp_path)
-    path = path_in(cluster.flinkpy("stop", job_id, "-p", str(tmp_path / "savepoints")).stdout)
+    stopped = cluster.flinkpy("stop", job_id, "-p", str(tmp_path / "savepoints"))
+    path = path_in(stopped.stdout + stopped.stderr)
     before = {file: file.read_bytes() for file in Path(path).rglob("*") if file.is_file()}
 
     missing = start("-s", str(tmp_path / "nothing"))
@@ -202,7 +203,8 @@ def test_a_claimed_savepoint_is_removed_when_it_is_no_longer_needed(
 ) -> None:
     job_id = start()
     wait_for_output(tmp_path)
-    path = path_in(cluster.flinkpy("stop", job_id, "-p", str(tmp_path / "savepoints")).stdout)
+    stopped = cluster.flinkpy("stop", job_id, "-p", str(tmp_path / "savepoints"))
+    path = path_in(stopped.stdout + stopped.stderr)
 
     again = start("-s", path, "-cm", "claim", rate=1000)
     wait_for_end(cluster, again)
