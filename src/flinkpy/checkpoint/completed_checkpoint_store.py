@@ -64,7 +64,7 @@ class CompletedCheckpointStore:
         self._storage = storage
         self._max_retained = max_retained
         self._retained: tuple[CompletedCheckpoint, ...] = ()
-        #: Directories of checkpoints found to be damaged: left for a person to look at while the job lives.
+        #: Directories of checkpoints found to be damaged: left for a person to look at, as long as whole ones would be.
         self._damaged: tuple[str, ...] = ()
         #: sha256 of `_metadata`, by its directory.
         self._digests: dict[str, bytes] = {}
@@ -200,14 +200,15 @@ class CompletedCheckpointStore:
             if not status.is_globally_terminal_state():
                 return
             self._pointers.remove()
-            retained, self._retained = self._retained, ()
-            self._damaged = ()
-            if retention.keeps_after(status) and retained:
+            retained = self._retained
+            if retention.keeps_after(status) and (retained or self._damaged):
                 for checkpoint in retained:
                     logger.info("%r is kept", checkpoint)
-                self._retained = retained
+                for directory in self._damaged:
+                    logger.warning("%s is kept, though it is damaged", directory)
                 self.cleaner.delete_incomplete(None, ())
                 return
+            self._retained, self._damaged = (), ()
         for checkpoint in retained:
             self.cleaner.discard_completed(checkpoint)
         self.cleaner.delete_job_directory()

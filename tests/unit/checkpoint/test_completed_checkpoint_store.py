@@ -229,6 +229,22 @@ def test_the_last_checkpoint_being_damaged_is_an_error(new_store, storage):
         store.drop_damaged()
 
 
+@pytest.mark.parametrize(
+    ("retention", "is_kept"),
+    [(CheckpointRetention.RETAIN_ON_CANCELLATION, True), (CheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS, False)],
+)
+def test_damaged_checkpoints_of_a_job_that_failed_of_them_stay_where_whole_ones_would(
+    new_store, storage, retention, is_kept
+):
+    store = new_store(2)
+    damaged = [damage(add(store, storage, checkpoint_id)) or store.latest.external_path for checkpoint_id in (1, 2)]
+    Path(damaged[0], "_metadata").unlink()
+    with pytest.raises(CorruptStateError):
+        store.drop_damaged()
+    store.shut_down(JobStatus.FAILED, retention)
+    assert [Path(path).exists() for path in damaged] == [is_kept, is_kept]
+
+
 def test_a_shared_file_lives_as_long_as_a_checkpoint_needs_it(new_store, storage):
     store = new_store(2)
     a, b, c = (shared_file(storage, name) for name in "abc")
