@@ -5,6 +5,7 @@ Thread: the Dispatcher's loop.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -13,6 +14,9 @@ from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.ids import JobID
 from flinkpy.dispatcher.operation_cache import OperationCache
 from flinkpy.dispatcher.running_jobs import RunningJobs
+
+#: How long after a stop-with-savepoint the Dispatcher may be without the result of the job.
+END_TIMEOUT_S = 10.0
 
 
 class JobOperations:
@@ -38,6 +42,9 @@ class JobOperations:
             gateway = await self._jobs.leader_of(job_id)
             # No time-out: a checkpoint has its own, and a JobMaster that is gone breaks the connection.
             result: checkpoint_pb2.CheckpointResult = await getattr(gateway, method)(request, timeout_s=None)
+            stopped = self._jobs.find(job_id) if method == "stop_with_savepoint" else None
+            if stopped is not None:  # whoever has the answer finds the job ended
+                await asyncio.wait({stopped.ended}, timeout=END_TIMEOUT_S)
             return result
 
         self._jobs.status_of(job_id)  # raises where nobody knows the job
