@@ -50,8 +50,15 @@ demo: $(STAMP) ## the flights of New York 2013 on a cluster of two TaskExecutors
 bench: $(STAMP) ## measure against PyFlink and Flink SQL (makes their environment first; needs Java 17)
 	$(BIN)/python -m benchmarks
 
-chaos: ## kill and cut processes while jobs run (comes with checkpoints, in a later release)
-	@echo "make chaos: not there yet; fault tests that need no checkpoints are part of make test" && exit 1
+# Seeds are shown and can be given: what they found is found again, as far as clocks and processes allow.
+CHAOS_SEED := $(or $(CHAOS_SEED),$(shell $(PYTHON) -c 'import secrets; print(secrets.randbelow(1 << 32))'))
+CHAOS_SIMULATIONS ?= 500
+
+chaos: $(STAMP) ## break running clusters, simulations and properties at random (CHAOS_SEED, CHAOS_SECONDS, CHAOS_SIMULATIONS)
+	@echo "make chaos: CHAOS_SEED=$(CHAOS_SEED)"
+	FLINKPY_HYPOTHESIS_PROFILE=chaos $(BIN)/pytest -q tests/property --deselect tests/property/test_control_plane_simulation.py --hypothesis-seed=$(CHAOS_SEED)
+	FLINKPY_SIMULATION_FIRST_SEED=$(CHAOS_SEED) FLINKPY_SIMULATION_SEEDS=$(CHAOS_SIMULATIONS) $(BIN)/pytest -q tests/property/test_control_plane_simulation.py
+	CHAOS_SEED=$(CHAOS_SEED) $(BIN)/pytest -q tests/chaos
 
 differential: ## the same jobs on real Flink and here, compared (comes in a later release)
 	@echo "make differential: not there yet" && exit 1

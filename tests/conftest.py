@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 from hypothesis import settings
 
 # How long one example takes says more about what else the machine is doing than about the code.
 settings.register_profile("flinkpy", deadline=None, derandomize=True)
-settings.load_profile("flinkpy")
+# Other examples each time: those of `--hypothesis-seed`, which `make chaos` draws and shows.
+settings.register_profile("chaos", deadline=None, derandomize=False, print_blob=True)
+settings.load_profile(os.environ.get("FLINKPY_HYPOTHESIS_PROFILE", "flinkpy"))
 
 # A shell that starts the tests in the background ignores SIGINT for them, and their children would inherit that: then
 # no test of Ctrl-C could ever pass.

@@ -21,7 +21,10 @@ from flinkpy.checkpoint.metadata import load_metadata
 from flinkpy.checkpoint.storage.file_systems import FileSystems
 
 NUM_SEEDS = int(os.environ.get("FLINKPY_SIMULATION_SEEDS", "50"))
-SEEDS = [int(os.environ["FLINKPY_SIMULATION_SEED"])] if "FLINKPY_SIMULATION_SEED" in os.environ else range(NUM_SEEDS)
+FIRST_SEED = int(os.environ.get("FLINKPY_SIMULATION_FIRST_SEED", "0"))
+SEEDS = range(FIRST_SEED, FIRST_SEED + NUM_SEEDS)
+if "FLINKPY_SIMULATION_SEED" in os.environ:
+    SEEDS = range(int(os.environ["FLINKPY_SIMULATION_SEED"]), int(os.environ["FLINKPY_SIMULATION_SEED"]) + 1)
 #: How long things go wrong, in virtual time.
 FAULTY_S = 12.0
 #: Memory, where there is such a directory: what is synced there costs nothing.
