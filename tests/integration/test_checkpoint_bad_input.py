@@ -104,6 +104,8 @@ class Job:
         with pytest.raises(JobExecutionError) as raised:
             self.build(**settings).execute("counting")
         assert isinstance(raised.value.__cause__, FlinkError)
+        job_id = raised.value.details["job"]
+        assert self.cluster.client.request_job(job_id).num_restarts == 0, "to try again would not help"
         return raised.value.__cause__
 
     def finish(self, path: Path, **settings: str) -> None:

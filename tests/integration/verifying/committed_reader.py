@@ -16,7 +16,8 @@ READING_SHARE = 10
 class CommittedReader:
     """A thread that reads again and again: what was there stays, and nothing is there that is not expected.
 
-    `may_repeat`: what is expected may come more often than it should. Use as a context manager; leaving it stops the thread, reads once more and raises what was found wrong.
+    `may_repeat`: what is expected may come more often than it should. Use as a context manager; leaving it stops the
+    thread, reads once more and raises what was found wrong.
     """
 
     def __init__(self, read: Callable[[], Iterable[Any]], expected: Counter[Any], *, may_repeat: bool = False) -> None:
