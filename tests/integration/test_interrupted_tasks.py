@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 import threading
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
 import pytest
+from no_checkpoints import NoCheckpoints
 
 from flinkpy._proto import job_pb2
 from flinkpy.common.clock import SystemClock
@@ -86,6 +88,7 @@ class Environment:
         self.configuration = Configuration()
         self.clock = SystemClock()
         self.load_pickle = cloudpickle.loads
+        self.state = NoCheckpoints(Path("unused"))
 
     def notify_running(self) -> None:
         return

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
 import numpy as np
 import pyarrow as pa
 import pytest
+from no_checkpoints import NoCheckpoints
 
 from flinkpy._proto import job_pb2
 from flinkpy.common.clock import SystemClock
@@ -111,6 +113,7 @@ class Environment:
         self.load_pickle = cloudpickle.loads
         self.running = threading.Event()
         self.notify_running = self.running.set
+        self.state = NoCheckpoints(Path("unused"))
 
     def send_operator_event(self, operator_id: str, event: Any) -> None:
         return
