@@ -35,10 +35,11 @@ check: $(STAMP) ## the fast checks: ruff, mypy, import rules, tidy and unit test
 	$(BIN)/lint-imports --config .importlinter
 	$(BIN)/pytest -q tests/tidy tests/unit
 
-# Two processes: tests of pure logic must not depend on what tests with real processes leave in the interpreter.
+# Two runs: tests of pure logic must not depend on what tests with real processes leave in the interpreter. Those with
+# real processes mostly wait, so two of them run beside each other.
 test: $(STAMP) ## set up and run all tests
 	$(BIN)/pytest -q tests/tidy tests/unit tests/property
-	$(BIN)/pytest -q tests/integration
+	$(BIN)/pytest -q -n 2 --dist loadscope tests/integration
 
 demo: $(STAMP) ## the flights of New York 2013 on a cluster of two TaskExecutors
 	@$(BIN)/python tools/fetch_flights.py $(DEMO_DATA)
