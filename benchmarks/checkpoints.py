@@ -10,8 +10,13 @@ from typing import Any
 from benchmarks.peers import run_program, steady_rate
 from benchmarks.result import Result
 
-#: Warm-up and two sizes, whose difference is the steady rate.
-ROWS = {"hashmap": (100_000, 1_000_000, 12_000_000), "rocksdb": (50_000, 200_000, 2_000_000)}
+#: Warm-up and two sizes, whose difference is the steady rate: some seconds, so that there are some checkpoints in it.
+ROWS = {
+    ("hashmap", 10_000): (100_000, 1_000_000, 12_000_000),
+    ("rocksdb", 10_000): (100_000, 1_000_000, 10_000_000),
+    ("hashmap", 1_000_000): (100_000, 1_000_000, 12_000_000),
+    ("rocksdb", 1_000_000): (50_000, 500_000, 4_000_000),
+}
 ROUNDS = 3
 #: At most a tenth of the throughput may be lost.
 COST_BAR = 0.9
@@ -26,7 +31,16 @@ def _rate(backend: str, keys: int, checkpoints: bool) -> float:
             settings += ["execution.checkpointing.interval=1 s", f"execution.checkpointing.dir={directory}"]
             if backend == "rocksdb":
                 settings.append("execution.checkpointing.incremental=true")
-        arguments: list[Any] = ["--package", "flinkpy", "--job", "keyed", "--keys", keys, "--rows", *ROWS[backend]]
+        arguments: list[Any] = [
+            "--package",
+            "flinkpy",
+            "--job",
+            "keyed",
+            "--keys",
+            keys,
+            "--rows",
+            *ROWS[backend, keys],
+        ]
         for setting in settings:
             arguments += ["-D", setting]
         return steady_rate(run_program(sys.executable, "datastream_job.py", *arguments))

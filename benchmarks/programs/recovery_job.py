@@ -197,7 +197,8 @@ def main() -> None:
             "state.backend.type": options.backend,
             "jobmanager.rpc.port": "0",
         }
-        cluster = LocalCluster(LocalClusterOptions(2, settings, temporary_dir=Path(scratch, "tmp")))
+        options_of_cluster = LocalClusterOptions(2, settings, temporary_dir=Path(scratch, "tmp"), restart_services=True)
+        cluster = LocalCluster(options_of_cluster)
         cluster.start()
         try:
             configuration = Configuration()
