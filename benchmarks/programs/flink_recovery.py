@@ -152,7 +152,7 @@ def main() -> None:
         table_env.execute_sql("CREATE TABLE sink (k BIGINT, c BIGINT) WITH ('connector' = 'print')")
         table_env.execute_sql(
             """INSERT INTO sink SELECT k, c FROM (SELECT k, COUNT(*) c, LAST_VALUE(payload) p FROM source GROUP BY k)
-            WHERE MOD(k, 100) = 0 AND CHAR_LENGTH(p) > 0"""
+            WHERE MOD(c + k, 100) = 0 AND CHAR_LENGTH(p) > 0"""
         )
         job_id = get(rest_port, "/jobs")["jobs"][0]["id"]
         output = Output(scratch)
