@@ -50,40 +50,6 @@ def test_value_state_is_none_until_set_and_after_none(backend):
     state.clear()
 
 
-def test_list_state_hands_out_copies(backend):
-    state = backend.list_state(ListStateDescriptor("l", Types.INT()))
-    state.add(1)
-    state.add_all([2, 3])
-
-    for value in state:
-        state.add(value * 10)
-
-    assert list(state.get()) == [1, 2, 3, 10, 20, 30]
-    state.update([9])
-    assert list(state) == [9]
-    state.update([])
-    assert list(state.get()) == []
-    assert backend.num_entries() == 0
-
-
-def test_map_state_allows_removal_while_it_is_read(backend):
-    state = backend.map_state(MapStateDescriptor("m", Types.INT(), Types.STRING()))
-    assert state.is_empty()
-    state.put_all({1: "x", 2: "y"})
-    state[3] = "z"
-
-    for key, _ in state.items():
-        if key != 2:
-            state.remove(key)
-
-    assert (list(state.keys()), list(state.values()), 2 in state, state.contains(1)) == ([2], ["y"], True, False)
-    assert state[2] == "y"
-    assert state.get(7) is None
-    del state[2]
-    assert state.is_empty()
-    assert backend.num_entries() == 0
-
-
 def test_reducing_and_aggregating_state_start_empty(backend):
     reducing = backend.reducing_state(ReducingStateDescriptor("r", max, Types.INT()))
     aggregating = backend.aggregating_state(AggregatingStateDescriptor("g", Longest(), Types.STRING()))
