@@ -162,22 +162,18 @@ class OutputSink(SinkBase):
         return OutputWriter(Path(self._directory, f"{context.subtask_index}-{context.attempt_number}"))
 
 
-def output_size(directory: Path) -> int:
-    return sum(path.stat().st_size for path in directory.iterdir())
+def has_output_of_new_attempts(directory: Path) -> bool:
+    return any(not path.name.endswith("-0") and path.stat().st_size for path in directory.iterdir())
 
 
-def silence_after(directory: Path, kill, quiet_s: float, timeout_s: float) -> float:
-    """Kill, and watch the output: seconds from the kill to the first output after a silence of `quiet_s`."""
+def outage_after(directory: Path, kill, timeout_s: float) -> float:
+    """Kill; seconds until the first output of a task that was started afterwards."""
     killed = time.monotonic()
     kill()
-    size, last = output_size(directory), time.monotonic()
     while time.monotonic() - killed < timeout_s:
+        if has_output_of_new_attempts(directory):
+            return time.monotonic() - killed
         time.sleep(0.005)
-        grown, now = output_size(directory), time.monotonic()
-        if grown != size:
-            if now - last >= quiet_s:
-                return now - killed
-            size, last = grown, now
     raise RuntimeError(f"no output came back within {timeout_s} s")
 
 
@@ -224,7 +220,7 @@ def main() -> None:
                     break
                 time.sleep(0.2)
             victim = next(p for p in cluster.processes if "taskexecutor" in p.spec.name).popen.pid
-            outage_s = silence_after(output, lambda: os.kill(victim, signal.SIGKILL), 0.3, 120)
+            outage_s = outage_after(output, lambda: os.kill(victim, signal.SIGKILL), 120)
             size = statistics.latest_completed.state_size_bytes
             print(json.dumps({"outage_s": outage_s, "state_bytes": size}), flush=True)
             job.cancel().result()

@@ -47,13 +47,17 @@ class WorkingDirectory:
         root = Path(temporary_root or tempfile.gettempdir())
         prefix = f"flinkpy-{service}-{os.getuid()}"
         remove_abandoned(root, prefix)
-        try:
-            path = Path(tempfile.mkdtemp(prefix=f"{prefix}-", dir=root))
-            lock = _try_lock(path)
-        except OSError as error:
-            raise ConfigurationError(f"no temporary directory can be made in {root}: {error}") from error
-        assert lock is not None, "nobody else knows a directory that was just made"
-        return cls(path, lock, is_temporary=True)
+        while True:
+            try:
+                path = Path(tempfile.mkdtemp(prefix=f"{prefix}-", dir=root))
+                lock = _try_lock(path)
+            except OSError as error:
+                raise ConfigurationError(f"no temporary directory can be made in {root}: {error}") from error
+            if lock is not None and _is_in_place(path, lock):
+                return cls(path, lock, is_temporary=True)
+            # Another process that starts found it before it was locked, and took it for abandoned.
+            if lock is not None:
+                os.close(lock)
 
     def subdirectory(self, name: str, *, empty: bool = False) -> Path:
         """A directory inside; with `empty`, without what a former life left in it."""
@@ -85,6 +89,14 @@ def remove_abandoned(root: Path, prefix: str) -> None:
         if lock is not None:
             shutil.rmtree(path, ignore_errors=True)
             os.close(lock)
+
+
+def _is_in_place(directory: Path, lock: int) -> bool:
+    """Whether the locked file is still the one of that name: a file that was removed can be locked too."""
+    try:
+        return os.path.samestat(os.fstat(lock), os.stat(directory / _LOCK_NAME))
+    except FileNotFoundError:
+        return False
 
 
 def _try_lock(directory: Path) -> int | None:
