@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import os
 import signal
 import sys
 from collections import deque
@@ -109,7 +110,9 @@ class ChildProcess:
     def _signal(self, number: signal.Signals) -> None:
         if self._process.returncode is None:
             try:
-                self._process.send_signal(number)
+                # Not the process object's own method: that looks first whether the child has ended, and where it has,
+                # takes its status away from the thread that waits for it, which then reports 255.
+                os.kill(self._process.pid, number)
             except ProcessLookupError:
                 return  # it ended by itself in this moment; `wait` tells
 
