@@ -61,8 +61,6 @@ class CallContext:
     fencing_token: str | None
     client_version: str | None
     peer: str
-    #: seconds the caller waits for the answer from now on; None: as long as it takes
-    time_remaining_s: float | None = None
 
 
 def unfenced(method: F) -> F:
@@ -199,7 +197,6 @@ def _call_context(servicer_context: Any) -> CallContext:
         fencing_token=metadata.get(METADATA_FENCING_TOKEN),
         client_version=metadata.get(METADATA_VERSION),
         peer=servicer_context.peer(),
-        time_remaining_s=servicer_context.time_remaining(),
     )
 
 
