@@ -1,0 +1,34 @@
+"""What some tests need beyond Python: where it is missing they are skipped, loudly, unless the host must have it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from functools import cache
+
+import pytest
+
+
+def require(what: str, is_there: bool, reason: str) -> None:
+    """Skip the calling test where `is_there` is false; fail it where FLINKPY_REQUIRE_<WHAT>=1 says that it must be there.
+
+    Call it in a fixture or in the test, not at import: a missing Maven Central must not be looked for by `pytest -k`.
+    """
+    if is_there:
+        return
+    message = f"needs {what}: {reason}"
+    if os.environ.get(f"FLINKPY_REQUIRE_{what.upper().replace(' ', '_')}") == "1":
+        pytest.fail(f"{message} (FLINKPY_REQUIRE_{what.upper().replace(' ', '_')}=1)")
+    pytest.skip(message)
+
+
+@cache
+def has_java(major: int = 17) -> bool:
+    """Whether `java` of at least this version is on the path."""
+    executable = shutil.which("java")
+    if executable is None:
+        return False
+    told = subprocess.run([executable, "-version"], capture_output=True, text=True, check=False).stderr
+    version = told.split('"')[1] if '"' in told else "0"
+    return int(version.split(".")[0]) >= major
