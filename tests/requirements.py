@@ -11,7 +11,7 @@ import pytest
 
 
 def require(what: str, is_there: bool, reason: str) -> None:
-    """Skip the calling test where `is_there` is false; fail it where FLINKPY_REQUIRE_<WHAT>=1 says that it must be there.
+    """Skip the calling test where `is_there` is false; with FLINKPY_REQUIRE_<WHAT>=1 fail it instead.
 
     Call it in a fixture or in the test, not at import: a missing Maven Central must not be looked for by `pytest -k`.
     """
