@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.common.typeinfo import TypeInformation, Types
 
 __all__ = [
     "BulkWriterFactory",
@@ -21,7 +22,11 @@ __all__ = [
 
 
 class SerializationSchema:
-    """A record to bytes. Beyond PyFlink: subclass it and define `serialize`."""
+    """A record to bytes. Beyond PyFlink: subclass it and define `serialize`.
+
+    Connectors call it through `flinkpy.formats.schema.encode_batch`. A subclass may also define
+    `serialize_batch(batch, type_info) -> list[bytes | None]`, which is then called instead.
+    """
 
     def __init__(self, j_serialization_schema: Any = None) -> None:
         _refuse_java(self, j_serialization_schema)
@@ -31,7 +36,17 @@ class SerializationSchema:
 
 
 class DeserializationSchema:
-    """Bytes to a record. Beyond PyFlink: subclass it and define `deserialize`."""
+    """Bytes to a record. Beyond PyFlink: subclass it and define `deserialize`; one that returns None gives no record.
+
+    Connectors call it through `flinkpy.formats.schema.decode_messages`. A subclass may also define
+    `deserialize_batch(messages) -> flinkpy.formats.schema.DecodedBatch`, which is then called instead.
+
+    Attributes:
+        on_error: what becomes of a message that cannot be read: "fail", "skip" or an OutputTag
+            (`flinkpy.formats.bad_records`).
+    """
+
+    on_error: Any = "fail"
 
     def __init__(self, j_deserialization_schema: Any = None) -> None:
         _refuse_java(self, j_deserialization_schema)
@@ -39,20 +54,35 @@ class DeserializationSchema:
     def deserialize(self, message: bytes) -> Any:
         raise NotImplementedError(f"{type(self).__name__} does not deserialize")
 
+    def get_produced_type(self) -> TypeInformation | None:
+        """The type of the records; None: any Python objects, pickled."""
+        return None
+
+    def is_end_of_stream(self, next_element: Any) -> bool:
+        """Whether the stream ends before this record."""
+        return False
+
 
 class SimpleStringSchema(SerializationSchema, DeserializationSchema):
-    """Text in one character set."""
+    """Text in one character set. Bytes that are no text become U+FFFD, characters that it has not `?`, as in Java."""
 
     def __init__(self, charset: str = "UTF-8") -> None:
         "".encode(charset)  # an unknown one is an error now, not at the first record
         SerializationSchema.__init__(self)
         self._charset = charset
 
+    @property
+    def charset(self) -> str:
+        return self._charset
+
     def serialize(self, element: str) -> bytes:
-        return element.encode(self._charset)
+        return element.encode(self._charset, "replace")
 
     def deserialize(self, message: bytes) -> str:
-        return message.decode(self._charset)
+        return message.decode(self._charset, "replace")
+
+    def get_produced_type(self) -> TypeInformation:
+        return Types.STRING()
 
 
 class ByteArraySchema(SerializationSchema, DeserializationSchema):
@@ -66,6 +96,9 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
 
     def deserialize(self, message: bytes) -> bytes:
         return message
+
+    def get_produced_type(self) -> TypeInformation:
+        return Types.PRIMITIVE_ARRAY(Types.BYTE())
 
 
 class RowFieldExtractorSchema(SerializationSchema):
