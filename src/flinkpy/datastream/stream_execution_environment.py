@@ -450,9 +450,4 @@ class StreamExecutionEnvironment:
 
 
 def _does_nothing(strategy: WatermarkStrategy | None) -> bool:
-    return strategy is None or (
-        strategy.out_of_orderness_ms is None
-        and strategy.timestamp_assigner is None
-        and strategy.idle_timeout_ms is None
-        and strategy.alignment is None
-    )
+    return strategy is None or strategy.does_nothing

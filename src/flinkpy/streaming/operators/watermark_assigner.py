@@ -11,15 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from flinkpy.common.errors import TypeMismatchError, UnsupportedOperationError
+from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.configuration import read_option
 from flinkpy.configuration.pipeline_options import AUTO_WATERMARK_INTERVAL
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MIN_WATERMARK, Element, Watermark, WatermarkStatus
-from flinkpy.streaming.operators.lane_border import as_rows
-from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext
+from flinkpy.streaming.operators.stream_operator import OperatorContext
+from flinkpy.streaming.operators.timestamp_extraction import create_stamp
 
 if TYPE_CHECKING:
     from flinkpy.common.watermark_strategy import WatermarkStrategy
@@ -44,10 +42,8 @@ class WatermarkAssigner:
         self._context = context
         self._clock = context.processing_time_service
         self._emit_element = emit_element
-        self._value_type = value_type
         self._out_of_orderness_ms = strategy.out_of_orderness_ms
-        assigner = strategy.timestamp_assigner
-        self._extract = None if assigner is None else assigner.extract_timestamp
+        self._stamp = create_stamp(strategy, value_type, context)
         self._idle_timeout_ms = strategy.idle_timeout_ms
         self._interval_ms = read_option(context.environment.configuration, AUTO_WATERMARK_INTERVAL)
         self._max_timestamp = MIN_WATERMARK
@@ -62,8 +58,8 @@ class WatermarkAssigner:
 
     def assign(self, batch: Batch) -> Batch:
         """The batch with its timestamps."""
-        if self._extract is not None:
-            batch = Batch(batch.values, self._extract_all(batch), batch.kinds)
+        if self._stamp is not None:
+            batch = self._stamp(batch)
         if batch.timestamps is not None and len(batch.timestamps):
             self._max_timestamp = max(self._max_timestamp, int(batch.timestamps.max()))
         if self._idle_timeout_ms is not None:
@@ -88,23 +84,6 @@ class WatermarkAssigner:
         if watermark.timestamp > self._last_watermark:
             self._last_watermark = watermark.timestamp
             self._emit_element(watermark)
-
-    def _extract_all(self, batch: Batch) -> np.ndarray:
-        rows = as_rows(batch, self._value_type)
-        extract = self._extract
-        assert extract is not None
-        before = [MIN_WATERMARK] * len(rows) if batch.timestamps is None else batch.timestamps.tolist()
-        try:
-            extracted = list(map(extract, rows, before))
-        except USER_ERRORS as error:
-            raise self._context.function_error(error) from error
-        try:
-            return np.array(extracted, dtype=np.int64)
-        except (TypeError, ValueError, OverflowError) as error:
-            wrong = next((value for value in extracted if not isinstance(value, int)), extracted)
-            raise TypeMismatchError(
-                f"operator {self._context.name}: extract_timestamp gives milliseconds as an int, not {wrong!r}"
-            ) from error
 
     def _on_interval(self, _: int) -> None:
         self.emit_watermark()
