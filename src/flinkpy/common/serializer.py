@@ -19,21 +19,27 @@ class TypeSerializer(ABC, Generic[T]):
     def deserialize(self, stream: BytesIO) -> T: ...
 
     def __repr__(self) -> str:
-        return type(self).__name__
+        return f"{type(self).__name__}()"
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.__dict__ == other.__dict__
 
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
     def __hash__(self) -> int:
-        return hash(type(self))
+        return hash(repr(self))
+
+
+#: The only namespace of such state.
+void = b""
 
 
 class VoidNamespaceSerializer(TypeSerializer[bytes]):
     """The namespace of state that has none."""
 
     def serialize(self, element: bytes, stream: BytesIO) -> None:
-        stream.write(b"\0")
+        return
 
     def deserialize(self, stream: BytesIO) -> bytes:
-        stream.read(1)
-        return b"\0"
+        return void

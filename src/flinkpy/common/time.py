@@ -123,5 +123,8 @@ class Time:
     def __hash__(self) -> int:
         return hash(self._milliseconds)
 
+    def __str__(self) -> str:
+        return f"{self._milliseconds} ms"
+
     def __repr__(self) -> str:
         return f"Time({self._milliseconds} ms)"

@@ -32,6 +32,13 @@ class RowKind(Enum):
 _SHORT_NAMES = ("+I", "-U", "+U", "-D")
 
 
+class UnknownFieldError(KeyError, ValueError):
+    """A Row has no field of that name. PyFlink raises one or the other of the two."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class Row:
     """A record of fields, reached by position, by name, or as attributes; with a RowKind.
 
@@ -88,39 +95,38 @@ class Row:
         """The values of the named fields in that order; of a row without names, all values.
 
         Raises:
-            KeyError: the row has no field of such a name.
+            UnknownFieldError: the row has no field of such a name.
         """
         fields = self._fields
         if fields is None or names == fields:
             return self._values
         unknown = [name for name in names if name not in fields]
         if unknown:
-            raise KeyError(f"Field names {unknown} do not exist in {fields}.")
+            raise UnknownFieldError(f"Field names {unknown} not exist in {fields}.")
         return [self._values[fields.index(name)] for name in names]
 
     def __call__(self, *args: Any) -> Row:
-        """A row whose field names are this row's values."""
-        if len(args) != len(self._values):
+        """A row of this kind whose field names are this row's values; fewer values leave the last fields out."""
+        if len(args) > len(self._values):
             raise ValueError(
-                f"Can not create Row with fields {self._values}, expected {len(self._values)} values but got {args}"
+                f"Can not create Row with fields {self}, expected {len(self._values)} values but got {args}"
             )
-        row = Row(*args)
+        row = Row.of_kind(self._row_kind, *args)
         row.set_field_names(self._values)
         return row
 
     def __getitem__(self, item: Any) -> Any:
         if isinstance(item, (int, slice)):
             return self._values[item]
-        if self._fields is None or item not in self._fields:
-            raise KeyError(item)
-        return self._values[self._fields.index(item)]
+        return self._values[self._position(item)]
 
-    def __setitem__(self, item: int | str, value: Any) -> None:
-        if isinstance(item, str):
-            if self._fields is None or item not in self._fields:
-                raise KeyError(item)
-            item = self._fields.index(item)
-        self._values[item] = value
+    def __setitem__(self, item: int | slice | str, value: Any) -> None:
+        self._values[self._position(item) if isinstance(item, str) else item] = value
+
+    def _position(self, name: Any) -> int:
+        if self._fields is None or name not in self._fields:
+            raise UnknownFieldError(f"the row has no field {name!r}, only {self._fields or len(self._values)}")
+        return self._fields.index(name)
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_"):
@@ -130,7 +136,8 @@ class Row:
         raise AttributeError(name)
 
     def __contains__(self, item: object) -> bool:
-        return item in self._values
+        """Whether it is the name of a field; of a row without names, whether it is a value."""
+        return item in (self._values if self._fields is None else self._fields)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._values)
@@ -139,17 +146,23 @@ class Row:
         return len(self._values)
 
     def __eq__(self, other: object) -> bool:
-        """Equal kind and values; names are compared where both have them."""
+        """Equal kind and values; where both have names: the same names with equal values, in any order.
+
+        Differs: in PyFlink a row without names never equals one with names; but a row gets names on its way through a
+        stream of a ROW type.
+        """
         if not isinstance(other, Row):
             return NotImplemented
-        return (
-            self._row_kind is other._row_kind
-            and self._values == other._values
-            and (self._fields is None or other._fields is None or self._fields == other._fields)
-        )
+        if self._row_kind is not other._row_kind:
+            return False
+        if self._fields is None or other._fields is None or self._fields == other._fields:
+            return self._values == other._values
+        if sorted(self._fields) != sorted(other._fields):
+            return False
+        return all(value == other[name] for name, value in zip(self._fields, self._values))
 
     def __hash__(self) -> int:
-        return hash(tuple(self._values))
+        return hash(frozenset(self._values))  # equal rows may have their fields in another order
 
     def __reduce__(self) -> Any:
         return _restore_row, (self._values, self._fields, self._row_kind.value)

@@ -42,6 +42,9 @@ class HashMapStateBackend(StateBackend):
     def __init__(self, j_hashmap_state_backend: Any = None) -> None:
         super().__init__(j_hashmap_state_backend)
 
+    def __str__(self) -> str:
+        return "HashMapStateBackend"
+
     def to_configuration(self) -> Configuration:
         return Configuration().set_string(STATE_BACKEND.key, "hashmap")
 
@@ -108,6 +111,14 @@ class EmbeddedRocksDBStateBackend(StateBackend):
                 "zero."
             )
         self._transfer_threads = number_of_transfering_threads
+
+    def __str__(self) -> str:
+        directories = f"[{', '.join(self._paths)}]" if self._paths else "null"
+        incremental = "UNDEFINED" if self._is_incremental is None else str(self._is_incremental).upper()
+        return (
+            f"EmbeddedRocksDBStateBackend{{, localRocksDbDirectories={directories}, "
+            f"enableIncrementalCheckpointing={incremental}, numberOfTransferThreads={self._transfer_threads or -1}}}"
+        )
 
     def to_configuration(self) -> Configuration:
         configuration = Configuration().set_string(STATE_BACKEND.key, "rocksdb")

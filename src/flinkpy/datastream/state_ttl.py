@@ -58,14 +58,14 @@ class StateTtlConfig:
         class RocksdbCompactFilterCleanupStrategy(CleanupStrategy):
             """Drop expired entries while RocksDB compacts."""
 
-            def __init__(self, query_time_after_num_entries: int, periodic_compaction_time: Time) -> None:
+            def __init__(self, query_time_after_num_entries: int, periodic_compaction_time: Time | None = None) -> None:
                 self._query_time_after_num_entries = query_time_after_num_entries
                 self._periodic_compaction_time = periodic_compaction_time
 
             def get_query_time_after_num_entries(self) -> int:
                 return self._query_time_after_num_entries
 
-            def get_periodic_compaction_time(self) -> Time:
+            def get_periodic_compaction_time(self) -> Time | None:
                 return self._periodic_compaction_time
 
         EMPTY_STRATEGY = EmptyCleanupStrategy()

@@ -14,7 +14,9 @@ def test_fields_are_reached_by_position_name_and_attribute() -> None:
     assert (row[0], row["name"], row.name, row[0:2]) == (1, "a", "a", [1, "a"])
     assert list(row) == [1, "a"]
     assert len(row) == 2
-    assert "a" in row
+    assert "name" in row
+    assert "a" not in row
+    assert "a" in Row(1, "a")
 
 
 def test_row_of_names_is_a_factory() -> None:
@@ -22,8 +24,9 @@ def test_row_of_names_is_a_factory() -> None:
     alice = person("Alice", 11)
 
     assert repr(alice) == "Row(name='Alice', age=11)"
+    assert person("Bob").as_dict() == {"name": "Bob"}
     with pytest.raises(ValueError, match="expected 2 values"):
-        person("Bob")
+        person("Bob", 12, "more")
 
 
 def test_text_form_shows_whether_there_are_names() -> None:
@@ -40,7 +43,9 @@ def test_unknown_field_is_an_error() -> None:
         _ = row["b"]
     with pytest.raises(AttributeError):
         row.b = 2
-    with pytest.raises(KeyError):
+    with pytest.raises(ValueError, match="no field 'b'"):
+        row["b"] = 2
+    with pytest.raises(KeyError, match=r"Field names \['b'\] not exist in \['a'\]."):
         row.get_fields_by_names(["b"])
 
 
@@ -54,10 +59,12 @@ def test_kinds_are_part_of_equality() -> None:
     assert [str(kind) for kind in RowKind] == ["+I", "-U", "+U", "-D"]
 
 
-def test_names_are_compared_where_both_have_them() -> None:
+def test_names_are_compared_where_both_have_them_and_their_order_is_not() -> None:
     assert Row(a=1) == Row(1)
-    assert Row(a=1) != Row(b=1)
     assert hash(Row(a=1)) == hash(Row(1))
+    assert Row(a=1) != Row(b=1)
+    assert Row(a=1, b=2) == Row(b=2, a=1)
+    assert hash(Row(a=1, b=2)) == hash(Row(b=2, a=1))
 
 
 def test_as_dict_may_be_recursive() -> None:
