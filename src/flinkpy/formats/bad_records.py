@@ -1,4 +1,4 @@
-"""What happens to records of an input that cannot be read: the job fails, they are counted, or they go to a side output.
+"""What happens to records that cannot be read: the job fails, they are counted, or they go to a side output.
 
 `on_error` of a file format or of a schema is one of
 

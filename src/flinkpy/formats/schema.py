@@ -5,7 +5,7 @@ single record; those that come with flinkpy also read and write many at a time, 
 Connectors need not know which:
 
     decoded = decode_messages(schema, messages, lambda index: f"topic t, partition 0, offset {offsets[index]}")
-    batch = decoded.batch                       # records in the order of the messages; which lane is the schema's choice
+    batch = decoded.batch                       # records in the order of the messages, in either lane
     timestamps = times[decoded.positions]       # record i came from message positions[i]
     reporter.report(decoded.bad)                # formats.bad_records.BadRecordReporter(context, on_error_of(schema))
 
@@ -29,9 +29,9 @@ from flinkpy.records.batch import Batch
 
 
 class MessageError(NamedTuple):
-    """The message at `index` could not be read."""
+    """The message at `position` could not be read."""
 
-    index: int
+    position: int
     reason: str
 
 

@@ -1,0 +1,164 @@
+"""PyFlink's `pyflink.datastream.formats.json`.
+
+Beyond PyFlink: `on_error` of the builder says what becomes of messages that cannot be read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flinkpy.common.serialization import DeserializationSchema, SerializationSchema
+from flinkpy.common.typeinfo import RowTypeInfo, TypeInformation
+from flinkpy.formats.bad_records import FAIL, checked_on_error
+from flinkpy.formats.json_schema_types import row_type_of_json_schema
+from flinkpy.formats.json_values import JsonReadOptions, row_converter
+
+if TYPE_CHECKING:
+    from flinkpy.formats.json_parser import JsonParser
+    from flinkpy.formats.json_writer import JsonWriter
+    from flinkpy.formats.schema import DecodedBatch
+    from flinkpy.records.batch import Batch
+
+__all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
+
+
+class JsonRowDeserializationSchema(DeserializationSchema):
+    """A message that is one JSON object to a row with the declared fields; other fields are passed over."""
+
+    def __init__(self, j_deserialization_schema: Any = None) -> None:
+        super().__init__(j_deserialization_schema)
+        self._row_type: RowTypeInfo | None = None
+        self._options = JsonReadOptions()
+        self._parser: JsonParser | None = None
+
+    @staticmethod
+    def builder() -> JsonRowDeserializationSchema.Builder:
+        return JsonRowDeserializationSchema.Builder()
+
+    def get_produced_type(self) -> TypeInformation | None:
+        return self._row_type
+
+    def deserialize(self, message: bytes) -> Any:
+        """Raises: ValueError. None where the message is none and errors are ignored."""
+        if message is None:
+            return None
+        try:
+            return self._json().parse_one(message)
+        except ValueError:
+            if self._options.ignore_parse_errors:
+                return None
+            raise
+
+    def deserialize_batch(self, messages: list[bytes | None]) -> DecodedBatch:
+        return self._json().parse_messages(messages)
+
+    def _json(self) -> JsonParser:
+        if self._parser is None:
+            from flinkpy.formats.json_parser import JsonParser
+
+            assert self._row_type is not None, "made by the builder"
+            self._parser = JsonParser(self._row_type, self._options)
+        return self._parser
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_parser": None}
+
+    class Builder:
+        def __init__(self) -> None:
+            self._type_info: TypeInformation | None = None
+            self._fail_on_missing_field = False
+            self._ignore_parse_errors = False
+            self._on_error: Any = FAIL
+
+        def type_info(self, type_info: TypeInformation) -> JsonRowDeserializationSchema.Builder:
+            """The ROW type whose fields are read, by their names."""
+            self._type_info = type_info
+            return self
+
+        def json_schema(self, json_schema: str) -> JsonRowDeserializationSchema.Builder:
+            """The type by a JSON schema; numbers become BIG_DEC."""
+            if json_schema is None:
+                raise TypeError("The json_schema must not be None.")
+            self._type_info = row_type_of_json_schema(json_schema)
+            return self
+
+        def fail_on_missing_field(self) -> JsonRowDeserializationSchema.Builder:
+            """An object without one of the fields is an error; else the field is null."""
+            self._fail_on_missing_field = True
+            return self
+
+        def ignore_parse_errors(self) -> JsonRowDeserializationSchema.Builder:
+            """A field that does not fit its type is null; a message that is no object gives no row."""
+            self._ignore_parse_errors = True
+            return self
+
+        def on_error(self, on_error: Any) -> JsonRowDeserializationSchema.Builder:
+            """`"fail"`, `"skip"` or an OutputTag. Beyond PyFlink."""
+            self._on_error = checked_on_error(on_error)
+            return self
+
+        def build(self) -> JsonRowDeserializationSchema:
+            if self._type_info is None:
+                raise TypeError("Type information should be set.")
+            if not isinstance(self._type_info, RowTypeInfo):
+                raise TypeError(f"Only RowTypeInfo is supported, not {self._type_info!r}")
+            if self._fail_on_missing_field and self._ignore_parse_errors:
+                raise ValueError(
+                    "JSON format doesn't support failOnMissingField and ignoreParseErrors are both enabled."
+                )
+            schema = JsonRowDeserializationSchema()
+            schema._row_type = self._type_info
+            schema._options = JsonReadOptions(self._fail_on_missing_field, self._ignore_parse_errors)
+            schema.on_error = self._on_error
+            row_converter(self._type_info, schema._options)  # types that JSON does not hold are an error now
+            return schema
+
+
+class JsonRowSerializationSchema(SerializationSchema):
+    """A row to a JSON object with all its fields, in the order of the type."""
+
+    def __init__(self, j_serialization_schema: Any = None) -> None:
+        super().__init__(j_serialization_schema)
+        self._row_type: RowTypeInfo | None = None
+        self._writer: JsonWriter | None = None
+
+    @staticmethod
+    def builder() -> JsonRowSerializationSchema.Builder:
+        return JsonRowSerializationSchema.Builder()
+
+    def serialize(self, element: Any) -> bytes:
+        """Raises: TypeMismatchError."""
+        from flinkpy.records.batch import Batch
+
+        return self.serialize_batch(Batch([element]), None)[0] or b""
+
+    def serialize_batch(self, batch: Batch, type_info: TypeInformation | None) -> list[bytes | None]:
+        """Raises: TypeMismatchError naming the record."""
+        from flinkpy.formats.json_writer import JsonWriter
+        from flinkpy.formats.schema import columns_of_batch
+
+        assert self._row_type is not None, "made by the builder"
+        if self._writer is None:
+            self._writer = JsonWriter(self._row_type)
+        return list(map(str.encode, self._writer.texts(columns_of_batch(batch, self._row_type, type_info))))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_writer": None}
+
+    class Builder:
+        def __init__(self) -> None:
+            self._type_info: TypeInformation | None = None
+
+        def with_type_info(self, type_info: TypeInformation) -> JsonRowSerializationSchema.Builder:
+            """The ROW type of the records."""
+            self._type_info = type_info
+            return self
+
+        def build(self) -> JsonRowSerializationSchema:
+            if self._type_info is None:
+                raise TypeError("Typeinfo should be set.")
+            if not isinstance(self._type_info, RowTypeInfo):
+                raise TypeError(f"Only RowTypeInfo is supported, not {self._type_info!r}")
+            schema = JsonRowSerializationSchema()
+            schema._row_type = self._type_info
+            return schema

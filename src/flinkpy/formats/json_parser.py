@@ -1,0 +1,122 @@
+"""JsonParser: JSON objects to rows of a declared type, as columns straight away where the types allow it.
+
+pyarrow's reader is tried first. It is stricter than Flink's and has no error per object, so whatever it does not take
+as it is goes through `json_values`, object by object: both give the same rows, one of them faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.json as pa_json
+
+from flinkpy.common import typeinfo as ti
+from flinkpy.common.typeinfo import BasicType, RowTypeInfo, TypeInformation
+from flinkpy.common.types import row_of
+from flinkpy.formats.json_values import JsonReadOptions, JsonValueError, parse_json, row_converter
+from flinkpy.formats.schema import DecodedBatch, MessageError
+from flinkpy.records.lanes import arrow_schema, columns_of
+
+#: Types of which pyarrow makes what `json_values` makes, or nothing.
+_FAST_TYPES = frozenset(
+    {
+        BasicType.STRING,
+        BasicType.BOOLEAN,
+        BasicType.BYTE,
+        BasicType.SHORT,
+        BasicType.INT,
+        BasicType.LONG,
+        BasicType.DOUBLE,
+    }
+)
+
+
+class JsonParser:
+    """Thread: any, one at a time."""
+
+    def __init__(self, row_type: RowTypeInfo, options: JsonReadOptions) -> None:
+        self._row_type = row_type
+        self._names = row_type.get_field_names()
+        self._options = options
+        self._convert = row_converter(row_type, options)
+        self._schema = arrow_schema(row_type) if self._names and _is_fast(row_type) else None
+        self._read_options = pa_json.ReadOptions(use_threads=False)
+        self._parse_options = pa_json.ParseOptions(
+            explicit_schema=self._schema, newlines_in_values=False, unexpected_field_behavior="ignore"
+        )
+
+    def parse_one(self, message: bytes) -> Any:
+        """A Row. Raises: JsonValueError."""
+        return row_of(self._convert(parse_json(message)), self._names)
+
+    def parse_messages(self, messages: Sequence[bytes | None]) -> DecodedBatch:
+        """Each message is one object."""
+        present = messages if None not in messages else [message for message in messages if message is not None]
+        columns = None
+        if self._schema is not None and all(present):
+            data = b"\n".join(present)  # type: ignore[arg-type]
+            if data.count(b"\n") == len(present) - 1:
+                columns = self.parse_columns(data, len(present))
+        if columns is None:
+            return self._parse_each(messages)
+        if present is messages:
+            return DecodedBatch(columns)
+        positions = np.array([index for index, message in enumerate(messages) if message is not None], np.int64)
+        return DecodedBatch(columns, positions)
+
+    def parse_columns(self, data: bytes, rows: int) -> pa.RecordBatch | None:
+        """`rows` objects, one a line, as columns; None: look at each of them."""
+        if self._schema is None or not rows:
+            return None
+        self._read_options.block_size = len(data) + 1
+        try:
+            str(data, "utf-8")  # pyarrow does not look
+            table = pa_json.read_json(pa.BufferReader(data), self._read_options, self._parse_options)
+        except (pa.ArrowException, UnicodeDecodeError, OverflowError):
+            return None
+        if table.num_rows != rows or table.schema.names != self._names:
+            return None
+        columns = table.combine_chunks().to_batches()[0]
+        if self._options.fail_on_missing_field and any(column.null_count for column in columns.columns):
+            return None  # a null, or a field that is not there
+        return columns if columns.schema.equals(self._schema) else columns.cast(self._schema)
+
+    def rows_to_columns(self, values: list[list[Any]]) -> pa.RecordBatch:
+        """What `_convert` gave, in the column lane."""
+        return columns_of(values, self._row_type)
+
+    def parse_values(self, text: bytes) -> list[Any]:
+        """The values of one object's fields. Raises: JsonValueError."""
+        return self._convert(parse_json(text))
+
+    def _parse_each(self, messages: Sequence[bytes | None]) -> DecodedBatch:
+        values, positions, errors = [], [], []
+        for index, message in enumerate(messages):
+            if message is None:
+                continue
+            try:
+                row = self.parse_values(message)
+            except JsonValueError as error:
+                # As in Flink, a message that is no object at all is passed over where errors are to be ignored.
+                if not self._options.ignore_parse_errors:
+                    errors.append(MessageError(index, str(error)))
+                continue
+            values.append(row_of(row, self._names))
+            positions.append(index)
+        return DecodedBatch(values, np.array(positions, np.int64), errors)
+
+
+def _is_fast(type_info: TypeInformation) -> bool:
+    if isinstance(type_info, ti.BasicTypeInfo):
+        return type_info.basic_type in _FAST_TYPES
+    if isinstance(type_info, RowTypeInfo):
+        return bool(type_info.get_field_names()) and all(map(_is_fast, type_info.get_field_types()))
+    if isinstance(type_info, (ti.ListTypeInfo, ti.BasicArrayTypeInfo, ti.ObjectArrayTypeInfo)):
+        return _is_fast(type_info.element_type)
+    if isinstance(type_info, ti.PrimitiveArrayTypeInfo):
+        element = type_info.element_type
+        return _is_fast(element) and getattr(element, "basic_type", None) is not BasicType.BYTE
+    return False

@@ -1,0 +1,228 @@
+"""JsonWriter: columns to JSON objects, one text for each row.
+
+Each column becomes a list of texts, and a template puts the fields of a row together, so that no object is made for a
+row. What Flink writes is written: no spaces, null fields as null, dates and times of RFC 3339, bytes in base64.
+
+Source: org.apache.flink.formats.json.JsonRowSerializationSchema.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import decimal
+import json
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+
+from flinkpy.common import typeinfo as ti
+from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.common.typeinfo import BasicType, RowTypeInfo, TypeInformation
+from flinkpy.formats.json_values import temporal_kind
+from flinkpy.records.column_codecs import codec_of
+
+Texts = Callable[[pa.Array], list[str]]
+
+_NULL = "null"
+_QUOTE = '"'
+#: Texts of a whole column at once, each on a line of its own: in JSON strings a newline is always escaped.
+_DUMPS = json.JSONEncoder(ensure_ascii=False, separators=("\n", ":")).encode
+
+
+class JsonWriter:
+    """Thread: any.
+
+    Raises:
+        UnsupportedOperationError: a field has a type that JSON does not hold.
+    """
+
+    def __init__(self, row_type: RowTypeInfo) -> None:
+        self._texts = _row_texts(row_type.get_field_names(), row_type.get_field_types())
+
+    def texts(self, columns: pa.RecordBatch) -> list[str]:
+        """The objects of `RecordBatch[schema=arrow_schema(row_type)]`, in order."""
+        return self._texts(columns.columns, columns.num_rows)
+
+
+def _row_texts(names: list[str], types: list[TypeInformation]) -> Callable[[list[pa.Array], int], list[str]]:
+    fields = [texts_of(kind) for kind in types]
+    labels = (json.dumps(name, ensure_ascii=False).replace("%", "%%") for name in names)
+    template = "{" + ",".join(label + ":%s" for label in labels) + "}"
+
+    def texts(arrays: list[pa.Array], num_rows: int) -> list[str]:
+        if not fields:
+            return ["{}"] * num_rows
+        return list(map(template.__mod__, zip(*(field(array) for field, array in zip(fields, arrays)))))
+
+    return texts
+
+
+def texts_of(type_info: TypeInformation) -> Texts:
+    """What makes the JSON texts of a column of this type."""
+    if isinstance(type_info, ti.ExternalTypeInfo):
+        return texts_of(type_info.wrapped_type)
+    if isinstance(type_info, ti.BasicTypeInfo):
+        return _BASIC[type_info.basic_type]
+    if isinstance(type_info, RowTypeInfo):
+        whole = _row_texts(type_info.get_field_names(), type_info.get_field_types())
+        return lambda array: _or_null(array, whole(array.flatten(), len(array)))
+    if isinstance(type_info, ti.TupleTypeInfo):
+        fields = [texts_of(kind) for kind in type_info.get_field_types()]
+        return lambda array: _tuple_texts(array, fields)
+    if isinstance(type_info, ti.MapTypeInfo):
+        return _map_texts(texts_of(type_info.key_type), texts_of(type_info.value_type))
+    if isinstance(type_info, ti.PickledBytesTypeInfo):
+        codec = codec_of(type_info)
+        return lambda array: [_any_text(value) for value in codec.decode(array)]
+    if isinstance(type_info, ti.PrimitiveArrayTypeInfo) and pa.types.is_binary(codec_of(type_info).arrow_type):
+        return lambda array: _each(array, _base64_text)
+    if isinstance(
+        type_info, (ti.ListTypeInfo, ti.PrimitiveArrayTypeInfo, ti.BasicArrayTypeInfo, ti.ObjectArrayTypeInfo)
+    ):
+        element = texts_of(type_info.element_type)
+        return lambda array: _list_texts(array, element)
+    temporal = _TEMPORAL.get(temporal_kind(type_info) or "")
+    if temporal is None:
+        raise UnsupportedOperationError(f"JSON does not hold values of {type_info!r}")
+    return temporal
+
+
+def _or_null(array: pa.Array, texts: list[str]) -> list[str]:
+    if not array.null_count:
+        return texts
+    return [text if valid else _NULL for text, valid in zip(texts, array.is_valid().to_pylist())]
+
+
+def _number_texts(array: pa.Array) -> list[str]:
+    return array.cast(pa.string()).fill_null(_NULL).to_pylist()  # type: ignore[no-any-return]
+
+
+def _string_texts(array: pa.Array) -> list[str]:
+    return _DUMPS(array.to_pylist())[1:-1].split("\n") if len(array) else []
+
+
+def _float_texts(array: pa.Array) -> list[str]:
+    if pa.types.is_float32(array.type):
+        # The shortest text of a 32-bit number, not of the 64-bit one that Python makes of it.
+        return [_float32_text(text) for text in _number_texts(array)]
+    texts = _string_texts(array)
+    if any("N" in text or "I" in text for text in texts):
+        return [_quoted_not_finite(text) for text in texts]
+    return texts
+
+
+def _float32_text(text: str) -> str:
+    if text in ("nan", "inf", "-inf"):
+        return {"nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}[text]
+    return text if text == _NULL or "." in text or "e" in text else f"{text}.0"
+
+
+def _quoted_not_finite(text: str) -> str:
+    """JSON has no such number: Jackson writes its name in quotes."""
+    return f'"{text}"' if "N" in text or "I" in text else text
+
+
+def _decimal_text(value: decimal.Decimal) -> str:
+    text = format(value, "f")
+    return (text.rstrip("0").rstrip(".") or "0") if "." in text else text
+
+
+def _base64_text(value: bytes) -> str:
+    return f'"{base64.b64encode(value).decode("ascii")}"'
+
+
+def _time_text(value: datetime.time) -> str:
+    return f'"{value.replace(microsecond=0).isoformat()}{_fraction(value.microsecond)}Z"'
+
+
+def _timestamp_text(value: datetime.datetime) -> str:
+    plain = value.replace(tzinfo=None)
+    return f'"{plain.replace(microsecond=0).isoformat()}{_fraction(plain.microsecond)}Z"'
+
+
+def _fraction(microseconds: int) -> str:
+    return "." + f"{microseconds:06d}".rstrip("0") if microseconds else ""
+
+
+def _each(array: pa.Array, text: Callable[[Any], str]) -> list[str]:
+    return [_NULL if value is None else text(value) for value in array.to_pylist()]
+
+
+def _list_texts(array: pa.Array, element: Texts) -> list[str]:
+    parts = element(array.flatten())
+    texts = [f"[{','.join(part)}]" for part in _pieces(array, parts)]
+    return _or_null(array, texts)
+
+
+def _map_texts(key: Texts, item: Texts) -> Texts:
+    def texts(array: pa.Array) -> list[str]:
+        start, end = array.offsets[0].as_py(), array.offsets[len(array)].as_py()
+        keys = key(array.keys.slice(start, end - start))
+        items = item(array.items.slice(start, end - start))
+        pairs = [
+            f"{name if name.startswith(chr(34)) else chr(34) + name + chr(34)}:{value}"
+            for name, value in zip(keys, items)
+        ]
+        offsets = array.offsets.to_numpy() - start
+        whole = [f"{{{','.join(pairs[first:last])}}}" for first, last in pairwise(offsets)]
+        return _or_null(array, whole)
+
+    return texts
+
+
+def _tuple_texts(array: pa.Array, fields: list[Texts]) -> list[str]:
+    columns = [field(column) for field, column in zip(fields, array.flatten())]
+    return _or_null(array, [f"[{','.join(values)}]" for values in zip(*columns)])
+
+
+def _pieces(array: pa.Array, parts: list[str]) -> Iterator[list[str]]:
+    start = 0
+    for length in array.value_lengths().fill_null(0).to_pylist():
+        yield parts[start : start + length]
+        start += length
+
+
+def _any_text(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise UnsupportedOperationError(f"{type(value).__name__} cannot be written as JSON: {error}") from error
+
+
+def _instant_texts(array: pa.Array) -> list[str]:
+    # An INSTANT may lie outside of Python's years.
+    micros = array.cast(pa.int64()).to_pylist()
+    return [_NULL if value is None else _timestamp_text(_moment(value)) for value in micros]
+
+
+def _moment(micros: int) -> datetime.datetime:
+    try:
+        return datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=micros)
+    except OverflowError:
+        raise UnsupportedOperationError(
+            f"the instant {micros} us from the epoch is outside of the years 1 to 9999"
+        ) from None
+
+
+_TEMPORAL: dict[str, Texts] = {
+    "DATE": lambda array: _each(array, lambda value: f'"{value.isoformat()}"'),
+    "TIME": lambda array: _each(array, _time_text),
+    "TIMESTAMP": lambda array: _each(array, _timestamp_text),
+}
+_BASIC: dict[BasicType, Texts] = {
+    BasicType.STRING: _string_texts,
+    BasicType.CHAR: _string_texts,
+    BasicType.BOOLEAN: _number_texts,
+    BasicType.BYTE: _number_texts,
+    BasicType.SHORT: _number_texts,
+    BasicType.INT: _number_texts,
+    BasicType.LONG: _number_texts,
+    BasicType.FLOAT: _float_texts,
+    BasicType.DOUBLE: _float_texts,
+    BasicType.BIG_INT: lambda array: _each(array, lambda value: str(int(value))),
+    BasicType.BIG_DEC: lambda array: _each(array, _decimal_text),
+    BasicType.INSTANT: _instant_texts,
+}
