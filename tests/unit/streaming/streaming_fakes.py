@@ -481,13 +481,22 @@ class OperatorHarness:
         side_tags: tuple[str, ...] = (),
         configuration: dict[str, str] | None = None,
         state: FakeTaskStateManager | None = None,
+        subtask: tuple[int, int] = (0, 1),
     ) -> None:
+        """`subtask`: its index, and the parallelism."""
         self.clock = ManualClock(1_000)
         vertex = make_vertex([spec])
-        self.environment = FakeTaskEnvironment(vertex, clock=self.clock, state=state or FakeTaskStateManager())
+        self.environment = FakeTaskEnvironment(
+            vertex,
+            clock=self.clock,
+            state=state or FakeTaskStateManager(),
+            subtask_index=subtask[0],
+            parallelism=subtask[1],
+        )
         if configuration:
             self.environment.configuration = Configuration.from_dict(configuration)
-        self.service = ProcessingTimeService(self.clock)
+        self.back_pressured_ms = 0
+        self.service = ProcessingTimeService(self.clock, lambda: self.back_pressured_ms * 1_000_000)
         self.mailbox = TaskMailbox()
         self.context = OperatorContext(
             "op0", type(spec).__name__, self.environment, self.mailbox, self.service, OperatorMetricGroup()

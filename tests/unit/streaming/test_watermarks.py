@@ -7,7 +7,7 @@ from flinkpy.common.errors import FunctionError, TypeMismatchError
 from flinkpy.common.time import Duration
 from flinkpy.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
 from flinkpy.graph import operator_specs as specs
-from flinkpy.records.elements import MAX_WATERMARK, Watermark, WatermarkStatus
+from flinkpy.records.elements import MAX_WATERMARK, MIN_WATERMARK, Watermark, WatermarkStatus
 from flinkpy.streaming.io.watermark_valve import StatusWatermarkValve
 
 IDLE, ACTIVE = WatermarkStatus(is_idle=True), WatermarkStatus(is_idle=False)
@@ -56,15 +56,102 @@ def test_an_interval_of_zero_gives_no_periodic_watermarks_but_the_last_one():
     assert harness.output.elements == [Watermark(MAX_WATERMARK)]
 
 
-def test_a_silent_stream_is_idle_until_it_speaks():
+def test_a_silent_stream_is_idle_until_its_next_watermark():
     harness = assigning(bounded(0).with_idleness(Duration.of_millis(300)))
     harness.process([7])
-    for _ in range(3):
+    # One interval with the record, one that begins to count, and then more than the timeout.
+    for _ in range(4):
+        assert IDLE not in harness.output.elements
         harness.advance(201)
+    assert harness.output.elements == [Watermark(6), IDLE]
 
     harness.process([8])
+    assert harness.output.elements == [Watermark(6), IDLE]
+    harness.advance(201)
+    assert harness.output.elements == [Watermark(6), IDLE, ACTIVE, Watermark(7)]
 
-    assert harness.output.elements == [Watermark(6), IDLE, ACTIVE]
+
+def test_a_record_that_does_not_advance_event_time_leaves_the_stream_idle():
+    harness = assigning(bounded(0).with_idleness(Duration.of_millis(300)))
+    harness.process([7])
+    for _ in range(4):
+        harness.advance(201)
+    harness.process([3])
+    for _ in range(6):
+        harness.advance(201)
+
+    assert harness.output.elements == [Watermark(6), IDLE]
+
+
+def test_idleness_needs_no_watermarks_and_a_stream_that_never_had_a_record_becomes_idle():
+    harness = assigning(WatermarkStrategy.no_watermarks().with_idleness(Duration.of_millis(300)))
+    for _ in range(4):
+        harness.advance(201)
+
+    assert harness.output.elements == [IDLE]
+
+
+def test_time_under_back_pressure_does_not_count_as_silence():
+    harness = assigning(bounded(0).with_idleness(Duration.of_millis(300)))
+    harness.process([7])
+    harness.advance(201)
+    harness.advance(201)
+    for _ in range(10):
+        harness.back_pressured_ms += 201
+        harness.advance(201)
+    assert harness.output.elements == [Watermark(6)]
+
+    harness.advance(201)
+    harness.advance(201)
+    assert harness.output.elements == [Watermark(6), IDLE]
+
+
+def test_the_end_of_event_time_reaches_those_who_do_not_wait_for_an_idle_stream():
+    harness = assigning(bounded(0).with_idleness(Duration.of_millis(300)))
+    for _ in range(4):
+        harness.advance(201)
+    harness.watermark(MAX_WATERMARK)
+
+    assert harness.output.elements == [IDLE, ACTIVE, Watermark(MAX_WATERMARK)]
+
+
+@pytest.mark.parametrize(
+    ("bound_ms", "timestamps", "watermarks"),
+    [
+        (0, [-10, -20], [-11]),
+        (5, [-10], [-16]),
+        (0, [MIN_WATERMARK], []),
+        (1_000, [MIN_WATERMARK + 1_000], []),
+        (1_000, [MIN_WATERMARK + 1_002], [MIN_WATERMARK + 1]),
+        (0, [MAX_WATERMARK], [MAX_WATERMARK - 1]),
+    ],
+)
+def test_watermarks_of_extreme_timestamps_stay_in_64_bits(bound_ms, timestamps, watermarks):
+    harness = assigning(bounded(bound_ms))
+    harness.process(timestamps)
+    harness.advance(201)
+
+    assert harness.output.elements == [Watermark(timestamp) for timestamp in watermarks]
+
+
+def test_watermarks_without_timestamps_are_warned_of_once(caplog):
+    harness = assigning(WatermarkStrategy.for_monotonous_timestamps())
+    harness.process([1])
+    harness.process([2])
+
+    (record,) = caplog.records
+    assert "its records have none, so event time does not advance" in record.getMessage()
+    harness = assigning(WatermarkStrategy.for_monotonous_timestamps())
+    harness.process([1], [100])
+    harness.advance(201)
+    assert len(caplog.records) == 1
+    assert harness.output.elements == [Watermark(99)]
+
+
+def test_alignment_in_the_middle_of_a_job_is_warned_of(caplog):
+    assigning(bounded(0).with_watermark_alignment("group", Duration.of_millis(1)))
+
+    assert "watermark alignment has no effect here" in caplog.text
 
 
 def test_no_watermarks_still_assigns_timestamps():

@@ -96,7 +96,9 @@ class SourceOperator(StreamOperator):
         self._source = source
         self._assigner: WatermarkAssigner | None = None
         if watermark_strategy is not None:
-            self._assigner = WatermarkAssigner(watermark_strategy, produced_type, context, self.emit_to_all)
+            self._assigner = WatermarkAssigner(
+                watermark_strategy, produced_type, context, output.emit, self.emit_to_all
+            )
         self._reader: SourceReader | None = None
         #: Of batches that were too long: to be emitted before the reader is polled again. More than one only where a
         #: restored operator took over several; the first is emitted up to `_rest_offset`.
@@ -203,7 +205,10 @@ class SourceOperator(StreamOperator):
         self.num_records += rows
         self.num_batches += 1
         size.begin()
-        self.output.emit(batch if self._assigner is None else self._assigner.assign(batch))
+        if self._assigner is None:
+            self.output.emit(batch)
+        else:
+            self._assigner.emit(batch)
         size.end(rows)
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
@@ -214,7 +219,7 @@ class SourceOperator(StreamOperator):
         if self._assigner is None:
             self.emit_to_all(Watermark(MAX_WATERMARK))
         else:
-            self._assigner.advance_to(Watermark(MAX_WATERMARK))
+            self._assigner.end_event_time(Watermark(MAX_WATERMARK))
 
     def handle_operator_event(self, event: Any) -> None:
         reader = self.reader

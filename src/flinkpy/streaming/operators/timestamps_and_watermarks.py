@@ -5,6 +5,7 @@ Source: org.apache.flink.streaming.runtime.operators.TimestampsAndWatermarksOper
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.records.batch import Batch
@@ -15,6 +16,8 @@ from flinkpy.streaming.operators.watermark_assigner import WatermarkAssigner
 
 if TYPE_CHECKING:
     from flinkpy.common.watermark_strategy import WatermarkStrategy
+
+_LOG = logging.getLogger(__name__)
 
 
 class TimestampsAndWatermarksOperator(StreamOperator):
@@ -29,13 +32,18 @@ class TimestampsAndWatermarksOperator(StreamOperator):
         side: dict[str, Output],
     ) -> None:
         super().__init__(context, output, side)
-        self._assigner = WatermarkAssigner(strategy, input_type, context, self.emit_to_all)
+        if strategy.alignment is not None:
+            _LOG.warning(
+                "operator %s: watermark alignment has no effect here, only in a strategy that from_source is given",
+                context.name,
+            )
+        self._assigner = WatermarkAssigner(strategy, input_type, context, output.emit, self.emit_to_all)
 
     def open(self) -> None:
         self._assigner.open()
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
-        self.output.emit(self._assigner.assign(batch))
+        self._assigner.emit(batch)
 
     def process_element(self, element: Element) -> None:
         if not isinstance(element, WatermarkStatus):
@@ -43,7 +51,7 @@ class TimestampsAndWatermarksOperator(StreamOperator):
 
     def process_watermark(self, watermark: Watermark) -> None:
         if watermark.timestamp == MAX_WATERMARK:
-            self._assigner.advance_to(watermark)
+            self._assigner.end_event_time(watermark)
 
     def finish(self) -> None:
-        self._assigner.emit_watermark()
+        self._assigner.emit_periodic()

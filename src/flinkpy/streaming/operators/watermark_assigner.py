@@ -1,32 +1,51 @@
 """WatermarkAssigner: gives records their event time and says how far event time has come.
 
-It looks at the clock between batches, where a record-at-a-time engine may look at any record: a watermark after the
-batch says nothing that one inside it would not have said.
+flinkpy's own generators see batches, and speak at intervals only: between batches, where a record-at-a-time engine
+may look at its clock at any record. A program's generator is called for every record, as if it had just been emitted:
+where it says something, the batch is cut behind that record. So what comes out does not depend on how the records were
+cut into batches before.
 
-Source: org.apache.flink.api.common.eventtime.{BoundedOutOfOrdernessWatermarks,WatermarksWithIdleness}.
+A source has one generator for each of its splits, and one for records without a split.
+
+Source: org.apache.flink.streaming.api.operators.source.{ProgressiveTimestampsAndWatermarks,SourceOutputWithWatermarks}.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.common.watermark_strategy import WatermarkOutput
 from flinkpy.configuration import read_option
 from flinkpy.configuration.pipeline_options import AUTO_WATERMARK_INTERVAL
 from flinkpy.records.batch import Batch
-from flinkpy.records.elements import MIN_WATERMARK, Element, Watermark, WatermarkStatus
-from flinkpy.streaming.operators.stream_operator import OperatorContext
+from flinkpy.records.elements import MIN_WATERMARK, Element, Watermark
+from flinkpy.streaming.operators.activity_clock import ActivityClock
+from flinkpy.streaming.operators.lane_border import as_rows
+from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext
 from flinkpy.streaming.operators.timestamp_extraction import create_stamp
+from flinkpy.streaming.operators.watermark_generators import BatchGenerator, create_generator
+from flinkpy.streaming.operators.watermark_outputs import (
+    NoListener,
+    StreamOutput,
+    WatermarkListener,
+    WatermarkMultiplexer,
+    two_ways,
+)
 
 if TYPE_CHECKING:
     from flinkpy.common.watermark_strategy import WatermarkStrategy
+    from flinkpy.streaming.tasks.processing_time_service import ScheduledTimer
+
+_LOG = logging.getLogger(__name__)
 
 
 class WatermarkAssigner:
     """Thread: task thread.
 
     Args:
+        emit_batch: where records go.
         emit_element: where watermarks and idleness go.
     """
 
@@ -35,61 +54,180 @@ class WatermarkAssigner:
         strategy: WatermarkStrategy,
         value_type: Any,
         context: OperatorContext,
+        emit_batch: Callable[[Batch], None],
         emit_element: Callable[[Element], None],
+        listener: WatermarkListener | None = None,
     ) -> None:
-        if strategy.alignment is not None:
-            raise UnsupportedOperationError(f"operator {context.name}: this release has no watermark alignment")
+        listener = listener or NoListener()
+        self._strategy = strategy
         self._context = context
         self._clock = context.processing_time_service
-        self._emit_element = emit_element
-        self._out_of_orderness_ms = strategy.out_of_orderness_ms
-        self._stamp = create_stamp(strategy, value_type, context)
-        self._idle_timeout_ms = strategy.idle_timeout_ms
         self._interval_ms = read_option(context.environment.configuration, AUTO_WATERMARK_INTERVAL)
-        self._max_timestamp = MIN_WATERMARK
-        self._last_watermark = MIN_WATERMARK
-        self._last_record_ms = 0
-        self._is_idle = False
+        self._timer: ScheduledTimer | None = None
+        self._stamp = create_stamp(strategy, value_type, context)
+        self._needs_timestamps = strategy.out_of_orderness_ms is not None and self._stamp is None
+        self._records = _Records(emit_batch, value_type, context)
+        self._stream = StreamOutput(emit_element, self._records.emit_up_to_here, listener)
+        self._main_output, splits_output = two_ways(self._stream)
+        self._splits = WatermarkMultiplexer(splits_output, listener)
+        self._outputs: dict[str, _GeneratedOutput] = {}
+        #: Stands still while the task cannot read although there is something to be read.
+        self.activity_clock = ActivityClock(self._clock.active_time_ns)
+        self._main: _GeneratedOutput | None = None
 
     def open(self) -> None:
-        self._last_record_ms = self._clock.current_time_ms()
-        if self._out_of_orderness_ms is not None and self._interval_ms > 0:
-            self._clock.schedule_after(self._interval_ms, self._on_interval)
+        self._main = self._generated_output(self._main_output, self._main_output, self.activity_clock)
+        speaks = self._strategy.makes_watermarks or self._strategy.idle_timeout_ms is not None
+        if speaks and self._interval_ms > 0:
+            self._timer = self._clock.schedule_after(self._interval_ms, self._on_interval)
 
-    def assign(self, batch: Batch) -> Batch:
-        """The batch with its timestamps."""
+    def emit(self, batch: Batch, split_id: str | None = None) -> None:
+        """The batch with its timestamps, and the watermarks that belong between its records.
+
+        `split_id`: the split that all its records are from.
+        """
         if self._stamp is not None:
             batch = self._stamp(batch)
-        if batch.timestamps is not None and len(batch.timestamps):
-            self._max_timestamp = max(self._max_timestamp, int(batch.timestamps.max()))
-        if self._idle_timeout_ms is not None:
-            self._last_record_ms = self._clock.current_time_ms()
-            if self._is_idle:
-                self._is_idle = False
-                self._emit_element(WatermarkStatus(is_idle=False))
-        return batch
+        elif self._needs_timestamps:
+            self._check_timestamps(batch)
+        if split_id is None:
+            assert self._main is not None, "open comes first"
+            output = self._main
+        else:
+            output = self._outputs.get(split_id) or self.add_split(split_id)
+        output.emit(batch)
 
-    def emit_watermark(self) -> None:
-        """Emit the watermark if it has advanced."""
-        if self._out_of_orderness_ms is None or self._max_timestamp == MIN_WATERMARK:
-            return
-        # One less: another record with the newest timestamp may still come.
-        watermark = max(MIN_WATERMARK, self._max_timestamp - self._out_of_orderness_ms - 1)
-        if watermark > self._last_watermark:
-            self._last_watermark = watermark
-            self._emit_element(Watermark(watermark))
+    def emit_periodic(self) -> None:
+        """Ask all generators for their watermark now."""
+        for output in self._outputs.values():
+            output.emit_periodic()
+        self._splits.on_periodic_emit()
+        if self._main is not None:
+            self._main.emit_periodic()
 
-    def advance_to(self, watermark: Watermark) -> None:
-        """Emit the watermark that ends event time."""
-        if watermark.timestamp > self._last_watermark:
-            self._last_watermark = watermark.timestamp
-            self._emit_element(watermark)
+    def end_event_time(self, watermark: Watermark) -> None:
+        """Emit the watermark that ends event time, however idle or paused anything is."""
+        self._stream.emit_timestamp(watermark.timestamp)
+
+    def stop(self) -> None:
+        """No more periodic watermarks."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # -- splits of a source --------------------------------------------------------------------------------------
+
+    def add_split(self, split_id: str) -> _GeneratedOutput:
+        """The split holds watermarks back from now on, until it has one of its own, is idle or is removed."""
+        output = self._outputs.get(split_id)
+        if output is None:
+            immediate, deferred = self._splits.register(split_id)
+            clock = ActivityClock(self.activity_clock.now_ns)
+            output = self._outputs[split_id] = self._generated_output(immediate, deferred, clock)
+        return output
+
+    def remove_split(self, split_id: str) -> None:
+        """Nothing more comes from that split."""
+        if self._outputs.pop(split_id, None) is not None:
+            self._splits.unregister(split_id)
+
+    def pause_or_resume_splits(self, to_pause: Iterable[str], to_resume: Iterable[str]) -> None:
+        """A split that may not be read does not become idle by that."""
+        for split_id in to_pause:
+            self._outputs[split_id].clock.pause()
+        for split_id in to_resume:
+            self._outputs[split_id].clock.resume()
+
+    # -- inside --------------------------------------------------------------------------------------------------
+
+    def _generated_output(
+        self, immediate: WatermarkOutput, deferred: WatermarkOutput, clock: ActivityClock
+    ) -> _GeneratedOutput:
+        generator = create_generator(self._strategy, self._context, clock.now_ns)
+        return _GeneratedOutput(generator, immediate, deferred, self._records, clock, self._context)
 
     def _on_interval(self, _: int) -> None:
-        self.emit_watermark()
-        if self._idle_timeout_ms is not None and not self._is_idle:
-            silent_ms = self._clock.current_time_ms() - self._last_record_ms
-            if silent_ms >= self._idle_timeout_ms:
-                self._is_idle = True
-                self._emit_element(WatermarkStatus(is_idle=True))
-        self._clock.schedule_after(self._interval_ms, self._on_interval)
+        self.emit_periodic()
+        self._timer = self._clock.schedule_after(self._interval_ms, self._on_interval)
+
+    def _check_timestamps(self, batch: Batch) -> None:
+        """Said once: a program that forgets this sees no output, and no error either."""
+        if batch.timestamps is None:
+            self._needs_timestamps = False
+            _LOG.warning(
+                "operator %s: its watermark strategy makes watermarks from timestamps, and its records have none, so "
+                "event time does not advance; add with_timestamp_assigner or with_timestamp_column to the strategy",
+                self._context.name,
+            )
+
+
+class _Records:
+    """The batch that is being emitted, and how much of it has been."""
+
+    def __init__(self, emit_batch: Callable[[Batch], None], value_type: Any, context: OperatorContext) -> None:
+        self.emit_batch = emit_batch
+        self._value_type = value_type
+        self._context = context
+        self._batch: Batch | None = None
+        self._num_emitted = 0
+        #: Records up to here have been shown to the generator.
+        self._num_seen = 0
+
+    def emit_with_events(
+        self, batch: Batch, on_event: Callable[[Any, int, WatermarkOutput], None], output: WatermarkOutput
+    ) -> None:
+        """Show the generator every record; emit the batch in as many parts as what it says asks for."""
+        rows = as_rows(batch, self._value_type)
+        times = [MIN_WATERMARK] * len(rows) if batch.timestamps is None else batch.timestamps.tolist()
+        self._batch, self._num_emitted = batch, 0
+        try:
+            for self._num_seen, (row, timestamp) in enumerate(zip(rows, times), 1):
+                on_event(row, timestamp, output)
+        except USER_ERRORS as error:
+            raise self._context.function_error(error) from error
+        self.emit_up_to_here()
+        self._batch = None
+
+    def emit_up_to_here(self) -> None:
+        """Emit the records shown so far that have not been emitted."""
+        batch, start = self._batch, self._num_emitted
+        if batch is not None and self._num_seen > start:
+            self._num_emitted = self._num_seen
+            whole = self._num_seen - start == batch.num_rows
+            self.emit_batch(batch if whole else batch.slice(start, self._num_seen - start))
+
+
+class _GeneratedOutput:
+    """Records with one generator: those of a split, or those that have none."""
+
+    __slots__ = ("_context", "_deferred", "_generator", "_immediate", "_records", "clock")
+
+    def __init__(
+        self,
+        generator: BatchGenerator,
+        immediate: WatermarkOutput,
+        deferred: WatermarkOutput,
+        records: _Records,
+        clock: ActivityClock,
+        context: OperatorContext,
+    ) -> None:
+        self._generator = generator
+        self._immediate = immediate
+        self._deferred = deferred
+        self._records = records
+        self._context = context
+        self.clock = clock
+
+    def emit(self, batch: Batch) -> None:
+        on_event = self._generator.on_event
+        if on_event is None:
+            self._records.emit_batch(batch)
+        else:
+            self._records.emit_with_events(batch, on_event, self._immediate)
+        self._generator.on_batch(batch)
+
+    def emit_periodic(self) -> None:
+        try:
+            self._generator.on_periodic_emit(self._deferred)
+        except USER_ERRORS as error:
+            raise self._context.function_error(error) from error

@@ -28,10 +28,15 @@ class ScheduledTimer:
 
 
 class ProcessingTimeService:
-    """Thread: task thread."""
+    """Thread: task thread.
 
-    def __init__(self, clock: Clock) -> None:
+    Args:
+        back_pressured_ns: for how long the task has been back-pressured so far; None: it never is.
+    """
+
+    def __init__(self, clock: Clock, back_pressured_ns: Callable[[], int] | None = None) -> None:
         self._clock = clock
+        self._back_pressured_ns = back_pressured_ns
         self._heap: list[tuple[int, int, ScheduledTimer]] = []
         self._sequence = itertools.count()
         self._quiesced = False
@@ -39,6 +44,14 @@ class ProcessingTimeService:
     def current_time_ms(self) -> int:
         """Wall time, as `TimerService.current_processing_time` shows it."""
         return self._clock.now_ms()
+
+    def active_time_ns(self) -> int:
+        """Monotonic time without that in which the task was back-pressured: then it reads nothing, whatever there is.
+
+        Source: org.apache.flink.streaming.api.operators.util.PausableRelativeClock.
+        """
+        now_ns = self._clock.monotonic_ns()
+        return now_ns if self._back_pressured_ns is None else now_ns - self._back_pressured_ns()
 
     def register_timer(self, timestamp_ms: int, action: Callable[[int], None]) -> ScheduledTimer:
         """Call `action(timestamp_ms)` between two batches once the wall clock is past `timestamp_ms`.

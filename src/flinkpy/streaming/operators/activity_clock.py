@@ -1,0 +1,38 @@
+"""ActivityClock: measures how long an input has been silent, without the time in which nobody could listen.
+
+Source: org.apache.flink.streaming.api.operators.util.PausableRelativeClock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class ActivityClock:
+    """Runs as the clock below it does, and stands still while it is paused. Thread: task thread.
+
+    Args:
+        below_ns: a clock that never goes back.
+    """
+
+    __slots__ = ("_below_ns", "_paused_at_ns", "_paused_total_ns")
+
+    def __init__(self, below_ns: Callable[[], int]) -> None:
+        self._below_ns = below_ns
+        self._paused_total_ns = 0
+        self._paused_at_ns: int | None = None
+
+    def now_ns(self) -> int:
+        at_ns = self._below_ns() if self._paused_at_ns is None else self._paused_at_ns
+        return at_ns - self._paused_total_ns
+
+    def pause(self) -> None:
+        """Idempotent."""
+        if self._paused_at_ns is None:
+            self._paused_at_ns = self._below_ns()
+
+    def resume(self) -> None:
+        """Idempotent."""
+        if self._paused_at_ns is not None:
+            self._paused_total_ns += self._below_ns() - self._paused_at_ns
+            self._paused_at_ns = None

@@ -1,0 +1,138 @@
+"""Generators of watermarks: those of flinkpy look at a batch as a whole, a program's own at each of its records.
+
+Source: org.apache.flink.api.common.eventtime.{BoundedOutOfOrdernessWatermarks,NoWatermarksGenerator,
+WatermarksWithIdleness}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from flinkpy.common.watermark_strategy import Watermark, WatermarkGenerator, WatermarkOutput
+from flinkpy.records.elements import MIN_WATERMARK
+
+if TYPE_CHECKING:
+    from flinkpy.common.watermark_strategy import WatermarkStrategy
+    from flinkpy.records.batch import Batch
+    from flinkpy.streaming.operators.stream_operator import OperatorContext
+
+
+class BatchGenerator(Protocol):
+    """A generator in the runtime. Thread: task thread."""
+
+    #: The program's own method for every record; None: a batch is enough.
+    on_event: Callable[[Any, int, WatermarkOutput], None] | None
+
+    def on_batch(self, batch: Batch) -> None:
+        """These records have been emitted. Where there is `on_event`, it was called for each of them before."""
+        ...
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None: ...
+
+
+def create_generator(
+    strategy: WatermarkStrategy, context: OperatorContext, active_time_ns: Callable[[], int]
+) -> BatchGenerator:
+    """A new one. `active_time_ns`: a clock that stands still while records that wait cannot be read."""
+    generator: BatchGenerator
+    if strategy.generator_supplier is not None:
+        generator = _UserGenerator(_supplied(strategy.generator_supplier, context))
+    elif strategy.out_of_orderness_ms is not None:
+        generator = _BoundedOutOfOrderness(strategy.out_of_orderness_ms)
+    else:
+        generator = _NoWatermarks()
+    if strategy.idle_timeout_ms is None:
+        return generator
+    return _WithIdleness(generator, strategy.idle_timeout_ms, active_time_ns)
+
+
+def _supplied(supplier: Callable[[], WatermarkGenerator], context: OperatorContext) -> WatermarkGenerator:
+    from flinkpy.streaming.operators.stream_operator import USER_ERRORS
+
+    try:
+        generator = supplier()
+    except USER_ERRORS as error:
+        raise context.function_error(error) from error
+    if not isinstance(generator, WatermarkGenerator):
+        raise context.function_error(TypeError(f"for_generator's supplier gave {generator!r}, no WatermarkGenerator"))
+    return generator
+
+
+class _NoWatermarks:
+    on_event = None
+
+    def on_batch(self, batch: Batch) -> None:
+        return
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        return
+
+
+class _BoundedOutOfOrderness:
+    """Behind the newest timestamp by the bound, and by one more: another record with that timestamp may come."""
+
+    on_event = None
+
+    def __init__(self, out_of_orderness_ms: int) -> None:
+        self._behind_ms = out_of_orderness_ms + 1
+        #: So that the first watermark is not below the smallest there is.
+        self._max_timestamp = MIN_WATERMARK + self._behind_ms
+
+    def on_batch(self, batch: Batch) -> None:
+        timestamps = batch.timestamps
+        if timestamps is not None and (newest := int(timestamps.max())) > self._max_timestamp:
+            self._max_timestamp = newest
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        output.emit_watermark(Watermark(self._max_timestamp - self._behind_ms))
+
+
+class _UserGenerator:
+    def __init__(self, generator: WatermarkGenerator) -> None:
+        self.on_event: Callable[[Any, int, WatermarkOutput], None] | None = generator.on_event
+        self.on_periodic_emit = generator.on_periodic_emit
+
+    def on_batch(self, batch: Batch) -> None:
+        return
+
+
+class _WithIdleness:
+    """Says that the stream is idle when nothing has come for the timeout, counted from the first interval without.
+
+    It is active again with the next watermark that the generator inside makes, not with the next record: a record that
+    does not advance event time is nothing to wait for.
+    """
+
+    def __init__(self, inner: BatchGenerator, timeout_ms: int, active_time_ns: Callable[[], int]) -> None:
+        self._inner = inner
+        self._timeout_ns = timeout_ms * 1_000_000
+        self._active_time_ns = active_time_ns
+        self.on_event = inner.on_event
+        self._had_records = False
+        #: When an interval without records was first seen; None: there has been none since the last record.
+        self._silent_since_ns: int | None = None
+        self._is_idle = False
+
+    def on_batch(self, batch: Batch) -> None:
+        self._inner.on_batch(batch)
+        self._had_records = True
+        self._is_idle = False
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        if not self._is_silent():
+            self._inner.on_periodic_emit(output)
+        elif not self._is_idle:
+            self._is_idle = True
+            output.mark_idle()
+
+    def _is_silent(self) -> bool:
+        if self._had_records:
+            self._had_records = False
+            self._silent_since_ns = None
+            return False
+        now_ns = self._active_time_ns()
+        if self._silent_since_ns is None:
+            self._silent_since_ns = now_ns
+            return False
+        return now_ns - self._silent_since_ns > self._timeout_ns
