@@ -138,6 +138,46 @@ class ColumnAggregateSpec(KeyedSpec):
 
 
 @dataclass(frozen=True, slots=True)
+class WindowSpec(KeyedSpec):
+    """A function over the windows of each key.
+
+    `assigner`, `trigger`, `evictor` (or None) are objects of `flinkpy.datastream.window`.
+    `aggregation`: a ReduceFunction or AggregateFunction whose result stands for the records of a window; None: they are
+    all kept. `function`: a window function, or None: the result of the aggregation as it is.
+    `content_type`: TypeInformation of what is kept of a window: one record or one accumulator.
+    `late_tag`: id of the side output of late records; None: they are dropped.
+    """
+
+    assigner: Any
+    trigger: Any
+    aggregation: Any = None
+    function: Any = None
+    evictor: Any = None
+    allowed_lateness_ms: int = 0
+    late_tag: str | None = None
+    content_type: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class WindowAggregateSpec(KeyedSpec):
+    """Vectorised aggregation per key and window (beyond PyFlink): key columns, `window_start`, `window_end`, then one
+    column per aggregate. A key selector without fields: one key for all.
+
+    Windows of `size_ms` every `slide_ms`, one of which begins at `offset_ms`; or, where `gap_ms` is not None, sessions.
+    `late_output_tag`: side output of what is too late; None: dropped and counted.
+    """
+
+    aggregates: tuple[ColumnAggregate, ...]
+    size_ms: int = 0
+    slide_ms: int = 0
+    offset_ms: int = 0
+    gap_ms: int | None = None
+    is_event_time: bool = True
+    allowed_lateness_ms: int = 0
+    late_output_tag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CoProcessSpec(OperatorSpec):
     """A function of two streams without keys; input 0 is the first stream.
 
@@ -178,6 +218,20 @@ class KeyedBroadcastProcessSpec(KeyedSpec):
 
     function: Any
     descriptors: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncWaitSpec(OperatorSpec):
+    """AsyncFunction: at most `capacity` calls at a time. `timeout_ms`: 0 or less for none.
+
+    `retry_strategy`: an AsyncRetryStrategy. `is_ordered`: results in the order of the records.
+    """
+
+    function: Any
+    timeout_ms: int
+    capacity: int
+    retry_strategy: Any
+    is_ordered: bool
 
 
 @dataclass(frozen=True, slots=True)

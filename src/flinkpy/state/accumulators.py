@@ -36,6 +36,14 @@ class Accumulator(ABC):
         """Take in a batch."""
 
     @abstractmethod
+    def merge(self, slots: np.ndarray, other: Any, other_slots: np.ndarray) -> None:
+        """Take in slots of an accumulator of the same kind: `other_slots[i]` goes into `slots[i]`."""
+
+    @abstractmethod
+    def keep(self, slots: np.ndarray) -> None:
+        """From now on slot i is what slot `slots[i]` was; the others are gone. They are in ascending order."""
+
+    @abstractmethod
     def results(self, slots: np.ndarray) -> pa.Array:
         """The result of each of the slots."""
 
@@ -106,6 +114,12 @@ class CountAccumulator(Accumulator):
             slots, _ = _without_nulls(slots, values)
         np.add.at(self.counts, slots, 1)
 
+    def merge(self, slots: np.ndarray, other: CountAccumulator, other_slots: np.ndarray) -> None:
+        np.add.at(self.counts, slots, other.counts.take(other_slots))
+
+    def keep(self, slots: np.ndarray) -> None:
+        self.counts = self.counts.take(slots)
+
     def results(self, slots: np.ndarray) -> pa.Array:
         return pa.array(self.counts.take(slots))
 
@@ -128,6 +142,14 @@ class _NumberAccumulator(Accumulator):
     def grow(self, size: int) -> None:
         self.numbers = _grown(self.numbers, size, self._initial)
         self.has_value = _grown(self.has_value, size, False)
+
+    def keep(self, slots: np.ndarray) -> None:
+        self.numbers = self.numbers.take(slots)
+        self.has_value = self.has_value.take(slots)
+
+    def _merge_has_value(self, slots: np.ndarray, other: _NumberAccumulator, other_slots: np.ndarray) -> None:
+        has_value = other.has_value.take(other_slots)
+        self.has_value[slots if has_value.all() else slots[has_value]] = True
 
     def freeze(self, size: int) -> FrozenColumns:
         """Null where no value came."""
@@ -158,6 +180,10 @@ class SumAccumulator(_NumberAccumulator):
         np.add.at(self.numbers, slots, numbers)
         self.has_value[slots] = True
 
+    def merge(self, slots: np.ndarray, other: SumAccumulator, other_slots: np.ndarray) -> None:
+        np.add.at(self.numbers, slots, other.numbers.take(other_slots))
+        self._merge_has_value(slots, other, other_slots)
+
     def results(self, slots: np.ndarray) -> pa.Array:
         return pa.array(self.numbers.take(slots), mask=~self.has_value.take(slots))
 
@@ -171,6 +197,14 @@ class _ObjectAccumulator(Accumulator):
 
     def grow(self, size: int) -> None:
         self.values.extend([None] * (size - len(self.values)))
+
+    def merge(self, slots: np.ndarray, other: _ObjectAccumulator, other_slots: np.ndarray) -> None:
+        known = other.values
+        self.add(slots, pa.array([known[slot] for slot in other_slots.tolist()], self._stored_type))
+
+    def keep(self, slots: np.ndarray) -> None:
+        known = self.values
+        self.values = [known[slot] for slot in slots.tolist()]
 
     def results(self, slots: np.ndarray) -> pa.Array:
         known = self.values
@@ -221,6 +255,14 @@ class MeanAccumulator(Accumulator):
         self.sum.add(slots, values.cast(pa.float64()) if self._is_decimal else values)
         self.count.add(slots, None)
 
+    def merge(self, slots: np.ndarray, other: MeanAccumulator, other_slots: np.ndarray) -> None:
+        self.sum.merge(slots, other.sum, other_slots)
+        self.count.merge(slots, other.count, other_slots)
+
+    def keep(self, slots: np.ndarray) -> None:
+        self.sum.keep(slots)
+        self.count.keep(slots)
+
     def results(self, slots: np.ndarray) -> pa.Array:
         counts = self.count.counts.take(slots)
         is_null = counts == 0
@@ -259,6 +301,11 @@ class ExtremeAccumulator(_NumberAccumulator):
             plain = values.view(self._plain_type)
         self._update.at(self.numbers, slots, plain.to_numpy())
         self.has_value[slots] = True
+
+    def merge(self, slots: np.ndarray, other: ExtremeAccumulator, other_slots: np.ndarray) -> None:
+        # Where no value came there is the number that changes nothing.
+        self._update.at(self.numbers, slots, other.numbers.take(other_slots))
+        self._merge_has_value(slots, other, other_slots)
 
     def results(self, slots: np.ndarray) -> pa.Array:
         plain = pa.array(self.numbers.take(slots), mask=~self.has_value.take(slots))

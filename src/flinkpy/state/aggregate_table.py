@@ -38,10 +38,20 @@ class AggregateColumn:
 
 @dataclass(frozen=True)
 class TableLayout:
-    """Types of the key columns, and the aggregates."""
+    """Types of the key columns, and the aggregates.
+
+    `namespaces`: int64 columns that tell the entries of one key apart, such as windows; a key's group does not depend
+    on them.
+    """
 
     key_types: tuple[pa.DataType, ...]
     aggregates: tuple[AggregateColumn, ...]
+    namespaces: int = 0
+
+    @property
+    def entry_types(self) -> tuple[pa.DataType, ...]:
+        """Of the columns that name an entry: the key columns, then the namespaces."""
+        return (*self.key_types, *[pa.int64()] * self.namespaces)
 
     def create_accumulators(self) -> list[Accumulator]:
         return [create_accumulator(aggregate.function, aggregate.value_type) for aggregate in self.aggregates]
@@ -53,6 +63,7 @@ class TableLayout:
             "keys": _schema_text([(f"k{i}", key_type) for i, key_type in enumerate(self.key_types)]),
             "functions": [aggregate.function.upper() for aggregate in self.aggregates],
             "values": _schema_text([(str(i), kind) for i, kind in values if kind is not None]),
+            "namespaces": self.namespaces,
         }
 
     @staticmethod
@@ -60,7 +71,7 @@ class TableLayout:
         values = _schema_of(data["values"])
         types = {int(field.name): field.type for field in values}
         aggregates = [AggregateColumn(function, types.get(i)) for i, function in enumerate(data["functions"])]
-        return TableLayout(tuple(_schema_of(data["keys"]).types), tuple(aggregates))
+        return TableLayout(tuple(_schema_of(data["keys"]).types), tuple(aggregates), data.get("namespaces", 0))
 
     def meta_info(self, name: str) -> StateMetaInfo:
         return StateMetaInfo(name, TABLE, PICKLED, table=self.to_json())
@@ -74,6 +85,11 @@ class TableLayout:
                 f"{state}: it was written as a {stored.kind} state and is asked for as a table", details=details
             )
         was = TableLayout.from_json(stored.table)
+        if was.namespaces != self.namespaces:
+            raise StateMigrationError(
+                f"{state}: its entries had {was.namespaces} times of windows and have {self.namespaces} now",
+                details=details,
+            )
         if was.key_types != self.key_types:
             raise StateMigrationError(
                 f"{state}: the key columns were {_show(was.key_types)} and are {_show(self.key_types)} now",

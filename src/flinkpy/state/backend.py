@@ -23,6 +23,7 @@ from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.clock import Clock, SystemClock
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.key_groups import KeyGroupRange
+from flinkpy.state.aggregate_table import TableLayout
 from flinkpy.state.checkpoint_streams import StateFiles
 from flinkpy.state.key_context import KeyContext
 from flinkpy.state.meta_info import AGGREGATING, LIST, MAP, REDUCING, VALUE, StateMetaInfo, ttl_config_of
@@ -35,6 +36,7 @@ __all__ = ["KeyContext", "KeyedStateBackend", "KeyedStateBackendParameters"]
 
 if TYPE_CHECKING:
     from flinkpy.state.aggregate_table import AggregateColumn, AggregateTable
+    from flinkpy.state.pane_table import PaneTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ class KeyedStateBackend(ABC):
         self._states: dict[str, tuple[str, Any]] = {}
         self._timer_queues: dict[str, TimerQueue] = {}
         self._tables: dict[str, AggregateTable] = {}
+        self._pane_tables: dict[str, PaneTable] = {}
         #: Of the states that have one, by name. There before `create_state` is called.
         self.time_to_live: dict[str, TimeToLive] = {}
         self._cleanups: list[IncrementalCleanup] = []
@@ -124,6 +127,20 @@ class KeyedStateBackend(ABC):
         table = self._tables.get(name)
         if table is None:
             table = self._tables[name] = self.create_aggregate_table(name, key_types, aggregates)
+        return table
+
+    def pane_table(
+        self, name: str, key_types: Sequence[pa.DataType], aggregates: Sequence[AggregateColumn]
+    ) -> PaneTable:
+        """Key columns and panes -> slots -> accumulators; what was restored is in it.
+
+        Raises: StateMigrationError (the columns are other ones).
+        """
+        self._check_is_free(name, "table")
+        table = self._pane_tables.get(name)
+        if table is None:
+            layout = TableLayout(tuple(key_types), tuple(aggregates), 1)
+            table = self._pane_tables[name] = self.create_pane_table(name, layout)
         return table
 
     def clean_up_expired(self, num_records: int) -> None:
@@ -171,6 +188,9 @@ class KeyedStateBackend(ABC):
     ) -> AggregateTable: ...
 
     @abstractmethod
+    def create_pane_table(self, name: str, layout: TableLayout) -> PaneTable: ...
+
+    @abstractmethod
     def keys(self, state_name: str) -> Iterable[Any]:
         """The keys that have something in that state, in no particular order."""
 
@@ -197,7 +217,8 @@ class KeyedStateBackend(ABC):
         return known[1]
 
     def _check_is_free(self, name: str, kind: str) -> None:
-        known = "table" if name in self._tables else self._states[name][0] if name in self._states else kind
+        is_table = name in self._tables or name in self._pane_tables
+        known = "table" if is_table else self._states[name][0] if name in self._states else kind
         if known != kind:
             raise UnsupportedOperationError(f"state {name!r} is a {known} state already, not a {kind} state")
 
@@ -212,12 +233,19 @@ class KeyedStateBackend(ABC):
         state = create_ttl_state(kind, raw, ttl, descriptor)
         if ttl.incremental is not None and self.cleans_incrementally:
             size, for_every_record = ttl.incremental
-            cleanup = IncrementalCleanup(ttl, size, partial(self.keys, meta.name), self.cleaner_of(meta, state))
+            cleaner = self.cleaner_of(meta, state, self.context_of(descriptor))
+            cleanup = IncrementalCleanup(ttl, size, partial(self.keys, meta.name), cleaner)
             state.on_access = cleanup.on_access
             if for_every_record:
                 self._cleanups.append(cleanup)
         return state
 
-    def cleaner_of(self, meta: StateMetaInfo, state: TtlState) -> Callable[[Iterable[Any]], int]:
+    def context_of(self, descriptor: Any) -> KeyContext:
+        """Where the state looks for its key: a descriptor of a built-in operator may have a `key_context` of its own,
+        for state under a NamespacedKey.
+        """
+        return getattr(descriptor, "key_context", None) or self.key_context
+
+    def cleaner_of(self, meta: StateMetaInfo, state: TtlState, context: KeyContext) -> Callable[[Iterable[Any]], int]:
         """What removes what has expired of some keys, and returns a time stamp that no other of them is older than."""
-        return partial(clean_keys, state, self.key_context)
+        return partial(clean_keys, state, context)

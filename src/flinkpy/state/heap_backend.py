@@ -25,6 +25,7 @@ from flinkpy.state.heap_states import (
     HeapState,
     HeapValueState,
 )
+from flinkpy.state.key_context import KeyContext
 from flinkpy.state.meta_info import (
     AGGREGATING,
     LIST,
@@ -37,6 +38,7 @@ from flinkpy.state.meta_info import (
     element_conversion,
     layout_conversion,
 )
+from flinkpy.state.pane_table import PaneTable
 from flinkpy.state.timer_queue import HeapTimerQueue
 from flinkpy.state.ttl_states import TtlState
 from flinkpy.state.type_snapshot import PICKLED, describe_type
@@ -52,7 +54,7 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         super().__init__(parameters)
         self._heap_states: dict[str, tuple[StateMetaInfo, HeapState]] = {}
         self._heap_queues: dict[str, tuple[StateMetaInfo, HeapTimerQueue]] = {}
-        self._heap_tables: dict[str, tuple[StateMetaInfo, HeapAggregateTable]] = {}
+        self._heap_tables: dict[str, tuple[StateMetaInfo, HeapAggregateTable | PaneTable]] = {}
         #: Restored and not asked for.
         self._restored: list[RestoredState] = read_restored(parameters)
         #: Guards the next, and the dicts of states and queues: snapshots are released on other threads.
@@ -70,16 +72,17 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         return state
 
     def _new_state(self, kind: str, descriptor: Any, table: dict[Any, Any]) -> HeapState:
+        context = self.context_of(descriptor)
         if kind == VALUE:
-            return HeapValueState(self.key_context, table)
+            return HeapValueState(context, table)
         if kind == LIST:
-            return HeapListState(self.key_context, table)
+            return HeapListState(context, table)
         if kind == MAP:
-            return HeapMapState(self.key_context, table)
+            return HeapMapState(context, table)
         if kind == REDUCING:
-            return HeapReducingState(self.key_context, descriptor.get_reduce_function().reduce, table)
+            return HeapReducingState(context, descriptor.get_reduce_function().reduce, table)
         assert kind == AGGREGATING, kind
-        return HeapAggregatingState(self.key_context, descriptor.get_agg_function(), table)
+        return HeapAggregatingState(context, descriptor.get_agg_function(), table)
 
     def _claim(self, layout: str, meta: StateMetaInfo, descriptor: Any) -> dict[Any, Any]:
         """The restored entries of the state, as values of today's type."""
@@ -117,13 +120,21 @@ class HeapKeyedStateBackend(KeyedStateBackend):
     ) -> AggregateTable:
         layout = TableLayout(tuple(key_types), tuple(aggregates))
         table = HeapAggregateTable(layout)
+        self._restore_table(name, layout, table)
+        return table
+
+    def create_pane_table(self, name: str, layout: TableLayout) -> PaneTable:
+        table = PaneTable(layout)
+        self._restore_table(name, layout, table)
+        return table
+
+    def _restore_table(self, name: str, layout: TableLayout, table: HeapAggregateTable | PaneTable) -> None:
         for state in [state for state in self._restored if state.meta.name == name and state.meta.kind != TIMERS]:
             layout.check_restored(state.meta, self.parameters.operator_name)
             self._restored.remove(state)
             for _, data in state.batches:
                 table.restore(data)
         self._heap_tables[name] = (layout.meta_info(name), table)
-        return table
 
     def table(self, state_name: str) -> dict[Any, Any]:
         """The live table of a state: key to value."""
@@ -141,7 +152,7 @@ class HeapKeyedStateBackend(KeyedStateBackend):
             + sum(rows for state in self._restored for rows, _ in state.batches)
         )
 
-    def cleaner_of(self, meta: StateMetaInfo, state: TtlState) -> Callable[[Iterable[Any]], int]:
+    def cleaner_of(self, meta: StateMetaInfo, state: TtlState, context: KeyContext) -> Callable[[Iterable[Any]], int]:
         """On the table itself: with the default configuration this goes on all the time."""
         ttl, kind, table = self.time_to_live[meta.name], meta.kind, self.table(meta.name)
         get = table.get
@@ -231,3 +242,4 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         self._states.clear()
         self._timer_queues.clear()
         self._tables.clear()
+        self._pane_tables.clear()

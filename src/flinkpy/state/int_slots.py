@@ -47,6 +47,17 @@ class IntSlots:
             return self._dense_slots(self._dense, keys)
         return self._hashed_slots(keys)
 
+    def find(self, keys: np.ndarray) -> np.ndarray:
+        """int64[n]: the slot of each key, negative where it has none."""
+        table = self._dense
+        if table is None:
+            return self._find(keys)
+        index = keys - self._base
+        is_inside = (index >= 0) & (index < len(table))
+        slots = np.full(len(keys), _EMPTY, dtype=np.int64)
+        slots[is_inside] = table.take(index[is_inside])
+        return slots
+
     def reserve(self) -> int:
         """A slot that belongs to no number."""
         self.size += 1

@@ -31,7 +31,7 @@ _PIECE = 16_384
 
 
 class RowCodec:
-    """Rows of a table to database keys and values, and back. Thread: any."""
+    """Rows of a table to database keys and values, and back. Key columns are followed by namespaces. Thread: any."""
 
     def __init__(self, layout: TableLayout) -> None:
         self.layout = layout
@@ -52,7 +52,7 @@ class RowCodec:
 
     def encode_keys(self, codec: StateKeyCodec, columns: Sequence[pa.Array], max_parallelism: int) -> list[bytes]:
         """One per row of the key columns."""
-        groups = key_groups(hash_columns(columns), max_parallelism)
+        groups = key_groups(hash_columns(columns[: len(self.layout.key_types)]), max_parallelism)
         if len(columns) == 1 and pa.types.is_integer(columns[0].type) and not columns[0].null_count:
             numbers = columns[0].to_numpy()
             if numbers.dtype != np.uint64 or not len(numbers) or int(numbers.max()) < 1 << 63:
@@ -64,7 +64,7 @@ class RowCodec:
 
     def decode_keys(self, data: Sequence[bytes]) -> list[pa.Array]:
         keys = [decode(key, PREFIX.size)[0] for key in data]
-        types = self.layout.key_types
+        types = self.layout.entry_types
         columns: Any = [keys] if len(types) == 1 else list(zip(*keys)) if keys else [()] * len(types)
         return [_key_array(column, kind) for column, kind in zip(columns, types)]
 

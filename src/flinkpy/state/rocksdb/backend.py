@@ -31,12 +31,14 @@ from flinkpy.state.meta_info import (
     element_conversion,
     ttl_config_of,
 )
+from flinkpy.state.pane_table import PaneTable
 from flinkpy.state.rocksdb.aggregate_table import RocksDBAggregateTable
 from flinkpy.state.rocksdb.cached_state import CachedState
 from flinkpy.state.rocksdb.key_codec import PREFIX, StateKeyCodec, after_prefix
 from flinkpy.state.rocksdb.key_codec import decode as decode_key
 from flinkpy.state.rocksdb.list_state import RocksDBListState, decode_chunk, encode_chunk
 from flinkpy.state.rocksdb.map_state import RocksDBMapState
+from flinkpy.state.rocksdb.pane_table import RocksDBPaneTable
 from flinkpy.state.rocksdb.restore import restore
 from flinkpy.state.rocksdb.settings import BLOB_GC_START, BLOB_GC_STOP, RocksDBSettings
 from flinkpy.state.rocksdb.single_states import RocksDBAggregatingState, RocksDBReducingState, RocksDBValueState
@@ -80,7 +82,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         self._registry = restored.registry
         self._caches: dict[str, CachedState] = {}
         self._queues: dict[str, RocksDBTimerQueue] = {}
-        self._rocksdb_tables: dict[str, RocksDBAggregateTable] = {}
+        self._rocksdb_tables: dict[str, RocksDBAggregateTable | RocksDBPaneTable] = {}
         self._collects_blobs = False
         #: Guards the next two, which snapshots change from their own thread.
         self._lock = threading.Lock()
@@ -112,7 +114,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         return state
 
     def _new_state(self, kind: str, descriptor: Any, codec: StateKeyCodec) -> CachedState:
-        common = (self.key_context, self._database, codec, self._settings.write_batch_bytes)
+        common = (self.context_of(descriptor), self._database, codec, self._settings.write_batch_bytes)
         if kind == VALUE:
             return RocksDBValueState(*common)
         if kind == LIST:
@@ -135,7 +137,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
                     self._database,
                     state_id,
                     self._key_groups,
-                    self.key_context,
+                    self.context_of(descriptor),
                     state.clean,
                     max(1, strategy.get_query_time_after_num_entries()),
                 )
@@ -197,6 +199,19 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         self, name: str, key_types: Sequence[pa.DataType], aggregates: Sequence[AggregateColumn]
     ) -> AggregateTable:
         layout = TableLayout(tuple(key_types), tuple(aggregates))
+        table = self._rocksdb_tables[name] = RocksDBAggregateTable(
+            layout, self._database, self._table_codec(name, layout), self.max_parallelism, self._key_groups
+        )
+        return table
+
+    def create_pane_table(self, name: str, layout: TableLayout) -> PaneTable:
+        table = self._rocksdb_tables[name] = RocksDBPaneTable(
+            layout, self._database, self._table_codec(name, layout), self.max_parallelism, self._key_groups
+        )
+        return table
+
+    def _table_codec(self, name: str, layout: TableLayout) -> StateKeyCodec:
+        """Of the table's entries, with those of all that is restored of it under one number."""
         stored = self._registry.find(name, timers=False)
         for state_id in stored:
             layout.check_restored(self._registry.states[state_id], self.parameters.operator_name)
@@ -204,15 +219,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         for state_id in stored[1:]:
             self._rewrite(state_id, stored[0], meta.kind, None)
             del self._registry.states[state_id]
-        state_id = stored[0] if stored else self._registry.register(meta)
-        table = self._rocksdb_tables[name] = RocksDBAggregateTable(
-            layout,
-            self._database,
-            StateKeyCodec(state_id, self.max_parallelism),
-            self.max_parallelism,
-            self._key_groups,
-        )
-        return table
+        return StateKeyCodec(stored[0] if stored else self._registry.register(meta), self.max_parallelism)
 
     def keys(self, state_name: str) -> Iterable[Any]:
         self._caches[state_name].spill()
@@ -333,6 +340,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         self._states.clear()
         self._timer_queues.clear()
         self._tables.clear()
+        self._pane_tables.clear()
         self._database.release()
 
 

@@ -8,7 +8,7 @@ own. Pickle has neither property: it refers back to objects it has seen, so that
 | 1 int of 64 bits, 3 float | 8 bytes |
 | 2 larger int, 7 str, 8 bytes, 10 pickle, 11 Decimal | length (u32), so many bytes |
 | 4 False, 5 True, 6 None | - |
-| 9 tuple | number of items (u32), the items |
+| 9 tuple, 12 NamespacedKey | number of items (u32), the items |
 
 A class that came with the job by value is written by its name, because its pickle is another one in every process;
 `classes_by_value` is what the names stand for.
@@ -31,9 +31,10 @@ import numpy as np
 
 from flinkpy.common.errors import CorruptStateError
 from flinkpy.records.key_hash import hash_key, hash_keys, key_groups
+from flinkpy.records.namespaced_key import NamespacedKey
 from flinkpy.state import pickling
 
-_INT, _BIG_INT, _FLOAT, _FALSE, _TRUE, _NONE, _STR, _BYTES, _TUPLE, _PICKLE, _DECIMAL = range(1, 12)
+_INT, _BIG_INT, _FLOAT, _FALSE, _TRUE, _NONE, _STR, _BYTES, _TUPLE, _PICKLE, _DECIMAL, _NAMESPACED = range(1, 13)
 _TAGGED_INT = struct.Struct(">Bq")
 _TAGGED_FLOAT = struct.Struct(">Bd")
 _TAGGED_LENGTH = struct.Struct(">BI")
@@ -63,6 +64,10 @@ def _sized(tag: int, data: bytes) -> bytes:
 
 def _encode_tuple(value: Any) -> bytes:
     return _TAGGED_LENGTH.pack(_TUPLE, len(value)) + b"".join(map(encode, value))
+
+
+def _encode_namespaced(value: NamespacedKey) -> bytes:
+    return _TAGGED_LENGTH.pack(_NAMESPACED, len(value)) + b"".join(map(encode, value))
 
 
 def _encode_decimal(value: decimal.Decimal) -> bytes:
@@ -119,6 +124,7 @@ _ENCODERS: dict[type, Callable[[Any], bytes]] = {
     bytes: lambda value: _sized(_BYTES, value),
     tuple: _encode_tuple,
     decimal.Decimal: _encode_decimal,
+    NamespacedKey: _encode_namespaced,
 }
 
 
@@ -148,12 +154,12 @@ def _decode(data: bytes, offset: int) -> tuple[Any, int]:
         return None, offset
     (length,) = _LENGTH_AT.unpack_from(data, offset)
     offset += 4
-    if tag == _TUPLE:
+    if tag in (_TUPLE, _NAMESPACED):
         items = []
         for _ in range(length):
             item, offset = _decode(data, offset)
             items.append(item)
-        return tuple(items), offset
+        return (tuple if tag == _TUPLE else NamespacedKey)(items), offset
     end = offset + length
     raw = data[offset:end]
     if len(raw) < length:

@@ -194,7 +194,7 @@ class _Restore:
         assert meta.table is not None
         layout = TableLayout.from_json(meta.table)
         rows = RowCodec(layout)
-        width = len(layout.key_types)
+        width = len(layout.entry_types)
         for batch in pa.ipc.open_stream(chunk.payload):
             keys = rows.encode_keys(codec, batch.columns[:width], self._parameters.max_parallelism)
             yield from zip(keys, rows.encode_values(batch.columns[width:]))

@@ -192,6 +192,15 @@ class RocksDBAggregatingState(_SingleState):
         if len(self._dirty) >= MAX_GENERATION:
             self.spill()
 
+    def accumulator(self) -> Any:
+        """None where there is none."""
+        return self._accumulator(self._context.key)
+
+    def set_accumulator(self, accumulator: Any) -> None:
+        self._dirty[self._context.key] = accumulator
+        if len(self._dirty) >= MAX_GENERATION:
+            self.spill()
+
     def _kept(self, dirty: dict[Any, Any]) -> dict[Any, Any]:
         """An object that changes may have been given out as a result: from now on it is read from its bytes."""
         return {key: held for key, held in dirty.items() if held is None or type(held) in PLAIN}

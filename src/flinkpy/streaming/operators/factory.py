@@ -80,6 +80,12 @@ def _rolling(spec: specs.RollingAggregateSpec, context: OperatorContext, output:
     return ReduceOperator(spec, RollingReduce(spec.kind, spec.position), input_type(spec), context, output, side)
 
 
+def _window(spec: specs.WindowSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
+    from flinkpy.streaming.operators.windowing.factory import create_window_operator
+
+    return create_window_operator(spec, input_type(spec), context, output, side)
+
+
 def _map_batches(spec: specs.MapBatchesSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
     from flinkpy.streaming.operators.column_operators import MapBatchesOperator
 
@@ -106,6 +112,14 @@ def _column_aggregate(
     from flinkpy.streaming.operators.column_aggregate_operator import ColumnAggregateOperator
 
     return ColumnAggregateOperator(spec, input_type(spec), context, output, side)
+
+
+def _window_aggregate(
+    spec: specs.WindowAggregateSpec, context: OperatorContext, output: Output, side: _Side
+) -> StreamOperator:
+    from flinkpy.streaming.operators.windowing_columns.pane_window_operator import PaneWindowOperator
+
+    return PaneWindowOperator(spec, input_type(spec), context, output, side)
 
 
 def _timestamps(
@@ -146,6 +160,12 @@ def _keyed_broadcast_process(
     return KeyedBroadcastProcessOperator(spec, _two_input_types(spec), context, output, side)
 
 
+def _async_wait(spec: specs.AsyncWaitSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
+    from flinkpy.streaming.operators.async_io.async_wait_operator import AsyncWaitOperator
+
+    return AsyncWaitOperator(spec, input_type(spec), context, output, side)
+
+
 def _two_input_types(spec: specs.OperatorSpec) -> tuple[Any, Any]:
     return input_type(spec, 0), input_type(spec, 1)
 
@@ -163,13 +183,16 @@ _FACTORIES: dict[type, _Factory] = {
     specs.KeyedMapSpec: _keyed_map,
     specs.ReduceSpec: _reduce,
     specs.RollingAggregateSpec: _rolling,
+    specs.WindowSpec: _window,
     specs.MapBatchesSpec: _map_batches,
     specs.FilterBatchesSpec: _filter_batches,
     specs.ProjectSpec: _project,
     specs.ColumnAggregateSpec: _column_aggregate,
+    specs.WindowAggregateSpec: _window_aggregate,
     specs.TimestampsAndWatermarksSpec: _timestamps,
     specs.CoProcessSpec: _co_process,
     specs.KeyedCoProcessSpec: _keyed_co_process,
     specs.BroadcastProcessSpec: _broadcast_process,
     specs.KeyedBroadcastProcessSpec: _keyed_broadcast_process,
+    specs.AsyncWaitSpec: _async_wait,
 }

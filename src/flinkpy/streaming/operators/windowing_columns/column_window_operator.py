@@ -1,0 +1,285 @@
+"""ColumnWindowOperator: what all operators of windows over columns share.
+
+Emits key columns, `window_start`, `window_end` (ms, the end exclusive), and one column per aggregate; the timestamp of
+a result is the last ms of its window, as Flink's.
+
+How far windows have fired is part of the state, by key group. So what had fired before a failure does not fire again,
+and what was late then is late, though the watermark itself begins anew.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from flinkpy.common.errors import TypeMismatchError, UnsupportedOperationError
+from flinkpy.graph.operator_specs import FieldKeySelector, WindowAggregateSpec
+from flinkpy.records.batch import Batch
+from flinkpy.records.elements import MAX_WATERMARK, MIN_WATERMARK, Watermark
+from flinkpy.records.key_hash import hash_columns, key_groups
+from flinkpy.state.aggregate_table import AggregateColumn
+from flinkpy.state.backend import KeyContext
+from flinkpy.streaming.operators.keyed_operator import KeyedStateOperator
+from flinkpy.streaming.operators.lane_border import as_columnar
+from flinkpy.streaming.operators.output import Output
+from flinkpy.streaming.operators.stream_operator import OperatorContext, OperatorSnapshot
+
+if TYPE_CHECKING:
+    from flinkpy._proto import checkpoint_pb2
+
+TABLE_NAME = "window-contents"
+#: Times below it are as good as the lowest, and arithmetic on them cannot overflow.
+_LOWEST = -(1 << 62)
+
+
+@dataclass(frozen=True, slots=True)
+class _Descriptor:
+    name: str
+    type_info: None = None
+    ttl_config: None = None
+
+    def get_name(self) -> str:
+        return self.name
+
+
+#: The columns of the input, which the first batch tells: restored windows may fire before one.
+_SCHEMA = _Descriptor("input-schema")
+#: (first key group, last key group, time up to which their windows have fired), one of each subtask.
+_PROGRESS = _Descriptor("progress")
+
+
+class ColumnWindowOperator(KeyedStateOperator):
+    """Thread: task thread.
+
+    Attributes:
+        fired_until: windows whose last ms is not after it have fired.
+    """
+
+    def __init__(
+        self,
+        spec: WindowAggregateSpec,
+        input_type: Any,
+        context: OperatorContext,
+        output: Output,
+        side_outputs: dict[str, Output],
+    ) -> None:
+        if not isinstance(spec.key_selector, FieldKeySelector):
+            raise UnsupportedOperationError(
+                f"operator {context.name}: windows over columns need a key that is a column: a position or a name"
+            )
+        super().__init__(None, (spec.key_selector,), spec.key_type, context, output, side_outputs, KeyContext())
+        self.spec = spec
+        self.fired_until = MIN_WATERMARK
+        self._input_type = input_type
+        self._clock = context.processing_time_service
+        self._key_positions: list[int] = []
+        self._value_positions: list[int | None] = []
+        self._names: list[str] = []
+        self._is_set_up = False
+        #: Per own key group, how far it had fired when the restored snapshot was taken; None once that is behind.
+        self._restored_progress: np.ndarray | None = None
+        self._late_records_dropped = context.metrics.counter("numLateRecordsDropped")
+
+    # -- what a subclass does ----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def create_table(self, key_types: list[pa.DataType], aggregates: list[AggregateColumn]) -> None:
+        """Make the state; what is restored comes into it."""
+
+    @abstractmethod
+    def add(self, batch: Batch, key_columns: list[pa.Array], value_columns: list[pa.Array | None]) -> None:
+        """Take in records; `batch.timestamps` says in which windows they are."""
+
+    @abstractmethod
+    def fire(self, time: int) -> None:
+        """Emit what is due at `time`, and forget what can get no more records."""
+
+    @abstractmethod
+    def next_end(self) -> int | None:
+        """Last ms of the first window that has not fired; None where there is none."""
+
+    # -- state ---------------------------------------------------------------------------------------------------
+
+    def key_of_input(self, input_index: int) -> tuple[Any, Any, Any]:
+        return self.spec.key_selector, self.key_type, self._input_type
+
+    def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
+        super().initialize_state(restored)
+        if restored is None:
+            return
+        own = self.backend.key_group_range
+        progress = np.full(len(own), MIN_WATERMARK, dtype=np.int64)
+        for first, last, time in self.operator_state.get_union_list_state(_PROGRESS).get():
+            start, end = max(first, own.start), min(last, own.end)
+            if start <= end:
+                progress[start - own.start : end - own.start + 1] = time
+        if len(progress):
+            self.fired_until = int(progress.min())
+            self._restored_progress = progress if int(progress.max()) > self.fired_until else None
+        for schema in self.operator_state.get_union_list_state(_SCHEMA).get():
+            self._set_up(pa.ipc.read_schema(pa.py_buffer(schema)))
+            break
+
+    def snapshot_state(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> OperatorSnapshot:
+        own = self.backend.key_group_range
+        if self._restored_progress is not None:
+            times = self._restored_progress.tolist()
+            progress = [(own.start + i, own.start + i, max(time, self.fired_until)) for i, time in enumerate(times)]
+        else:
+            # After the end of time nothing is left that could fire again; a program that goes on starts anew.
+            time = MIN_WATERMARK if self.fired_until >= MAX_WATERMARK else self.fired_until
+            progress = [(own.start, own.end, time)]
+        self.operator_state.get_union_list_state(_PROGRESS).update(progress)
+        return super().snapshot_state(checkpoint_id, options)
+
+    def _set_up(self, schema: pa.Schema) -> None:
+        """Now the columns are known: at the first batch, or from what is restored."""
+        selector = self.spec.key_selector
+        assert isinstance(selector, FieldKeySelector)
+        self._key_positions = [self._position(schema, field) for field in selector.fields]
+        aggregates = []
+        for aggregate in self.spec.aggregates:
+            position = None if aggregate.column is None else self._position(schema, aggregate.column)
+            self._value_positions.append(position)
+            value_type = None if position is None else schema.types[position]
+            aggregates.append(AggregateColumn(aggregate.function, value_type))
+        self._names = [schema.names[position] for position in self._key_positions]
+        self._names += ["window_start", "window_end", *(aggregate.name for aggregate in self.spec.aggregates)]
+        # Without keys all records have the same one.
+        key_types = [schema.types[position] for position in self._key_positions] or [pa.int8()]
+        self.create_table(key_types, aggregates)
+        self.operator_state.get_union_list_state(_SCHEMA).update([schema.serialize().to_pybytes()])
+        self._is_set_up = True
+
+    def _position(self, schema: pa.Schema, field: int | str) -> int:
+        position = field if isinstance(field, int) else schema.get_field_index(field)
+        if not 0 <= position < len(schema.names):
+            raise TypeMismatchError(f"operator {self.context.name}: no column {field!r} among {schema.names}")
+        return position
+
+    # -- data ----------------------------------------------------------------------------------------------------
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        if batch.kinds is not None and batch.kinds.any():
+            raise UnsupportedOperationError(f"operator {self.context.name} takes no updates or deletes, only inserts")
+        batch = as_columnar(batch, self._input_type)
+        columns = batch.values
+        assert isinstance(columns, pa.RecordBatch)
+        if not self._is_set_up:
+            self._set_up(columns.schema)
+        batch = Batch(columns, self._times(batch), None)
+        self.add(batch, self.key_columns(columns), self.value_columns(columns))
+        if not self.spec.is_event_time:
+            self._set_timer()
+
+    def key_columns(self, columns: pa.RecordBatch) -> list[pa.Array]:
+        keys = [columns.column(position) for position in self._key_positions]
+        return keys or [pa.array(np.zeros(columns.num_rows, dtype=np.int8))]
+
+    def value_columns(self, columns: pa.RecordBatch) -> list[pa.Array | None]:
+        return [None if position is None else columns.column(position) for position in self._value_positions]
+
+    def _times(self, batch: Batch) -> np.ndarray:
+        if not self.spec.is_event_time:
+            # The clock may have been set back; what has fired is over all the same.
+            now = max(self._clock.current_time_ms(), self.fired_until + 1)
+            return np.full(batch.num_rows, now, dtype=np.int64)
+        times = batch.timestamps
+        if times is None or int(times.min()) == MIN_WATERMARK:
+            raise UnsupportedOperationError(
+                f"operator {self.context.name}: a record has no timestamp: windows of event time need "
+                "assign_timestamps_and_watermarks before them, or windows of processing time"
+            )
+        return times
+
+    def late(self, batch: Batch, rows: np.ndarray) -> None:
+        """These records (bool[n]) are too late for all their windows."""
+        tag = self.spec.late_output_tag
+        if tag is None:
+            self._late_records_dropped.inc(int(rows.sum()))
+            return
+        output = self.side_outputs.get(tag)
+        if output is not None:
+            output.emit(batch.take(np.flatnonzero(rows)))
+
+    # -- time ----------------------------------------------------------------------------------------------------
+
+    def process_watermark(self, watermark: Watermark) -> None:
+        if self.spec.is_event_time:
+            self._fire_until(watermark.timestamp)
+        super().process_watermark(watermark)
+
+    def open(self) -> None:
+        super().open()
+        if not self.spec.is_event_time and self._is_set_up:
+            self._set_timer()
+
+    _timer: Any = None
+
+    def _set_timer(self) -> None:
+        """For the first window that has not fired."""
+        end = self.next_end()
+        if end is None or (self._timer is not None and self._timer.timestamp_ms <= end):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._clock.register_timer(end, self._on_timer)
+
+    def _on_timer(self, time: int) -> None:
+        self._timer = None
+        self._fire_until(time)
+        self._set_timer()
+
+    def _fire_until(self, time: int) -> None:
+        if time <= self.fired_until:
+            return
+        if self._is_set_up:
+            self.fire(time)
+        self.fired_until = time
+        restored = self._restored_progress
+        if restored is not None and int(restored.max()) <= time:
+            self._restored_progress = None
+
+    @property
+    def latest_progress(self) -> int:
+        """How far any key has fired."""
+        if self._restored_progress is None:
+            return self.fired_until
+        return max(self.fired_until, int(self._restored_progress.max()))
+
+    def progress_of(self, key_columns: list[pa.Array]) -> Any:
+        """How far windows of each record's key have fired: int64[n], or an int where all are the same."""
+        if self._restored_progress is None:
+            return max(self.fired_until, _LOWEST)
+        own = self._restored_progress.take(self._groups_of(key_columns))
+        return np.maximum(own, max(self.fired_until, _LOWEST))
+
+    def _groups_of(self, key_columns: list[pa.Array]) -> np.ndarray:
+        """Key groups, counted from the first one that is owned."""
+        groups = key_groups(hash_columns(key_columns), self.context.environment.max_parallelism)
+        return np.asarray(groups).astype(np.int64) - self.backend.key_group_range.start
+
+    # -- results -------------------------------------------------------------------------------------------------
+
+    def emit(
+        self, key_columns: list[pa.Array], starts: np.ndarray, ends: np.ndarray, results: list[pa.Array], again: bool
+    ) -> None:
+        """Emit results of windows.
+
+        Args:
+            again: whether they may have been fired before; where not, what a restored snapshot had fired is left out.
+        """
+        own_keys = key_columns if self._key_positions else []
+        columns = [*own_keys, pa.array(starts), pa.array(ends), *results]
+        batch = Batch(pa.RecordBatch.from_arrays(columns, names=self._names), ends - 1)
+        restored = self._restored_progress
+        if restored is not None and not again:
+            is_new = restored.take(self._groups_of(key_columns)) < ends - 1
+            if not is_new.all():
+                batch = batch.take(np.flatnonzero(is_new))
+        if batch.num_rows:
+            self.output.emit(batch)

@@ -1,0 +1,213 @@
+"""PaneWindowOperator: tumbling and sliding windows over columns.
+
+A record is aggregated into its pane, once; when a window ends the panes it is made of are merged, all windows that are
+due and all their keys in one vectorised pass.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flinkpy.graph.operator_specs import WindowAggregateSpec
+from flinkpy.records.batch import Batch
+from flinkpy.state.aggregate_table import AggregateColumn
+from flinkpy.state.pane_table import PaneTable
+from flinkpy.streaming.operators.output import Output
+from flinkpy.streaming.operators.stream_operator import OperatorContext
+from flinkpy.streaming.operators.windowing_columns.column_window_operator import TABLE_NAME, ColumnWindowOperator
+from flinkpy.streaming.operators.windowing_columns.panes import Panes
+
+#: Entries that are merged together; results are emitted in batches of this many rows at most.
+_MAX_ENTRIES = 65_536
+
+
+class PaneWindowOperator(ColumnWindowOperator):
+    """Thread: task thread."""
+
+    def __init__(
+        self,
+        spec: WindowAggregateSpec,
+        input_type: Any,
+        context: OperatorContext,
+        output: Output,
+        side_outputs: dict[str, Output],
+    ) -> None:
+        super().__init__(spec, input_type, context, output, side_outputs)
+        self._panes = Panes(spec.size_ms, spec.slide_ms, spec.offset_ms)
+        self._lateness = spec.allowed_lateness_ms if spec.is_event_time else 0
+
+    def create_table(self, key_types: list[pa.DataType], aggregates: list[AggregateColumn]) -> None:
+        self._table: PaneTable = self.backend.pane_table(TABLE_NAME, key_types, aggregates)
+
+    # -- records -----------------------------------------------------------------------------------------------------
+
+    def add(self, batch: Batch, key_columns: list[pa.Array], value_columns: list[pa.Array | None]) -> None:
+        assert batch.timestamps is not None
+        panes = self._panes.pane_at(batch.timestamps)
+        progress = self.latest_progress
+        if not self._panes.has_gaps and int(panes.min()) >= self._first_on_time(progress):
+            self._table.add(key_columns, panes, value_columns)
+            return
+        self._add_apart(batch, key_columns, panes)
+
+    def _first_kept(self, progress: Any) -> Any:
+        """The first pane that is in a window which still takes records."""
+        return (self._panes.last_ended(progress - self._lateness) + 1) * self._panes.per_slide
+
+    def _first_on_time(self, progress: Any) -> Any:
+        """The first pane that may take records without a window firing for them at once."""
+        if not self._lateness:
+            return self._first_kept(progress)
+        return self._panes.last_ended(progress) * self._panes.per_slide + self._panes.per_window
+
+    def _add_apart(self, batch: Batch, key_columns: list[pa.Array], panes: np.ndarray) -> None:
+        """Where some records may be late, or in no window."""
+        progress = self.progress_of(key_columns)
+        is_kept = panes >= self._first_kept(progress)
+        is_late = ~is_kept
+        if self._panes.has_gaps:
+            in_gap = self._panes.is_in_gap(panes)
+            assert batch.timestamps is not None
+            is_late = np.where(in_gap, batch.timestamps + self._lateness <= progress, is_late)
+            is_kept &= ~in_gap
+        if is_late.any():
+            self.late(batch, is_late)
+        fires = is_kept & (panes < self._first_on_time(progress))
+        self._add_rows(batch, panes, np.flatnonzero(is_kept & ~fires))
+        if fires.any():
+            self._add_and_fire(batch, panes, np.flatnonzero(fires), progress)
+
+    def _add_rows(self, batch: Batch, panes: np.ndarray, rows: np.ndarray) -> np.ndarray | None:
+        if not len(rows):
+            return None
+        columns = batch.values
+        assert isinstance(columns, pa.RecordBatch)
+        if len(rows) < len(panes):
+            columns, panes = columns.take(pa.array(rows)), panes.take(rows)
+        return self._table.add(self.key_columns(columns), panes, self.value_columns(columns))
+
+    # -- results -----------------------------------------------------------------------------------------------------
+
+    def fire(self, time: int) -> None:
+        table, arithmetic = self._table, self._panes
+        panes = table.panes()
+        if not len(panes):
+            return
+        first, last = arithmetic.last_ended(self.fired_until) + 1, arithmetic.last_ended(time)
+        windows = arithmetic.windows_of(panes, first, last)
+        if len(windows):
+            first_panes = windows * arithmetic.per_slide
+            begins = np.searchsorted(panes, first_panes)
+            ends = np.searchsorted(panes, first_panes + arithmetic.per_window)
+            used = panes[begins[0] : ends[-1]]
+            slots, bounds = table.slots_of_panes(used)
+            self._emit_windows(windows, slots, bounds.take(begins - begins[0]), bounds.take(ends - begins[0]))
+        table.drop_before(self._first_kept(time))
+
+    def _emit_windows(self, windows: np.ndarray, slots: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> None:
+        """Window i has the entries in slots `slots[begins[i]:ends[i]]`."""
+        sizes = ends - begins
+        pieces = (np.cumsum(sizes) - sizes) // _MAX_ENTRIES
+        starts = np.flatnonzero(np.append(True, pieces[1:] != pieces[:-1])).tolist()
+        for start, stop in zip(starts, [*starts[1:], len(windows)]):
+            counts = sizes[start:stop]
+            numbers = np.repeat(np.arange(stop - start), counts)
+            if self._panes.per_window == 1:
+                # Panes in order are windows in order.
+                chosen = slots[begins[start] : ends[stop - 1]]
+                self._emit(windows[start:stop].take(numbers), chosen, self._table.results(chosen))
+                continue
+            ranges = zip(begins[start:stop].tolist(), ends[start:stop].tolist())
+            chosen = np.concatenate([slots[begin:end] for begin, end in ranges])
+            self._merge(windows[start:stop], numbers, chosen)
+
+    def _merge(self, windows: np.ndarray, numbers: np.ndarray, slots: np.ndarray) -> None:
+        """The entry in `slots[i]` belongs to window `windows[numbers[i]]`: put those of one window and key together."""
+        num_keys = self._table.num_keys
+        codes = numbers * num_keys + self._table.key_numbers(slots)
+        distinct, groups = _distinct(codes, len(windows) * num_keys)
+        results = self._table.merged_results(groups, slots, len(distinct))
+        rows, keys = np.divmod(distinct, num_keys)
+        self._emit_keys(windows.take(rows), keys, results)
+
+    def _emit(self, windows: np.ndarray, slots: np.ndarray, results: list[pa.Array]) -> None:
+        self._emit_keys(windows, self._table.key_numbers(slots), results)
+
+    def _emit_keys(self, windows: np.ndarray, keys: np.ndarray, results: list[pa.Array], again: bool = False) -> None:
+        arithmetic = self._panes
+        self.emit(self._table.keys(keys), arithmetic.start_of(windows), arithmetic.end_of(windows), results, again)
+
+    def next_end(self) -> int | None:
+        panes = self._table.panes()
+        if not len(panes):
+            return None
+        first = self._panes.last_ended(self.fired_until) + 1
+        return int(self._panes.end_of(max(int(self._panes.first_window(panes[0])), first))) - 1
+
+    # -- late records that are still taken ---------------------------------------------------------------------------
+
+    def _add_and_fire(self, batch: Batch, panes: np.ndarray, rows: np.ndarray, progress: Any) -> None:
+        """Records whose windows have fired but are kept: each of these windows fires again for each such record.
+
+        Records of one key come one after the other, in rounds; those of different keys do not see each other.
+        """
+        columns = batch.values
+        assert isinstance(columns, pa.RecordBatch)
+        table, arithmetic = self._table, self._panes
+        progress = np.broadcast_to(progress, len(panes))
+        firsts = np.maximum(arithmetic.first_window(panes), arithmetic.last_ended(progress - self._lateness) + 1)
+        lasts = np.minimum(arithmetic.last_window(panes), arithmetic.last_ended(progress))
+        fired: list[tuple[np.ndarray, np.ndarray, np.ndarray, list[pa.Array]]] = []
+        for round_rows in _rounds(self.key_columns(columns), rows):
+            slots = self._add_rows(batch, panes, round_rows)
+            assert slots is not None
+            keys = table.key_numbers(slots)
+            counts = lasts.take(round_rows) - firsts.take(round_rows) + 1
+            records = np.repeat(np.arange(len(round_rows)), counts)
+            # The windows of a record from the last to the first, as Flink assigns them.
+            back = np.arange(len(records)) - np.repeat(np.cumsum(counts) - counts, counts)
+            windows = lasts.take(round_rows).take(records) - back
+            window_keys = keys.take(records)
+            steps = np.arange(arithmetic.per_window)
+            wanted = (windows * arithmetic.per_slide)[:, None] + steps
+            found = table.find(np.repeat(window_keys, len(steps)), wanted.ravel())
+            is_there = found >= 0
+            groups = np.repeat(np.arange(len(windows)), len(steps))[is_there]
+            results = table.merged_results(groups, found[is_there], len(windows))
+            fired.append((round_rows.take(records), windows, window_keys, results))
+        order = np.argsort(np.concatenate([part[0] for part in fired]), kind="stable")
+        results = [pa.concat_arrays(parts).take(pa.array(order)) for parts in zip(*(part[3] for part in fired))]
+        windows = np.concatenate([part[1] for part in fired]).take(order)
+        self._emit_keys(windows, np.concatenate([part[2] for part in fired]).take(order), results, again=True)
+
+
+def _distinct(codes: np.ndarray, span: int) -> tuple[np.ndarray, np.ndarray]:
+    """(the distinct codes in order, for each code its place among them); codes are below `span`."""
+    if span > 8 * len(codes) + 65_536:
+        distinct, groups = np.unique(codes, return_inverse=True)
+        return distinct, groups
+    places = np.zeros(span, dtype=np.int64)
+    places[codes] = 1
+    distinct = np.flatnonzero(places)
+    places[distinct] = np.arange(len(distinct))
+    return distinct, places.take(codes)
+
+
+def _rounds(key_columns: list[pa.Array], rows: np.ndarray) -> list[np.ndarray]:
+    """The rows in as few parts as it takes for no key to be twice in one; each key's rows are in order."""
+    from flinkpy.state.key_slots import KeySlots
+
+    indices = pa.array(rows)
+    keys = KeySlots([column.type for column in key_columns]).slots_of([c.take(indices) for c in key_columns])
+    order = np.argsort(keys, kind="stable")
+    in_order = keys.take(order)
+    is_first = np.append(True, in_order[1:] != in_order[:-1])
+    begins = np.maximum.accumulate(np.where(is_first, np.arange(len(rows)), 0))
+    turn = np.empty(len(rows), dtype=np.int64)
+    turn[order] = np.arange(len(rows)) - begins
+    by_turn = np.argsort(turn, kind="stable")
+    ends = np.cumsum(np.bincount(turn)).tolist()
+    return [rows.take(by_turn[start:end]) for start, end in zip([0, *ends[:-1]], ends)]

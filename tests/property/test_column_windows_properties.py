@@ -1,0 +1,107 @@
+"""Windows over columns against a reference that looks at one record at a time, however the records are cut."""
+
+from __future__ import annotations
+
+from column_windows import END, Engine, Reference, window_spec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+records = st.tuples(st.sampled_from(["a", "b", "c", None]), st.none() | st.integers(-9, 9), st.integers(-60, 60))
+#: Batches of records with watermarks in between.
+inputs = st.lists(st.lists(records, max_size=12) | st.integers(-70, 70), max_size=12)
+shapes = st.tuples(st.integers(1, 24), st.integers(1, 24), st.integers(-5, 5), st.sampled_from([0, 0, 7, 30]))
+
+
+def run_reference(shape, items):
+    """What comes out after each item."""
+    reference = Reference(*shape)
+    steps = []
+    for item in items:
+        if isinstance(item, int):
+            reference.advance(item)
+        else:
+            for each in item:
+                reference.add(*each)
+        steps.append((isinstance(item, int), reference.emitted.copy()))
+        reference.emitted.clear()
+    return reference, steps
+
+
+def check(steps, got):
+    for (is_watermark, expected), rows in zip(steps, got, strict=True):
+        if is_watermark:
+            # Windows fire in order of their ends; the keys of a window have no order.
+            assert [row[2] for row in rows] == [row[2] for row in expected]
+            assert sorted(rows, key=repr) == sorted(expected, key=repr)
+        else:
+            assert rows == expected
+
+
+@given(shapes, inputs, st.lists(st.integers(1, 5), min_size=1, max_size=4))
+@settings(max_examples=300, deadline=None)
+def test_windows_are_those_of_one_record_at_a_time_however_records_are_cut(shape, items, cuts):
+    size, slide, offset, lateness = shape
+    items = [*items, END]
+    reference, steps = run_reference(shape, items)
+
+    engine = Engine(
+        window_spec(
+            size_ms=size,
+            slide_ms=slide,
+            offset_ms=offset,
+            allowed_lateness_ms=lateness,
+            late_output_tag="late",
+        ),
+        side_tags=("late",),
+    )
+    got, watermark = [], None
+    for item in items:
+        if isinstance(item, int):
+            if watermark is None or item > watermark:
+                watermark = item
+                engine.watermark(item)
+        else:
+            rest, turn = list(item), 0
+            while rest:
+                length = cuts[turn % len(cuts)]
+                engine.add(rest[:length])
+                rest, turn = rest[length:], turn + 1
+        got.append(engine.take())
+
+    check(steps, got)
+    assert [(*row, time) for row, time in zip(late_rows(engine), late_times(engine))] == reference.late
+
+
+def late_rows(engine):
+    return engine.subtasks[0].side["late"].rows
+
+
+def late_times(engine):
+    return engine.subtasks[0].side["late"].timestamps
+
+
+@given(shapes, inputs, st.sets(st.integers(0, 12), max_size=3), st.lists(st.integers(1, 3), min_size=3, max_size=3))
+@settings(max_examples=120, deadline=None)
+def test_a_restore_at_any_parallelism_changes_nothing(shape, items, stops, parallelisms):
+    size, slide, offset, lateness = shape
+    items = [*items, END]
+    reference, steps = run_reference(shape, items)
+
+    engine = Engine(window_spec(size_ms=size, slide_ms=slide, offset_ms=offset, allowed_lateness_ms=lateness))
+    got, watermark, dropped = [], None, 0
+    changes = iter(parallelisms)
+    for position, item in enumerate(items):
+        if isinstance(item, int):
+            if watermark is None or item > watermark:
+                watermark = item
+                engine.watermark(item)
+        else:
+            engine.add(item)
+        got.append(engine.take())
+        if position in stops:
+            dropped += engine.dropped()
+            engine = engine.restart(next(changes))
+
+    for (_, expected), rows in zip(steps, got, strict=True):
+        assert sorted(rows, key=repr) == sorted(expected, key=repr)
+    assert dropped + engine.dropped() == len(reference.late)
