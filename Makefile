@@ -61,8 +61,10 @@ chaos: $(STAMP) ## break running clusters, simulations and properties at random 
 	FLINKPY_SIMULATION_FIRST_SEED=$(CHAOS_SEED) FLINKPY_SIMULATION_SEEDS=$(CHAOS_SIMULATIONS) $(BIN)/pytest -q tests/property/test_control_plane_simulation.py
 	CHAOS_SEED=$(CHAOS_SEED) $(BIN)/pytest -q tests/chaos
 
-differential: ## the same jobs on real Flink and here, compared (comes in a later release)
-	@echo "make differential: not there yet" && exit 1
+DIFFERENTIAL_CASES ?= 220
+
+differential: $(STAMP) ## the same generated programs on real PyFlink and here, compared (DIFFERENTIAL_SEED, DIFFERENTIAL_CASES; needs Java 17)
+	DIFFERENTIAL_CASES=$(DIFFERENTIAL_CASES) $(BIN)/pytest -q -rs tests/differential
 
 clean: ## remove everything that was generated here, .venv included
 	rm -rf $(VENV) .data .bench .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache build dist

@@ -18,12 +18,14 @@ from flinkpy.common.configuration import Configuration
 from flinkpy.connector_api.sink import SinkBase, SinkWriter
 from flinkpy.connector_api.source import Boundedness, ReaderStatus, SourceBase, SourceReader
 from flinkpy.graph import operator_specs as specs
+from flinkpy.metrics.metric_registry import MetricScope
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import CheckpointBarrier, EndOfPartition, Watermark
 from flinkpy.streaming.io.checkpointing.barrier_handler import alignment_of, with_alignment
 from flinkpy.streaming.mailbox.task_mailbox import TaskMailbox
+from flinkpy.streaming.operators.accumulator_registry import AccumulatorRegistry
 from flinkpy.streaming.operators.factory import create_operator
-from flinkpy.streaming.operators.metric_group import OperatorMetricGroup
+from flinkpy.streaming.operators.metric_group import OperatorMetricGroup, TaskMetricGroup
 from flinkpy.streaming.operators.stream_operator import OperatorContext
 from flinkpy.streaming.tasks.processing_time_service import ProcessingTimeService
 
@@ -373,6 +375,9 @@ class FakeTaskEnvironment:
         self.running = 0
         self.ends_of_data = 0
         self.state: Any = FakeTaskStateManager()
+        self.metric_group = TaskMetricGroup(MetricScope("job", vertex.id, 0, 0), {})
+        self.accumulators = AccumulatorRegistry(self.clock)
+        self.cached_files: dict[str, str] = {}
         for name, value in overrides.items():
             setattr(self, name, value)
 

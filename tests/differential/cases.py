@@ -1,0 +1,123 @@
+"""Generated cases for `program.py`: records with disorder, late ones among them, and a watermark behind some."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+Case = dict[str, Any]
+
+#: Records of one case: few enough that a difference can be followed by hand.
+_MAX_RECORDS = 24
+
+
+def generate(seed: int, number: int) -> list[Case]:
+    """`number` cases, the programs in turn. The same for the same seed, on every machine."""
+    rng = random.Random(seed)
+    makers = [
+        _window_process,
+        _session_process,
+        _window_reduce,
+        _window_aggregate,
+        _triggered,
+        _timers,
+        _count_window,
+        _window_all,
+        _rolling_reduce,
+        _side_outputs,
+        _join,
+    ]
+    return [makers[index % len(makers)](rng) for index in range(number)]
+
+
+def _records(rng: random.Random, *, late: bool = True, negative: bool = True) -> list[list[Any]]:
+    """`[key, value, timestamp, watermark or null]`. With `late` some records are behind a watermark before them."""
+    keys = ["a", "b", "ключ"][: rng.randint(1, 3)]
+    now = rng.randint(-20, 20) if negative else rng.randint(0, 20)
+    disorder = rng.choice([0, 3, 8, 15])
+    bound = rng.randint(0, disorder) if late else disorder
+    highest = watermark = None
+    records: list[list[Any]] = []
+    for _ in range(rng.randint(1, _MAX_RECORDS)):
+        now += rng.choice([0, 1, 1, 2, 3, 9])
+        timestamp = now - rng.randint(0, disorder)
+        if not negative:
+            timestamp = max(0, timestamp)
+        highest = timestamp if highest is None else max(highest, timestamp)
+        emitted = None
+        if rng.random() < 0.4:
+            candidate = (now if not late else highest) - bound - 1
+            if watermark is None or candidate > watermark:
+                emitted = watermark = candidate
+        records.append([rng.choice(keys), rng.randint(-9, 99), timestamp, emitted])
+    return records
+
+
+def _case(program: str, parameters: dict[str, Any], records: list[list[Any]]) -> Case:
+    return {"program": program, "parameters": parameters, "records": records}
+
+
+def _time_window(rng: random.Random) -> dict[str, Any]:
+    if rng.random() < 0.5:
+        size = rng.randint(1, 12)
+        return {"window": "tumbling", "size": size, "offset": rng.randint(0, size - 1)}
+    slide = rng.randint(1, 6)
+    return {"window": "sliding", "size": slide * rng.randint(1, 4) + rng.randint(0, slide - 1), "slide": slide}
+
+
+def _lateness(rng: random.Random) -> dict[str, Any]:
+    if rng.random() < 0.3:
+        return {}
+    return {"lateness": rng.choice([0, 1, 4, 10]), "late_output": True}
+
+
+def _window_process(rng: random.Random) -> Case:
+    return _case("window_process", {**_time_window(rng), **_lateness(rng)}, _records(rng))
+
+
+def _session_process(rng: random.Random) -> Case:
+    kind = rng.choice(["session", "dynamic_session"])
+    return _case("window_process", {"window": kind, "size": rng.randint(1, 8), **_lateness(rng)}, _records(rng))
+
+
+def _window_reduce(rng: random.Random) -> Case:
+    how = rng.choice([_time_window(rng), {"window": "session", "size": rng.randint(1, 8)}])
+    return _case("window_reduce", {**how, **_lateness(rng), "reduced": rng.random() < 0.5}, _records(rng))
+
+
+def _window_aggregate(rng: random.Random) -> Case:
+    how = rng.choice([_time_window(rng), {"window": "session", "size": rng.randint(1, 8)}])
+    return _case("window_aggregate", {**how, **_lateness(rng)}, _records(rng))
+
+
+def _triggered(rng: random.Random) -> Case:
+    trigger = rng.choice(["purging_event_time", "continuous", "count", "purging_count"])
+    how = _time_window(rng) if trigger != "purging_count" or rng.random() < 0.5 else {"window": "global"}
+    parameters = {**how, "trigger": trigger, "interval": rng.randint(1, 6), "count": rng.randint(1, 4)}
+    return _case("window_process", parameters, _records(rng))
+
+
+def _timers(rng: random.Random) -> Case:
+    return _case("timers", {"delay": rng.randint(0, 9)}, _records(rng))
+
+
+def _count_window(rng: random.Random) -> Case:
+    count = rng.randint(1, 4)
+    return _case("count_window", {"count": count, "slide": rng.choice([0, rng.randint(1, count)])}, _records(rng))
+
+
+def _window_all(rng: random.Random) -> Case:
+    return _case("window_all", _time_window(rng), _records(rng))
+
+
+def _rolling_reduce(rng: random.Random) -> Case:
+    return _case("rolling_reduce", {}, _records(rng))
+
+
+def _side_outputs(rng: random.Random) -> Case:
+    return _case("side_outputs", {}, _records(rng))
+
+
+def _join(rng: random.Random) -> Case:
+    # Which side comes first is up to the engine; so nothing may be late.
+    return _case("join", {"span": rng.randint(0, 9)}, _records(rng, late=False))

@@ -1,0 +1,23 @@
+"""The differential tests compare with a PyFlink of their own environment, made on first use."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+
+@pytest.fixture(scope="session")
+def seed() -> int:
+    """Of the generated cases: DIFFERENTIAL_SEED, or a new one, which is shown."""
+    return int(os.environ.get("DIFFERENTIAL_SEED") or secrets.randbelow(1 << 32))
+
+
+def pytest_report_header() -> str:
+    return f"DIFFERENTIAL_SEED={os.environ.get('DIFFERENTIAL_SEED', '(drawn; shown where a case differs)')}"

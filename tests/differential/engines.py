@@ -1,0 +1,60 @@
+"""Runs `program.py` on PyFlink and on flinkpy, and puts what it printed into a form that can be compared."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from cases import Case
+
+HERE = Path(__file__).resolve().parent
+PROGRAM = HERE / "program.py"
+
+#: Case -> "tag key" -> payloads in the order in which they came out: what must be equal. The order over keys is free.
+Answers = list[dict[str, list[Any]]]
+
+
+def pyflink_answers(cases: list[Case], python: Path, directory: Path) -> Answers:
+    """What PyFlink says; `python` is that of an environment with apache-flink in it."""
+    jar = _watermarks_jar(python, directory)
+    # PyFlink's workers are started as `python`: the interpreter's own directory must come first on the PATH.
+    environment = dict(os.environ, PATH=f"{python.parent}{os.pathsep}{os.environ['PATH']}", PYTHONWARNINGS="ignore")
+    return _run([str(python), str(PROGRAM), "pyflink"], cases, directory, [str(jar)], environment)
+
+
+def flinkpy_answers(cases: list[Case], directory: Path, settings: dict[str, str] | None = None) -> Answers:
+    """What flinkpy says; `settings` are configuration keys and their values."""
+    arguments = ["-", *(f"{key}={value}" for key, value in (settings or {}).items())]
+    return _run([sys.executable, str(PROGRAM), "flinkpy"], cases, directory, arguments, dict(os.environ))
+
+
+def _run(
+    command: list[str], cases: list[Case], directory: Path, arguments: list[str], environment: dict[str, str]
+) -> Answers:
+    path = directory / "cases.json"
+    path.write_text(json.dumps(cases))
+    done = subprocess.run(
+        [*command, str(path), *arguments], check=False, capture_output=True, text=True, env=environment, cwd=directory
+    )
+    assert done.returncode == 0, f"{' '.join(command)} failed:\n{done.stdout[-2000:]}\n{done.stderr[-6000:]}"
+    answers: Answers = [{} for _ in cases]
+    for line in done.stdout.splitlines():
+        if line.startswith("["):
+            number, tag, key, payload = json.loads(line)
+            answers[number].setdefault(f"{tag} {key}", []).append(payload)
+    return answers
+
+
+def _watermarks_jar(python: Path, directory: Path) -> Path:
+    """The watermark strategy for PyFlink, which cannot be written in Python there."""
+    libraries = next(python.parent.parent.glob("lib/python*/site-packages/pyflink/lib"))
+    distribution = next(libraries.glob("flink-dist-*.jar"))
+    classes, jar = directory / "classes", directory / "row-watermarks.jar"
+    source = HERE / "java" / "RowWatermarks.java"
+    subprocess.run(["javac", "-cp", str(distribution), "-d", str(classes), str(source)], check=True)
+    subprocess.run(["jar", "cf", str(jar), "-C", str(classes), "."], check=True)
+    return jar
