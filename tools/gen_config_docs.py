@@ -32,6 +32,7 @@ TITLES = {
     "rpc_options": "Remote calls",
     "blob_options": "Blobs",
     "file_system_options": "File systems",
+    "metric_options": "Metrics",
 }
 
 HEAD = """# Configuration

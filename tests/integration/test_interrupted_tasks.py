@@ -18,7 +18,10 @@ from flinkpy.connector_api.source import Boundedness, ReaderStatus, SourceBase, 
 from flinkpy.connectors.discard_sink import DiscardingSink
 from flinkpy.datastream.functions import MapFunction
 from flinkpy.graph import operator_specs as specs
+from flinkpy.metrics.metric_registry import MetricScope
 from flinkpy.records.batch import Batch
+from flinkpy.streaming.operators.accumulator_registry import AccumulatorRegistry
+from flinkpy.streaming.operators.metric_group import TaskMetricGroup
 from flinkpy.streaming.tasks import CancelTaskError, StreamTaskState, create_stream_task
 from flinkpy.taskexecutor.task_thread import TaskInterrupted, TaskThread
 
@@ -89,6 +92,9 @@ class Environment:
         self.clock = SystemClock()
         self.load_pickle = cloudpickle.loads
         self.state = NoCheckpoints(Path("unused"))
+        self.metric_group = TaskMetricGroup(MetricScope("job", self.vertex.id, 0, 0), {})
+        self.accumulators = AccumulatorRegistry(self.clock)
+        self.cached_files: dict[str, str] = {}
 
     def notify_running(self) -> None:
         return

@@ -22,11 +22,14 @@ from flinkpy.connector_api.source import Boundedness, ReaderStatus, SourceBase, 
 from flinkpy.datastream.functions import KeyedProcessFunction, MapFunctionWrapper
 from flinkpy.datastream.state import ValueStateDescriptor
 from flinkpy.graph import operator_specs as specs
+from flinkpy.metrics.metric_registry import MetricScope
 from flinkpy.network.environment import NetworkEnvironment
 from flinkpy.network.options import NetworkOptions
 from flinkpy.network.partitioner import KeyGroupStreamPartitioner
 from flinkpy.records.batch import Batch
 from flinkpy.records.lanes import rows_of
+from flinkpy.streaming.operators.accumulator_registry import AccumulatorRegistry
+from flinkpy.streaming.operators.metric_group import TaskMetricGroup
 from flinkpy.streaming.tasks import CancelTaskError, StreamTask, StreamTaskState, create_stream_task
 
 PAIR = Types.TUPLE([Types.LONG(), Types.LONG()])
@@ -114,6 +117,9 @@ class Environment:
         self.running = threading.Event()
         self.notify_running = self.running.set
         self.state = NoCheckpoints(Path("unused"))
+        self.metric_group = TaskMetricGroup(MetricScope("job", self.vertex.id, 0, 0), {})
+        self.accumulators = AccumulatorRegistry(self.clock)
+        self.cached_files: dict[str, str] = {}
 
     def send_operator_event(self, operator_id: str, event: Any) -> None:
         return

@@ -25,63 +25,64 @@ _sym_db = _symbol_database.Default()
 from flinkpy._proto import common_pb2 as flinkpy_dot_common__pb2
 from flinkpy._proto import job_pb2 as flinkpy_dot_job__pb2
 from flinkpy._proto import checkpoint_pb2 as flinkpy_dot_checkpoint__pb2
+from flinkpy._proto import metrics_pb2 as flinkpy_dot_metrics__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x66linkpy/dispatcher.proto\x12\x07\x66linkpy\x1a\x14\x66linkpy/common.proto\x1a\x11\x66linkpy/job.proto\x1a\x18\x66linkpy/checkpoint.proto\"\x19\n\tBlobChunk\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"\x19\n\x07\x42lobKey\x12\x0e\n\x06sha256\x18\x01 \x01(\t\"\x1e\n\x0cJobIdMessage\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"T\n\x10SubmitJobRequest\x12$\n\tjob_graph\x18\x01 \x01(\x0b\x32\x11.flinkpy.JobGraph\x12\x1a\n\x12job_graph_blob_key\x18\x02 \x01(\t\"#\n\x11SubmitJobResponse\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"\x11\n\x0fListJobsRequest\"{\n\x0bJobOverview\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\"\n\x06status\x18\x03 \x01(\x0e\x32\x12.flinkpy.JobStatus\x12\x15\n\rstart_time_ms\x18\x04 \x01(\x03\x12\x13\n\x0b\x65nd_time_ms\x18\x05 \x01(\x03\"6\n\x10ListJobsResponse\x12\"\n\x04jobs\x18\x01 \x03(\x0b\x32\x14.flinkpy.JobOverview\"G\n\x11JobStatusResponse\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\"\n\x06status\x18\x02 \x01(\x0e\x32\x12.flinkpy.JobStatus\"=\n\x17RequestJobResultRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x12\n\ntimeout_ms\x18\x02 \x01(\x03\"P\n\x18RequestJobResultResponse\x12\x10\n\x08\x66inished\x18\x01 \x01(\x08\x12\"\n\x06result\x18\x02 \x01(\x0b\x32\x12.flinkpy.JobResult\"\x18\n\x16\x43lusterOverviewRequest\"\x96\x02\n\x0f\x43lusterOverview\x12\x19\n\x11num_task_managers\x18\x01 \x01(\x05\x12\x17\n\x0fnum_slots_total\x18\x02 \x01(\x05\x12\x1b\n\x13num_slots_available\x18\x03 \x01(\x05\x12\x18\n\x10num_jobs_running\x18\x04 \x01(\x05\x12\x19\n\x11num_jobs_finished\x18\x05 \x01(\x05\x12\x1a\n\x12num_jobs_cancelled\x18\x06 \x01(\x05\x12\x17\n\x0fnum_jobs_failed\x18\x07 \x01(\x05\x12\x0f\n\x07version\x18\x08 \x01(\t\x12\x15\n\rdispatcher_id\x18\t \x01(\t\x12 \n\x18resource_manager_address\x18\n \x01(\t\"\x18\n\x16ShutDownClusterRequest\"K\n\x13\x43oordinationRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0boperator_id\x18\x02 \x01(\t\x12\x0f\n\x07payload\x18\x03 \x01(\x0c\"\'\n\x14\x43oordinationResponse\x12\x0f\n\x07payload\x18\x01 \x01(\x0c\"P\n\x0eJobMasterHello\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x0b\n\x03pid\x18\x02 \x01(\x03\x12\x0c\n\x04host\x18\x03 \x01(\t\x12\x0e\n\x06job_id\x18\x04 \x01(\t\"i\n\x10JobMasterCommand\x12\"\n\x05start\x18\x01 \x01(\x0b\x32\x11.flinkpy.StartJobH\x00\x12&\n\x04stop\x18\x02 \x01(\x0b\x32\x16.flinkpy.StopJobMasterH\x00\x42\t\n\x07\x63ommand\"\xf6\x01\n\x08StartJob\x12$\n\tjob_graph\x18\x01 \x01(\x0b\x32\x11.flinkpy.JobGraph\x12\x15\n\rjob_master_id\x18\x02 \x01(\t\x12 \n\x18resource_manager_address\x18\x03 \x01(\t\x12-\n\rconfiguration\x18\x04 \x01(\x0b\x32\x16.flinkpy.Configuration\x12\x15\n\rdispatcher_id\x18\x05 \x01(\t\x12\x14\n\x0csubmitted_ms\x18\x06 \x01(\x03\x12\x1a\n\x12recovery_directory\x18\x07 \x01(\t\x12\x13\n\x0bis_recovery\x18\x08 \x01(\x08\"\x1f\n\rStopJobMaster\x12\x0e\n\x06reason\x18\x01 \x01(\t\"J\n\x10JobMasterStarted\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x15\n\rjob_master_id\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\"r\n\x0fJobStatusUpdate\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x15\n\rjob_master_id\x18\x02 \x01(\t\x12\"\n\x06status\x18\x03 \x01(\x0e\x32\x12.flinkpy.JobStatus\x12\x14\n\x0ctimestamp_ms\x18\x04 \x01(\x03\"\x80\x01\n\rJobTerminated\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x15\n\rjob_master_id\x18\x02 \x01(\t\x12\"\n\x06result\x18\x03 \x01(\x0b\x32\x12.flinkpy.JobResult\x12$\n\x07\x64\x65tails\x18\x04 \x01(\x0b\x32\x13.flinkpy.JobDetails2\xb3\x0b\n\nDispatcher\x12\x42\n\tSubmitJob\x12\x19.flinkpy.SubmitJobRequest\x1a\x1a.flinkpy.SubmitJobResponse\x12?\n\x08ListJobs\x12\x18.flinkpy.ListJobsRequest\x1a\x19.flinkpy.ListJobsResponse\x12\x38\n\nRequestJob\x12\x15.flinkpy.JobIdMessage\x1a\x13.flinkpy.JobDetails\x12\x45\n\x10RequestJobStatus\x12\x15.flinkpy.JobIdMessage\x1a\x1a.flinkpy.JobStatusResponse\x12\x45\n\x0eWatchJobStatus\x12\x15.flinkpy.JobIdMessage\x1a\x1a.flinkpy.JobStatusResponse0\x01\x12W\n\x10RequestJobResult\x12 .flinkpy.RequestJobResultRequest\x1a!.flinkpy.RequestJobResultResponse\x12\x38\n\tCancelJob\x12\x15.flinkpy.JobIdMessage\x1a\x14.flinkpy.Acknowledge\x12S\n\x16RequestClusterOverview\x12\x1f.flinkpy.ClusterOverviewRequest\x1a\x18.flinkpy.ClusterOverview\x12H\n\x0fShutDownCluster\x12\x1f.flinkpy.ShutDownClusterRequest\x1a\x14.flinkpy.Acknowledge\x12V\n\x17SendCoordinationRequest\x12\x1c.flinkpy.CoordinationRequest\x1a\x1d.flinkpy.CoordinationResponse\x12Q\n\x11TriggerCheckpoint\x12!.flinkpy.TriggerCheckpointRequest\x1a\x19.flinkpy.CheckpointResult\x12O\n\x10TriggerSavepoint\x12 .flinkpy.TriggerSavepointRequest\x1a\x19.flinkpy.CheckpointResult\x12Q\n\x11StopWithSavepoint\x12!.flinkpy.StopWithSavepointRequest\x1a\x19.flinkpy.CheckpointResult\x12j\n\x1bRequestCheckpointStatistics\x12$.flinkpy.CheckpointStatisticsRequest\x1a%.flinkpy.CheckpointStatisticsResponse\x12J\n\x10\x44isposeSavepoint\x12 .flinkpy.DisposeSavepointRequest\x1a\x14.flinkpy.Acknowledge\x12L\n\x14OpenJobMasterSession\x12\x17.flinkpy.JobMasterHello\x1a\x19.flinkpy.JobMasterCommand0\x01\x12I\n\x16NotifyJobMasterStarted\x12\x19.flinkpy.JobMasterStarted\x1a\x14.flinkpy.Acknowledge\x12\x41\n\x0fNotifyJobStatus\x12\x18.flinkpy.JobStatusUpdate\x1a\x14.flinkpy.Acknowledge\x12\x43\n\x13NotifyJobTerminated\x12\x16.flinkpy.JobTerminated\x1a\x14.flinkpy.Acknowledge2r\n\nBlobServer\x12\x31\n\x07PutBlob\x12\x12.flinkpy.BlobChunk\x1a\x10.flinkpy.BlobKey(\x01\x12\x31\n\x07GetBlob\x12\x10.flinkpy.BlobKey\x1a\x12.flinkpy.BlobChunk0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x66linkpy/dispatcher.proto\x12\x07\x66linkpy\x1a\x14\x66linkpy/common.proto\x1a\x11\x66linkpy/job.proto\x1a\x18\x66linkpy/checkpoint.proto\x1a\x15\x66linkpy/metrics.proto\"\x19\n\tBlobChunk\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"\x19\n\x07\x42lobKey\x12\x0e\n\x06sha256\x18\x01 \x01(\t\"\x1e\n\x0cJobIdMessage\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"T\n\x10SubmitJobRequest\x12$\n\tjob_graph\x18\x01 \x01(\x0b\x32\x11.flinkpy.JobGraph\x12\x1a\n\x12job_graph_blob_key\x18\x02 \x01(\t\"#\n\x11SubmitJobResponse\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"\x11\n\x0fListJobsRequest\"{\n\x0bJobOverview\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\"\n\x06status\x18\x03 \x01(\x0e\x32\x12.flinkpy.JobStatus\x12\x15\n\rstart_time_ms\x18\x04 \x01(\x03\x12\x13\n\x0b\x65nd_time_ms\x18\x05 \x01(\x03\"6\n\x10ListJobsResponse\x12\"\n\x04jobs\x18\x01 \x03(\x0b\x32\x14.flinkpy.JobOverview\"G\n\x11JobStatusResponse\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\"\n\x06status\x18\x02 \x01(\x0e\x32\x12.flinkpy.JobStatus\"=\n\x17RequestJobResultRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x12\n\ntimeout_ms\x18\x02 \x01(\x03\"P\n\x18RequestJobResultResponse\x12\x10\n\x08\x66inished\x18\x01 \x01(\x08\x12\"\n\x06result\x18\x02 \x01(\x0b\x32\x12.flinkpy.JobResult\"\x18\n\x16\x43lusterOverviewRequest\"\x96\x02\n\x0f\x43lusterOverview\x12\x19\n\x11num_task_managers\x18\x01 \x01(\x05\x12\x17\n\x0fnum_slots_total\x18\x02 \x01(\x05\x12\x1b\n\x13num_slots_available\x18\x03 \x01(\x05\x12\x18\n\x10num_jobs_running\x18\x04 \x01(\x05\x12\x19\n\x11num_jobs_finished\x18\x05 \x01(\x05\x12\x1a\n\x12num_jobs_cancelled\x18\x06 \x01(\x05\x12\x17\n\x0fnum_jobs_failed\x18\x07 \x01(\x05\x12\x0f\n\x07version\x18\x08 \x01(\t\x12\x15\n\rdispatcher_id\x18\t \x01(\t\x12 \n\x18resource_manager_address\x18\n \x01(\t\"\x18\n\x16ShutDownClusterRequest\"K\n\x13\x43oordinationRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0boperator_id\x18\x02 \x01(\t\x12\x0f\n\x07payload\x18\x03 \x01(\x0c\"\'\n\x14\x43oordinationResponse\x12\x0f\n\x07payload\x18\x01 \x01(\x0c\"P\n\x0eJobMasterHello\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x0b\n\x03pid\x18\x02 \x01(\x03\x12\x0c\n\x04host\x18\x03 \x01(\t\x12\x0e\n\x06job_id\x18\x04 \x01(\t\"i\n\x10JobMasterCommand\x12\"\n\x05start\x18\x01 \x01(\x0b\x32\x11.flinkpy.StartJobH\x00\x12&\n\x04stop\x18\x02 \x01(\x0b\x32\x16.flinkpy.StopJobMasterH\x00\x42\t\n\x07\x63ommand\"\xf6\x01\n\x08StartJob\x12$\n\tjob_graph\x18\x01 \x01(\x0b\x32\x11.flinkpy.JobGraph\x12\x15\n\rjob_master_id\x18\x02 \x01(\t\x12 \n\x18resource_manager_address\x18\x03 \x01(\t\x12-\n\rconfiguration\x18\x04 \x01(\x0b\x32\x16.flinkpy.Configuration\x12\x15\n\rdispatcher_id\x18\x05 \x01(\t\x12\x14\n\x0csubmitted_ms\x18\x06 \x01(\x03\x12\x1a\n\x12recovery_directory\x18\x07 \x01(\t\x12\x13\n\x0bis_recovery\x18\x08 \x01(\x08\"\x1f\n\rStopJobMaster\x12\x0e\n\x06reason\x18\x01 \x01(\t\"J\n\x10JobMasterStarted\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x15\n\rjob_master_id\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\"r\n\x0fJobStatusUpdate\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x15\n\rjob_master_id\x18\x02 \x01(\t\x12\"\n\x06status\x18\x03 \x01(\x0e\x32\x12.flinkpy.JobStatus\x12\x14\n\x0ctimestamp_ms\x18\x04 \x01(\x03\"\x80\x01\n\rJobTerminated\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x15\n\rjob_master_id\x18\x02 \x01(\t\x12\"\n\x06result\x18\x03 \x01(\x0b\x32\x12.flinkpy.JobResult\x12$\n\x07\x64\x65tails\x18\x04 \x01(\x0b\x32\x13.flinkpy.JobDetails2\xbc\x0c\n\nDispatcher\x12\x42\n\tSubmitJob\x12\x19.flinkpy.SubmitJobRequest\x1a\x1a.flinkpy.SubmitJobResponse\x12?\n\x08ListJobs\x12\x18.flinkpy.ListJobsRequest\x1a\x19.flinkpy.ListJobsResponse\x12\x38\n\nRequestJob\x12\x15.flinkpy.JobIdMessage\x1a\x13.flinkpy.JobDetails\x12\x45\n\x10RequestJobStatus\x12\x15.flinkpy.JobIdMessage\x1a\x1a.flinkpy.JobStatusResponse\x12\x45\n\x0eWatchJobStatus\x12\x15.flinkpy.JobIdMessage\x1a\x1a.flinkpy.JobStatusResponse0\x01\x12W\n\x10RequestJobResult\x12 .flinkpy.RequestJobResultRequest\x1a!.flinkpy.RequestJobResultResponse\x12\x38\n\tCancelJob\x12\x15.flinkpy.JobIdMessage\x1a\x14.flinkpy.Acknowledge\x12S\n\x16RequestClusterOverview\x12\x1f.flinkpy.ClusterOverviewRequest\x1a\x18.flinkpy.ClusterOverview\x12H\n\x0fShutDownCluster\x12\x1f.flinkpy.ShutDownClusterRequest\x1a\x14.flinkpy.Acknowledge\x12V\n\x17SendCoordinationRequest\x12\x1c.flinkpy.CoordinationRequest\x1a\x1d.flinkpy.CoordinationResponse\x12Q\n\x11TriggerCheckpoint\x12!.flinkpy.TriggerCheckpointRequest\x1a\x19.flinkpy.CheckpointResult\x12O\n\x10TriggerSavepoint\x12 .flinkpy.TriggerSavepointRequest\x1a\x19.flinkpy.CheckpointResult\x12Q\n\x11StopWithSavepoint\x12!.flinkpy.StopWithSavepointRequest\x1a\x19.flinkpy.CheckpointResult\x12j\n\x1bRequestCheckpointStatistics\x12$.flinkpy.CheckpointStatisticsRequest\x1a%.flinkpy.CheckpointStatisticsResponse\x12J\n\x10\x44isposeSavepoint\x12 .flinkpy.DisposeSavepointRequest\x1a\x14.flinkpy.Acknowledge\x12\x46\n\x13RequestAccumulators\x12\x15.flinkpy.JobIdMessage\x1a\x18.flinkpy.JobAccumulators\x12?\n\x0eRequestMetrics\x12\x17.flinkpy.MetricsRequest\x1a\x14.flinkpy.MetricsDump\x12L\n\x14OpenJobMasterSession\x12\x17.flinkpy.JobMasterHello\x1a\x19.flinkpy.JobMasterCommand0\x01\x12I\n\x16NotifyJobMasterStarted\x12\x19.flinkpy.JobMasterStarted\x1a\x14.flinkpy.Acknowledge\x12\x41\n\x0fNotifyJobStatus\x12\x18.flinkpy.JobStatusUpdate\x1a\x14.flinkpy.Acknowledge\x12\x43\n\x13NotifyJobTerminated\x12\x16.flinkpy.JobTerminated\x1a\x14.flinkpy.Acknowledge2r\n\nBlobServer\x12\x31\n\x07PutBlob\x12\x12.flinkpy.BlobChunk\x1a\x10.flinkpy.BlobKey(\x01\x12\x31\n\x07GetBlob\x12\x10.flinkpy.BlobKey\x1a\x12.flinkpy.BlobChunk0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'flinkpy.dispatcher_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_BLOBCHUNK']._serialized_start=104
-  _globals['_BLOBCHUNK']._serialized_end=129
-  _globals['_BLOBKEY']._serialized_start=131
-  _globals['_BLOBKEY']._serialized_end=156
-  _globals['_JOBIDMESSAGE']._serialized_start=158
-  _globals['_JOBIDMESSAGE']._serialized_end=188
-  _globals['_SUBMITJOBREQUEST']._serialized_start=190
-  _globals['_SUBMITJOBREQUEST']._serialized_end=274
-  _globals['_SUBMITJOBRESPONSE']._serialized_start=276
-  _globals['_SUBMITJOBRESPONSE']._serialized_end=311
-  _globals['_LISTJOBSREQUEST']._serialized_start=313
-  _globals['_LISTJOBSREQUEST']._serialized_end=330
-  _globals['_JOBOVERVIEW']._serialized_start=332
-  _globals['_JOBOVERVIEW']._serialized_end=455
-  _globals['_LISTJOBSRESPONSE']._serialized_start=457
-  _globals['_LISTJOBSRESPONSE']._serialized_end=511
-  _globals['_JOBSTATUSRESPONSE']._serialized_start=513
-  _globals['_JOBSTATUSRESPONSE']._serialized_end=584
-  _globals['_REQUESTJOBRESULTREQUEST']._serialized_start=586
-  _globals['_REQUESTJOBRESULTREQUEST']._serialized_end=647
-  _globals['_REQUESTJOBRESULTRESPONSE']._serialized_start=649
-  _globals['_REQUESTJOBRESULTRESPONSE']._serialized_end=729
-  _globals['_CLUSTEROVERVIEWREQUEST']._serialized_start=731
-  _globals['_CLUSTEROVERVIEWREQUEST']._serialized_end=755
-  _globals['_CLUSTEROVERVIEW']._serialized_start=758
-  _globals['_CLUSTEROVERVIEW']._serialized_end=1036
-  _globals['_SHUTDOWNCLUSTERREQUEST']._serialized_start=1038
-  _globals['_SHUTDOWNCLUSTERREQUEST']._serialized_end=1062
-  _globals['_COORDINATIONREQUEST']._serialized_start=1064
-  _globals['_COORDINATIONREQUEST']._serialized_end=1139
-  _globals['_COORDINATIONRESPONSE']._serialized_start=1141
-  _globals['_COORDINATIONRESPONSE']._serialized_end=1180
-  _globals['_JOBMASTERHELLO']._serialized_start=1182
-  _globals['_JOBMASTERHELLO']._serialized_end=1262
-  _globals['_JOBMASTERCOMMAND']._serialized_start=1264
-  _globals['_JOBMASTERCOMMAND']._serialized_end=1369
-  _globals['_STARTJOB']._serialized_start=1372
-  _globals['_STARTJOB']._serialized_end=1618
-  _globals['_STOPJOBMASTER']._serialized_start=1620
-  _globals['_STOPJOBMASTER']._serialized_end=1651
-  _globals['_JOBMASTERSTARTED']._serialized_start=1653
-  _globals['_JOBMASTERSTARTED']._serialized_end=1727
-  _globals['_JOBSTATUSUPDATE']._serialized_start=1729
-  _globals['_JOBSTATUSUPDATE']._serialized_end=1843
-  _globals['_JOBTERMINATED']._serialized_start=1846
-  _globals['_JOBTERMINATED']._serialized_end=1974
-  _globals['_DISPATCHER']._serialized_start=1977
-  _globals['_DISPATCHER']._serialized_end=3436
-  _globals['_BLOBSERVER']._serialized_start=3438
-  _globals['_BLOBSERVER']._serialized_end=3552
+  _globals['_BLOBCHUNK']._serialized_start=127
+  _globals['_BLOBCHUNK']._serialized_end=152
+  _globals['_BLOBKEY']._serialized_start=154
+  _globals['_BLOBKEY']._serialized_end=179
+  _globals['_JOBIDMESSAGE']._serialized_start=181
+  _globals['_JOBIDMESSAGE']._serialized_end=211
+  _globals['_SUBMITJOBREQUEST']._serialized_start=213
+  _globals['_SUBMITJOBREQUEST']._serialized_end=297
+  _globals['_SUBMITJOBRESPONSE']._serialized_start=299
+  _globals['_SUBMITJOBRESPONSE']._serialized_end=334
+  _globals['_LISTJOBSREQUEST']._serialized_start=336
+  _globals['_LISTJOBSREQUEST']._serialized_end=353
+  _globals['_JOBOVERVIEW']._serialized_start=355
+  _globals['_JOBOVERVIEW']._serialized_end=478
+  _globals['_LISTJOBSRESPONSE']._serialized_start=480
+  _globals['_LISTJOBSRESPONSE']._serialized_end=534
+  _globals['_JOBSTATUSRESPONSE']._serialized_start=536
+  _globals['_JOBSTATUSRESPONSE']._serialized_end=607
+  _globals['_REQUESTJOBRESULTREQUEST']._serialized_start=609
+  _globals['_REQUESTJOBRESULTREQUEST']._serialized_end=670
+  _globals['_REQUESTJOBRESULTRESPONSE']._serialized_start=672
+  _globals['_REQUESTJOBRESULTRESPONSE']._serialized_end=752
+  _globals['_CLUSTEROVERVIEWREQUEST']._serialized_start=754
+  _globals['_CLUSTEROVERVIEWREQUEST']._serialized_end=778
+  _globals['_CLUSTEROVERVIEW']._serialized_start=781
+  _globals['_CLUSTEROVERVIEW']._serialized_end=1059
+  _globals['_SHUTDOWNCLUSTERREQUEST']._serialized_start=1061
+  _globals['_SHUTDOWNCLUSTERREQUEST']._serialized_end=1085
+  _globals['_COORDINATIONREQUEST']._serialized_start=1087
+  _globals['_COORDINATIONREQUEST']._serialized_end=1162
+  _globals['_COORDINATIONRESPONSE']._serialized_start=1164
+  _globals['_COORDINATIONRESPONSE']._serialized_end=1203
+  _globals['_JOBMASTERHELLO']._serialized_start=1205
+  _globals['_JOBMASTERHELLO']._serialized_end=1285
+  _globals['_JOBMASTERCOMMAND']._serialized_start=1287
+  _globals['_JOBMASTERCOMMAND']._serialized_end=1392
+  _globals['_STARTJOB']._serialized_start=1395
+  _globals['_STARTJOB']._serialized_end=1641
+  _globals['_STOPJOBMASTER']._serialized_start=1643
+  _globals['_STOPJOBMASTER']._serialized_end=1674
+  _globals['_JOBMASTERSTARTED']._serialized_start=1676
+  _globals['_JOBMASTERSTARTED']._serialized_end=1750
+  _globals['_JOBSTATUSUPDATE']._serialized_start=1752
+  _globals['_JOBSTATUSUPDATE']._serialized_end=1866
+  _globals['_JOBTERMINATED']._serialized_start=1869
+  _globals['_JOBTERMINATED']._serialized_end=1997
+  _globals['_DISPATCHER']._serialized_start=2000
+  _globals['_DISPATCHER']._serialized_end=3596
+  _globals['_BLOBSERVER']._serialized_start=3598
+  _globals['_BLOBSERVER']._serialized_end=3712
 # @@protoc_insertion_point(module_scope)

@@ -249,24 +249,35 @@ class JobDetails(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., status: _Optional[_Union[_common_pb2.JobStatus, str]] = ..., start_time_ms: _Optional[int] = ..., end_time_ms: _Optional[int] = ..., status_timestamps: _Optional[_Mapping[str, int]] = ..., vertices: _Optional[_Iterable[_Union[VertexDetails, _Mapping]]] = ..., exception_history: _Optional[_Iterable[_Union[ExceptionHistoryEntry, _Mapping]]] = ..., num_restarts: _Optional[int] = ..., configuration: _Optional[_Union[_common_pb2.Configuration, _Mapping]] = ...) -> None: ...
 
 class JobResult(_message.Message):
-    __slots__ = ("job_id", "name", "status", "net_runtime_ms", "error", "accumulators_pickle")
-    class AccumulatorsPickleEntry(_message.Message):
-        __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
-        key: str
-        value: bytes
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+    __slots__ = ("job_id", "name", "status", "net_runtime_ms", "error", "accumulators")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     NET_RUNTIME_MS_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
-    ACCUMULATORS_PICKLE_FIELD_NUMBER: _ClassVar[int]
+    ACCUMULATORS_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     name: str
     status: _common_pb2.JobStatus
     net_runtime_ms: int
     error: _common_pb2.ErrorInfo
-    accumulators_pickle: _containers.ScalarMap[str, bytes]
-    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., status: _Optional[_Union[_common_pb2.JobStatus, str]] = ..., net_runtime_ms: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.ErrorInfo, _Mapping]] = ..., accumulators_pickle: _Optional[_Mapping[str, bytes]] = ...) -> None: ...
+    accumulators: _containers.RepeatedCompositeFieldContainer[AccumulatorResult]
+    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., status: _Optional[_Union[_common_pb2.JobStatus, str]] = ..., net_runtime_ms: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.ErrorInfo, _Mapping]] = ..., accumulators: _Optional[_Iterable[_Union[AccumulatorResult, _Mapping]]] = ...) -> None: ...
+
+class AccumulatorResult(_message.Message):
+    __slots__ = ("name", "type", "value", "value_pickle")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    VALUE_PICKLE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    type: str
+    value: str
+    value_pickle: bytes
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., value: _Optional[str] = ..., value_pickle: _Optional[bytes] = ...) -> None: ...
+
+class JobAccumulators(_message.Message):
+    __slots__ = ("accumulators",)
+    ACCUMULATORS_FIELD_NUMBER: _ClassVar[int]
+    accumulators: _containers.RepeatedCompositeFieldContainer[AccumulatorResult]
+    def __init__(self, accumulators: _Optional[_Iterable[_Union[AccumulatorResult, _Mapping]]] = ...) -> None: ...

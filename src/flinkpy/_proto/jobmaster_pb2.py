@@ -26,9 +26,10 @@ from flinkpy._proto import common_pb2 as flinkpy_dot_common__pb2
 from flinkpy._proto import job_pb2 as flinkpy_dot_job__pb2
 from flinkpy._proto import dispatcher_pb2 as flinkpy_dot_dispatcher__pb2
 from flinkpy._proto import checkpoint_pb2 as flinkpy_dot_checkpoint__pb2
+from flinkpy._proto import metrics_pb2 as flinkpy_dot_metrics__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x66linkpy/jobmaster.proto\x12\x07\x66linkpy\x1a\x14\x66linkpy/common.proto\x1a\x11\x66linkpy/job.proto\x1a\x18\x66linkpy/dispatcher.proto\x1a\x18\x66linkpy/checkpoint.proto\"h\n\x1aRegisterTaskManagerRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x14\n\x0c\x64\x61ta_address\x18\x04 \x01(\t\"Q\n\x1bRegisterTaskManagerResponse\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x1d\n\x15heartbeat_interval_ms\x18\x02 \x01(\x03\"P\n\tSlotOffer\x12\x15\n\rallocation_id\x18\x01 \x01(\t\x12\x12\n\nslot_index\x18\x02 \x01(\x05\x12\x18\n\x10resource_profile\x18\x03 \x01(\t\"\\\n\x11OfferSlotsRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12\"\n\x06offers\x18\x03 \x03(\x0b\x32\x12.flinkpy.SlotOffer\":\n\x12OfferSlotsResponse\x12$\n\x08\x61\x63\x63\x65pted\x18\x01 \x03(\x0b\x32\x12.flinkpy.SlotOffer\"p\n\x0f\x46\x61ilSlotRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12\x15\n\rallocation_id\x18\x03 \x01(\t\x12!\n\x05\x63\x61use\x18\x04 \x01(\x0b\x32\x12.flinkpy.ErrorInfo\"\xbb\x02\n\x18TaskExecutionStateUpdate\x12\x1c\n\x14\x65xecution_attempt_id\x18\x01 \x01(\t\x12&\n\x05state\x18\x02 \x01(\x0e\x32\x17.flinkpy.ExecutionState\x12!\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x12.flinkpy.ErrorInfo\x12#\n\x07metrics\x18\x04 \x01(\x0b\x32\x12.flinkpy.IOMetrics\x12V\n\x13\x61\x63\x63umulators_pickle\x18\x05 \x03(\x0b\x32\x39.flinkpy.TaskExecutionStateUpdate.AccumulatorsPickleEntry\x1a\x39\n\x17\x41\x63\x63umulatorsPickleEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"f\n UpdateTaskExecutionStatesRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x32\n\x07updates\x18\x02 \x03(\x0b\x32!.flinkpy.TaskExecutionStateUpdate\"\x8a\x01\n\rOperatorEvent\x12\x13\n\x0boperator_id\x18\x01 \x01(\t\x12\x1c\n\x14\x65xecution_attempt_id\x18\x02 \x01(\t\x12\x15\n\rsubtask_index\x18\x03 \x01(\x05\x12\x16\n\x0epayload_pickle\x18\x04 \x01(\x0c\x12\x17\n\x0fsequence_number\x18\x05 \x01(\x03\"U\n\x1bOperatorEventsToCoordinator\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12&\n\x06\x65vents\x18\x02 \x03(\x0b\x32\x16.flinkpy.OperatorEvent\"`\n\x1cRequestPartitionStateRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x61ta_set_id\x18\x02 \x01(\t\x12\x1b\n\x13result_partition_id\x18\x03 \x01(\t\"P\n\x1dRequestPartitionStateResponse\x12/\n\x0eproducer_state\x18\x01 \x01(\x0e\x32\x17.flinkpy.ExecutionState\"\x9f\x01\n\x1fTaskManagerToJobMasterHeartbeat\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12#\n\x1b\x64\x65ployed_execution_attempts\x18\x03 \x03(\t\x12\x32\n\x07metrics\x18\x04 \x03(\x0b\x32!.flinkpy.TaskExecutionStateUpdate\"H\n\x1aJobMasterHeartbeatResponse\x12\x12\n\nregistered\x18\x01 \x01(\x08\x12\x16\n\x0e\x61llocation_ids\x18\x02 \x03(\t\"j\n\x11TaskMetricsReport\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12\x30\n\x05tasks\x18\x03 \x03(\x0b\x32!.flinkpy.TaskExecutionStateUpdate\"S\n\x1c\x44isconnectTaskManagerRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t2\xc0\x0c\n\tJobMaster\x12`\n\x13RegisterTaskManager\x12#.flinkpy.RegisterTaskManagerRequest\x1a$.flinkpy.RegisterTaskManagerResponse\x12\x45\n\nOfferSlots\x12\x1a.flinkpy.OfferSlotsRequest\x1a\x1b.flinkpy.OfferSlotsResponse\x12:\n\x08\x46\x61ilSlot\x12\x18.flinkpy.FailSlotRequest\x1a\x14.flinkpy.Acknowledge\x12\\\n\x19UpdateTaskExecutionStates\x12).flinkpy.UpdateTaskExecutionStatesRequest\x1a\x14.flinkpy.Acknowledge\x12]\n\x1fSendOperatorEventsToCoordinator\x12$.flinkpy.OperatorEventsToCoordinator\x1a\x14.flinkpy.Acknowledge\x12\x66\n\x15RequestPartitionState\x12%.flinkpy.RequestPartitionStateRequest\x1a&.flinkpy.RequestPartitionStateResponse\x12i\n\x18HeartbeatFromTaskManager\x12(.flinkpy.TaskManagerToJobMasterHeartbeat\x1a#.flinkpy.JobMasterHeartbeatResponse\x12\x45\n\x11ReportTaskMetrics\x12\x1a.flinkpy.TaskMetricsReport\x1a\x14.flinkpy.Acknowledge\x12T\n\x15\x44isconnectTaskManager\x12%.flinkpy.DisconnectTaskManagerRequest\x1a\x14.flinkpy.Acknowledge\x12?\n\x11RequestJobDetails\x12\x15.flinkpy.JobIdMessage\x1a\x13.flinkpy.JobDetails\x12\x35\n\x06\x43\x61ncel\x12\x15.flinkpy.JobIdMessage\x1a\x14.flinkpy.Acknowledge\x12Y\n\x1a\x44\x65liverCoordinationRequest\x12\x1c.flinkpy.CoordinationRequest\x1a\x1d.flinkpy.CoordinationResponse\x12T\n\x15\x41\x63knowledgeCheckpoint\x12%.flinkpy.AcknowledgeCheckpointRequest\x1a\x14.flinkpy.Acknowledge\x12L\n\x11\x44\x65\x63lineCheckpoint\x12!.flinkpy.DeclineCheckpointRequest\x1a\x14.flinkpy.Acknowledge\x12G\n\x0fNotifyEndOfData\x12\x1e.flinkpy.EndOfDataNotification\x1a\x14.flinkpy.Acknowledge\x12Q\n\x11TriggerCheckpoint\x12!.flinkpy.TriggerCheckpointRequest\x1a\x19.flinkpy.CheckpointResult\x12O\n\x10TriggerSavepoint\x12 .flinkpy.TriggerSavepointRequest\x1a\x19.flinkpy.CheckpointResult\x12Q\n\x11StopWithSavepoint\x12!.flinkpy.StopWithSavepointRequest\x1a\x19.flinkpy.CheckpointResult\x12j\n\x1bRequestCheckpointStatistics\x12$.flinkpy.CheckpointStatisticsRequest\x1a%.flinkpy.CheckpointStatisticsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x66linkpy/jobmaster.proto\x12\x07\x66linkpy\x1a\x14\x66linkpy/common.proto\x1a\x11\x66linkpy/job.proto\x1a\x18\x66linkpy/dispatcher.proto\x1a\x18\x66linkpy/checkpoint.proto\x1a\x15\x66linkpy/metrics.proto\"h\n\x1aRegisterTaskManagerRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x14\n\x0c\x64\x61ta_address\x18\x04 \x01(\t\"Q\n\x1bRegisterTaskManagerResponse\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x1d\n\x15heartbeat_interval_ms\x18\x02 \x01(\x03\"P\n\tSlotOffer\x12\x15\n\rallocation_id\x18\x01 \x01(\t\x12\x12\n\nslot_index\x18\x02 \x01(\x05\x12\x18\n\x10resource_profile\x18\x03 \x01(\t\"\\\n\x11OfferSlotsRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12\"\n\x06offers\x18\x03 \x03(\x0b\x32\x12.flinkpy.SlotOffer\":\n\x12OfferSlotsResponse\x12$\n\x08\x61\x63\x63\x65pted\x18\x01 \x03(\x0b\x32\x12.flinkpy.SlotOffer\"p\n\x0f\x46\x61ilSlotRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12\x15\n\rallocation_id\x18\x03 \x01(\t\x12!\n\x05\x63\x61use\x18\x04 \x01(\x0b\x32\x12.flinkpy.ErrorInfo\"\xbb\x02\n\x18TaskExecutionStateUpdate\x12\x1c\n\x14\x65xecution_attempt_id\x18\x01 \x01(\t\x12&\n\x05state\x18\x02 \x01(\x0e\x32\x17.flinkpy.ExecutionState\x12!\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x12.flinkpy.ErrorInfo\x12#\n\x07metrics\x18\x04 \x01(\x0b\x32\x12.flinkpy.IOMetrics\x12V\n\x13\x61\x63\x63umulators_pickle\x18\x05 \x03(\x0b\x32\x39.flinkpy.TaskExecutionStateUpdate.AccumulatorsPickleEntry\x1a\x39\n\x17\x41\x63\x63umulatorsPickleEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"f\n UpdateTaskExecutionStatesRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x32\n\x07updates\x18\x02 \x03(\x0b\x32!.flinkpy.TaskExecutionStateUpdate\"\x8a\x01\n\rOperatorEvent\x12\x13\n\x0boperator_id\x18\x01 \x01(\t\x12\x1c\n\x14\x65xecution_attempt_id\x18\x02 \x01(\t\x12\x15\n\rsubtask_index\x18\x03 \x01(\x05\x12\x16\n\x0epayload_pickle\x18\x04 \x01(\x0c\x12\x17\n\x0fsequence_number\x18\x05 \x01(\x03\"U\n\x1bOperatorEventsToCoordinator\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12&\n\x06\x65vents\x18\x02 \x03(\x0b\x32\x16.flinkpy.OperatorEvent\"`\n\x1cRequestPartitionStateRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x61ta_set_id\x18\x02 \x01(\t\x12\x1b\n\x13result_partition_id\x18\x03 \x01(\t\"P\n\x1dRequestPartitionStateResponse\x12/\n\x0eproducer_state\x18\x01 \x01(\x0e\x32\x17.flinkpy.ExecutionState\"\x9f\x01\n\x1fTaskManagerToJobMasterHeartbeat\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12#\n\x1b\x64\x65ployed_execution_attempts\x18\x03 \x03(\t\x12\x32\n\x07metrics\x18\x04 \x03(\x0b\x32!.flinkpy.TaskExecutionStateUpdate\"H\n\x1aJobMasterHeartbeatResponse\x12\x12\n\nregistered\x18\x01 \x01(\x08\x12\x16\n\x0e\x61llocation_ids\x18\x02 \x03(\t\"j\n\x11TaskMetricsReport\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12\x30\n\x05tasks\x18\x03 \x03(\x0b\x32!.flinkpy.TaskExecutionStateUpdate\"S\n\x1c\x44isconnectTaskManagerRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t2\xc9\r\n\tJobMaster\x12`\n\x13RegisterTaskManager\x12#.flinkpy.RegisterTaskManagerRequest\x1a$.flinkpy.RegisterTaskManagerResponse\x12\x45\n\nOfferSlots\x12\x1a.flinkpy.OfferSlotsRequest\x1a\x1b.flinkpy.OfferSlotsResponse\x12:\n\x08\x46\x61ilSlot\x12\x18.flinkpy.FailSlotRequest\x1a\x14.flinkpy.Acknowledge\x12\\\n\x19UpdateTaskExecutionStates\x12).flinkpy.UpdateTaskExecutionStatesRequest\x1a\x14.flinkpy.Acknowledge\x12]\n\x1fSendOperatorEventsToCoordinator\x12$.flinkpy.OperatorEventsToCoordinator\x1a\x14.flinkpy.Acknowledge\x12\x66\n\x15RequestPartitionState\x12%.flinkpy.RequestPartitionStateRequest\x1a&.flinkpy.RequestPartitionStateResponse\x12i\n\x18HeartbeatFromTaskManager\x12(.flinkpy.TaskManagerToJobMasterHeartbeat\x1a#.flinkpy.JobMasterHeartbeatResponse\x12\x45\n\x11ReportTaskMetrics\x12\x1a.flinkpy.TaskMetricsReport\x1a\x14.flinkpy.Acknowledge\x12T\n\x15\x44isconnectTaskManager\x12%.flinkpy.DisconnectTaskManagerRequest\x1a\x14.flinkpy.Acknowledge\x12?\n\x11RequestJobDetails\x12\x15.flinkpy.JobIdMessage\x1a\x13.flinkpy.JobDetails\x12\x35\n\x06\x43\x61ncel\x12\x15.flinkpy.JobIdMessage\x1a\x14.flinkpy.Acknowledge\x12Y\n\x1a\x44\x65liverCoordinationRequest\x12\x1c.flinkpy.CoordinationRequest\x1a\x1d.flinkpy.CoordinationResponse\x12T\n\x15\x41\x63knowledgeCheckpoint\x12%.flinkpy.AcknowledgeCheckpointRequest\x1a\x14.flinkpy.Acknowledge\x12L\n\x11\x44\x65\x63lineCheckpoint\x12!.flinkpy.DeclineCheckpointRequest\x1a\x14.flinkpy.Acknowledge\x12G\n\x0fNotifyEndOfData\x12\x1e.flinkpy.EndOfDataNotification\x1a\x14.flinkpy.Acknowledge\x12Q\n\x11TriggerCheckpoint\x12!.flinkpy.TriggerCheckpointRequest\x1a\x19.flinkpy.CheckpointResult\x12O\n\x10TriggerSavepoint\x12 .flinkpy.TriggerSavepointRequest\x1a\x19.flinkpy.CheckpointResult\x12Q\n\x11StopWithSavepoint\x12!.flinkpy.StopWithSavepointRequest\x1a\x19.flinkpy.CheckpointResult\x12j\n\x1bRequestCheckpointStatistics\x12$.flinkpy.CheckpointStatisticsRequest\x1a%.flinkpy.CheckpointStatisticsResponse\x12\x46\n\x13RequestAccumulators\x12\x15.flinkpy.JobIdMessage\x1a\x18.flinkpy.JobAccumulators\x12?\n\x0eRequestMetrics\x12\x17.flinkpy.MetricsRequest\x1a\x14.flinkpy.MetricsDumpb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,40 +38,40 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_TASKEXECUTIONSTATEUPDATE_ACCUMULATORSPICKLEENTRY']._loaded_options = None
   _globals['_TASKEXECUTIONSTATEUPDATE_ACCUMULATORSPICKLEENTRY']._serialized_options = b'8\001'
-  _globals['_REGISTERTASKMANAGERREQUEST']._serialized_start=129
-  _globals['_REGISTERTASKMANAGERREQUEST']._serialized_end=233
-  _globals['_REGISTERTASKMANAGERRESPONSE']._serialized_start=235
-  _globals['_REGISTERTASKMANAGERRESPONSE']._serialized_end=316
-  _globals['_SLOTOFFER']._serialized_start=318
-  _globals['_SLOTOFFER']._serialized_end=398
-  _globals['_OFFERSLOTSREQUEST']._serialized_start=400
-  _globals['_OFFERSLOTSREQUEST']._serialized_end=492
-  _globals['_OFFERSLOTSRESPONSE']._serialized_start=494
-  _globals['_OFFERSLOTSRESPONSE']._serialized_end=552
-  _globals['_FAILSLOTREQUEST']._serialized_start=554
-  _globals['_FAILSLOTREQUEST']._serialized_end=666
-  _globals['_TASKEXECUTIONSTATEUPDATE']._serialized_start=669
-  _globals['_TASKEXECUTIONSTATEUPDATE']._serialized_end=984
-  _globals['_TASKEXECUTIONSTATEUPDATE_ACCUMULATORSPICKLEENTRY']._serialized_start=927
-  _globals['_TASKEXECUTIONSTATEUPDATE_ACCUMULATORSPICKLEENTRY']._serialized_end=984
-  _globals['_UPDATETASKEXECUTIONSTATESREQUEST']._serialized_start=986
-  _globals['_UPDATETASKEXECUTIONSTATESREQUEST']._serialized_end=1088
-  _globals['_OPERATOREVENT']._serialized_start=1091
-  _globals['_OPERATOREVENT']._serialized_end=1229
-  _globals['_OPERATOREVENTSTOCOORDINATOR']._serialized_start=1231
-  _globals['_OPERATOREVENTSTOCOORDINATOR']._serialized_end=1316
-  _globals['_REQUESTPARTITIONSTATEREQUEST']._serialized_start=1318
-  _globals['_REQUESTPARTITIONSTATEREQUEST']._serialized_end=1414
-  _globals['_REQUESTPARTITIONSTATERESPONSE']._serialized_start=1416
-  _globals['_REQUESTPARTITIONSTATERESPONSE']._serialized_end=1496
-  _globals['_TASKMANAGERTOJOBMASTERHEARTBEAT']._serialized_start=1499
-  _globals['_TASKMANAGERTOJOBMASTERHEARTBEAT']._serialized_end=1658
-  _globals['_JOBMASTERHEARTBEATRESPONSE']._serialized_start=1660
-  _globals['_JOBMASTERHEARTBEATRESPONSE']._serialized_end=1732
-  _globals['_TASKMETRICSREPORT']._serialized_start=1734
-  _globals['_TASKMETRICSREPORT']._serialized_end=1840
-  _globals['_DISCONNECTTASKMANAGERREQUEST']._serialized_start=1842
-  _globals['_DISCONNECTTASKMANAGERREQUEST']._serialized_end=1925
-  _globals['_JOBMASTER']._serialized_start=1928
-  _globals['_JOBMASTER']._serialized_end=3528
+  _globals['_REGISTERTASKMANAGERREQUEST']._serialized_start=152
+  _globals['_REGISTERTASKMANAGERREQUEST']._serialized_end=256
+  _globals['_REGISTERTASKMANAGERRESPONSE']._serialized_start=258
+  _globals['_REGISTERTASKMANAGERRESPONSE']._serialized_end=339
+  _globals['_SLOTOFFER']._serialized_start=341
+  _globals['_SLOTOFFER']._serialized_end=421
+  _globals['_OFFERSLOTSREQUEST']._serialized_start=423
+  _globals['_OFFERSLOTSREQUEST']._serialized_end=515
+  _globals['_OFFERSLOTSRESPONSE']._serialized_start=517
+  _globals['_OFFERSLOTSRESPONSE']._serialized_end=575
+  _globals['_FAILSLOTREQUEST']._serialized_start=577
+  _globals['_FAILSLOTREQUEST']._serialized_end=689
+  _globals['_TASKEXECUTIONSTATEUPDATE']._serialized_start=692
+  _globals['_TASKEXECUTIONSTATEUPDATE']._serialized_end=1007
+  _globals['_TASKEXECUTIONSTATEUPDATE_ACCUMULATORSPICKLEENTRY']._serialized_start=950
+  _globals['_TASKEXECUTIONSTATEUPDATE_ACCUMULATORSPICKLEENTRY']._serialized_end=1007
+  _globals['_UPDATETASKEXECUTIONSTATESREQUEST']._serialized_start=1009
+  _globals['_UPDATETASKEXECUTIONSTATESREQUEST']._serialized_end=1111
+  _globals['_OPERATOREVENT']._serialized_start=1114
+  _globals['_OPERATOREVENT']._serialized_end=1252
+  _globals['_OPERATOREVENTSTOCOORDINATOR']._serialized_start=1254
+  _globals['_OPERATOREVENTSTOCOORDINATOR']._serialized_end=1339
+  _globals['_REQUESTPARTITIONSTATEREQUEST']._serialized_start=1341
+  _globals['_REQUESTPARTITIONSTATEREQUEST']._serialized_end=1437
+  _globals['_REQUESTPARTITIONSTATERESPONSE']._serialized_start=1439
+  _globals['_REQUESTPARTITIONSTATERESPONSE']._serialized_end=1519
+  _globals['_TASKMANAGERTOJOBMASTERHEARTBEAT']._serialized_start=1522
+  _globals['_TASKMANAGERTOJOBMASTERHEARTBEAT']._serialized_end=1681
+  _globals['_JOBMASTERHEARTBEATRESPONSE']._serialized_start=1683
+  _globals['_JOBMASTERHEARTBEATRESPONSE']._serialized_end=1755
+  _globals['_TASKMETRICSREPORT']._serialized_start=1757
+  _globals['_TASKMETRICSREPORT']._serialized_end=1863
+  _globals['_DISCONNECTTASKMANAGERREQUEST']._serialized_start=1865
+  _globals['_DISCONNECTTASKMANAGERREQUEST']._serialized_end=1948
+  _globals['_JOBMASTER']._serialized_start=1951
+  _globals['_JOBMASTER']._serialized_end=3688
 # @@protoc_insertion_point(module_scope)

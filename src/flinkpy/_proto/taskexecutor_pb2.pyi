@@ -2,6 +2,7 @@ from flinkpy._proto import common_pb2 as _common_pb2
 from flinkpy._proto import checkpoint_pb2 as _checkpoint_pb2
 from flinkpy._proto import job_pb2 as _job_pb2
 from flinkpy._proto import jobmaster_pb2 as _jobmaster_pb2
+from flinkpy._proto import metrics_pb2 as _metrics_pb2
 from flinkpy._proto import resourcemanager_pb2 as _resourcemanager_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from flinkpy._proto import checkpoint_pb2, dispatcher_pb2, job_pb2
+from flinkpy._proto import checkpoint_pb2, dispatcher_pb2, job_pb2, metrics_pb2
 from flinkpy.common.errors import RpcTimeoutError, RpcUnavailableError
 from flinkpy.common.states import JobState
 from flinkpy.rpc.sync_client import SyncGateway
@@ -184,6 +184,17 @@ class ClusterClient:
             request, timeout_s=self._timeout_s
         )
         return statistics
+
+    def request_accumulators(self, job_id: str) -> list[job_pb2.AccumulatorResult]:
+        """The accumulators of a job over all its subtasks: as they are, or final. Raises: JobNotFoundError."""
+        response = self._dispatcher.request_accumulators(_id(job_id), timeout_s=self._timeout_s)
+        return list(response.accumulators)
+
+    def request_metrics(self, job_id: str) -> list[metrics_pb2.MetricGroupDump]:
+        """What the metrics of a running job's tasks and operators say now. Raises: JobNotFoundError (also where the
+        job has ended)."""
+        request = metrics_pb2.MetricsRequest(job_id=job_id)
+        return list(self._dispatcher.request_metrics(request, timeout_s=self._timeout_s).groups)
 
     def dispose_savepoint(self, path: str) -> None:
         """Delete the files of a savepoint, as the cluster sees them. Raises: CheckpointStorageError."""

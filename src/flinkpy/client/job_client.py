@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import pickle
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, InvalidStateError
 from typing import TYPE_CHECKING, Any
 
 from flinkpy._proto import job_pb2
 from flinkpy.client.cluster_client import ClusterClient
+from flinkpy.common.accumulators import AccumulatorFailure
 from flinkpy.common.errors import (
     FlinkError,
     JobCancelledError,
@@ -98,8 +99,15 @@ class RemoteJobClient:
         return self._async(lambda: self._client.request_checkpoint_statistics(self._job_id), "checkpoint statistics")
 
     def get_accumulators(self) -> CompletableFuture:
-        """The job's accumulators by name, once it has ended."""
-        return self._async(lambda: accumulators_of(self.job_result().result()), "accumulators")
+        """The values of the job's accumulators by name, as of now; those that failed are left out."""
+        return self._async(
+            lambda: {
+                name: value
+                for name, value in accumulators_of(self._client.request_accumulators(self._job_id)).items()
+                if not isinstance(value, AccumulatorFailure)
+            },
+            "accumulators",
+        )
 
     def get_job_execution_result(self) -> CompletableFuture:
         """The JobExecutionResult once the job has ended; fails with what `execution_result` raises."""
@@ -162,7 +170,7 @@ def execution_result(result: job_pb2.JobResult) -> Any:
     if state is JobState.FINISHED:
         from flinkpy.common.job_execution_result import JobExecutionResult
 
-        return JobExecutionResult(JobID(result.job_id), result.net_runtime_ms, accumulators_of(result))
+        return JobExecutionResult(JobID(result.job_id), result.net_runtime_ms, accumulators_of(result.accumulators))
     if state is JobState.CANCELED:
         raise JobCancelledError(f"job `{result.name}` ({result.job_id}) was canceled", details={"job": result.job_id})
     raise job_execution_error(result)
@@ -190,6 +198,14 @@ def _user_traceback(cause: FlinkError) -> str:
     return ""
 
 
-def accumulators_of(result: job_pb2.JobResult) -> dict[str, Any]:
-    """The accumulators of an ended job: made by the user's own functions, in the user's own job."""
-    return {name: pickle.loads(value) for name, value in result.accumulators_pickle.items()}
+def accumulators_of(results: Iterable[job_pb2.AccumulatorResult]) -> dict[str, Any]:
+    """Their values by name, an AccumulatorFailure where there is none: made by the user's own functions, in the user's
+    own job."""
+    return {result.name: _loaded(result) for result in results}
+
+
+def _loaded(result: job_pb2.AccumulatorResult) -> Any:
+    try:
+        return pickle.loads(result.value_pickle)
+    except Exception as error:  # noqa: BLE001 - a class that this program does not have
+        return AccumulatorFailure(result.name, f"cannot be loaded here: {type(error).__name__}: {error}")

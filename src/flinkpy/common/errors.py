@@ -229,8 +229,26 @@ class CorruptStateError(CheckpointStorageError):
     """Bytes of a checkpoint are not those that were written (checksum, length, format); names the file."""
 
 
+class AccumulatorError(UserError):
+    """An accumulator could not be pickled, merged or computed; names it."""
+
+
+class PythonEnvironmentError(UserError):
+    """The packages that a job requires cannot be installed, or do not go with the process; has pip's own message."""
+
+
 class CommitError(ExternalError):
     """What a sink has written for a completed checkpoint could not be made visible; names sink and checkpoint."""
+
+
+class KafkaError(ExternalError):
+    """A Kafka cluster, topic or partition did not do what was asked; names the brokers or the topic. `details["code"]`
+    is Kafka's name of the error, where Kafka gave one.
+    """
+
+
+class ProducerFencedError(KafkaError):
+    """Somebody else has taken over a transactional id, or the broker has rolled its transaction back."""
 
 
 class StateRestoreError(UserError):

@@ -50,6 +50,7 @@ class JobClient:
         return self._client.get_checkpoint_statistics()
 
     def get_accumulators(self) -> CompletableFuture:
+        """Of the accumulators' values by name: as they are now, or final once the job has ended."""
         return self._client.get_accumulators()
 
     def get_job_execution_result(self) -> CompletableFuture:

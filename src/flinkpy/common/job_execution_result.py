@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from flinkpy.common.accumulators import AccumulatorFailure
+
 if TYPE_CHECKING:
     from flinkpy.common.ids import JobID
 
@@ -28,11 +30,12 @@ class JobExecutionResult:
         return self._net_runtime_ms
 
     def get_accumulator_result(self, accumulator_name: str) -> Any:
-        """The accumulator's value, or None."""
-        return self._accumulators.get(accumulator_name)
+        """The accumulator's value, or None. Raises: AccumulatorError where it has none because of a failure."""
+        return _value(self._accumulators.get(accumulator_name))
 
     def get_all_accumulator_results(self) -> dict[str, Any]:
-        return dict(self._accumulators)
+        """By name. Raises: AccumulatorError as `get_accumulator_result`."""
+        return {name: _value(value) for name, value in self._accumulators.items()}
 
     def __str__(self) -> str:
         if self._net_runtime_ms < 0:
@@ -42,3 +45,9 @@ class JobExecutionResult:
             f"Job with JobID {self._job_id} has finished.\n"
             f"Job Runtime: {self._net_runtime_ms} ms\n"
         )
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, AccumulatorFailure):
+        raise value.error()
+    return value

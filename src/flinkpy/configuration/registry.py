@@ -34,6 +34,7 @@ OPTION_MODULES = (
     "rpc_options",
     "blob_options",
     "file_system_options",
+    "metric_options",
 )
 
 #: Below these, users and plug-ins name their own keys.

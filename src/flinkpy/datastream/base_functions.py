@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from flinkpy.common.accumulators import Accumulator, DoubleCounter, Histogram, IntCounter, LongCounter
+    from flinkpy.common.distributed_cache import DistributedCache
     from flinkpy.datastream.state import (
         AggregatingState,
         AggregatingStateDescriptor,
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
         ValueState,
         ValueStateDescriptor,
     )
+    from flinkpy.metrics import MetricGroup
 
 
 class KeyedStateStore(ABC):
@@ -68,8 +71,38 @@ class RuntimeContext(KeyedStateStore):
         """A global job parameter of the program's ExecutionConfig."""
 
     @abstractmethod
-    def get_metrics_group(self) -> Any:
-        """The MetricGroup of this operator."""
+    def get_metrics_group(self) -> MetricGroup:
+        """The MetricGroup of this operator. Raises: UnsupportedOperationError where `python.metric.enabled` is
+        false."""
+
+    # -- beyond PyFlink, as Java has it -----------------------------------------------------------------------------
+
+    @abstractmethod
+    def add_accumulator(self, name: str, accumulator: Accumulator) -> None:
+        """Make an accumulator known, of which the job's result has the total over all subtasks.
+
+        Call it in `open`. Raises: UnsupportedOperationError where a function of the same task has one of that name.
+        """
+
+    @abstractmethod
+    def get_accumulator(self, name: str) -> Accumulator | None: ...
+
+    @abstractmethod
+    def get_int_counter(self, name: str) -> IntCounter:
+        """The accumulator of that name, made where there is none yet."""
+
+    @abstractmethod
+    def get_long_counter(self, name: str) -> LongCounter: ...
+
+    @abstractmethod
+    def get_double_counter(self, name: str) -> DoubleCounter: ...
+
+    @abstractmethod
+    def get_histogram(self, name: str) -> Histogram: ...
+
+    @abstractmethod
+    def get_distributed_cache(self) -> DistributedCache:
+        """The files of `StreamExecutionEnvironment.register_cached_file`."""
 
 
 class Function(ABC):  # noqa: B024  the subclasses have the abstract methods

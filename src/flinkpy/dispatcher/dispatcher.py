@@ -47,6 +47,7 @@ from flinkpy.common.errors import (
 )
 from flinkpy.common.ids import DispatcherId, JobID, JobMasterId
 from flinkpy.common.states import JobState
+from flinkpy.dispatcher.job_inquiries import JobInquiries
 from flinkpy.dispatcher.job_manager_runner import (
     check_cancellation_of_ended,
     status_to_proto,
@@ -54,9 +55,8 @@ from flinkpy.dispatcher.job_manager_runner import (
 from flinkpy.dispatcher.job_operations import JobOperations
 from flinkpy.dispatcher.job_status_watchers import JobStatusWatchers
 from flinkpy.dispatcher.options import DispatcherOptions
-from flinkpy.dispatcher.running_jobs import DispatcherServices, RunningJob, RunningJobs, job_not_found
+from flinkpy.dispatcher.running_jobs import DispatcherServices, RunningJob, RunningJobs
 from flinkpy.dispatcher.submission_check import check_submission
-from flinkpy.rpc.endpoint import RpcEndpoint
 from flinkpy.rpc.server import CallContext, unfenced
 from flinkpy.rpc.services import MAX_MESSAGE_BYTES
 
@@ -78,7 +78,7 @@ OVERVIEW_TIMEOUT_S = 3.0
 COORDINATION_TIMEOUT_S = 60.0
 
 
-class Dispatcher(RpcEndpoint):
+class Dispatcher(JobInquiries):
     """Serves `Dispatcher` of dispatcher.proto."""
 
     def __init__(
@@ -229,7 +229,7 @@ class Dispatcher(RpcEndpoint):
         job_id = JobID(request.job_id)
         job = self.jobs.find(job_id)
         if job is None:
-            return (await self._archived(job_id)).details
+            return (await self.archived(job_id)).details
         gateway = self.jobs.job_master_gateway(job)
         if gateway is None:
             return job.runner.details()
@@ -268,7 +268,7 @@ class Dispatcher(RpcEndpoint):
         job_id = JobID(request.job_id)
         job = self.jobs.find(job_id)
         if job is None:
-            archived = await self._archived(job_id)
+            archived = await self.archived(job_id)
             return pb.RequestJobResultResponse(finished=True, result=archived.result)
         timeout_s = min(max(request.timeout_ms, 0), MAX_RESULT_WAIT_MS) / 1000
         done, _ = await asyncio.wait({job.ended}, timeout=timeout_s)
@@ -375,18 +375,6 @@ class Dispatcher(RpcEndpoint):
         return await self._operations.run("stop_with_savepoint", request)
 
     @unfenced
-    async def request_checkpoint_statistics(
-        self, request: checkpoint_pb2.CheckpointStatisticsRequest, context: CallContext
-    ) -> checkpoint_pb2.CheckpointStatisticsResponse:
-        """Of a job that runs. Raises: JobNotFoundError."""
-        self.validate_runs_in_main_thread()
-        gateway = await self.jobs.leader_of(JobID(request.job_id))
-        answer: checkpoint_pb2.CheckpointStatisticsResponse = await gateway.request_checkpoint_statistics(
-            request, timeout_s=self._options.rpc_timeout_s
-        )
-        return answer
-
-    @unfenced
     def dispose_savepoint(
         self, request: checkpoint_pb2.DisposeSavepointRequest, context: CallContext
     ) -> Awaitable[common_pb2.Acknowledge]:
@@ -469,16 +457,6 @@ class Dispatcher(RpcEndpoint):
         )
 
     # --- what others are asked --------------------------------------------------------------------------------------
-
-    async def _archived(self, job_id: JobID) -> pb.JobTerminated:
-        if not self.jobs.archive.contains(job_id):
-            raise job_not_found(job_id)
-        terminated = self.jobs.archive.cached(job_id)
-        if terminated is None:
-            terminated = await asyncio.to_thread(self.jobs.archive.load, job_id)
-        if terminated is None:
-            raise job_not_found(job_id)
-        return terminated
 
     def _clean_up_blobs(self) -> None:
         used = {artifact.blob_key for job in self.jobs for artifact in job.runner.job_graph.artifacts}

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import cast
 
-from flinkpy._proto import common_pb2, jobmaster_pb2
+from flinkpy._proto import common_pb2, job_pb2, jobmaster_pb2, taskexecutor_pb2
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.ids import AllocationID, ExecutionAttemptID
 from flinkpy.common.states import ExecutionState, JobState
 from flinkpy.jobmaster.executiongraph.io_metrics import IO_METRIC_NAMES, IOMetrics
-from flinkpy.jobmaster.scheduler.events import TaskStateUpdated
+from flinkpy.jobmaster.scheduler.events import TaskMetricsReported, TaskStateUpdated
 from flinkpy.rpc.error_codec import error_from_proto, error_to_proto
 
 
@@ -40,16 +40,35 @@ def state_update(message: jobmaster_pb2.TaskExecutionStateUpdate) -> TaskStateUp
         ExecutionState(message.state),
         error_from_proto(message.error) if message.HasField("error") else None,
         io_metrics_from_proto(message.metrics) if message.HasField("metrics") else None,
+        dict(message.accumulators_pickle),
     )
 
 
-def metrics(
-    messages: Iterable[jobmaster_pb2.TaskExecutionStateUpdate],
-) -> tuple[tuple[ExecutionAttemptID, IOMetrics], ...]:
-    return tuple(
-        (ExecutionAttemptID.parse(message.execution_attempt_id), io_metrics_from_proto(message.metrics))
-        for message in messages
-        if message.HasField("metrics")
+def metrics_report(messages: Sequence[jobmaster_pb2.TaskExecutionStateUpdate]) -> TaskMetricsReported:
+    return TaskMetricsReported(
+        tuple(
+            (ExecutionAttemptID.parse(message.execution_attempt_id), io_metrics_from_proto(message.metrics))
+            for message in messages
+            if message.HasField("metrics")
+        ),
+        tuple(
+            (ExecutionAttemptID.parse(message.execution_attempt_id), dict(message.accumulators_pickle))
+            for message in messages
+            if message.accumulators_pickle
+        ),
+    )
+
+
+def job_information(job_graph: job_pb2.JobGraph, blob_server_address: str) -> taskexecutor_pb2.JobInformation:
+    """What every TaskExecutor that works for the job is told of it."""
+    return taskexecutor_pb2.JobInformation(
+        job_id=job_graph.job_id,
+        name=job_graph.name,
+        configuration=job_graph.configuration,
+        artifacts=job_graph.artifacts,
+        python_path=job_graph.python_path,
+        working_directory=job_graph.working_directory,
+        blob_server_address=blob_server_address,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from flinkpy._proto import common_pb2, job_pb2
 from flinkpy.common.states import JobState
@@ -38,7 +39,9 @@ def job_details(scheduler: DefaultScheduler, configuration: common_pb2.Configura
     )
 
 
-def job_result(scheduler: DefaultScheduler) -> job_pb2.JobResult:
+def job_result(
+    scheduler: DefaultScheduler, accumulators: Iterable[job_pb2.AccumulatorResult] = ()
+) -> job_pb2.JobResult:
     """Of a job in a terminal state."""
     graph = scheduler.graph
     result = job_pb2.JobResult(
@@ -46,6 +49,7 @@ def job_result(scheduler: DefaultScheduler) -> job_pb2.JobResult:
         name=graph.name,
         status=job_status(graph.state),
         net_runtime_ms=max(0, graph.end_time_ms - graph.start_time_ms),
+        accumulators=accumulators,
     )
     if graph.failure_cause is not None and graph.state in (JobState.FAILED, JobState.SUSPENDED):
         result.error.CopyFrom(error_to_proto(graph.failure_cause))

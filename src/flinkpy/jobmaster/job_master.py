@@ -28,6 +28,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from functools import partial
 from typing import Any
 
 from flinkpy._proto import job_pb2, jobmaster_pb2, taskexecutor_pb2
@@ -37,6 +38,7 @@ from flinkpy.common.errors import FlinkError, JobMasterLostError, NotRegisteredE
 from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ResourceID
 from flinkpy.common.states import ExecutionState, JobState
 from flinkpy.jobmaster import conversions
+from flinkpy.jobmaster.accumulators import accumulator_reports, merge_accumulators
 from flinkpy.jobmaster.checkpoint_io import CheckpointIo
 from flinkpy.jobmaster.checkpoint_runner import CheckpointRunner
 from flinkpy.jobmaster.coordination.coordinator_services import CoordinatorServices
@@ -109,12 +111,9 @@ class JobMaster(RpcEndpoint):
         self._heartbeats: HeartbeatMonitor[ResourceID] = HeartbeatMonitor(
             self._options.heartbeat_timeout_ms, self._options.heartbeat_rpc_failure_threshold
         )
+        ids = {"job_id": job_graph.job_id, "job_master_id": job_master_id}
         self._dispatcher = DispatcherConnection(
-            self,
-            environment.dispatcher,
-            job_id=job_graph.job_id,
-            job_master_id=job_master_id,
-            rpc_timeout_ms=self._options.rpc_timeout_ms,
+            self, environment.dispatcher, **ids, rpc_timeout_ms=self._options.rpc_timeout_ms
         )
         self._resource_manager = ResourceManagerConnection(
             self,
@@ -126,15 +125,7 @@ class JobMaster(RpcEndpoint):
             resource_id=environment.resource_id,
             job_master_address=environment.address,
         )
-        self._job_information = taskexecutor_pb2.JobInformation(
-            job_id=job_graph.job_id,
-            name=job_graph.name,
-            configuration=job_graph.configuration,
-            artifacts=job_graph.artifacts,
-            python_path=job_graph.python_path,
-            working_directory=job_graph.working_directory,
-            blob_server_address=environment.dispatcher_address,
-        )
+        self._job_information = conversions.job_information(job_graph, environment.dispatcher_address)
         self._events: deque[ev.SchedulerEvent] = deque()
         self._is_handling = False
         self._accepted_offers: tuple[AllocationID, ...] = ()
@@ -310,7 +301,7 @@ class JobMaster(RpcEndpoint):
         if not self._heartbeats.received(resource_id, self.clock.monotonic_ms()):
             return
         if heartbeat.metrics:
-            self.handle(ev.TaskMetricsReported(conversions.metrics(heartbeat.metrics)))
+            self.handle(conversions.metrics_report(heartbeat.metrics))
         attempts = conversions.attempt_ids(heartbeat.deployed_execution_attempts)
         self.handle(ev.DeploymentsReported(resource_id, attempts))
 
@@ -465,13 +456,21 @@ class JobMaster(RpcEndpoint):
             logger.error("job %s ended as %s: %s\n%s", self.job_id, state.name, cause, cause.remote_traceback)
         self._coordinators.close()
         if state.is_globally_terminal:
-            result = job_result(self.scheduler)
-            # The checkpoints are given up only when nobody will start this job again.
-            self._dispatcher.terminated(
-                result, self.details(), lambda: self.checkpoints.shut_down(state, self._one_end_done)
-            )
-        reason = f"job {self._job_graph.name!r} is {state.name}"
-        self.run_async(self._give_everything_back(reason), lambda _, __: self._one_end_done(), "give everything back")
+            reports = accumulator_reports(self.scheduler.graph)
+            if reports:
+                self.run_blocking(lambda: merge_accumulators(reports), self._report_end, "merge the accumulators")
+            else:
+                self._report_end([], None)
+        giving_back = self._give_everything_back(f"job {self._job_graph.name!r} is {state.name}")
+        self.run_async(giving_back, lambda _, __: self._one_end_done(), "give everything back")
+
+    def _report_end(self, accumulators: list[job_pb2.AccumulatorResult], error: BaseException | None) -> None:
+        if error is not None:
+            logger.error("the accumulators of job %s are lost", self.job_id, exc_info=error)
+        result = job_result(self.scheduler, accumulators or [])
+        # The checkpoints are given up only when nobody will start this job again.
+        give_up = partial(self.checkpoints.shut_down, self.state, self._one_end_done)
+        self._dispatcher.terminated(result, self.details(), give_up)
 
     async def _give_everything_back(self, reason: str) -> None:
         connections = list(self._task_managers.values())

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import asyncio
 
-from flinkpy._proto import checkpoint_pb2, common_pb2, dispatcher_pb2, job_pb2
+from flinkpy._proto import checkpoint_pb2, common_pb2, dispatcher_pb2, job_pb2, metrics_pb2
 from flinkpy._proto import jobmaster_pb2 as pb
 from flinkpy.checkpoint.coordinator.checkpoint_properties import FULL, PERIODIC, savepoint, stop_with_savepoint
 from flinkpy.checkpoint.coordinator.events import CheckpointAcknowledged, CheckpointDeclined, EndOfDataReached
 from flinkpy.common.errors import JobNotFoundError, SlotAllocationError
 from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ResourceID, ResultPartitionID
 from flinkpy.jobmaster import conversions
+from flinkpy.jobmaster.accumulators import accumulator_reports, merge_accumulators
 from flinkpy.jobmaster.job_master import JobMaster
-from flinkpy.jobmaster.scheduler.events import TaskMetricsReported
 from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
 from flinkpy.rpc.error_codec import error_from_proto
 from flinkpy.rpc.server import CallContext
@@ -87,7 +87,7 @@ class JobMasterServicer:
         return self._job(request.job_id).heartbeat_from_task_manager(request)
 
     def report_task_metrics(self, request: pb.TaskMetricsReport, context: CallContext) -> common_pb2.Acknowledge:
-        self._job(request.job_id).report_task_metrics(TaskMetricsReported(conversions.metrics(request.tasks)))
+        self._job(request.job_id).report_task_metrics(conversions.metrics_report(request.tasks))
         return ACKNOWLEDGE
 
     def disconnect_task_manager(
@@ -160,6 +160,19 @@ class JobMasterServicer:
         self, request: checkpoint_pb2.CheckpointStatisticsRequest, context: CallContext
     ) -> checkpoint_pb2.CheckpointStatisticsResponse:
         return self._job(request.job_id).scheduler.checkpoints.coordinator.statistics.response()
+
+    async def request_accumulators(
+        self, request: dispatcher_pb2.JobIdMessage, context: CallContext
+    ) -> job_pb2.JobAccumulators:
+        reports = accumulator_reports(self._job(request.job_id).scheduler.graph)
+        return job_pb2.JobAccumulators(accumulators=await asyncio.to_thread(merge_accumulators, reports))
+
+    async def request_metrics(
+        self, request: metrics_pb2.MetricsRequest, context: CallContext
+    ) -> metrics_pb2.MetricsDump:
+        connections = self._job(request.job_id).task_manager_connections
+        dumps = await asyncio.gather(*(connection.request_metrics(request) for connection in connections))
+        return metrics_pb2.MetricsDump(groups=[group for dump in dumps for group in dump.groups])
 
     def _job(self, job_id: str) -> JobMaster:
         """Raises: JobNotFoundError where this JobMaster runs another job."""

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
-from flinkpy._proto import checkpoint_pb2, jobmaster_pb2, resourcemanager_pb2, taskexecutor_pb2
+from flinkpy._proto import checkpoint_pb2, jobmaster_pb2, metrics_pb2, resourcemanager_pb2, taskexecutor_pb2
 from flinkpy.common.errors import (
     FlinkError,
     NotRegisteredError,
@@ -221,6 +221,15 @@ class TaskManagerConnection:
 
         call = self._gateway.heartbeat_from_job_master(report, timeout_s=self._timeout_s)
         self._call(call, done, "heartbeat to", loses=False)
+
+    async def request_metrics(self, request: metrics_pb2.MetricsRequest) -> metrics_pb2.MetricsDump:
+        """Empty where it does not answer."""
+        try:
+            dump: metrics_pb2.MetricsDump = await self._gateway.request_metrics(request, timeout_s=self._timeout_s)
+            return dump
+        except FlinkError as error:
+            logger.debug("metrics of %s: %s", self.location.resource_id, error)
+            return metrics_pb2.MetricsDump()
 
     async def disconnect(self, reason: str) -> None:
         """Tell the TaskExecutor that this job needs nothing of it any more; best effort."""

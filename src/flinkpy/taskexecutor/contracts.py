@@ -47,6 +47,10 @@ class Invokable(Protocol):
         """Fields of IOMetrics. Thread: any."""
         ...
 
+    def accumulators(self) -> dict[str, bytes]:
+        """The user's accumulators, pickled, as of the last snapshot; may ask for a newer one. Thread: any."""
+        ...
+
 
 class TaskCallbacks(Protocol):
     """What the invokable may tell while it runs. Thread: any."""

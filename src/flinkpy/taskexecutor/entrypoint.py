@@ -16,6 +16,7 @@ from flinkpy.common.errors import ErrorDomain, FlinkError
 from flinkpy.common.process import announce_ready, die_with_parent_if_asked
 from flinkpy.common.working_directory import WorkingDirectory
 from flinkpy.configuration import read_option, taskmanager_options
+from flinkpy.metrics.metric_registry import MetricRegistry
 from flinkpy.network.environment import NetworkEnvironment
 from flinkpy.network.options import NetworkOptions
 from flinkpy.network.transport.authenticator import (
@@ -64,9 +65,17 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
     )
     try:
         data_address = network.start()
-        deployer = NetworkTaskDeployer(network, rpc_client, working_directory, configuration)
+        metrics = MetricRegistry()
+        deployer = NetworkTaskDeployer(
+            network, rpc_client, working_directory, configuration, metrics=metrics, options=options
+        )
         task_executor = TaskExecutor(
-            loop, rpc_client, deployer, options, on_fatal=lambda error: _fatal(error, working_directory)
+            loop,
+            rpc_client,
+            deployer,
+            options,
+            on_fatal=lambda error: _fatal(error, working_directory),
+            metrics=metrics,
         )
         task_executor.on_fatal_error = lambda error: _fatal(error, working_directory)
         server.add_endpoint("TaskExecutor", task_executor)

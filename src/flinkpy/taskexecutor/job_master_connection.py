@@ -119,7 +119,7 @@ class JobMasterConnection(PeerConnection):
 
     def report_state(self, update: jobmaster_pb2.TaskExecutionStateUpdate) -> None:
         """Queue a state update; sent until it is answered or the connection is lost."""
-        self._outbox.put(Report(ReportKind.STATE, update.execution_attempt_id, update))
+        self._outbox.put(Report(ReportKind.STATE, update.execution_attempt_id, update, update.ByteSize()))
         self._send_reports()
 
     def send_operator_event(self, event: jobmaster_pb2.OperatorEvent) -> None:

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from flinkpy._proto import checkpoint_pb2, common_pb2, jobmaster_pb2, taskexecutor_pb2
+from flinkpy._proto import checkpoint_pb2, jobmaster_pb2, taskexecutor_pb2
 from flinkpy.common.errors import (
     FlinkError,
     JobMasterLostError,
@@ -33,6 +33,7 @@ from flinkpy.taskexecutor.options import TaskExecutorOptions
 from flinkpy.taskexecutor.peer_connection import RpcClientLike
 from flinkpy.taskexecutor.slot_table import FreedSlot, SlotState, TaskSlotTable
 from flinkpy.taskexecutor.task import Task
+from flinkpy.taskexecutor.task_reports import state_update, task_reports
 from flinkpy.taskexecutor.task_thread import TaskThread
 
 logger = logging.getLogger(__name__)
@@ -245,7 +246,7 @@ class JobService:
         if job is not None:
             attempts = job.connection.attempts_with_reports | set(job.tasks)
             heartbeat.deployed_execution_attempts.extend(sorted(attempts))
-            heartbeat.metrics.extend(self._metrics(job))
+            heartbeat.metrics.extend(task_reports(job.tasks.values(), is_full=True))
         return heartbeat
 
     # ---- tasks
@@ -383,7 +384,7 @@ class JobService:
             logger.info("%s is %s", task.task_name, state.name)
         else:
             logger.warning("%s is %s: %s\n%s", task.task_name, state.name, error, error.remote_traceback)
-        job.connection.report_state(self._state_update(task, state, error))
+        job.connection.report_state(state_update(task, state, error))
         if state.is_terminal:
             del self._job_of_task[attempt]
             job.end_attempt(attempt)
@@ -480,21 +481,5 @@ class JobService:
     def _housekeeping(self) -> None:
         self._endpoint.schedule(HOUSEKEEPING_INTERVAL_MS, self._housekeeping)
         for job in self.jobs:
-            job.connection.report_metrics(self._metrics(job))
+            job.connection.report_metrics(task_reports(job.tasks.values(), is_full=False))
             self._close_if_done(job)
-
-    # ---- messages
-
-    def _metrics(self, job: JobEntry) -> list[jobmaster_pb2.TaskExecutionStateUpdate]:
-        return [self._state_update(task, task.state, None) for task in job.tasks.values()]
-
-    @staticmethod
-    def _state_update(
-        task: Task, state: ExecutionState, error: FlinkError | None
-    ) -> jobmaster_pb2.TaskExecutionStateUpdate:
-        return jobmaster_pb2.TaskExecutionStateUpdate(
-            execution_attempt_id=task.execution_attempt_id,
-            state=common_pb2.ExecutionState.Name(state.value),
-            error=None if error is None else error_to_proto(error),
-            metrics=common_pb2.IOMetrics(**task.metrics),
-        )

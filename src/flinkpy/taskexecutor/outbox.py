@@ -17,6 +17,8 @@ from typing import Any
 
 #: Entries of one call: bounds the size of a message (an event is rarely over a few KiB).
 MAX_ENTRIES_PER_CALL = 256
+#: An update of a state carries the task's accumulators.
+MAX_BYTES_PER_CALL = 8 * 1024 * 1024
 
 
 class ReportKind(enum.Enum):
@@ -42,6 +44,8 @@ class Report:
     kind: ReportKind
     execution_attempt_id: str
     message: Any
+    #: Of messages that may be large.
+    size_bytes: int = 0
 
 
 class Outbox:
@@ -73,7 +77,11 @@ class Outbox:
             return ()
         kind = self._queue[0].kind
         taken: list[Report] = []
+        size_bytes = 0
         while self._queue and self._queue[0].kind is kind and len(taken) < MAX_ENTRIES_PER_CALL:
+            size_bytes += self._queue[0].size_bytes
+            if taken and size_bytes > MAX_BYTES_PER_CALL:
+                break
             taken.append(self._queue.popleft())
         self._in_flight = tuple(taken)
         return self._in_flight

@@ -104,6 +104,9 @@ class Task:
         self._canceler: TaskCanceler | None = None
         self._cancel_timer: TimerHandle | None = None
         self._final_metrics: dict[str, int] = {}
+        self._final_accumulators: dict[str, bytes] = {}
+        #: The snapshot that the JobMaster was told last.
+        self.reported_accumulators: dict[str, bytes] | None = None
 
     # ---- life cycle
 
@@ -163,7 +166,7 @@ class Task:
         """Release what the task held, then take the terminal state."""
         if self._cancel_timer is not None:
             self._cancel_timer.cancel()
-        self._final_metrics = self.metrics
+        self._final_metrics, self._final_accumulators = self.metrics, self.accumulators
         self._invokable = None
         self._early_events.clear()
         if self._failure is not None:
@@ -201,6 +204,12 @@ class Task:
         """Fields of IOMetrics; the final ones once the task has ended."""
         invokable = self._invokable
         return self._final_metrics if invokable is None else invokable.metrics()
+
+    @property
+    def accumulators(self) -> dict[str, bytes]:
+        """The user's, pickled by name; the final ones once the task has ended."""
+        invokable = self._invokable
+        return self._final_accumulators if invokable is None else invokable.accumulators()
 
     @property
     def stack(self) -> str:

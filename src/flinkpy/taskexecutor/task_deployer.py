@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import os
 import pickle
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -33,16 +33,20 @@ from flinkpy.common.errors import (
 )
 from flinkpy.common.working_directory import WorkingDirectory
 from flinkpy.configuration import checkpointing_options, cluster_options, read_option
+from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope
 from flinkpy.network.environment import NetworkEnvironment
 from flinkpy.network.input_gate import InputGate
 from flinkpy.network.result_partition import ResultPartition
 from flinkpy.state.checkpoint_streams import CheckpointStreams, StateFiles
+from flinkpy.streaming.operators.accumulator_registry import AccumulatorRegistry
+from flinkpy.streaming.operators.metric_group import TaskMetricGroup
 from flinkpy.streaming.tasks import create_stream_task
 from flinkpy.streaming.tasks.environment import TaskStateManager
 from flinkpy.taskexecutor.contracts import Invokable, TaskCallbacks
 from flinkpy.taskexecutor.io_executor import IoExecutor
 from flinkpy.taskexecutor.local_state_directories import LocalStateDirectories
 from flinkpy.taskexecutor.local_state_store import LocalStateStore, remove_in_background
+from flinkpy.taskexecutor.options import TaskExecutorOptions
 from flinkpy.taskexecutor.peer_connection import RpcClientLike
 from flinkpy.taskexecutor.python_path import PythonPath
 from flinkpy.taskexecutor.task_state_manager import SubtaskStateManager
@@ -67,6 +71,9 @@ class RuntimeEnvironment:
     result_partitions: list[ResultPartition]
     input_gates: list[tuple[int, int, InputGate]]
     state: TaskStateManager
+    metric_group: TaskMetricGroup
+    accumulators: AccumulatorRegistry
+    cached_files: Mapping[str, str]
     on_restored: Callable[[], None]
     callbacks: TaskCallbacks | None = None
 
@@ -155,6 +162,7 @@ class DeployedStreamTask:
             error = cause if isinstance(cause, Exception) else ExternalError(str(cause))
             for partition in self._environment.result_partitions:
                 partition.release(error)
+        self._environment.metric_group.close()
         remove_in_background(self._state.io_executor, [self._state.directory])
 
 
@@ -168,7 +176,11 @@ class NetworkTaskDeployer:
         working_directory: WorkingDirectory,
         configuration: Configuration,
         clock: Clock | None = None,
+        metrics: MetricRegistry | None = None,
+        options: TaskExecutorOptions | None = None,
     ) -> None:
+        self._metrics = metrics or MetricRegistry()
+        self._options = options
         self._network = network
         self._rpc_client = rpc_client
         self._working_directory = working_directory
@@ -238,6 +250,9 @@ class NetworkTaskDeployer:
             result_partitions=partitions,
             input_gates=gates,
             state=state,
+            metric_group=self._metric_group(job, vertex, deployment, configuration),
+            accumulators=AccumulatorRegistry(self._clock),
+            cached_files=user_code.user_code.cached_files,
             on_restored=state.log_restore,
         )
         return DeployedStreamTask(environment, deployment, user_code.user_code, state)
@@ -247,6 +262,27 @@ class NetworkTaskDeployer:
 
     def release_partition(self, result_partition_id: str, cause: FlinkError | None) -> None:
         self._network.release_partition(result_partition_id, cause)
+
+    def _metric_group(
+        self,
+        job: taskexecutor_pb2.JobInformation,
+        vertex: job_pb2.JobVertex,
+        deployment: taskexecutor_pb2.TaskDeployment,
+        configuration: Configuration,
+    ) -> TaskMetricGroup:
+        variables = {
+            "<host>": "localhost" if self._options is None else self._options.advertised_host,
+            "<tm_id>": "" if self._options is None else self._options.resource_id,
+            "<job_id>": job.job_id,
+            "<job_name>": job.name,
+            "<task_id>": vertex.id,
+            "<task_name>": vertex.name,
+            "<task_attempt_id>": deployment.execution_attempt_id,
+            "<task_attempt_num>": str(deployment.attempt_number),
+            "<subtask_index>": str(deployment.subtask_index),
+        }
+        scope = MetricScope(job.job_id, vertex.id, deployment.subtask_index, deployment.attempt_number)
+        return TaskMetricGroup(scope, variables, configuration, self._metrics)
 
     def _state_manager(
         self,

@@ -17,6 +17,7 @@ from flinkpy._proto import (
     checkpoint_pb2,
     common_pb2,
     jobmaster_pb2,
+    metrics_pb2,
     resourcemanager_pb2,
     taskexecutor_pb2,
 )
@@ -32,6 +33,8 @@ from flinkpy.common.errors import (
     TaskSubmissionError,
 )
 from flinkpy.common.ids import AllocationID, JobID
+from flinkpy.metrics.metric_registry import MetricRegistry
+from flinkpy.metrics.metricbase import UPDATE_INTERVAL_S
 from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
 from flinkpy.rpc.error_codec import error_from_proto
 from flinkpy.rpc.server import CallContext
@@ -39,6 +42,7 @@ from flinkpy.taskexecutor import checkpoint_calls
 from flinkpy.taskexecutor.contracts import TaskDeployer
 from flinkpy.taskexecutor.diagnostics import LogFiles, thread_dump
 from flinkpy.taskexecutor.job_service import JobEntry, JobService
+from flinkpy.taskexecutor.metrics_dump import dump_metrics
 from flinkpy.taskexecutor.options import TaskExecutorOptions
 from flinkpy.taskexecutor.peer_connection import RpcClientLike
 from flinkpy.taskexecutor.resource_manager_connection import ResourceManagerConnection
@@ -68,8 +72,10 @@ class TaskExecutor(RpcEndpoint):
         on_fatal: Callable[[FlinkError], None],
         clock: Clock | None = None,
         make_thread: Callable[..., TaskThread] = TaskThread,
+        metrics: MetricRegistry | None = None,
     ) -> None:
         super().__init__(loop, clock)
+        self._metrics = metrics or MetricRegistry()
         self.options = options
         self._rpc_client = rpc_client
         self._address = ""
@@ -93,6 +99,7 @@ class TaskExecutor(RpcEndpoint):
         self.validate_runs_in_main_thread()
         self._address, self._data_address = address, data_address
         self.service.start(address, data_address)
+        self._update_meters()
         self._connect_to_resource_manager()
 
     async def stop(self, reason: str) -> None:
@@ -271,6 +278,16 @@ class TaskExecutor(RpcEndpoint):
     ) -> AsyncIterator[taskexecutor_pb2.FileChunk]:
         for chunk in self._logs.read(request.name):
             yield taskexecutor_pb2.FileChunk(data=chunk)
+
+    async def request_metrics(
+        self, request: metrics_pb2.MetricsRequest, context: CallContext
+    ) -> metrics_pb2.MetricsDump:
+        """On an I/O thread: gauges of user functions are asked."""
+        return await asyncio.to_thread(dump_metrics, self._metrics, request.job_id, self.options.resource_id)
+
+    def _update_meters(self) -> None:
+        self._metrics.update_meters()
+        self.schedule(UPDATE_INTERVAL_S * 1000, self._update_meters)
 
     # ---- ResourceManager
 

@@ -106,6 +106,7 @@ class FakeInvokable:
         self.is_canceled = False
         self.events: list[tuple[str, Any]] = []
         self.checkpoints: list[tuple[Any, ...]] = []
+        self.pickled_accumulators: dict[str, bytes] = {}
 
     def invoke(self) -> None:
         self._body(self)
@@ -127,6 +128,9 @@ class FakeInvokable:
 
     def metrics(self) -> dict[str, int]:
         return {"num_records_in": 7}
+
+    def accumulators(self) -> dict[str, bytes]:
+        return self.pickled_accumulators
 
 
 def run_to_the_end(invokable: FakeInvokable) -> None:

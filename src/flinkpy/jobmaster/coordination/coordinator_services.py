@@ -33,6 +33,7 @@ class CoordinatorServices:
         self._host = host
         #: What coordinators send goes through it.
         self.valve = EventValve(self._deliver)
+        self.coordinator_store: dict[str, Any] = {}
 
     def deliver_event(self, job_vertex_id: JobVertexID, operator_id: str, subtask_index: int, payload: bytes) -> None:
         execution = self._host.scheduler.reachable_execution(ExecutionVertexID(job_vertex_id, subtask_index))

@@ -24,6 +24,9 @@ from flinkpy.rpc.endpoint import OnDone
 class CoordinatorHost(Protocol):
     """What the holder needs of the JobMaster."""
 
+    #: Shared by all coordinators of the job.
+    coordinator_store: dict[str, Any]
+
     def deliver_event(self, job_vertex_id: JobVertexID, operator_id: str, subtask_index: int, payload: bytes) -> None:
         """To the running attempt; dropped where there is none."""
         ...
@@ -139,6 +142,10 @@ class OperatorCoordinatorHolder:
     @property
     def parallelism(self) -> int:
         return self._parallelism
+
+    @property
+    def coordinator_store(self) -> dict[str, Any]:
+        return self._host.coordinator_store
 
     def send_event(self, subtask_index: int, event: Any) -> None:
         self._host.deliver_event(

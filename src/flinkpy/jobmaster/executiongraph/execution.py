@@ -8,6 +8,8 @@ Source: org.apache.flink.runtime.executiongraph.Execution.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.errors import FlinkError, InvalidTransitionError
 from flinkpy.common.event_sequence import ReceivedEvents, SentEvents
@@ -31,6 +33,7 @@ class Execution:
     """
 
     __slots__ = (
+        "accumulators",
         "attempt_id",
         "failure",
         "metrics",
@@ -52,6 +55,8 @@ class Execution:
         #: What the attempt starts from; None: from the beginning.
         self.restore: checkpoint_pb2.TaskRestore | None = None
         self.metrics = IOMetrics()
+        #: The user's accumulators by name, pickled, as last reported.
+        self.accumulators: Mapping[str, bytes] = {}
         self.sent_events = SentEvents()
         self.received_events = ReceivedEvents()
 

@@ -362,6 +362,7 @@ class DefaultScheduler:
             return
         if event.metrics is not None:
             vertex.current.metrics = event.metrics
+        vertex.current.accumulators = event.accumulators or vertex.current.accumulators
         match event.state:
             case _E.INITIALIZING | _E.RUNNING:
                 self._on_task_progress(vertex, event.state)
@@ -409,6 +410,10 @@ class DefaultScheduler:
             execution = self.graph.find_execution(attempt_id)
             if execution is not None and not execution.state.is_terminal:
                 execution.metrics = metrics
+        for attempt_id, accumulators in event.accumulators:
+            execution = self.graph.find_execution(attempt_id)
+            if execution is not None and not execution.state.is_terminal:
+                execution.accumulators = accumulators
 
     def _on_deployments_reported(self, event: ev.DeploymentsReported) -> None:
         found = self._reconciler.compare(self.graph, event.resource_id, event.attempts, self._unanswered, self._now_ms)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from flinkpy.checkpoint.completed_checkpoint import CompletedCheckpoint
 from flinkpy.checkpoint.coordinator.events import CheckpointEvent
@@ -83,11 +84,15 @@ class TaskStateUpdated:
     state: ExecutionState
     error: FlinkError | None = None
     metrics: IOMetrics | None = None
+    #: Empty: as reported before.
+    accumulators: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class TaskMetricsReported:
     metrics: tuple[tuple[ExecutionAttemptID, IOMetrics], ...]
+    #: Of attempts whose accumulators are reported anew.
+    accumulators: tuple[tuple[ExecutionAttemptID, Mapping[str, bytes]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

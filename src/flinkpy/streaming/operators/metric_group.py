@@ -1,130 +1,79 @@
-"""Metrics that user functions register, with PyFlink's MetricGroup surface.
+"""The metric groups of a task and of its operators, which user functions get from their RuntimeContext.
 
-Source: pyflink.metrics.MetricGroup. Differs: metrics live in the task process itself, no Beam in between.
+Source: org.apache.flink.runtime.metrics.groups.{TaskMetricGroup,InternalOperatorMetricGroup}, ScopeFormat.
+Differs: metrics live in the task process itself, so no gauge or counter crosses a process per record.
 """
 
 from __future__ import annotations
 
-import time
-from collections import deque
-from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from flinkpy.common.configuration import Configuration
+from flinkpy.configuration import read_option
+from flinkpy.configuration.metric_options import SCOPE_DELIMITER, SCOPE_OPERATOR, SCOPE_TASK
+from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope
+from flinkpy.metrics.named_metric_group import NamedMetricGroup
+
+if TYPE_CHECKING:
+    from flinkpy.common.config_options import ConfigOption
+
+#: Source: org.apache.flink.runtime.metrics.groups.TaskMetricGroup.METRICS_OPERATOR_NAME_MAX_LENGTH.
+MAX_OPERATOR_NAME_CHARS = 80
 
 
-class Counter:
-    __slots__ = ("_count",)
-
-    def __init__(self) -> None:
-        self._count = 0
-
-    def inc(self, n: int = 1) -> None:
-        self._count += n
-
-    def dec(self, n: int = 1) -> None:
-        self._count -= n
-
-    def get_count(self) -> int:
-        return self._count
+class OperatorMetricGroup(NamedMetricGroup):
+    """Metrics of one operator of one subtask."""
 
 
-class Meter:
-    """Events, and their rate over the last `time_span_in_seconds`."""
+class TaskMetricGroup(NamedMetricGroup):
+    """Metrics of one subtask; makes the groups of its operators. Registered until `close`.
 
-    __slots__ = ("_count", "_marks", "_span_s")
+    Args:
+        variables: `<host>`, `<tm_id>` and the other variables of a task.
+        registry: None: nobody will ask for these metrics.
+    """
 
-    def __init__(self, time_span_in_seconds: int = 60) -> None:
-        self._span_s = time_span_in_seconds
-        self._count = 0
-        #: (second, events in it), one entry a second, none older than the span.
-        self._marks: deque[tuple[int, int]] = deque(maxlen=time_span_in_seconds)
+    def __init__(
+        self,
+        scope: MetricScope,
+        variables: dict[str, str],
+        configuration: Configuration | None = None,
+        registry: MetricRegistry | None = None,
+    ) -> None:
+        self._configuration = configuration or Configuration()
+        delimiter = read_option(self._configuration, SCOPE_DELIMITER)
+        super().__init__(self._components(SCOPE_TASK, variables), variables, delimiter)
+        self._metric_scope = scope
+        self._registry = registry or MetricRegistry()
+        self._registered: list[tuple[MetricScope, NamedMetricGroup]] = []
+        self._register(scope, self)
 
-    def mark_event(self, value: int = 1) -> None:
-        self._count += value
-        second = int(time.monotonic())
-        if self._marks and self._marks[-1][0] == second:
-            self._marks[-1] = (second, self._marks[-1][1] + value)
-        else:
-            self._marks.append((second, value))
-
-    def get_count(self) -> int:
-        return self._count
-
-    def get_rate(self) -> float:
-        """Events per second over the span."""
-        oldest = int(time.monotonic()) - self._span_s
-        return sum(events for second, events in list(self._marks) if second > oldest) / self._span_s
-
-
-class Distribution:
-    """Count, sum, minimum and maximum of the values seen."""
-
-    __slots__ = ("count", "max", "min", "sum")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.sum = 0
-        self.min: int | None = None
-        self.max: int | None = None
-
-    def update(self, value: int) -> None:
-        self.count += 1
-        self.sum += value
-        self.min = value if self.min is None else min(self.min, value)
-        self.max = value if self.max is None else max(self.max, value)
-
-
-class OperatorMetricGroup:
-    """A named group of metrics; groups nest. The same name gives the same metric."""
-
-    def __init__(self, scope: tuple[str, ...] = ()) -> None:
-        self.scope = scope
-        self._groups: dict[tuple[str, ...], OperatorMetricGroup] = {}
-        self._metrics: dict[str, Counter | Meter | Distribution | Callable[[], int]] = {}
-
-    def add_group(self, name: str, extra: str | None = None) -> OperatorMetricGroup:
-        """A subgroup `name`, or the key-value group `name=extra`."""
-        path = (name,) if extra is None else (name, extra)
-        group = self._groups.get(path)
-        if group is None:
-            group = self._groups[path] = OperatorMetricGroup((*self.scope, *path))
+    def add_operator(self, operator_id: str, name: str) -> OperatorMetricGroup:
+        """The group of one of the task's operators."""
+        name = name[:MAX_OPERATOR_NAME_CHARS]
+        variables = {**self._variables, "<operator_id>": operator_id, "<operator_name>": name}
+        group = OperatorMetricGroup(self._components(SCOPE_OPERATOR, variables), variables, self._delimiter)
+        task = self._metric_scope
+        scope = MetricScope(
+            task.job_id, task.vertex_id, task.subtask_index, task.attempt_number, operator_id, operator_name=name
+        )
+        self._register(scope, group)
         return group
 
-    def counter(self, name: str) -> Counter:
-        metric = self._metrics.setdefault(name, Counter())
-        if not isinstance(metric, Counter):
-            raise ValueError(f"metric {name!r} exists and is no counter")
-        return metric
+    def close(self) -> None:
+        """The task has ended. Idempotent."""
+        while self._registered:
+            self._registry.unregister(*self._registered.pop())
 
-    def gauge(self, name: str, obj: Callable[[], int]) -> None:
-        self._metrics[name] = obj
+    def _register(self, scope: MetricScope, group: NamedMetricGroup) -> None:
+        self._registry.register(scope, group)
+        self._registered.append((scope, group))
 
-    def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
-        metric = self._metrics.setdefault(name, Meter(time_span_in_seconds))
-        if not isinstance(metric, Meter):
-            raise ValueError(f"metric {name!r} exists and is no meter")
-        return metric
-
-    def distribution(self, name: str) -> Distribution:
-        metric = self._metrics.setdefault(name, Distribution())
-        if not isinstance(metric, Distribution):
-            raise ValueError(f"metric {name!r} exists and is no distribution")
-        return metric
-
-    def read(self) -> dict[str, float]:
-        """Every metric of this group and its subgroups by its dotted name. Any thread."""
-        values: dict[str, float] = {}
-        for name, metric in list(self._metrics.items()):
-            path = ".".join((*self.scope, name))
-            if isinstance(metric, Counter | Meter):
-                values[path] = metric.get_count()
-                if isinstance(metric, Meter):
-                    values[f"{path}.rate"] = metric.get_rate()
-            elif isinstance(metric, Distribution):
-                values[f"{path}.count"] = metric.count
-                values[f"{path}.sum"] = metric.sum
-                values[f"{path}.min"] = metric.min or 0
-                values[f"{path}.max"] = metric.max or 0
-            else:
-                values[path] = metric()
-        for group in list(self._groups.values()):
-            values.update(group.read())
-        return values
+    def _components(self, option: ConfigOption, variables: dict[str, str]) -> tuple[str, ...]:
+        """The parts of the scope format, each with its variables filled in."""
+        parts = []
+        for part in str(read_option(self._configuration, option)).split("."):
+            for name, value in variables.items():
+                part = part.replace(name, value)
+            parts.append(part)
+        return tuple(parts)

@@ -42,14 +42,18 @@ class DiscardingOutput:
 
 
 class ChainingOutput:
-    """Calls the next operator of the chain directly."""
+    """Calls the next operator of the chain directly; counts what it is given. The count is read by any thread."""
 
-    __slots__ = ("_operator", "emit", "emit_element")
+    __slots__ = ("_process_batch", "emit_element", "num_records")
 
     def __init__(self, operator: StreamOperator) -> None:
-        self._operator = operator
-        self.emit = operator.process_batch
+        self.num_records = 0
+        self._process_batch = operator.process_batch
         self.emit_element = operator.process_element
+
+    def emit(self, batch: Batch) -> None:
+        self.num_records += batch.num_rows
+        self._process_batch(batch)
 
 
 class BroadcastingOutput:

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from flinkpy.common.accumulators import Accumulator, DoubleCounter, Histogram, IntCounter, LongCounter
+from flinkpy.common.distributed_cache import DistributedCache
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.configuration import read_option
+from flinkpy.configuration.metric_options import PYTHON_METRIC_ENABLED
 from flinkpy.configuration.pipeline_options import GLOBAL_JOB_PARAMETERS
 from flinkpy.streaming.operators.metric_group import OperatorMetricGroup
 
@@ -50,7 +53,32 @@ class StreamingRuntimeContext:
         return parameters.get(key, default_value)
 
     def get_metrics_group(self) -> OperatorMetricGroup:
+        if not read_option(self._environment.configuration, PYTHON_METRIC_ENABLED):
+            raise UnsupportedOperationError(
+                "Metric has not been enabled. You can enable metric with the 'python.metric.enabled' configuration."
+            )
         return self._context.metrics
+
+    def add_accumulator(self, name: str, accumulator: Accumulator) -> None:
+        self._environment.accumulators.add(name, accumulator)
+
+    def get_accumulator(self, name: str) -> Accumulator | None:
+        return self._environment.accumulators.get(name)
+
+    def get_int_counter(self, name: str) -> IntCounter:
+        return self._environment.accumulators.get_or_add(name, IntCounter)
+
+    def get_long_counter(self, name: str) -> LongCounter:
+        return self._environment.accumulators.get_or_add(name, LongCounter)
+
+    def get_double_counter(self, name: str) -> DoubleCounter:
+        return self._environment.accumulators.get_or_add(name, DoubleCounter)
+
+    def get_histogram(self, name: str) -> Histogram:
+        return self._environment.accumulators.get_or_add(name, Histogram)
+
+    def get_distributed_cache(self) -> DistributedCache:
+        return DistributedCache(self._environment.cached_files)
 
     def get_state(self, state_descriptor: Any) -> Any:
         return self._backend(state_descriptor).value_state(state_descriptor)

@@ -4,6 +4,7 @@
 """
 
 from flinkpy.streaming.tasks.factory import create_stream_task
-from flinkpy.streaming.tasks.stream_task import CancelTaskError, StreamTask, StreamTaskState
+from flinkpy.streaming.tasks.stream_task import CancelTaskError, StreamTask
+from flinkpy.streaming.tasks.stream_task_state import StreamTaskState
 
 __all__ = ["CancelTaskError", "StreamTask", "StreamTaskState", "create_stream_task"]

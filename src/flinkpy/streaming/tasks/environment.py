@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from flinkpy.network.input_gate import InputGate
     from flinkpy.network.result_partition import ResultPartition
     from flinkpy.state.checkpoint_streams import CheckpointStreams, StateFiles
+    from flinkpy.streaming.operators.accumulator_registry import AccumulatorRegistry
+    from flinkpy.streaming.operators.metric_group import TaskMetricGroup
 
 
 class TaskStateManager(Protocol):
@@ -80,6 +82,11 @@ class TaskEnvironment(Protocol):
     #: (input of the head operator, position in `vertex.inputs`, gate).
     input_gates: list[tuple[int, int, InputGate]]
     state: TaskStateManager
+    metric_group: TaskMetricGroup
+    #: Of the task's functions.
+    accumulators: AccumulatorRegistry
+    #: Paths of the job's cached files by name.
+    cached_files: Mapping[str, str]
 
     def load_pickle(self, data: bytes) -> Any:
         """Unpickle user code or a type of this job, with the job's own modules importable."""

@@ -16,7 +16,6 @@ from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MAX_WATERMARK, CheckpointBarrier, Element, Watermark
 from flinkpy.streaming.io.record_writer_output import RecordWriterOutput
 from flinkpy.streaming.mailbox.task_mailbox import TaskMailbox
-from flinkpy.streaming.operators.metric_group import OperatorMetricGroup
 from flinkpy.streaming.operators.output import combine
 from flinkpy.streaming.operators.sink_operator import SinkOperator
 from flinkpy.streaming.operators.stream_operator import OperatorContext, OperatorSnapshot, StreamOperator
@@ -45,6 +44,7 @@ class FinishedOperatorChain:
 
     is_restored_as_finished = True
     is_writable = True
+    is_drained = True
     has_finished = True
 
     def __init__(
@@ -58,7 +58,6 @@ class FinishedOperatorChain:
         self._mailbox = mailbox
         self._processing_time_service = processing_time_service
         self.writers = writers
-        self.metrics = OperatorMetricGroup()
         self.sinks: list[SinkOperator] = []
         self.head_operator_id = environment.vertex.chain[0].operator_id
         context = OperatorContext(
@@ -67,7 +66,7 @@ class FinishedOperatorChain:
             environment=environment,
             mailbox=mailbox,
             processing_time_service=processing_time_service,
-            metrics=self.metrics.add_group(environment.vertex.chain[0].name),
+            metrics=environment.metric_group.add_operator(self.head_operator_id, environment.vertex.chain[0].name),
         )
         self.head: StreamOperator = _FinishedHead(context, combine(list(writers)), {})
 

@@ -56,12 +56,16 @@ class OperatorChain:
             raise InternalError(f"vertex {environment.vertex.name} has no operators")
         self._specs = [environment.load_pickle(descriptor.factory_pickle) for descriptor in self._descriptors]
         self.writers = writers
-        self.metrics = OperatorMetricGroup()
+        #: By position in the chain. Of operators fused into one loop, only the first is fed and only the last feeds.
+        self.metric_groups: dict[int, OperatorMetricGroup] = {}
+        self.feeders: dict[int, ChainingOutput] = {}
+        self.outputs: dict[int, list[Output]] = {}
         self._by_id: dict[str, StreamOperator] = {}
         self.operators: list[StreamOperator] = []
         self.head = self._build(0, set())
         self.operators.reverse()
         self.sinks = [operator for operator in self.operators if isinstance(operator, SinkOperator)]
+        self._fillable = [o for o in self.operators if type(o).is_writable is not StreamOperator.is_writable]
         self._to_close: list[StreamOperator] = []
 
     # -- building ------------------------------------------------------------------------------------------------
@@ -80,6 +84,7 @@ class OperatorChain:
                 side.setdefault(descriptor.side_output_tag, []).append(output)
             else:
                 main.append(output)
+        self.outputs[run[-1]] = [outputs[0] for outputs in (main, *side.values()) if outputs]
         side_outputs = {tag: combine(outputs) for tag, outputs in side.items()}
         operator = self._create(run, combine(main), side_outputs)
         for covered in run:
@@ -90,7 +95,9 @@ class OperatorChain:
     def _link(self, descriptor: job_pb2.OutputDescriptor, above: set[int]) -> Output:
         if descriptor.WhichOneof("target") == "result":
             return self.writers[descriptor.result]
-        return ChainingOutput(self._build(descriptor.chained_operator, above))
+        output = ChainingOutput(self._build(descriptor.chained_operator, above))
+        self.feeders[descriptor.chained_operator] = output
+        return output
 
     def _fusable_run(self, position: int) -> list[int]:
         """`position` and those after it that make one loop with it."""
@@ -117,13 +124,15 @@ class OperatorChain:
 
     def _context(self, position: int) -> OperatorContext:
         descriptor = self._descriptors[position]
+        group = self._environment.metric_group.add_operator(descriptor.operator_id, descriptor.name)
+        self.metric_groups[position] = group
         return OperatorContext(
             operator_id=descriptor.operator_id,
             name=descriptor.name,
             environment=self._environment,
             mailbox=self._mailbox,
             processing_time_service=self._processing_time_service,
-            metrics=self.metrics.add_group(descriptor.name),
+            metrics=group,
         )
 
     # -- running -------------------------------------------------------------------------------------------------
@@ -200,15 +209,23 @@ class OperatorChain:
 
     @property
     def is_writable(self) -> bool:
-        """Whether every result partition has room and every sink takes more."""
+        """Whether every result partition has room and every operator takes more."""
         for writer in self.writers:
             if not writer.partition.is_available:
                 return False
-        sinks = self.sinks
-        return not sinks or all(operator.is_writable for operator in sinks)
+        fillable = self._fillable
+        return not fillable or all(operator.is_writable for operator in fillable)
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether no operator waits for the results of records that it was given."""
+        return all(operator.is_drained for operator in self.operators)
 
     def operator(self, operator_id: str) -> StreamOperator | None:
         return self._by_id.get(operator_id)
+
+    def operator_at(self, position: int) -> StreamOperator:
+        return self._by_id[self._descriptors[position].operator_id]
 
     def finish(self) -> None:
         """Tell every operator, head first, that nothing more will come."""

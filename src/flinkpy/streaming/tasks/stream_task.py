@@ -22,7 +22,6 @@ Source: org.apache.flink.streaming.runtime.tasks.StreamTask.
 
 from __future__ import annotations
 
-import enum
 import logging
 from abc import ABC, abstractmethod
 from typing import Any
@@ -43,6 +42,8 @@ from flinkpy.streaming.tasks.finished_operator_chain import FinishedOperatorChai
 from flinkpy.streaming.tasks.operator_chain import OperatorChain
 from flinkpy.streaming.tasks.processing_time_service import ProcessingTimeService
 from flinkpy.streaming.tasks.record_writers import create_record_writers
+from flinkpy.streaming.tasks.stream_task_state import TRANSITIONS, StreamTaskState
+from flinkpy.streaming.tasks.task_metrics import io_metrics, register_task_metrics
 
 _LOG = logging.getLogger(__name__)
 
@@ -52,35 +53,6 @@ MAX_INTERRUPTS_WHILE_CLOSING = 100
 
 class CancelTaskError(Exception):
     """Ends `invoke` of a task that was cancelled."""
-
-
-class StreamTaskState(enum.Enum):
-    CREATED = "CREATED"
-    INITIALIZING = "INITIALIZING"
-    RUNNING = "RUNNING"
-    SUSPENDED = "SUSPENDED"
-    FINISHING = "FINISHING"
-    FINISHED = "FINISHED"
-    CANCELED = "CANCELED"
-    FAILED = "FAILED"
-
-    @property
-    def is_terminal(self) -> bool:
-        return self in (StreamTaskState.FINISHED, StreamTaskState.CANCELED, StreamTaskState.FAILED)
-
-
-_S = StreamTaskState
-_TRANSITIONS = frozenset(
-    {
-        (_S.CREATED, _S.INITIALIZING),
-        (_S.INITIALIZING, _S.RUNNING),
-        (_S.RUNNING, _S.FINISHING),
-        (_S.RUNNING, _S.SUSPENDED),
-        (_S.SUSPENDED, _S.FINISHING),
-        (_S.FINISHING, _S.FINISHED),
-        *((state, end) for state in list(_S)[:5] for end in (_S.CANCELED, _S.FAILED)),
-    }
-)
 
 
 class StreamTask(ABC):
@@ -96,7 +68,8 @@ class StreamTask(ABC):
         self.state = StreamTaskState.CREATED
         self.mailbox = TaskMailbox()
         self.times = TaskTimes(environment.clock)
-        self.processing_time_service = ProcessingTimeService(environment.clock)
+        times = self.times
+        self.processing_time_service = ProcessingTimeService(environment.clock, lambda: times.back_pressured_ns)
         #: Of the runtime itself: it goes on when the timers of operators have ended.
         self.system_timers = ProcessingTimeService(environment.clock)
         self._clock = environment.clock
@@ -217,25 +190,18 @@ class StreamTask(ABC):
 
     def metrics(self) -> dict[str, int]:
         """The fields of IOMetrics. For a task without network output, records out are those given to its sinks."""
-        idle_ms, busy_ms, back_pressured_ms = self.times.read_ms()
-        values = {
-            "num_records_in": 0,
-            "num_batches_in": 0,
-            "num_bytes_in": 0,
-            "num_records_out": sum(writer.num_records for writer in self._writers),
-            "num_batches_out": sum(writer.num_batches for writer in self._writers),
-            "num_bytes_out": sum(writer.partition.bytes_out for writer in self._writers),
-            "idle_time_ms": idle_ms,
-            "busy_time_ms": busy_ms,
-            "back_pressured_time_ms": back_pressured_ms,
-        }
         chain = self._chain
+        values = io_metrics(self.times, self._writers, () if chain is None else chain.sinks)
         if chain is not None:
-            for operator in chain.sinks:
-                values["num_records_out"] += operator.num_records
-                values["num_batches_out"] += operator.num_batches
             self.add_input_metrics(values)
         return values
+
+    def accumulators(self) -> dict[str, bytes]:
+        """The user's accumulators by name, pickled, as of the last snapshot; asks the task for the next one."""
+        registry = self.environment.accumulators
+        if registry.wants_snapshot():
+            self.mailbox.put(Mail("snapshot of accumulators", registry.take_snapshot))
+        return registry.snapshot
 
     def add_input_metrics(self, values: dict[str, int]) -> None:
         """Fill in `num_records_in`, `num_batches_in` and `num_bytes_in`."""
@@ -266,6 +232,7 @@ class StreamTask(ABC):
             raise
         finally:
             self.times.stop()
+            self.environment.accumulators.take_snapshot()
 
     def _run(self) -> None:
         if self._cancel_requested:
@@ -279,11 +246,14 @@ class StreamTask(ABC):
             self.environment, self._chain, self.system_timers.schedule_after, self.mailbox.wake
         )
         self.initialize()
+        register_task_metrics(self)
         self._chain.open()
         self._transition(StreamTaskState.RUNNING)
         self.environment.notify_running()
         self.start_inputs()
         self._processor.run()
+        if self.state is StreamTaskState.RUNNING and self.is_drained:
+            self._drain()
         if self.state is StreamTaskState.SUSPENDED:
             self._processor.run_until(lambda: self._progress.is_savepoint_complete)
             self._transition(StreamTaskState.FINISHING)
@@ -292,8 +262,6 @@ class StreamTask(ABC):
             self._transition(StreamTaskState.FINISHING)
             self._end_without_drain()
         else:
-            if self._progress.savepoint_at_end is not None:
-                self.emit_end_of_event_time()
             self._transition(StreamTaskState.FINISHING)
             self._finish()
         self._transition(StreamTaskState.FINISHED)
@@ -302,6 +270,19 @@ class StreamTask(ABC):
         if self.environment.state.is_restored_as_finished:
             return FinishedOperatorChain(self.environment, self.mailbox, self.processing_time_service, self._writers)
         return OperatorChain(self.environment, self.mailbox, self.processing_time_service, self._writers)
+
+    def _drain(self) -> None:
+        """After the last input: wait for the operators that have taken records and still owe their results.
+
+        The task is running: checkpoints are taken, and hold what is owed.
+        """
+        if self._progress.savepoint_at_end is not None:
+            self.emit_end_of_event_time()
+        chain = self.chain
+        if not chain.is_drained:
+            self._processor.run_until(
+                lambda: self.state is StreamTaskState.SUSPENDED or (self.inputs_exhausted, chain.is_drained)[1]
+            )
 
     def _finish(self) -> None:
         chain = self.chain
@@ -372,7 +353,7 @@ class StreamTask(ABC):
                 _LOG.warning("%s: interrupted while closing", self.environment.task_name, exc_info=error)
 
     def _transition(self, to: StreamTaskState) -> None:
-        if (self.state, to) not in _TRANSITIONS:
+        if (self.state, to) not in TRANSITIONS:
             raise InvalidTransitionError(f"{self.environment.task_name}: {self.state.value} -> {to.value}")
         self.state = to
 
@@ -405,6 +386,9 @@ class StreamTask(ABC):
         has_capture: bool = False,
     ) -> None:
         """Take part in the checkpoint now. An error is the task's."""
+        if self._is_for_the_end(barrier):
+            self._progress.savepoint_at_end = barrier
+            return
         is_at_end = self.state is StreamTaskState.FINISHING
         taken = self.checkpoints.checkpoint_state(
             barrier,
@@ -417,6 +401,14 @@ class StreamTask(ABC):
             self.processing_time_service.quiesce()
             self._transition(StreamTaskState.SUSPENDED)
             self._processor.stop()
+
+    def _is_for_the_end(self, barrier: CheckpointBarrier) -> bool:
+        """Whether it has come behind the end of data, while that waits for operators that are not drained."""
+        return (
+            barrier.options is not None
+            and barrier.options.kind == checkpoint_pb2.SYNC_SAVEPOINT_TERMINATE
+            and self.state is StreamTaskState.RUNNING
+        )
 
     def _metrics_of_trigger(self, barrier: CheckpointBarrier) -> checkpoint_pb2.CheckpointMetrics:
         delay_ms = max(0, self._clock.now_ms() - barrier.timestamp_ms)

@@ -1,0 +1,107 @@
+"""MetricRegistry: the metric groups of one process, and what they say now.
+
+Source: org.apache.flink.runtime.metrics.MetricRegistryImpl, dump.MetricQueryService.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from threading import Lock
+
+from flinkpy.metrics.metricbase import Counter, Distribution, Gauge, Histogram, Meter, Metric
+from flinkpy.metrics.named_metric_group import NamedMetricGroup
+
+__all__ = ["MetricRegistry", "MetricScope", "MetricValue", "read_metric"]
+
+logger = logging.getLogger(__name__)
+
+#: A gauge may give anything; what is told of it is cut there.
+MAX_TEXT_CHARS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class MetricScope:
+    """Whose metrics a registered group holds. Source: org.apache.flink.runtime.metrics.dump.QueryScopeInfo."""
+
+    job_id: str
+    vertex_id: str
+    subtask_index: int
+    attempt_number: int
+    #: Empty: of the task as a whole.
+    operator_id: str = ""
+    operator_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricValue:
+    """One reading.
+
+    `value`: the count of counters, meters, distributions and histograms, what a gauge gave.
+    `statistics`: by name, e.g. `rate` of a meter, `p99` of a histogram.
+    """
+
+    kind: str
+    value: int | float | str
+    statistics: dict[str, float]
+
+
+class MetricRegistry:
+    """Thread: any; the lock is held for moments only, never while a gauge of the user's is asked."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._groups: dict[MetricScope, NamedMetricGroup] = {}
+
+    def register(self, scope: MetricScope, group: NamedMetricGroup) -> None:
+        with self._lock:
+            self._groups[scope] = group
+
+    def unregister(self, scope: MetricScope, group: NamedMetricGroup) -> None:
+        """Without effect where another group has taken the scope since. Idempotent."""
+        with self._lock:
+            if self._groups.get(scope) is group:
+                del self._groups[scope]
+
+    def update_meters(self) -> None:
+        """To be called every `metricbase.UPDATE_INTERVAL_S` seconds."""
+        for _, group in self.groups():
+            for _, metric in group.metrics():
+                if isinstance(metric, Meter):
+                    metric.update()
+
+    def groups(self, job_id: str | None = None) -> list[tuple[MetricScope, NamedMetricGroup]]:
+        with self._lock:
+            return [(scope, group) for scope, group in self._groups.items() if job_id in (None, scope.job_id)]
+
+    def read(self, job_id: str | None = None) -> Iterator[tuple[MetricScope, str, MetricValue]]:
+        """Every metric, of one job or of all. Runs the gauges of user functions."""
+        for scope, group in self.groups(job_id):
+            for name, metric in group.metrics():
+                yield scope, name, read_metric(metric, name)
+
+
+def read_metric(metric: Metric, name: str = "") -> MetricValue:
+    """What the metric says now. A gauge that raises says so."""
+    if isinstance(metric, Counter):
+        return MetricValue("counter", metric.get_count(), {})
+    if isinstance(metric, Meter):
+        return MetricValue("meter", metric.get_count(), {"rate": metric.get_rate()})
+    if isinstance(metric, Distribution):
+        return MetricValue("distribution", metric.count, metric.statistics())
+    if isinstance(metric, Histogram):
+        return MetricValue("histogram", metric.get_count(), metric.statistics())
+    assert isinstance(metric, Gauge)
+    try:
+        value = metric.get_value()
+        if isinstance(value, bool):
+            return MetricValue("gauge", str(value).lower(), {})
+        if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
+            return MetricValue("gauge", int(value), {})
+        if isinstance(value, float):
+            return MetricValue("gauge", float(value), {})
+        return MetricValue("gauge", str(value)[:MAX_TEXT_CHARS], {})
+    except Exception as error:
+        logger.debug("gauge %s failed", name, exc_info=error)
+        return MetricValue("gauge", f"{type(error).__name__}: {error}"[:MAX_TEXT_CHARS], {})

@@ -1,0 +1,86 @@
+"""The metrics that every task and operator has, under Flink's names.
+
+Source: org.apache.flink.runtime.metrics.groups.{TaskIOMetricGroup,InternalOperatorIOMetricGroup}, MetricNames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from flinkpy.streaming.operators.sink_operator import SinkOperator
+from flinkpy.streaming.operators.stream_operator import StreamOperator
+from flinkpy.streaming.tasks.operator_chain import OperatorChain
+
+if TYPE_CHECKING:
+    from flinkpy.streaming.io.record_writer_output import RecordWriterOutput
+    from flinkpy.streaming.mailbox.mailbox_processor import TaskTimes
+    from flinkpy.streaming.tasks.stream_task import StreamTask
+
+#: Flink's name -> a field of IOMetrics. Each also has a rate.
+_COUNTS = {
+    "numRecordsIn": "num_records_in",
+    "numRecordsOut": "num_records_out",
+    "numBytesIn": "num_bytes_in",
+    "numBytesOut": "num_bytes_out",
+    "numBuffersIn": "num_batches_in",
+    "numBuffersOut": "num_batches_out",
+}
+_TIMES = {"Idle": "idle_time_ms", "Busy": "busy_time_ms", "BackPressured": "back_pressured_time_ms"}
+
+
+def io_metrics(
+    times: TaskTimes, writers: Iterable[RecordWriterOutput], sinks: Iterable[SinkOperator]
+) -> dict[str, int]:
+    """The fields of IOMetrics; those of the input are to be filled in."""
+    idle_ms, busy_ms, back_pressured_ms = times.read_ms()
+    values = dict.fromkeys(_COUNTS.values(), 0)
+    values |= {"idle_time_ms": idle_ms, "busy_time_ms": busy_ms, "back_pressured_time_ms": back_pressured_ms}
+    for writer in writers:
+        values["num_records_out"] += writer.num_records
+        values["num_batches_out"] += writer.num_batches
+        values["num_bytes_out"] += writer.partition.bytes_out
+    for operator in sinks:
+        values["num_records_out"] += operator.num_records
+        values["num_batches_out"] += operator.num_batches
+    return values
+
+
+def register_task_metrics(task: StreamTask) -> None:
+    """Those of the subtask as a whole, and of its operators. The chain has been built."""
+    group = task.environment.metric_group
+
+    def reading(field: str) -> Callable[[], int]:
+        return lambda: task.metrics()[field]
+
+    for name, field in _COUNTS.items():
+        group.count_of(name, reading(field))
+    for name, field in _TIMES.items():
+        group.gauge(f"accumulate{name}TimeMs", reading(field))
+        group.rate_of(f"{name[0].lower()}{name[1:]}TimeMsPerSecond", reading(field))
+    group.gauge("currentInputWatermark", lambda: task.chain.head.current_watermark)
+    if isinstance(task.chain, OperatorChain):
+        _register_operator_metrics(task.chain, reading("num_records_in"))
+
+
+def _register_operator_metrics(chain: OperatorChain, records_into_head: Callable[[], int]) -> None:
+    for position, group in chain.metric_groups.items():
+        operator = chain.operator_at(position)
+        if position == 0:
+            group.count_of("numRecordsIn", records_into_head)
+        elif position in chain.feeders:
+            group.count_of("numRecordsIn", _counted([chain.feeders[position]]))
+        if isinstance(operator, SinkOperator):
+            group.count_of("numRecordsSend", _counted([operator]))
+        elif position in chain.outputs:
+            group.count_of("numRecordsOut", _counted(chain.outputs[position]))
+        group.gauge("currentInputWatermark", _watermark_of(operator))
+
+
+def _counted(counters: Sequence[Any]) -> Callable[[], int]:
+    """Records that they have counted, together."""
+    return lambda: sum(counter.num_records for counter in counters)
+
+
+def _watermark_of(operator: StreamOperator) -> Callable[[], int]:
+    return lambda: operator.current_watermark

@@ -1,0 +1,49 @@
+"""What a TaskExecutor reports of its tasks to their JobMaster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from flinkpy._proto import common_pb2, jobmaster_pb2
+from flinkpy.common.errors import FlinkError
+from flinkpy.common.states import ExecutionState
+from flinkpy.rpc.error_codec import error_to_proto
+from flinkpy.taskexecutor.task import Task
+
+#: Of the accumulators in one report: far below the largest message. Tasks beyond it are told in the next report, and
+#: with their end.
+MAX_ACCUMULATOR_BYTES = 8 * 1024 * 1024
+
+
+def state_update(task: Task, state: ExecutionState, error: FlinkError | None) -> jobmaster_pb2.TaskExecutionStateUpdate:
+    """A change of state, with all there is to tell of the task."""
+    return jobmaster_pb2.TaskExecutionStateUpdate(
+        execution_attempt_id=task.execution_attempt_id,
+        state=common_pb2.ExecutionState.Name(state.value),
+        error=None if error is None else error_to_proto(error),
+        metrics=common_pb2.IOMetrics(**task.metrics),
+        accumulators_pickle=task.accumulators,
+    )
+
+
+def task_reports(tasks: Iterable[Task], *, is_full: bool) -> list[jobmaster_pb2.TaskExecutionStateUpdate]:
+    """Metrics and accumulators of running tasks. Not `is_full`: accumulators only where they have changed since they
+    were last told; that report may have been lost, so a full one must follow now and then."""
+    reports = []
+    room = MAX_ACCUMULATOR_BYTES
+    for task in tasks:
+        accumulators = task.accumulators
+        size = sum(map(len, accumulators.values()))
+        is_told = (is_full or accumulators is not task.reported_accumulators) and size <= room
+        if is_told:
+            task.reported_accumulators = accumulators
+            room -= size
+        reports.append(
+            jobmaster_pb2.TaskExecutionStateUpdate(
+                execution_attempt_id=task.execution_attempt_id,
+                state=common_pb2.ExecutionState.Name(task.state.value),
+                metrics=common_pb2.IOMetrics(**task.metrics),
+                accumulators_pickle=accumulators if is_told else None,
+            )
+        )
+    return reports
