@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from flinkpy.datastream.async_data_stream import AsyncDataStream
     from flinkpy.datastream.async_functions import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
     from flinkpy.datastream.checkpoint_config import CheckpointConfig
     from flinkpy.datastream.checkpoint_storage import (
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AggregateFunction",
+    "AsyncDataStream",
     "AsyncFunction",
     "AsyncRetryPredicate",
     "AsyncRetryStrategy",
@@ -115,6 +117,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "async_data_stream": ("AsyncDataStream",),
     "async_functions": ("AsyncFunction", "AsyncRetryPredicate", "AsyncRetryStrategy"),
     "checkpointing_mode": ("CheckpointingMode",),
     "checkpoint_config": ("CheckpointConfig",),
@@ -162,7 +165,6 @@ _LATER = {
         "TriggerResult",
         "Trigger",
     ),
-    "asynchronous functions": ("AsyncDataStream",),
 }
 
 

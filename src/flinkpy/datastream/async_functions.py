@@ -40,9 +40,9 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
 
     @staticmethod
     def no_restart() -> AsyncRetryStrategy:
-        from flinkpy.datastream.async_retry_strategies import NoRetryStrategy
+        from flinkpy.datastream.async_retry_strategies import NO_RETRY_STRATEGY
 
-        return NoRetryStrategy()
+        return NO_RETRY_STRATEGY
 
     @staticmethod
     def fixed_delay(

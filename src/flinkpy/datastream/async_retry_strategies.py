@@ -7,7 +7,13 @@ from typing import Generic, TypeVar
 
 from flinkpy.datastream.async_functions import AsyncRetryPredicate, AsyncRetryStrategy
 
-__all__ = ["ExponentialBackoffDelayRetryStrategy", "FixedDelayRetryStrategy", "NoRetryStrategy", "RetryPredicate"]
+__all__ = [
+    "NO_RETRY_STRATEGY",
+    "ExponentialBackoffDelayRetryStrategy",
+    "FixedDelayRetryStrategy",
+    "NoRetryStrategy",
+    "RetryPredicate",
+]
 
 OUT = TypeVar("OUT")
 ResultPredicate = Callable[[list[OUT]], bool] | None
@@ -41,6 +47,10 @@ class NoRetryStrategy(AsyncRetryStrategy, Generic[OUT]):
         return RetryPredicate(None, None)
 
 
+#: What `AsyncRetryStrategy.no_restart` gives.
+NO_RETRY_STRATEGY: AsyncRetryStrategy = NoRetryStrategy()
+
+
 class FixedDelayRetryStrategy(AsyncRetryStrategy, Generic[OUT]):
     def __init__(
         self,
@@ -49,6 +59,7 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy, Generic[OUT]):
         result_predicate: Callable[[list[OUT]], bool] | None,
         exception_predicate: Callable[[Exception], bool] | None,
     ) -> None:
+        _check_positive(max_attempts=max_attempts, backoff_time_millis=backoff_time_millis)
         self._max_attempts = max_attempts
         self._backoff_time_millis = backoff_time_millis
         self._predicate = RetryPredicate[OUT](result_predicate, exception_predicate)
@@ -75,6 +86,12 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy, Generic[OUT]):
         result_predicate: Callable[[list[OUT]], bool] | None,
         exception_predicate: Callable[[Exception], bool] | None,
     ) -> None:
+        _check_positive(
+            max_attempts=max_attempts,
+            initial_delay=initial_delay,
+            max_retry_delay=max_retry_delay,
+            multiplier=multiplier,
+        )
         self._max_attempts = max_attempts
         self._initial_delay = initial_delay
         self._max_retry_delay = max_retry_delay
@@ -87,7 +104,17 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy, Generic[OUT]):
     def get_backoff_time_millis(self, current_attempts: int) -> int:
         if current_attempts <= 1:
             return self._initial_delay
-        return int(min(self._initial_delay * self._multiplier ** (current_attempts - 1), self._max_retry_delay))
+        try:
+            delay = self._initial_delay * float(self._multiplier) ** (current_attempts - 1)
+        except OverflowError:
+            return self._max_retry_delay
+        return int(min(delay, self._max_retry_delay))
 
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
         return self._predicate
+
+
+def _check_positive(**values: float) -> None:
+    for name, value in values.items():
+        if value <= 0:
+            raise ValueError(f"{name} should be greater than zero.")

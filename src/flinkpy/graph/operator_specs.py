@@ -235,6 +235,20 @@ class AsyncWaitSpec(OperatorSpec):
 
 
 @dataclass(frozen=True, slots=True)
+class AsyncWaitSpec(OperatorSpec):
+    """AsyncFunction: at most `capacity` calls at a time. `timeout_ms`: 0 or less for none.
+
+    `retry_strategy`: an AsyncRetryStrategy. `is_ordered`: results in the order of the records.
+    """
+
+    function: Any
+    timeout_ms: int
+    capacity: int
+    retry_strategy: Any
+    is_ordered: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SinkSpec(OperatorSpec):
     sink: Any
 

@@ -166,6 +166,12 @@ def _async_wait(spec: specs.AsyncWaitSpec, context: OperatorContext, output: Out
     return AsyncWaitOperator(spec, input_type(spec), context, output, side)
 
 
+def _async_wait(spec: specs.AsyncWaitSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
+    from flinkpy.streaming.operators.async_io.async_wait_operator import AsyncWaitOperator
+
+    return AsyncWaitOperator(spec, input_type(spec), context, output, side)
+
+
 def _two_input_types(spec: specs.OperatorSpec) -> tuple[Any, Any]:
     return input_type(spec, 0), input_type(spec, 1)
 
@@ -194,5 +200,6 @@ _FACTORIES: dict[type, _Factory] = {
     specs.KeyedCoProcessSpec: _keyed_co_process,
     specs.BroadcastProcessSpec: _broadcast_process,
     specs.KeyedBroadcastProcessSpec: _keyed_broadcast_process,
+    specs.AsyncWaitSpec: _async_wait,
     specs.AsyncWaitSpec: _async_wait,
 }

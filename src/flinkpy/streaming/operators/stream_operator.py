@@ -217,7 +217,12 @@ class StreamOperator(ABC):
 
     @property
     def is_writable(self) -> bool:
-        """False: the task must give this operator no more batches now (a sink that is full)."""
+        """False: the task must give this operator no more batches now (it is full)."""
+        return True
+
+    @property
+    def is_drained(self) -> bool:
+        """False: results of records it was given are still to come, by mail; `finish` comes after them."""
         return True
 
     @property

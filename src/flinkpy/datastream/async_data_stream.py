@@ -1,0 +1,136 @@
+"""AsyncDataStream: functions that wait for something outside, for many records at a time.
+
+Source: pyflink.datastream.async_data_stream.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from flinkpy.datastream import function_checks as checks
+from flinkpy.datastream.async_functions import AsyncFunction, AsyncRetryStrategy
+from flinkpy.datastream.async_retry_strategies import NO_RETRY_STRATEGY
+from flinkpy.datastream.base_stream import DataStream
+from flinkpy.graph import operator_specs as specs
+from flinkpy.graph.transformation import OperatorTransformation
+
+if TYPE_CHECKING:
+    from flinkpy.common.time import Time
+    from flinkpy.common.typeinfo import TypeInformation
+
+__all__ = ["AsyncDataStream"]
+
+DEFAULT_CAPACITY = 100
+
+
+class AsyncDataStream:
+    """Applies an AsyncFunction to a stream.
+
+    `async_invoke` runs on an asyncio loop of the subtask, so it must await whatever takes time; up to `capacity`
+    records are under way at once. A record that takes longer than `timeout`, retries included, is given to
+    `AsyncFunction.timeout`, and its call is cancelled. An exception fails the job.
+
+    No result crosses a watermark. A checkpoint holds the records whose results have not been emitted; they are started
+    again after a restore, so `async_invoke` may be called more than once for a record, while its results count once.
+    """
+
+    @staticmethod
+    def unordered_wait(
+        data_stream: DataStream,
+        async_function: AsyncFunction,
+        timeout: Time,
+        capacity: int = DEFAULT_CAPACITY,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Results as they come."""
+        return _async_wait(
+            data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type, is_ordered=False
+        )
+
+    @staticmethod
+    def unordered_wait_with_retry(
+        data_stream: DataStream,
+        async_function: AsyncFunction,
+        timeout: Time,
+        async_retry_strategy: AsyncRetryStrategy,
+        capacity: int = DEFAULT_CAPACITY,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Results as they come; calls are tried again as the strategy says."""
+        return _async_wait(
+            data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, is_ordered=False
+        )
+
+    @staticmethod
+    def ordered_wait(
+        data_stream: DataStream,
+        async_function: AsyncFunction,
+        timeout: Time,
+        capacity: int = DEFAULT_CAPACITY,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Results in the order of the records."""
+        return _async_wait(
+            data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type, is_ordered=True
+        )
+
+    @staticmethod
+    def ordered_wait_with_retry(
+        data_stream: DataStream,
+        async_function: AsyncFunction,
+        timeout: Time,
+        async_retry_strategy: AsyncRetryStrategy,
+        capacity: int = DEFAULT_CAPACITY,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Results in the order of the records; calls are tried again as the strategy says."""
+        return _async_wait(
+            data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, is_ordered=True
+        )
+
+
+def _async_wait(
+    data_stream: DataStream,
+    function: AsyncFunction,
+    timeout: Time,
+    strategy: AsyncRetryStrategy,
+    capacity: int,
+    output_type: TypeInformation | None,
+    *,
+    is_ordered: bool,
+) -> DataStream:
+    if not isinstance(data_stream, DataStream):
+        raise TypeError(f"the input must be a DataStream, not {data_stream!r}")
+    _check(function, timeout, strategy, capacity)
+    spec = specs.AsyncWaitSpec(
+        function,
+        timeout.to_milliseconds(),
+        capacity,
+        strategy,
+        is_ordered,
+        input_types=(data_stream.transformation.output_type,),
+        output_type=checks.output_type_of(output_type),
+    )
+    environment = data_stream.get_execution_environment()
+    operator = OperatorTransformation("async wait operator", spec, (data_stream.transformation,))
+    environment.add_operator(operator)
+    return DataStream(operator, environment)
+
+
+def _check(function: Any, timeout: Time, strategy: Any, capacity: Any) -> None:
+    """Raises: TypeError, ValueError."""
+    if not isinstance(function, AsyncFunction):
+        raise TypeError(f"The input must be an AsyncFunction, not {function!r}")
+    if not inspect.iscoroutinefunction(function.async_invoke):
+        raise TypeError(f"Method 'async_invoke' of class '{type(function)}' should be declared as 'async def'.")
+    if strategy is None:
+        raise ValueError("Async retry strategy should not be None.")
+    if not isinstance(strategy, AsyncRetryStrategy):
+        raise TypeError(f"a retry strategy must be an AsyncRetryStrategy, not {strategy!r}")
+    if strategy is not NO_RETRY_STRATEGY and timeout.to_milliseconds() <= 0:
+        raise ValueError("Timeout should be configured when do async with retry.")
+    if strategy.get_retry_predicate() is None:
+        raise ValueError(f"Retry predicate of the async retry strategy '{type(strategy)}' is None.")
+    if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity <= 0:
+        raise ValueError(f"capacity must be a positive number of records, not {capacity!r}")

@@ -1,0 +1,1 @@
+"""AsyncWaitOperator: functions that wait for something outside, many records at a time."""

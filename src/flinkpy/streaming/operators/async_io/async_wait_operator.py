@@ -1,0 +1,221 @@
+"""AsyncWaitOperator: results of an AsyncFunction, for many records at a time.
+
+The task thread never waits for a call: batches go to the AsyncRunner, results come back by mail. A batch goes in as a
+whole, whatever the capacity; while that much is waiting the operator takes no more, and the task takes barriers and
+mail. What a checkpoint holds is every record whose results have not been emitted, started or not; a restore starts them
+again, in their order.
+
+Source: org.apache.flink.streaming.api.operators.async.AsyncWaitOperator. Differs: records wait in the operator in front
+of the capacity, up to about MAX_BATCH_ROWS of them, so that threads meet per batch and not per record; a call that has
+timed out is cancelled.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from itertools import chain, groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flinkpy.common.typeinfo import Types
+from flinkpy.datastream.state import ListStateDescriptor
+from flinkpy.records.batch import Batch
+from flinkpy.records.elements import CheckpointBarrier, Element, EndOfData, EndOfPartition
+from flinkpy.streaming.mailbox.task_mailbox import Mail, MailPriority
+from flinkpy.streaming.operators.async_io.async_runner import AsyncRunner, checked_results, with_retries
+from flinkpy.streaming.operators.async_io.element_queue import (
+    Chunk,
+    Item,
+    OrderedElementQueue,
+    UnorderedElementQueue,
+)
+from flinkpy.streaming.operators.lane_border import as_rows
+from flinkpy.streaming.operators.output import Output
+from flinkpy.streaming.operators.stream_operator import OperatorContext, UserFunctionOperator
+
+if TYPE_CHECKING:
+    from flinkpy._proto import checkpoint_pb2
+    from flinkpy.graph.operator_specs import AsyncWaitSpec
+
+#: Each element: (values, their timestamps or None), of records that must be started again.
+_STATE = "_async_wait_operator_state_"
+#: Records per element of the state: what a restore deals out at a time.
+_STATE_CHUNK_ROWS = 64
+#: Records that wait in front of the capacity. The threads then meet some hundred times a second at most.
+MAX_WAITING_ROWS = 1024
+
+
+class AsyncWaitOperator(UserFunctionOperator):
+    """Thread: task thread; the user's function is called on the loop's."""
+
+    def __init__(
+        self, spec: AsyncWaitSpec, input_type: Any, context: OperatorContext, output: Output, side: dict[str, Output]
+    ) -> None:
+        super().__init__(context, output, side, spec.function)
+        self._input_type = input_type
+        self._spec = spec
+        self._runner: AsyncRunner | None = None
+        self._chunks: deque[Chunk] = deque()
+        #: Records whose results have not been emitted.
+        self._unfinished = 0
+        #: The last control element that waits behind records.
+        self._last_element: Element | None = None
+        self._restored_chunks: list[tuple[list[Any], list[int] | None]] = []
+        self._is_suspended = False
+
+    # -- life cycle ----------------------------------------------------------------------------------------------
+
+    def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
+        super().initialize_state(restored)
+        if restored is not None:
+            self._restored_chunks = self._state().get()
+
+    def open(self) -> None:
+        spec = self._spec
+        function = self.function
+        self._runner = runner = AsyncRunner(
+            self.context.environment.task_name,
+            with_retries(function.async_invoke, spec.retry_strategy),
+            function.timeout,
+            OrderedElementQueue() if spec.is_ordered else UnorderedElementQueue(),
+            capacity=spec.capacity,
+            timeout_s=spec.timeout_ms / 1000,
+            check_results=lambda results: checked_results(results, function),
+            on_released=self._announce_results,
+            on_error=self._announce_error,
+        )
+        super().open()
+        runner.start()
+        for rows, timestamps in self._restored_chunks:
+            self._put(Chunk(rows, timestamps))
+        self._restored_chunks = []
+
+    def close(self) -> None:
+        runner, self._runner = self._runner, None
+        try:
+            if runner is not None:
+                runner.stop()
+        finally:
+            super().close()
+
+    @property
+    def runner(self) -> AsyncRunner:
+        assert self._runner is not None, "open comes first"
+        return self._runner
+
+    # -- data ----------------------------------------------------------------------------------------------------
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        rows = as_rows(batch, self._input_type)
+        timestamps = batch.timestamps
+        self._put(Chunk(rows, None if timestamps is None else timestamps.tolist()))
+
+    def _put(self, chunk: Chunk) -> None:
+        self._chunks.append(chunk)
+        self._unfinished += len(chunk.rows)
+        self.runner.put(chunk)
+
+    def process_element(self, element: Element) -> None:
+        is_foreign = isinstance(element, CheckpointBarrier | EndOfData | EndOfPartition)
+        if is_foreign or self.is_drained:
+            super().process_element(element)
+        else:
+            self._last_element = element
+            self.runner.put(element)
+
+    @property
+    def is_writable(self) -> bool:
+        return self._unfinished < self._spec.capacity + MAX_WAITING_ROWS
+
+    @property
+    def is_drained(self) -> bool:
+        return not self._unfinished and self._last_element is None
+
+    def finish(self) -> None:
+        # The task has waited for all that came from its input; this is for what an operator before this one has
+        # emitted when it was finished.
+        while not self.is_drained:
+            self.runner.wait(0.1)
+            self._emit_released()
+
+    def _announce_results(self) -> None:
+        self.context.mailbox.put(Mail("results of asynchronous calls", self._emit_released))
+
+    def _announce_error(self, error: BaseException, value: Any) -> None:
+        def fail() -> None:
+            raise self.context.function_error(error) from error
+
+        self.context.mailbox.put(Mail("an asynchronous call failed", fail, MailPriority.URGENT))
+
+    def _emit_released(self) -> None:
+        runner = self._runner
+        if self._is_suspended or runner is None:
+            return
+        for part in runner.take():
+            if isinstance(part, tuple):
+                self._emit(*part)
+            else:
+                if part is self._last_element:
+                    self._last_element = None
+                super().process_element(part)
+        chunks = self._chunks
+        while chunks and 1 not in chunks[0].waiting:
+            chunks.popleft()
+
+    def _emit(self, items: list[Item], results: list[list[Any]]) -> None:
+        for chunk, position, _ in items:
+            chunk.waiting[position] = 0
+        self._unfinished -= len(items)
+        rows = list(chain.from_iterable(results))
+        if not rows:
+            return
+        has_times = [chunk.timestamps is not None for chunk, _, _ in items]
+        if not any(has_times):
+            self.output.emit(Batch(rows))
+        elif all(has_times):
+            self.output.emit(Batch(rows, _timestamps(items, results)))
+        else:  # a union of streams with and without
+            for with_times, group in groupby(zip(has_times, items, results), key=itemgetter(0)):
+                _, some_items, some_results = zip(*group)
+                rows = list(chain.from_iterable(some_results))
+                if rows:
+                    self.output.emit(Batch(rows, _timestamps(some_items, some_results) if with_times else None))
+
+    # -- checkpoints ---------------------------------------------------------------------------------------------
+
+    def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
+        self._emit_released()
+
+    def snapshot_state(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> Any:
+        from flinkpy._proto.checkpoint_pb2 import SYNC_SAVEPOINT_SUSPEND
+
+        self._is_suspended = self._is_suspended or options.kind == SYNC_SAVEPOINT_SUSPEND
+        self._state().update(self._unfinished_records())
+        return super().snapshot_state(checkpoint_id, options)
+
+    def _unfinished_records(self) -> list[tuple[list[Any], list[int] | None]]:
+        left: list[tuple[list[Any], list[int] | None]] = []
+        for chunk in self._chunks:
+            positions = [position for position, waits in enumerate(chunk.waiting) if waits]
+            for begin in range(0, len(positions), _STATE_CHUNK_ROWS):
+                part = positions[begin : begin + _STATE_CHUNK_ROWS]
+                timestamps = chunk.timestamps
+                left.append(
+                    (
+                        [chunk.rows[position] for position in part],
+                        None if timestamps is None else [timestamps[position] for position in part],
+                    )
+                )
+        return left
+
+    def _state(self) -> Any:
+        return self.operator_state.get_list_state(ListStateDescriptor(_STATE, Types.PICKLED_BYTE_ARRAY()))
+
+
+def _timestamps(items: Sequence[Item], results: Sequence[list[Any]]) -> np.ndarray:
+    """Of each result that of its record."""
+    times = [chunk.timestamps[position] for chunk, position, _ in items]  # type: ignore[index]
+    return np.repeat(np.array(times, dtype=np.int64), list(map(len, results)))

@@ -1,0 +1,452 @@
+"""AsyncWaitOperator: order, capacity, time-outs, retries, failures."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from async_functions_for_tests import AsyncHarness, Gated
+
+from flinkpy.common import Types
+from flinkpy.common.errors import FunctionError
+from flinkpy.datastream.async_functions import AsyncFunction, AsyncRetryStrategy
+from flinkpy.datastream.async_retry_predicates import empty_result_predicate, has_exception_predicate
+from flinkpy.records.batch import Batch
+from flinkpy.records.elements import Watermark, WatermarkStatus
+
+
+class Doubling(AsyncFunction):
+    async def async_invoke(self, value: int) -> list[int]:
+        return [value * 2]
+
+
+@pytest.fixture
+def opened() -> Iterator[list[AsyncHarness]]:
+    harnesses: list[AsyncHarness] = []
+    yield harnesses
+    for harness in harnesses:
+        harness.operator.close()
+
+
+def open_harness(opened: list[AsyncHarness], function: AsyncFunction, **settings: Any) -> AsyncHarness:
+    harness = AsyncHarness(function, **settings)
+    opened.append(harness)
+    return harness
+
+
+class TestOrder:
+    def test_ordered_results_come_in_the_order_of_the_records_whichever_ends_first(self, opened: Any) -> None:
+        function = Gated()
+        harness = open_harness(opened, function, ordered=True)
+        harness.process([1, 2, 3])
+        function.wait_until(lambda: len(function.started) == 3)
+        function.let(3, 2)
+        function.let(1)
+        assert harness.drain() == [10, 20, 30]
+
+    def test_unordered_results_come_as_they_are_ready(self, opened: Any) -> None:
+        function = Gated()
+        harness = open_harness(opened, function)
+        harness.process([1, 2, 3])
+        function.let(3)
+        harness.run_until(lambda: harness.output.rows == [30])
+        function.let(1)
+        harness.run_until(lambda: harness.output.rows == [30, 10])
+        function.let(2)
+        assert harness.drain() == [30, 10, 20]
+
+    @pytest.mark.parametrize("ordered", [True, False])
+    def test_no_result_overtakes_a_watermark_and_no_watermark_a_result(self, opened: Any, ordered: bool) -> None:
+        function = Gated()
+        harness = open_harness(opened, function, ordered=ordered)
+        harness.process([1, 2], [1, 2])
+        harness.watermark(2)
+        harness.process([3], [3])
+        harness.watermark(3)
+        function.wait_until(lambda: len(function.started) == 3)
+        function.let(3, 2, 1)
+        harness.drain()
+        kinds = [item.timestamp if isinstance(item, Watermark) else "rows" for item in harness.output.items]
+        assert [kind for kind, before in zip(kinds, [None, *kinds]) if kind != before] == ["rows", 2, "rows", 3]
+        assert sorted(harness.output.rows[:2]) == [10, 20]
+        assert harness.output.rows[2:] == [30]
+
+    def test_a_watermark_with_nothing_before_it_goes_through_at_once(self, opened: Any) -> None:
+        harness = open_harness(opened, Gated())
+        harness.watermark(7)
+        assert harness.output.items == [Watermark(7)]
+
+    @pytest.mark.parametrize("ordered", [True, False])
+    def test_watermarks_that_wait_together_become_the_last_of_them(self, opened: Any, ordered: bool) -> None:
+        function = Gated()
+        harness = open_harness(opened, function, ordered=ordered)
+        harness.process([1], [1])
+        for timestamp in range(2, 50):
+            harness.watermark(timestamp)
+        function.let(1)
+        harness.run_until(lambda: bool(harness.output.elements) and harness.output.elements[-1] == Watermark(49))
+        assert harness.operator.is_drained
+
+    @pytest.mark.parametrize("ordered", [True, False])
+    def test_idleness_stays_between_the_records_where_it_was(self, opened: Any, ordered: bool) -> None:
+        function = Gated()
+        harness = open_harness(opened, function, ordered=ordered)
+        harness.process([1])
+        harness.operator.process_element(WatermarkStatus(is_idle=True))
+        harness.process([2])
+        function.let(2, 1)
+        harness.drain()
+        assert [item if not isinstance(item, Batch) else item.values for item in harness.output.items] == [
+            [10],
+            WatermarkStatus(is_idle=True),
+            [20],
+        ]
+
+
+class TestRecords:
+    def test_a_record_may_have_any_number_of_results_and_each_has_its_timestamp(self, opened: Any) -> None:
+        class Repeating(AsyncFunction):
+            async def async_invoke(self, value: int) -> list[int]:
+                return [value] * value
+
+        harness = open_harness(opened, Repeating(), ordered=True)
+        harness.process([2, 0, 3], [20, 0, 30])
+        assert harness.drain() == [2, 2, 3, 3, 3]
+        assert harness.output.timestamps == [20, 20, 30, 30, 30]
+
+    def test_records_with_and_without_timestamps_may_be_mixed(self, opened: Any) -> None:
+        harness = open_harness(opened, Doubling(), ordered=True)
+        harness.process([1, 2], [5, 6])
+        harness.process([3])
+        harness.process([4], [7])
+        assert harness.drain() == [2, 4, 6, 8]
+        assert harness.output.timestamps == [5, 6, None, 7]
+
+    def test_columns_reach_the_function_as_python_objects(self, opened: Any) -> None:
+        harness = open_harness(opened, Doubling(), ordered=True, input_types=(Types.LONG(),))
+        harness.process(pa.record_batch({"f0": pa.array([1, 2, 3], pa.int64())}))
+        assert harness.drain() == [2, 4, 6]
+
+    @pytest.mark.parametrize("ordered", [True, False])
+    def test_every_record_has_its_results_once_through_many_batches(self, opened: Any, ordered: bool) -> None:
+        class Uneven(AsyncFunction):
+            async def async_invoke(self, value: int) -> list[int]:
+                for _ in range(value % 4):
+                    await asyncio.sleep(0)
+                return [value]
+
+        harness = open_harness(opened, Uneven(), ordered=ordered, capacity=7)
+        for begin in range(0, 6000, 500):
+            harness.run_until(lambda: harness.operator.is_writable)
+            harness.process(list(range(begin, begin + 500)))
+        rows = harness.drain()
+        assert sorted(rows) == list(range(6000))
+        assert not ordered or rows == sorted(rows)
+
+
+class TestCapacity:
+    @pytest.mark.parametrize("ordered", [True, False])
+    def test_no_more_calls_are_under_way_than_the_capacity(self, opened: Any, ordered: bool) -> None:
+        class Counting(AsyncFunction):
+            def __init__(self) -> None:
+                self.now = self.most = 0
+
+            async def async_invoke(self, value: int) -> list[int]:
+                self.now += 1
+                self.most = max(self.most, self.now)
+                await asyncio.sleep(0)
+                self.now -= 1
+                return [value]
+
+        function = Counting()
+        harness = open_harness(opened, function, ordered=ordered, capacity=5)
+        harness.process(list(range(300)))
+        harness.drain()
+        assert function.most == 5
+
+    def test_ordered_results_that_wait_for_an_earlier_one_count_towards_the_capacity(self, opened: Any) -> None:
+        function = Gated()
+        harness = open_harness(opened, function, ordered=True, capacity=3)
+        function.let(*range(1, 10))
+        harness.process(list(range(10)))
+        function.wait_until(lambda: len(function.started) == 3)
+        harness.run_mails()
+        assert function.started == [0, 1, 2]
+        function.let(0)
+        assert harness.drain() == [value * 10 for value in range(10)]
+
+    def test_the_operator_takes_no_more_while_it_is_full_and_wakes_the_task_when_it_is_not(self, opened: Any) -> None:
+        function = Gated()
+        harness = open_harness(opened, function, capacity=2)
+        assert harness.operator.is_writable
+        batch = list(range(2000))
+        harness.process(batch)
+        assert not harness.operator.is_writable
+        function.let(*batch)
+        harness.run_until(lambda: harness.operator.is_writable)
+        harness.drain()
+
+
+class TestTimeouts:
+    def test_a_call_that_takes_too_long_is_cancelled_and_timeout_gives_the_results(self, opened: Any) -> None:
+        class Patient(Gated):
+            def timeout(self, value: Any) -> list[Any]:
+                return [("timed out", value)]
+
+        function = Patient()
+        harness = open_harness(opened, function, timeout_ms=30, ordered=True)
+        function.let(2)
+        harness.process([1, 2, 3])
+        assert harness.drain() == [("timed out", 1), 20, ("timed out", 3)]
+        function.wait_until(lambda: sorted(function.cancelled) == [1, 3])
+
+    def test_without_a_timeout_of_its_own_the_function_fails_and_names_the_record(self, opened: Any) -> None:
+        harness = open_harness(opened, Gated(), timeout_ms=20)
+        with pytest.raises(FunctionError, match="Async function call has timed out for input: 4"):
+            harness.process([4])
+            harness.drain()
+
+    def test_a_call_that_ignores_its_cancellation_does_not_hold_its_place(self, opened: Any) -> None:
+        class Stubborn(AsyncFunction):
+            def __init__(self) -> None:
+                self.may_end = asyncio.Event()
+
+            async def async_invoke(self, value: int) -> list[int]:
+                while value == 0 and not self.may_end.is_set():
+                    try:
+                        await self.may_end.wait()
+                    except asyncio.CancelledError:
+                        continue
+                if value == 9:
+                    self.may_end.set()
+                return [value]
+
+            def timeout(self, value: int) -> list[str]:
+                return ["late"]
+
+        harness = open_harness(opened, Stubborn(), timeout_ms=20, capacity=1)
+        harness.process(list(range(10)))
+        assert harness.drain() == ["late", *range(1, 10)]
+
+    def test_a_thousand_calls_at_once_time_out_each_once(self, opened: Any) -> None:
+        class Never(Gated):
+            def timeout(self, value: Any) -> list[Any]:
+                return [value]
+
+        harness = open_harness(opened, Never(), timeout_ms=50, capacity=1000)
+        harness.process(list(range(1000)))
+        assert sorted(harness.drain()) == list(range(1000))
+
+    def test_calls_that_are_fast_enough_do_not_time_out(self, opened: Any) -> None:
+        harness = open_harness(opened, Doubling(), timeout_ms=60_000)
+        harness.process([1])
+        assert harness.drain() == [2]
+
+
+class Flaky(AsyncFunction):
+    """Fails, or gives nothing, until the attempt that a record names."""
+
+    def __init__(self, *, raises: bool) -> None:
+        self.raises = raises
+        self.attempts: dict[int, int] = {}
+
+    async def async_invoke(self, value: int) -> list[int]:
+        attempt = self.attempts[value] = self.attempts.get(value, 0) + 1
+        if attempt < value:
+            if self.raises:
+                raise ValueError(f"attempt {attempt} of {value}")
+            return []
+        return [value]
+
+
+class TestRetries:
+    @pytest.mark.parametrize("raises", [True, False])
+    def test_a_call_is_tried_again_while_the_predicate_says_so(self, opened: Any, raises: bool) -> None:
+        strategy = AsyncRetryStrategy.fixed_delay(5, 1, empty_result_predicate, has_exception_predicate)
+        function = Flaky(raises=raises)
+        harness = open_harness(opened, function, retry=strategy, timeout_ms=60_000)
+        harness.process([1, 2, 3, 4])
+        assert sorted(harness.drain()) == [1, 2, 3, 4]
+        assert function.attempts == {1: 1, 2: 2, 3: 3, 4: 4}
+
+    def test_after_the_last_attempt_its_result_counts(self, opened: Any) -> None:
+        strategy = AsyncRetryStrategy.fixed_delay(2, 1, empty_result_predicate, None)
+        function = Flaky(raises=False)
+        harness = open_harness(opened, function, retry=strategy, timeout_ms=60_000)
+        harness.process([9])
+        assert harness.drain() == []
+        assert function.attempts == {9: 3}
+
+    def test_after_the_last_attempt_its_exception_fails_the_task(self, opened: Any) -> None:
+        strategy = AsyncRetryStrategy.fixed_delay(2, 1, None, has_exception_predicate)
+        harness = open_harness(opened, Flaky(raises=True), retry=strategy, timeout_ms=60_000)
+        harness.process([9])
+        with pytest.raises(FunctionError, match="attempt 3 of 9"):
+            harness.drain()
+
+    def test_exceptions_are_not_tried_again_where_only_results_are(self, opened: Any) -> None:
+        strategy = AsyncRetryStrategy.fixed_delay(2, 1, empty_result_predicate, None)
+        harness = open_harness(opened, Flaky(raises=True), retry=strategy, timeout_ms=60_000)
+        harness.process([9])
+        with pytest.raises(FunctionError, match="attempt 1 of 9"):
+            harness.drain()
+
+    def test_the_delay_grows_up_to_its_maximum(self) -> None:
+        strategy = AsyncRetryStrategy.exponential_backoff(9, 10, 100, 3.0, None, None)
+        assert [strategy.get_backoff_time_millis(attempt) for attempt in range(1, 6)] == [10, 30, 90, 100, 100]
+        assert strategy.get_backoff_time_millis(5000) == 100
+        assert [strategy.can_retry(attempt) for attempt in (1, 9, 10)] == [True, True, False]
+
+    def test_other_records_go_on_while_one_waits_for_its_next_attempt(self, opened: Any) -> None:
+        strategy = AsyncRetryStrategy.fixed_delay(5, 3_600_000, empty_result_predicate, None)
+        harness = open_harness(opened, Flaky(raises=False), retry=strategy, timeout_ms=3_600_000)
+        harness.process([2, 1])
+        harness.run_until(lambda: harness.output.rows == [1])
+
+    def test_the_time_out_holds_for_all_attempts_together(self, opened: Any) -> None:
+        class Hopeless(Flaky):
+            def timeout(self, value: int) -> list[str]:
+                return ["gave up"]
+
+        strategy = AsyncRetryStrategy.fixed_delay(1000, 3_600_000, empty_result_predicate, None)
+        harness = open_harness(opened, Hopeless(raises=False), retry=strategy, timeout_ms=30)
+        harness.process([9])
+        assert harness.drain() == ["gave up"]
+
+    @pytest.mark.parametrize("arguments", [(0, 1, None, None), (1, 0, None, None)])
+    def test_attempts_and_delays_are_positive(self, arguments: Any) -> None:
+        with pytest.raises(ValueError, match="should be greater than zero"):
+            AsyncRetryStrategy.fixed_delay(*arguments)
+
+
+class TestFailures:
+    def test_an_exception_fails_the_task_with_the_users_own_traceback(self, opened: Any) -> None:
+        class Failing(AsyncFunction):
+            async def async_invoke(self, value: int) -> list[int]:
+                return self.look_up(value)
+
+            def look_up(self, value: int) -> list[int]:
+                raise LookupError(f"no {value}")
+
+        harness = open_harness(opened, Failing())
+        harness.process([3])
+        with pytest.raises(FunctionError, match="LookupError: no 3") as caught:
+            harness.drain()
+        lines = caught.value.remote_traceback.splitlines()
+        assert "in async_invoke" in lines[1]
+        assert "in look_up" in caught.value.remote_traceback
+
+    @pytest.mark.parametrize(
+        ("result", "message"),
+        [
+            (None, "The result of AsyncFunction cannot be none, please check the methods 'async_invoke' and 'timeout'"),
+            (7, "The result of AsyncFunction should be of list type, please check the methods 'async_invoke'"),
+        ],
+    )
+    def test_a_result_that_is_no_list_fails_the_task(self, opened: Any, result: Any, message: str) -> None:
+        class Wrong(AsyncFunction):
+            async def async_invoke(self, value: int) -> Any:
+                return result
+
+        class WrongOnTimeout(Gated):
+            def timeout(self, value: Any) -> Any:
+                return result
+
+        for function, timeout_ms in ((Wrong(), 0), (WrongOnTimeout(), 20)):
+            harness = open_harness(opened, function, timeout_ms=timeout_ms)
+            harness.process([1])
+            with pytest.raises(FunctionError, match=message):
+                harness.drain()
+
+    def test_any_iterable_is_a_result(self, opened: Any) -> None:
+        class Iterating(AsyncFunction):
+            async def async_invoke(self, value: int) -> Any:
+                return (value + step for step in range(2))
+
+        harness = open_harness(opened, Iterating())
+        harness.process([5])
+        assert harness.drain() == [5, 6]
+
+    def test_an_exception_of_timeout_fails_the_task(self, opened: Any) -> None:
+        class Failing(Gated):
+            def timeout(self, value: Any) -> Any:
+                raise ValueError("raised in timeout")
+
+        harness = open_harness(opened, Failing(), timeout_ms=20)
+        harness.process([1])
+        with pytest.raises(FunctionError, match="raised in timeout"):
+            harness.drain()
+
+    def test_system_exit_in_a_call_is_a_failure_like_any_other(self, opened: Any) -> None:
+        class Leaving(AsyncFunction):
+            async def async_invoke(self, value: int) -> Any:
+                raise SystemExit(3)
+
+        harness = open_harness(opened, Leaving())
+        harness.process([1])
+        with pytest.raises(FunctionError, match="SystemExit: 3"):
+            harness.drain()
+
+
+class TestLife:
+    def test_open_comes_before_the_first_call_and_close_after_the_last(self) -> None:
+        class Logging(Gated):
+            log: list[str] = []
+
+            def open(self, runtime_context: Any) -> None:
+                self.log.append(f"open {runtime_context.get_index_of_this_subtask()}")
+
+            async def async_invoke(self, value: Any) -> list[Any]:
+                self.log.append("call")
+                try:
+                    return await super().async_invoke(value)
+                finally:
+                    self.log.append("call ends")
+
+            def close(self) -> None:
+                self.log.append("close")
+
+        function = Logging()
+        harness = AsyncHarness(function)
+        harness.process([1])
+        function.wait_until(lambda: function.started == [1])
+        harness.operator.close()
+        assert function.log == ["open 0", "call", "call ends", "close"]
+        assert function.cancelled == [1]
+
+    def test_the_loop_and_its_thread_end_with_the_operator(self) -> None:
+        before = set(threading.enumerate())
+        harness = AsyncHarness(Doubling())
+        assert len(set(threading.enumerate()) - before) == 1
+        harness.operator.close()
+        assert set(threading.enumerate()) == before
+
+    def test_an_operator_whose_open_failed_can_be_closed(self) -> None:
+        class Closed(AsyncFunction):
+            def open(self, runtime_context: Any) -> None:
+                raise ValueError("cannot open")
+
+            async def async_invoke(self, value: int) -> list[int]:
+                return []
+
+        before = set(threading.enumerate())
+        function = Closed()
+        with pytest.raises(FunctionError, match="cannot open"):
+            AsyncHarness(function)
+        assert set(threading.enumerate()) == before
+
+    def test_a_call_that_never_suspends_does_not_keep_results_back(self, opened: Any) -> None:
+        harness = open_harness(opened, Doubling(), capacity=1)
+        harness.process(list(range(100_000)))
+        harness.run_until(lambda: len(harness.output.rows) > 0)
+        assert len(harness.drain()) == 100_000
+
+    def test_the_end_waits_for_everything_an_operator_before_it_emitted_at_its_own_end(self, opened: Any) -> None:
+        harness = open_harness(opened, Doubling())
+        harness.process([1, 2, 3])
+        harness.operator.finish()
+        assert sorted(harness.output.rows) == [2, 4, 6]
