@@ -45,7 +45,6 @@ class FinishedOperatorChain:
     is_restored_as_finished = True
     is_writable = True
     is_drained = True
-    is_drained = True
     has_finished = True
 
     def __init__(

@@ -66,7 +66,6 @@ class OperatorChain:
         self.operators.reverse()
         self.sinks = [operator for operator in self.operators if isinstance(operator, SinkOperator)]
         self._fillable = [o for o in self.operators if type(o).is_writable is not StreamOperator.is_writable]
-        self._fillable = [o for o in self.operators if type(o).is_writable is not StreamOperator.is_writable]
         self._to_close: list[StreamOperator] = []
 
     # -- building ------------------------------------------------------------------------------------------------

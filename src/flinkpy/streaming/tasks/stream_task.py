@@ -284,19 +284,6 @@ class StreamTask(ABC):
                 lambda: self.state is StreamTaskState.SUSPENDED or (self.inputs_exhausted, chain.is_drained)[1]
             )
 
-    def _drain(self) -> None:
-        """After the last input: wait for the operators that have taken records and still owe their results.
-
-        The task is running: checkpoints are taken, and hold what is owed.
-        """
-        if self._progress.savepoint_at_end is not None:
-            self.emit_end_of_event_time()
-        chain = self.chain
-        if not chain.is_drained:
-            self._processor.run_until(
-                lambda: self.state is StreamTaskState.SUSPENDED or (self.inputs_exhausted, chain.is_drained)[1]
-            )
-
     def _finish(self) -> None:
         chain = self.chain
         self.processing_time_service.quiesce()
@@ -402,9 +389,6 @@ class StreamTask(ABC):
         if self._is_for_the_end(barrier):
             self._progress.savepoint_at_end = barrier
             return
-        if self._is_for_the_end(barrier):
-            self._progress.savepoint_at_end = barrier
-            return
         is_at_end = self.state is StreamTaskState.FINISHING
         taken = self.checkpoints.checkpoint_state(
             barrier,
@@ -417,14 +401,6 @@ class StreamTask(ABC):
             self.processing_time_service.quiesce()
             self._transition(StreamTaskState.SUSPENDED)
             self._processor.stop()
-
-    def _is_for_the_end(self, barrier: CheckpointBarrier) -> bool:
-        """Whether it has come behind the end of data, while that waits for operators that are not drained."""
-        return (
-            barrier.options is not None
-            and barrier.options.kind == checkpoint_pb2.SYNC_SAVEPOINT_TERMINATE
-            and self.state is StreamTaskState.RUNNING
-        )
 
     def _is_for_the_end(self, barrier: CheckpointBarrier) -> bool:
         """Whether it has come behind the end of data, while that waits for operators that are not drained."""
