@@ -31,4 +31,16 @@ OPERATOR_CHAINING_DIFFERENT_MAX_PARALLELISM = bool_option(
     True,
     "Whether operators of different max parallelism may be chained.",
 )
+ALLOW_UNALIGNED_SOURCE_SPLITS = bool_option(
+    "pipeline.watermark-alignment.allow-unaligned-source-splits",
+    False,
+    "Whether a source with watermark alignment may go on where its reader cannot pause a split that is ahead.",
+)
+WATERMARK_ALIGNMENT_BUFFER_SIZE = int_option(
+    "pipeline.watermark-alignment.buffer-size",
+    3,
+    "With watermark alignment, how many update intervals ago the watermark was that is compared with the allowed one, "
+    "because an announcement is as old when it arrives; 0 compares the newest.",
+    minimum=0,
+)
 JOB_ID = string_option("$internal.pipeline.job-id", None, "JobID to submit under; drawn at random where unset.")

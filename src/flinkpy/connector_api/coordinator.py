@@ -21,6 +21,11 @@ class CoordinatorContext(Protocol):
         """Number of subtasks of the operator."""
         ...
 
+    @property
+    def coordinator_store(self) -> dict[str, Any]:
+        """Shared by all coordinators of the job; gone with the JobMaster."""
+        ...
+
     def send_event(self, subtask_index: int, event: Any) -> None:
         """Deliver `event` to the running attempt of that subtask; dropped where it has none (it will be reset)."""
         ...

@@ -4,7 +4,21 @@ A checkpoint holds, of a source: what its enumerator has not handed out (`SplitE
 splits that its readers have not finished, each with the position behind the last record that was emitted
 (`SourceReader.snapshot_state`). Every split is in exactly one of the two, or is finished.
 
-Source: org.apache.flink.api.connector.source (FLIP-27). Differs: readers emit batches, not records.
+Watermarks per split. A reader that reads several splits side by side (partitions of a topic) says which split each of
+its batches is from. Then every split has a watermark generator and idleness of its own, and the watermark of the source
+is the lowest of its splits: one that is behind is not late because another is ahead. Such a reader
+
+* has `names_splits = True`, and its splits have a `split_id: str`, which is unique in the source;
+* sets `current_split_id` before `poll_batch` returns a batch; all records of a batch are of that one split;
+* calls `context.split_finished(split_id)` when a split has no more records, at the latest before it asks for the next
+  one. What it returned before counts, and what the current `poll_batch` is about to return does too;
+* may have `pause_or_resume_splits`, which watermark alignment uses to hold splits back that are ahead of others.
+
+A split holds the watermark of the source back from `add_splits` on, also when it is restored, until it has records, is
+idle, or is finished. A reader without `names_splits` counts as one split.
+
+Source: org.apache.flink.api.connector.source (FLIP-27). Differs: readers emit batches, not records, and name the split
+of a batch where Flink's have an output for each split.
 """
 
 from __future__ import annotations
@@ -129,6 +143,12 @@ class SourceReaderContext(Protocol):
 
     def send_source_event(self, event: Any) -> None: ...
 
+    def split_finished(self, split_id: str) -> None:
+        """Nothing more comes of that split behind the batch that is returned next or was returned last: it does not
+        hold watermarks back any more. Task thread. Only where the reader `names_splits`.
+        """
+        ...
+
     def notify_available(self) -> None:
         """May be called from any thread: `poll_batch` is worth calling again."""
         ...
@@ -140,7 +160,14 @@ class SourceReader(ABC):
     The first call is `add_splits` with what a checkpoint held, where there is any, then `start`. A reader without
     splits asks for one with `context.send_split_request()` and answers `NOTHING_AVAILABLE` until `add_splits` or
     `notify_no_more_splits` is called.
+
+    Attributes:
+        names_splits: whether it says which split a batch is from; see the top of this module.
+        current_split_id: of the batch that `poll_batch` last returned; None: of no split in particular.
     """
+
+    names_splits: bool = False
+    current_split_id: str | None = None
 
     @abstractmethod
     def start(self) -> None: ...
@@ -156,6 +183,18 @@ class SourceReader(ABC):
 
     def handle_source_event(self, event: Any) -> None:
         return
+
+    def pause_or_resume_splits(self, splits_to_pause: list[str], splits_to_resume: list[str]) -> None:
+        """Return no records of the former until they are among the latter; the other splits go on. Ids of splits that
+        have been added. Called only where the reader `names_splits` and the program aligns watermarks.
+
+        A reader that cannot do this fails the job as soon as a split is too far ahead, unless
+        `pipeline.watermark-alignment.allow-unaligned-source-splits` is set.
+        """
+        raise UnsupportedOperationError(
+            f"{type(self).__name__} cannot pause splits, and watermark alignment asks it to; set "
+            "pipeline.watermark-alignment.allow-unaligned-source-splits to let splits of one reader drift apart"
+        )
 
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """The splits not finished, each with its position: reading it gives exactly the records that no batch polled so

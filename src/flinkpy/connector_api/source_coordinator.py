@@ -13,6 +13,8 @@ receive events, and what still has to be sent to it; a SplitAssignmentTracker kn
   coordinator at a moment when everything sent before arrives at its task before the barrier, and nothing after does.
 * A subtask that is reset to a checkpoint gives back what it was sent after that, and what waits for it. Splits sent
   before are in the reader's part of the checkpoint, or were finished, and do not come back.
+* With watermark alignment, the watermarks that readers report are combined, and what is allowed is announced at every
+  interval to those that can receive it; neither is part of a checkpoint, and an announcement is never kept for later.
 * A reset of the whole job makes a new enumerator, from the checkpoint's state where there is any; whatever the old one
   still has in flight (asynchronous listings, timers) is dropped when it comes back, by its epoch.
 
@@ -45,6 +47,12 @@ from flinkpy.connector_api.source import (
     SplitEnumerator,
 )
 from flinkpy.connector_api.split_assignment_tracker import SplitAssignmentTracker
+from flinkpy.connector_api.watermark_alignment import (
+    AlignmentCoordinator,
+    ReportedWatermark,
+    WatermarkAlignment,
+    WatermarkAlignmentParams,
+)
 
 if TYPE_CHECKING:
     from flinkpy.connector_api.coordinator import CoordinatorContext
@@ -80,9 +88,16 @@ class _Subtask:
 class SourceCoordinator:
     """The JobMaster's half of a source operator. Thread: JobMaster main thread; never blocks."""
 
-    def __init__(self, source: SourceBase, context: CoordinatorContext) -> None:
+    def __init__(
+        self, source: SourceBase, context: CoordinatorContext, alignment: WatermarkAlignmentParams | None = None
+    ) -> None:
         self._source = source
         self._context = context
+        self._alignment: AlignmentCoordinator | None = None
+        if alignment is not None:
+            self._alignment = AlignmentCoordinator(
+                alignment, context.operator_id, context.coordinator_store, self._send_if_ready
+            )
         self._subtasks: dict[int, _Subtask] = {}
         self._tracker = SplitAssignmentTracker()
         #: What the next enumerator is made from; None: it begins at the beginning.
@@ -126,6 +141,8 @@ class SourceCoordinator:
                 self._call_enumerator("handle_split_request", subtask_index)
             case SourceEvent(payload):
                 self._call_enumerator("handle_source_event", subtask_index, payload)
+            case ReportedWatermark(timestamp) if self._alignment is not None:
+                self._alignment.on_report(subtask_index, timestamp)
             case _:
                 self._fail(InternalError(f"a source reader sent an unknown event: {event!r}"))
 
@@ -170,6 +187,8 @@ class SourceCoordinator:
             subtask.pending.clear()
         self._tracker = SplitAssignmentTracker(checkpoint_id or 0)
         self._restored_state = state
+        if self._alignment is not None:
+            self._alignment.reset()
         if self._is_started:
             self._start_enumerator()
 
@@ -196,6 +215,10 @@ class SourceCoordinator:
         subtask = self._subtask(subtask_index)
         subtask.pending.append(event)
         self._send_pending(subtask_index, subtask)
+
+    def _send_if_ready(self, subtask_index: int, event: WatermarkAlignment) -> None:
+        if self._subtask(subtask_index).can_receive:
+            self._context.send_event(subtask_index, event)
 
     def _send_pending(self, subtask_index: int, subtask: _Subtask) -> None:
         if not subtask.can_receive:
@@ -271,6 +294,7 @@ class SourceCoordinator:
 
     def _start_enumerator(self) -> None:
         self._epoch += 1
+        self._schedule_announcement(self._epoch)
         context = _EnumeratorContext(self, self._epoch)
         waiting: dict[int, list[Any]] = {}
         try:
@@ -285,6 +309,18 @@ class SourceCoordinator:
         self._call_enumerator("start")
         for subtask_index, splits in waiting.items():
             self._call_enumerator("add_splits_back", splits, subtask_index)
+
+    def _schedule_announcement(self, epoch: int) -> None:
+        alignment = self._alignment
+        if alignment is None:
+            return
+
+        def announce() -> None:
+            if self._epoch == epoch:
+                alignment.announce()
+                self._schedule_announcement(epoch)
+
+        self._context.schedule(alignment.update_interval_ms, announce)
 
     def _close_enumerator(self) -> None:
         enumerator, self._enumerator = self._enumerator, None
@@ -364,13 +400,18 @@ class _EnumeratorContext:
 
 @dataclass(frozen=True)
 class SourceCoordinatorProvider:
-    """Pickled into the JobGraph: makes the coordinator of `source`."""
+    """Pickled into the JobGraph: makes the coordinator of `source`.
+
+    `alignment`: that of its WatermarkStrategy, where it has one: (group, maximum drift in ms, update interval in ms).
+    """
 
     source: SourceBase
+    alignment: tuple[str, int, int] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A source may carry its data (a collection); the JobMaster needs only what enumerates the splits.
-        return (SourceCoordinatorProvider, (self.source.for_coordinator(),))
+        return (SourceCoordinatorProvider, (self.source.for_coordinator(), self.alignment))
 
     def create(self, context: CoordinatorContext) -> SourceCoordinator:
-        return SourceCoordinator(self.source, context)
+        alignment = None if self.alignment is None else WatermarkAlignmentParams(*self.alignment)
+        return SourceCoordinator(self.source, context, alignment)

@@ -33,8 +33,11 @@ class SequentialSplitReader(SourceReader):
     """Asks for a split, reads it to its end, asks for the next.
 
     It never asks ahead: a split waiting behind a long one could have been read by an idle subtask. Batches are handed
-    over in slices of `context.max_batch_rows`; a checkpoint between two slices knows how far it has come.
+    over in slices of `context.max_batch_rows`; a checkpoint between two slices knows how far it has come. Splits have a
+    `split_id`.
     """
+
+    names_splits = True
 
     def __init__(self, context: SourceReaderContext) -> None:
         self._context = context
@@ -61,11 +64,13 @@ class SequentialSplitReader(SourceReader):
                     return ReaderStatus.END_OF_INPUT if self._no_more_splits else ReaderStatus.NOTHING_AVAILABLE
                 # Opened before it is taken off the queue: after an error it is still there.
                 self._open = self.open_split(self._splits[0])
-                self._splits.popleft()
+                self.current_split_id = self._splits.popleft().split_id
             batch = self._open.read_batch()
             if batch is not None:
                 return batch if batch.num_rows <= self._context.max_batch_rows else self._next_slice(batch)
             self._close_split()
+            if self.current_split_id is not None:
+                self._context.split_finished(self.current_split_id)
             if not self._splits and not self._no_more_splits:
                 self._context.send_split_request()
 
@@ -85,6 +90,12 @@ class SequentialSplitReader(SourceReader):
     def notify_no_more_splits(self) -> None:
         self._no_more_splits = True
         self._context.notify_available()
+
+    def pause_or_resume_splits(self, splits_to_pause: list[str], splits_to_resume: list[str]) -> None:
+        """Nothing to do: the split being read is alone, and pausing it would keep those behind it from ever being
+        read. The source as a whole waits where its watermark is ahead.
+        """
+        return
 
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         if self._open is None:

@@ -154,7 +154,8 @@ def _coordinator_provider(spec: OperatorSpec) -> Any:
     if isinstance(spec, SourceSpec):
         from flinkpy.connector_api.source_coordinator import SourceCoordinatorProvider
 
-        return SourceCoordinatorProvider(spec.source)
+        strategy = spec.watermark_strategy
+        return SourceCoordinatorProvider(spec.source, None if strategy is None else strategy.alignment)
     if isinstance(spec, SinkSpec):
         return spec.sink.coordinator_provider
     return None

@@ -58,6 +58,10 @@ class TestingReaderContext:
     max_batch_rows: int = 1000
     split_requests: int = 0
     availability_calls: int = 0
+    finished_splits: list[str] = field(default_factory=list)
+
+    def split_finished(self, split_id: str) -> None:
+        self.finished_splits.append(split_id)
 
     def send_split_request(self) -> None:
         self.split_requests += 1

@@ -14,8 +14,10 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from flinkpy.common.errors import InternalError
+from flinkpy.common.errors import InternalError, UnsupportedOperationError
 from flinkpy.common.typeinfo import Types
+from flinkpy.configuration import read_option
+from flinkpy.configuration.pipeline_options import ALLOW_UNALIGNED_SOURCE_SPLITS, WATERMARK_ALIGNMENT_BUFFER_SIZE
 from flinkpy.connector_api.serializer import read_versioned, write_versioned
 from flinkpy.connector_api.source import (
     AddSplits,
@@ -27,6 +29,7 @@ from flinkpy.connector_api.source import (
     SourceEvent,
     SourceReader,
 )
+from flinkpy.connector_api.watermark_alignment import ReportedWatermark, WatermarkAlignment
 from flinkpy.datastream.state import ListStateDescriptor
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MAX_WATERMARK, Watermark
@@ -34,6 +37,7 @@ from flinkpy.state import pickling
 from flinkpy.streaming.mailbox.mailbox_processor import ActionStatus
 from flinkpy.streaming.operators.batch_size import AdaptiveBatchSize
 from flinkpy.streaming.operators.output import Output
+from flinkpy.streaming.operators.source_alignment import SourceAlignment
 from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext, StreamOperator
 from flinkpy.streaming.operators.watermark_assigner import WatermarkAssigner
 
@@ -72,6 +76,9 @@ class _ReaderContext:
     def send_source_event(self, event: Any) -> None:
         self._operator.send_event(SourceEvent(event))
 
+    def split_finished(self, split_id: str) -> None:
+        self._operator.on_split_finished(split_id)
+
 
 class SourceOperator(StreamOperator):
     """Thread: task thread; the reader may have threads of its own.
@@ -95,17 +102,25 @@ class SourceOperator(StreamOperator):
         self.batch_size = AdaptiveBatchSize(context.environment.clock)
         self._source = source
         self._assigner: WatermarkAssigner | None = None
+        self._alignment: SourceAlignment | None = None
+        self._report_interval_ms = 0
         if watermark_strategy is not None:
+            if watermark_strategy.alignment is not None:
+                self._report_interval_ms = watermark_strategy.alignment[2]
+                buffer_size = read_option(context.environment.configuration, WATERMARK_ALIGNMENT_BUFFER_SIZE)
+                self._alignment = SourceAlignment(buffer_size, self._pause_or_resume_splits, self._on_waiting)
             self._assigner = WatermarkAssigner(
-                watermark_strategy, produced_type, context, output.emit, self.emit_to_all
+                watermark_strategy, produced_type, context, output.emit, self.emit_to_all, self._alignment
             )
         self._reader: SourceReader | None = None
-        #: Of batches that were too long: to be emitted before the reader is polled again. More than one only where a
-        #: restored operator took over several; the first is emitted up to `_rest_offset`.
-        self._rests: deque[Batch] = deque()
+        #: (batch that was too long, its split): to be emitted before the reader is polled again. More than one only
+        #: where a restored operator took over several; the first is emitted up to `_rest_offset`.
+        self._rests: deque[tuple[Batch, str | None]] = deque()
         self._rest_offset = 0
         self._restored_checkpoint_id: int | None = None
         self._restored_splits: list[Any] = []
+        #: Splits that are finished when everything read so far has been emitted.
+        self._finished_splits: list[str] = []
 
     def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
         super().initialize_state(restored)
@@ -115,18 +130,20 @@ class SourceOperator(StreamOperator):
         what = f"operator {self.context.name}, a split"
         for splits, rests in self.operator_state.get_list_state(READER_STATE).get():
             self._restored_splits += [read_versioned(self._source.split_serializer, split, what) for split in splits]
-            self._rests.extend(Batch(*pickling.loads(rest)) for rest in rests)
+            self._rests.extend(_unpickled(rest) for rest in rests)
 
     def open(self) -> None:
         try:
             self._reader = self._source.create_reader(_ReaderContext(self))
-            splits, self._restored_splits = self._restored_splits, []
-            if splits:
-                self._reader.add_splits(splits)
-            self.send_event(ReaderRegistered(self._restored_checkpoint_id))
-            self._reader.start()
             if self._assigner is not None:
                 self._assigner.open()
+            splits, self._restored_splits = self._restored_splits, []
+            if splits:
+                self._add_splits(splits)
+            self.send_event(ReaderRegistered(self._restored_checkpoint_id))
+            self._reader.start()
+            if self._alignment is not None:
+                self.context.processing_time_service.schedule_after(self._report_interval_ms, self._on_report_interval)
         except USER_ERRORS as error:
             raise self.context.function_error(error) from error
 
@@ -145,9 +162,10 @@ class SourceOperator(StreamOperator):
             raise self.context.function_error(error) from error
         elements: list[Any] = [([split], []) for split in serialized]
         if self._rests:
-            first = self._rests[0]
+            first, split_id = self._rests[0]
             left = first.slice(self._rest_offset, first.num_rows - self._rest_offset)
-            elements = [(serialized, [_pickled(rest) for rest in (left, *islice(self._rests, 1, None))])]
+            rests = ((left, split_id), *islice(self._rests, 1, None))
+            elements = [(serialized, [_pickled(*rest) for rest in rests])]
         self.operator_state.get_list_state(READER_STATE).update(elements)
         return super().snapshot_state(checkpoint_id, options)
 
@@ -168,38 +186,45 @@ class SourceOperator(StreamOperator):
     def emit_next(self) -> ActionStatus:
         """Emit the next batch: what is left of an earlier one, or one the reader gives now."""
         reader = self.reader
+        if self._alignment is not None and self._alignment.is_waiting:
+            # Woken by the event that allows more.
+            return ActionStatus.NOTHING_AVAILABLE
         if self._rests:
             self._emit_rest()
+            self._release_finished_splits()
             return ActionStatus.MORE
         try:
             batch = reader.poll_batch()
         except USER_ERRORS as error:
             raise self.context.function_error(error) from error
         if batch is ReaderStatus.NOTHING_AVAILABLE:
+            self._release_finished_splits()
             return ActionStatus.NOTHING_AVAILABLE
         if batch is ReaderStatus.END_OF_INPUT:
             return ActionStatus.END
         if not isinstance(batch, Batch):
             raise InternalError(f"operator {self.context.name}: {type(reader).__name__}.poll_batch gave {batch!r}")
+        split_id = reader.current_split_id
         if batch.num_rows > self.batch_size.rows:
-            self._rests.append(batch)
+            self._rests.append((batch, split_id))
             self._emit_rest()
         elif batch.num_rows:
-            self._emit(batch)
+            self._emit(batch, split_id)
+        self._release_finished_splits()
         return ActionStatus.MORE
 
     def _emit_rest(self) -> None:
         """No more of the first rest than the chain takes in good time."""
-        batch, offset = self._rests[0], self._rest_offset
+        (batch, split_id), offset = self._rests[0], self._rest_offset
         rows = min(batch.num_rows - offset, self.batch_size.rows)
         if offset + rows == batch.num_rows:
             self._rests.popleft()
             self._rest_offset = 0
         else:
             self._rest_offset = offset + rows
-        self._emit(batch if rows == batch.num_rows else batch.slice(offset, rows))
+        self._emit(batch if rows == batch.num_rows else batch.slice(offset, rows), split_id)
 
-    def _emit(self, batch: Batch) -> None:
+    def _emit(self, batch: Batch, split_id: str | None) -> None:
         size = self.batch_size
         rows = batch.num_rows
         self.num_records += rows
@@ -208,7 +233,7 @@ class SourceOperator(StreamOperator):
         if self._assigner is None:
             self.output.emit(batch)
         else:
-            self._assigner.emit(batch)
+            self._assigner.emit(batch, split_id)
         size.end(rows)
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
@@ -220,12 +245,16 @@ class SourceOperator(StreamOperator):
             self.emit_to_all(Watermark(MAX_WATERMARK))
         else:
             self._assigner.end_event_time(Watermark(MAX_WATERMARK))
+        if self._alignment is not None:
+            self.send_event(ReportedWatermark(MAX_WATERMARK))
 
     def handle_operator_event(self, event: Any) -> None:
         reader = self.reader
         try:
             if isinstance(event, AddSplits):
-                reader.add_splits(list(event.splits))
+                self._add_splits(list(event.splits))
+            elif isinstance(event, WatermarkAlignment) and self._alignment is not None:
+                self._alignment.on_announcement(event.max_watermark)
             elif isinstance(event, NoMoreSplits):
                 reader.notify_no_more_splits()
             elif isinstance(event, SourceEvent):
@@ -234,6 +263,59 @@ class SourceOperator(StreamOperator):
                 super().handle_operator_event(event)
         except USER_ERRORS as error:
             raise self.context.function_error(error) from error
+
+    # -- splits and alignment --------------------------------------------------------------------------------------
+
+    def _add_splits(self, splits: list[Any]) -> None:
+        reader = self.reader
+        if self._assigner is not None and reader.names_splits:
+            for split in splits:
+                self._assigner.add_split(split.split_id)
+        reader.add_splits(splits)
+
+    def on_split_finished(self, split_id: str) -> None:
+        """The reader has returned, or is about to return, its last record."""
+        if self._assigner is not None:
+            self._finished_splits.append(split_id)
+
+    def _release_finished_splits(self) -> None:
+        if not self._finished_splits or self._rests:
+            return
+        finished, self._finished_splits = self._finished_splits, []
+        for split_id in finished:
+            if self._alignment is not None:
+                self._alignment.on_split_finished(split_id)
+            if self._assigner is not None:
+                self._assigner.remove_split(split_id)
+
+    def _pause_or_resume_splits(self, to_pause: list[str], to_resume: list[str]) -> None:
+        try:
+            self.reader.pause_or_resume_splits(to_pause, to_resume)
+        except UnsupportedOperationError:
+            if not read_option(self.context.environment.configuration, ALLOW_UNALIGNED_SOURCE_SPLITS):
+                raise
+            return
+        except USER_ERRORS as error:
+            raise self.context.function_error(error) from error
+        assert self._assigner is not None
+        self._assigner.pause_or_resume_splits(to_pause, to_resume)
+
+    def _on_waiting(self, is_waiting: bool) -> None:
+        """Waiting is no silence of the source."""
+        assert self._assigner is not None
+        if is_waiting:
+            self._assigner.activity_clock.pause()
+        else:
+            self._assigner.activity_clock.resume()
+
+    def _on_report_interval(self, _: int) -> None:
+        alignment = self._alignment
+        assert alignment is not None
+        alignment.on_interval()
+        timestamp = alignment.watermark_to_report
+        if timestamp is not None:
+            self.send_event(ReportedWatermark(timestamp))
+        self.context.processing_time_service.schedule_after(self._report_interval_ms, self._on_report_interval)
 
     def send_event(self, event: Any) -> None:
         self.context.environment.send_operator_event(self.context.operator_id, event)
@@ -247,5 +329,10 @@ class SourceOperator(StreamOperator):
                 raise self.context.function_error(error) from error
 
 
-def _pickled(batch: Batch) -> bytes:
-    return pickling.dumps((batch.values, batch.timestamps, batch.kinds))
+def _pickled(batch: Batch, split_id: str | None) -> bytes:
+    return pickling.dumps((batch.values, batch.timestamps, batch.kinds, split_id))
+
+
+def _unpickled(data: bytes) -> tuple[Batch, str | None]:
+    values, timestamps, kinds, *split_id = pickling.loads(data)
+    return Batch(values, timestamps, kinds), split_id[0] if split_id else None

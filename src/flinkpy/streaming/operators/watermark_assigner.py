@@ -8,6 +8,8 @@ cut into batches before.
 A source has one generator for each of its splits, and one for records without a split.
 
 Source: org.apache.flink.streaming.api.operators.source.{ProgressiveTimestampsAndWatermarks,SourceOutputWithWatermarks}.
+Differs: a source with idleness whose splits are all finished becomes idle after the timeout; Flink's would hold back
+its consumers until the end of the job.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from flinkpy.streaming.operators.activity_clock import ActivityClock
 from flinkpy.streaming.operators.lane_border import as_rows
 from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext
 from flinkpy.streaming.operators.timestamp_extraction import create_stamp
-from flinkpy.streaming.operators.watermark_generators import BatchGenerator, create_generator
+from flinkpy.streaming.operators.watermark_generators import BatchGenerator, IdlenessTimer, create_generator
 from flinkpy.streaming.operators.watermark_outputs import (
     NoListener,
     StreamOutput,
@@ -68,12 +70,15 @@ class WatermarkAssigner:
         self._needs_timestamps = strategy.out_of_orderness_ms is not None and self._stamp is None
         self._records = _Records(emit_batch, value_type, context)
         self._stream = StreamOutput(emit_element, self._records.emit_up_to_here, listener)
-        self._main_output, splits_output = two_ways(self._stream)
-        self._splits = WatermarkMultiplexer(splits_output, listener)
+        self._main_output, self._splits_output = two_ways(self._stream)
+        self._splits = WatermarkMultiplexer(self._splits_output, listener)
         self._outputs: dict[str, _GeneratedOutput] = {}
         #: Stands still while the task cannot read although there is something to be read.
         self.activity_clock = ActivityClock(self._clock.active_time_ns)
         self._main: _GeneratedOutput | None = None
+        self._without_splits: IdlenessTimer | None = None
+        if strategy.idle_timeout_ms is not None:
+            self._without_splits = IdlenessTimer(strategy.idle_timeout_ms, self.activity_clock.now_ns)
 
     def open(self) -> None:
         self._main = self._generated_output(self._main_output, self._main_output, self.activity_clock)
@@ -104,6 +109,11 @@ class WatermarkAssigner:
         self._splits.on_periodic_emit()
         if self._main is not None:
             self._main.emit_periodic()
+        if self._without_splits is not None:
+            if self._outputs:
+                self._without_splits.activity()
+            elif not self._splits_output.is_idle and self._without_splits.is_silent():
+                self._splits_output.mark_idle()
 
     def end_event_time(self, watermark: Watermark) -> None:
         """Emit the watermark that ends event time, however idle or paused anything is."""

@@ -44,7 +44,7 @@ def create_generator(
         generator = _NoWatermarks()
     if strategy.idle_timeout_ms is None:
         return generator
-    return _WithIdleness(generator, strategy.idle_timeout_ms, active_time_ns)
+    return _WithIdleness(generator, IdlenessTimer(strategy.idle_timeout_ms, active_time_ns))
 
 
 def _supplied(supplier: Callable[[], WatermarkGenerator], context: OperatorContext) -> WatermarkGenerator:
@@ -97,38 +97,23 @@ class _UserGenerator:
         return
 
 
-class _WithIdleness:
-    """Says that the stream is idle when nothing has come for the timeout, counted from the first interval without.
+class IdlenessTimer:
+    """Counts from the first interval without activity; silent is what that has been for longer than the timeout."""
 
-    It is active again with the next watermark that the generator inside makes, not with the next record: a record that
-    does not advance event time is nothing to wait for.
-    """
-
-    def __init__(self, inner: BatchGenerator, timeout_ms: int, active_time_ns: Callable[[], int]) -> None:
-        self._inner = inner
+    def __init__(self, timeout_ms: int, active_time_ns: Callable[[], int]) -> None:
         self._timeout_ns = timeout_ms * 1_000_000
         self._active_time_ns = active_time_ns
-        self.on_event = inner.on_event
-        self._had_records = False
-        #: When an interval without records was first seen; None: there has been none since the last record.
+        self._was_active = False
+        #: When an interval without activity was first seen; None: there has been none since.
         self._silent_since_ns: int | None = None
-        self._is_idle = False
 
-    def on_batch(self, batch: Batch) -> None:
-        self._inner.on_batch(batch)
-        self._had_records = True
-        self._is_idle = False
+    def activity(self) -> None:
+        self._was_active = True
 
-    def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        if not self._is_silent():
-            self._inner.on_periodic_emit(output)
-        elif not self._is_idle:
-            self._is_idle = True
-            output.mark_idle()
-
-    def _is_silent(self) -> bool:
-        if self._had_records:
-            self._had_records = False
+    def is_silent(self) -> bool:
+        """To be asked once per interval."""
+        if self._was_active:
+            self._was_active = False
             self._silent_since_ns = None
             return False
         now_ns = self._active_time_ns()
@@ -136,3 +121,29 @@ class _WithIdleness:
             self._silent_since_ns = now_ns
             return False
         return now_ns - self._silent_since_ns > self._timeout_ns
+
+
+class _WithIdleness:
+    """Says that the stream is idle when nothing has come for the timeout.
+
+    It is active again with the next watermark that the generator inside makes, not with the next record: a record that
+    does not advance event time is nothing to wait for.
+    """
+
+    def __init__(self, inner: BatchGenerator, timer: IdlenessTimer) -> None:
+        self._inner = inner
+        self._timer = timer
+        self.on_event = inner.on_event
+        self._is_idle = False
+
+    def on_batch(self, batch: Batch) -> None:
+        self._inner.on_batch(batch)
+        self._timer.activity()
+        self._is_idle = False
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        if not self._timer.is_silent():
+            self._inner.on_periodic_emit(output)
+        elif not self._is_idle:
+            self._is_idle = True
+            output.mark_idle()
