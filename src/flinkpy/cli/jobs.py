@@ -214,10 +214,14 @@ def _is_shown(job: dispatcher_pb2.JobOverview, running: bool, scheduled: bool, e
 @cluster_address_option
 @click.argument("job_id")
 def info(address: str | None, job_id: str, config_dir: str | None, properties: tuple[str, ...], verbose: bool) -> None:
-    """Show one job: its vertices, metrics and failures."""
+    """Show one job: its vertices, metrics, failures and accumulators."""
+    from flinkpy.cli.tables import print_table
+
     with connect(load_valid_configuration(config_dir, properties, {}), address) as client:
-        details = client.request_job(job_id)
+        details, accumulators = client.request_job(job_id), client.request_accumulators(job_id)
     _print_details(details)
+    if accumulators:
+        print_table(["Accumulator", "Type", "Value"], [[one.name, one.type, one.value] for one in accumulators])
 
 
 def _print_details(details: job_pb2.JobDetails) -> None:

@@ -20,6 +20,7 @@ _VERBS: dict[str, tuple[str, str, str]] = {
     "run": ("jobs", "run", "Run a Python program and submit its jobs to the cluster."),
     "list": ("jobs", "list_jobs", "List jobs."),
     "info": ("jobs", "info", "Show one job: its vertices, metrics and failures."),
+    "metrics": ("metrics", "metrics", "Show what the metrics of a job say now."),
     "cancel": ("jobs", "cancel", "Cancel a job."),
     "stop": ("checkpoints", "stop", "Stop a job with a savepoint."),
     "savepoint": ("checkpoints", "savepoint", "Take a savepoint of a job, or dispose of one."),

@@ -1,0 +1,157 @@
+"""Metrics of user functions: groups and their names, kinds, and what a registry reads."""
+
+from __future__ import annotations
+
+import pytest
+
+from flinkpy.common.configuration import Configuration
+from flinkpy.metrics import Counter, Distribution, Histogram, Meter, MetricGroup
+from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope, read_metric
+from flinkpy.metrics.metricbase import Gauge
+from flinkpy.metrics.named_metric_group import NamedMetricGroup
+from flinkpy.streaming.operators.metric_group import OperatorMetricGroup, TaskMetricGroup
+
+SCOPE = MetricScope("job", "vertex", 1, 0)
+VARIABLES = {"<host>": "h", "<tm_id>": "tm", "<job_name>": "j", "<task_name>": "t", "<subtask_index>": "1"}
+
+
+def test_a_group_nests_and_the_same_name_is_the_same_group() -> None:
+    group: MetricGroup = NamedMetricGroup(("root",))
+    inner = group.add_group("a").add_group("b")
+    assert inner.get_scope_components() == ("root", "a", "b")
+    assert group.add_group("a").add_group("b") is inner
+    assert inner.get_metric_identifier("hits") == "root.a.b.hits"
+
+
+def test_a_group_with_a_value_defines_a_variable_for_what_is_below() -> None:
+    group = NamedMetricGroup(("root",), {"<job_name>": "j"})
+    inner = group.add_group("key", "value").add_group("more")
+    assert inner.get_all_variables() == {"<job_name>": "j", "<key>": "value"}
+    assert inner.get_scope_components() == ("root", "key", "value", "more")
+    assert group.get_all_variables() == {"<job_name>": "j"}
+    assert group.add_group("key") is not group.add_group("key", "value")
+
+
+def test_the_same_name_is_the_same_metric_and_another_kind_is_refused() -> None:
+    group = OperatorMetricGroup()
+    counter = group.counter("hits")
+    counter.inc()
+    assert group.counter("hits") is counter
+    with pytest.raises(ValueError, match="'hits' exists and is a counter, no meter"):
+        group.meter("hits")
+
+
+def test_a_counter_goes_up_and_down() -> None:
+    counter = Counter()
+    counter.inc()
+    counter.inc(5)
+    counter.dec(2)
+    counter.dec()
+    assert counter.get_count() == 3
+
+
+def test_a_meter_tells_the_events_of_its_span_per_second() -> None:
+    meter = Meter(10)
+    meter.mark_event(50)
+    meter.update()
+    assert (meter.get_count(), meter.get_rate()) == (50, 5.0)
+    meter.update()
+    assert meter.get_rate() == 5.0
+    meter.mark_event()
+    meter.update()
+    assert meter.get_rate() == pytest.approx(0.1)  # the fifty are more than ten seconds ago
+
+
+def test_a_distribution_knows_sum_extremes_and_mean() -> None:
+    distribution = Distribution()
+    assert read_metric(distribution).statistics == {"sum": 0, "min": 0, "max": 0, "mean": 0.0}
+    for value in (4, -2, 7):
+        distribution.update(value)
+    reading = read_metric(distribution)
+    assert (reading.kind, reading.value) == ("distribution", 3)
+    assert reading.statistics == {"sum": 9, "min": -2, "max": 7, "mean": 3.0}
+
+
+def test_a_histogram_looks_back_on_its_history_only() -> None:
+    histogram = Histogram(history_size=100)
+    for value in range(1_000):
+        histogram.update(value)
+    told = histogram.statistics()
+    assert histogram.get_count() == 1_000
+    assert (told["min"], told["max"], told["mean"]) == (900, 999, 949.5)
+    assert told["p50"] == 949.5
+    assert told["p99"] == pytest.approx(998.99)
+
+
+def test_a_gauge_is_asked_when_it_is_read_and_may_give_anything() -> None:
+    values: list[object] = [1, 1.5, True, "text", 1 << 70]
+    assert [read_metric(Gauge(lambda v=value: v)).value for value in values] == [1, 1.5, "true", "text", str(1 << 70)]
+
+
+def test_a_gauge_that_raises_says_so_and_does_not_hide_the_others() -> None:
+    registry = MetricRegistry()
+    group = NamedMetricGroup()
+    group.gauge("broken", lambda: 1 // 0)
+    group.counter("whole").inc()
+    registry.register(SCOPE, group)
+    read = {name: reading.value for _, name, reading in registry.read()}
+    assert read == {"broken": "ZeroDivisionError: integer division or modulo by zero", "whole": 1}
+
+
+def test_a_gauge_that_is_registered_twice_stays_the_first() -> None:
+    group = OperatorMetricGroup()
+    group.gauge("size", lambda: 1)
+    group.gauge("size", lambda: 2)
+    assert dict(group.metrics())["size"].get_value() == 1  # type: ignore[attr-defined]
+
+
+def test_a_gauge_needs_a_function() -> None:
+    with pytest.raises(TypeError, match="gauge 'size' needs a function"):
+        OperatorMetricGroup().gauge("size", 3)  # type: ignore[arg-type]
+
+
+def test_an_operators_metrics_have_its_scope_and_variables() -> None:
+    task = TaskMetricGroup(SCOPE, VARIABLES)
+    operator = task.add_operator("id", "my map")
+    assert task.get_scope_components() == ("h", "taskmanager", "tm", "j", "t", "1")
+    assert operator.get_metric_identifier("hits") == "h.taskmanager.tm.j.my map.1.hits"
+    assert operator.get_all_variables() == {**VARIABLES, "<operator_id>": "id", "<operator_name>": "my map"}
+
+
+def test_the_scope_and_its_delimiter_are_configured() -> None:
+    configuration = Configuration.from_dict(
+        {"metrics.scope.operator": "<job_name>.<operator_name>", "metrics.scope.delimiter": "/"}
+    )
+    operator = TaskMetricGroup(SCOPE, VARIABLES, configuration).add_operator("id", "map")
+    assert operator.add_group("g").get_metric_identifier("hits") == "j/map/g/hits"
+
+
+def test_metrics_are_read_by_job_until_their_task_has_ended() -> None:
+    registry = MetricRegistry()
+    task = TaskMetricGroup(SCOPE, VARIABLES, registry=registry)
+    task.add_operator("id", "map").add_group("g", "v").counter("hits").inc(4)
+    assert [(scope.operator_name, name, r.value) for scope, name, r in registry.read("job")] == [
+        ("map", "g.v.hits", 4),
+    ]
+    assert list(registry.read("another job")) == []
+    task.close()
+    task.close()
+    assert list(registry.read()) == []
+
+
+def test_a_later_attempt_is_not_unregistered_by_the_end_of_the_earlier_one() -> None:
+    registry = MetricRegistry()
+    first = TaskMetricGroup(SCOPE, VARIABLES, registry=registry)
+    second = TaskMetricGroup(SCOPE, VARIABLES, registry=registry)
+    second.counter("hits")
+    first.close()
+    assert [name for _, name, _ in registry.read()] == ["hits"]
+
+
+def test_the_registry_advances_all_meters() -> None:
+    registry = MetricRegistry()
+    group = NamedMetricGroup()
+    group.add_group("inner").meter("events", 5).mark_event(10)
+    registry.register(SCOPE, group)
+    registry.update_meters()
+    assert next(registry.read())[2].statistics == {"rate": 2.0}

@@ -1,0 +1,97 @@
+"""Accumulators of a task: registered by functions, pickled between batches only."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from typing import Any
+
+import pytest
+
+from flinkpy.common.accumulators import Accumulator, AccumulatorFailure, Histogram, IntCounter
+from flinkpy.common.clock import ManualClock
+from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.streaming.operators import accumulator_registry
+from flinkpy.streaming.operators.accumulator_registry import AccumulatorRegistry
+
+
+class Locked(Accumulator[int, int]):
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+    def add(self, value: int) -> None:
+        return
+
+    def get_local_value(self) -> int:
+        return 0
+
+    def reset_local(self) -> None:
+        return
+
+    def merge(self, other: Any) -> None:
+        return
+
+
+@pytest.fixture
+def registry() -> AccumulatorRegistry:
+    return AccumulatorRegistry(ManualClock(1_000))
+
+
+def test_a_name_is_added_once_per_task(registry: AccumulatorRegistry) -> None:
+    registry.add("n", IntCounter())
+    with pytest.raises(UnsupportedOperationError, match="'n' already exists"):
+        registry.add("n", IntCounter())
+
+
+def test_only_accumulators_are_taken(registry: AccumulatorRegistry) -> None:
+    with pytest.raises(TypeError, match="'n' must be an Accumulator, not a int"):
+        registry.add("n", 3)  # type: ignore[arg-type]
+
+
+def test_a_counter_that_is_there_is_given_again_and_another_kind_is_refused(registry: AccumulatorRegistry) -> None:
+    counter = registry.get_or_add("n", IntCounter)
+    assert registry.get_or_add("n", IntCounter) is counter
+    assert registry.get("n") is counter
+    assert registry.get("m") is None
+    with pytest.raises(UnsupportedOperationError, match="'n' is a IntCounter, not a Histogram"):
+        registry.get_or_add("n", Histogram)
+
+
+def test_a_snapshot_shows_the_values_of_its_moment(registry: AccumulatorRegistry) -> None:
+    counter = registry.get_or_add("n", IntCounter)
+    counter.add(3)
+    assert registry.snapshot == {}
+    registry.take_snapshot()
+    counter.add(1)
+    assert pickle.loads(registry.snapshot["n"]).get_local_value() == 3
+
+
+def test_a_snapshot_is_asked_for_once_and_not_too_often() -> None:
+    clock = ManualClock(1_000)
+    registry = AccumulatorRegistry(clock)
+    assert not registry.wants_snapshot()  # nothing is there
+    registry.get_or_add("n", IntCounter)
+    assert registry.wants_snapshot()
+    assert not registry.wants_snapshot()
+    registry.take_snapshot()
+    assert not registry.wants_snapshot()
+    clock.advance(1_000)
+    assert registry.wants_snapshot()
+
+
+def test_what_cannot_be_pickled_is_reported_as_a_failure(registry: AccumulatorRegistry) -> None:
+    registry.add("bad", Locked())
+    registry.get_or_add("good", IntCounter).add(2)
+    registry.take_snapshot()
+    failure = pickle.loads(registry.snapshot["bad"])
+    assert isinstance(failure, AccumulatorFailure) and "cannot be pickled" in failure.reason
+    assert pickle.loads(registry.snapshot["good"]).get_local_value() == 2
+
+
+def test_what_is_too_large_is_reported_as_a_failure(
+    registry: AccumulatorRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accumulator_registry, "MAX_BYTES", 10)
+    registry.get_or_add("n", IntCounter)
+    registry.take_snapshot()
+    assert "all of a task may have 10" in pickle.loads(registry.snapshot["n"]).reason
