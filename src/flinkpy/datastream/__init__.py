@@ -63,9 +63,21 @@ if TYPE_CHECKING:
     from flinkpy.datastream.stream_execution_environment import StreamExecutionEnvironment
     from flinkpy.datastream.time_domain import TimeDomain
     from flinkpy.datastream.timerservice import TimerService
+    from flinkpy.datastream.window import (
+        CountWindow,
+        GlobalWindow,
+        MergingWindowAssigner,
+        TimeWindow,
+        Trigger,
+        TriggerResult,
+        Window,
+        WindowAssigner,
+    )
+    from flinkpy.datastream.windowed_stream import AllWindowedStream, WindowedStream
 
 __all__ = [
     "AggregateFunction",
+    "AllWindowedStream",
     "AsyncDataStream",
     "AsyncFunction",
     "AsyncRetryPredicate",
@@ -80,6 +92,7 @@ __all__ = [
     "CoMapFunction",
     "CoProcessFunction",
     "ConnectedStreams",
+    "CountWindow",
     "CustomCheckpointStorage",
     "CustomStateBackend",
     "DataStream",
@@ -89,6 +102,7 @@ __all__ = [
     "FileSystemCheckpointStorage",
     "FilterFunction",
     "FlatMapFunction",
+    "GlobalWindow",
     "HashMapStateBackend",
     "JobManagerCheckpointStorage",
     "KeySelector",
@@ -98,6 +112,7 @@ __all__ = [
     "KeyedStream",
     "MapFunction",
     "MemorySize",
+    "MergingWindowAssigner",
     "OutputTag",
     "Partitioner",
     "PredefinedOptions",
@@ -112,8 +127,14 @@ __all__ = [
     "StateBackend",
     "StreamExecutionEnvironment",
     "TimeDomain",
+    "TimeWindow",
     "TimerService",
+    "Trigger",
+    "TriggerResult",
+    "Window",
+    "WindowAssigner",
     "WindowFunction",
+    "WindowedStream",
 ]
 
 _MODULES = {
@@ -149,23 +170,22 @@ _MODULES = {
     "stream_execution_environment": ("StreamExecutionEnvironment",),
     "time_domain": ("TimeDomain",),
     "timerservice": ("TimerService",),
+    "window": (
+        "CountWindow",
+        "GlobalWindow",
+        "MergingWindowAssigner",
+        "TimeWindow",
+        "Trigger",
+        "TriggerResult",
+        "Window",
+        "WindowAssigner",
+    ),
+    "windowed_stream": ("AllWindowedStream", "WindowedStream"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 #: PyFlink has these; they come with the part of flinkpy that is named.
-_LATER = {
-    "windows": (
-        "WindowedStream",
-        "Window",
-        "TimeWindow",
-        "CountWindow",
-        "GlobalWindow",
-        "WindowAssigner",
-        "MergingWindowAssigner",
-        "TriggerResult",
-        "Trigger",
-    ),
-}
+_LATER: dict[str, tuple[str, ...]] = {}
 
 
 def __getattr__(name: str) -> Any:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from flinkpy.datastream.keyed_stream import KeyedStream
     from flinkpy.datastream.state import MapStateDescriptor
     from flinkpy.datastream.stream_execution_environment import StreamExecutionEnvironment
+    from flinkpy.datastream.window import WindowAssigner
+    from flinkpy.datastream.windowed_stream import AllWindowedStream
 
 _MAX_TUPLE_FIELDS = 25
 
@@ -352,10 +354,23 @@ class DataStream:
         with results:
             return [record for _, record in zip(range(limit), results)]
 
-    # -- not available yet -----------------------------------------------------------------------------------------
+    # -- windows ---------------------------------------------------------------------------------------------------
 
-    def window_all(self, window_assigner: Any) -> Any:
-        raise UnsupportedOperationError("window_all: windows are not available yet")
+    def window_all(self, window_assigner: WindowAssigner) -> AllWindowedStream:
+        """All records in windows, whatever their key; one subtask does it."""
+        from flinkpy.datastream.windowed_stream import AllWindowedStream
+
+        return AllWindowedStream(self, window_assigner)
+
+    def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream:
+        """Windows of `size` records: one after the other, or with `slide` one every `slide` records. Beyond PyFlink."""
+        from flinkpy.datastream.window import CountSlidingWindowAssigner, CountTumblingWindowAssigner
+
+        if slide == 0:
+            return self.window_all(CountTumblingWindowAssigner.of(size))
+        return self.window_all(CountSlidingWindowAssigner.of(size, slide))
+
+    # -- not available yet -----------------------------------------------------------------------------------------
 
     def cache(self) -> Any:
         raise UnsupportedOperationError("cache: cached intermediate results are not available yet")

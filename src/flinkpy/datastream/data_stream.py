@@ -6,8 +6,10 @@ from flinkpy.datastream.base_stream import DataStream, DataStreamSink
 from flinkpy.datastream.closeable_iterator import CloseableIterator
 from flinkpy.datastream.connected_streams import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
 from flinkpy.datastream.keyed_stream import KeyedStream
+from flinkpy.datastream.windowed_stream import AllWindowedStream, WindowedStream
 
 __all__ = [
+    "AllWindowedStream",
     "BroadcastConnectedStream",
     "BroadcastStream",
     "CloseableIterator",
@@ -15,4 +17,5 @@ __all__ = [
     "DataStream",
     "DataStreamSink",
     "KeyedStream",
+    "WindowedStream",
 ]

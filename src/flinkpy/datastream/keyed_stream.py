@@ -6,8 +6,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from flinkpy.common.errors import UnsupportedOperationError, UserError
-from flinkpy.common.typeinfo import RowTypeInfo, TypeInformation
+from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.common.typeinfo import TypeInformation
 from flinkpy.common.types import Row
 from flinkpy.datastream import aggregates as column_aggregates
 from flinkpy.datastream import function_checks as checks
@@ -23,12 +23,14 @@ from flinkpy.datastream.functions import (
     SinkFunction,
 )
 from flinkpy.graph import operator_specs as specs
-from flinkpy.graph.operator_specs import ColumnAggregate, FieldKeySelector, RollingKind
+from flinkpy.graph.operator_specs import ColumnAggregate, RollingKind
 from flinkpy.graph.transformation import PartitionTransformation
 
 if TYPE_CHECKING:
     from flinkpy.datastream.base_stream import DataStreamSink
     from flinkpy.datastream.closeable_iterator import CloseableIterator
+    from flinkpy.datastream.window import WindowAssigner
+    from flinkpy.datastream.windowed_stream import WindowedStream
 
 _NO_PARTITIONING = "Cannot override partitioning for KeyedStream."
 
@@ -123,8 +125,8 @@ class KeyedStream(DataStream):
         """
         if emit not in ("UPDATES", "FINAL"):
             raise ValueError(f"emit must be 'UPDATES' or 'FINAL', not {emit!r}")
-        wanted = (*aggregates, *(_renamed(name, aggregate) for name, aggregate in named.items()))
-        output_type = self._aggregated_type(wanted)
+        wanted = column_aggregates.named(aggregates, named)
+        output_type = column_aggregates.output_type(self._transformation.output_type, self._key_selector, wanted)
         spec = specs.ColumnAggregateSpec(self._key_selector, wanted, emit, **self._keyed_types(output_type))
         return self._one_input("Keyed Aggregation", spec)
 
@@ -166,13 +168,21 @@ class KeyedStream(DataStream):
         """As of any stream; each record comes as `Row(key, value)`."""
         return self._values().map(_KeyAndValue(self._key_selector)).execute_and_collect(job_execution_name, limit)
 
-    # -- not available yet -----------------------------------------------------------------------------------------
+    # -- windows ---------------------------------------------------------------------------------------------------
 
-    def window(self, window_assigner: Any) -> Any:
-        raise UnsupportedOperationError("window: windows are not available yet")
+    def window(self, window_assigner: WindowAssigner) -> WindowedStream:
+        """The records of each key in windows."""
+        from flinkpy.datastream.windowed_stream import WindowedStream
 
-    def count_window(self, size: int, slide: int = 0) -> Any:
-        raise UnsupportedOperationError("count_window: windows are not available yet")
+        return WindowedStream(self, window_assigner)
+
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream:
+        """Windows of `size` records of a key: one after the other, or with `slide` one every `slide` records."""
+        from flinkpy.datastream.window import CountSlidingWindowAssigner, CountTumblingWindowAssigner
+
+        if slide == 0:
+            return self.window(CountTumblingWindowAssigner.of(size))
+        return self.window(CountSlidingWindowAssigner.of(size, slide))
 
     # -- what a keyed stream has not -------------------------------------------------------------------------------
 
@@ -257,23 +267,6 @@ class KeyedStream(DataStream):
             "Keyed Aggregation", specs.RollingAggregateSpec(self._key_selector, kind, checked, **types)
         )
 
-    def _aggregated_type(self, wanted: tuple[ColumnAggregate, ...]) -> RowTypeInfo:
-        if not wanted:
-            raise ValueError("aggregate needs at least one aggregate")
-        for aggregate in wanted:
-            if not isinstance(aggregate, ColumnAggregate):
-                raise TypeError(f"{aggregate!r} is not an aggregate of flinkpy.datastream.aggregates")
-        columns = checks.columns_of_type(self._transformation.output_type)
-        if columns is None:
-            raise UserError("aggregate works on columns: the stream must be of a declared TUPLE or ROW type")
-        if not isinstance(self._key_selector, FieldKeySelector):
-            raise UserError('aggregate works on columns: key by columns too, e.g. key_by("name")')
-        keys = [field if isinstance(field, str) else list(columns)[field] for field in self._key_selector.fields]
-        names = [*keys, *(aggregate.name for aggregate in wanted)]
-        types = [columns[key] for key in keys]
-        types.extend(column_aggregates.result_type(aggregate, columns) for aggregate in wanted)
-        return RowTypeInfo(types, names)
-
 
 class _KeyAndValue(MapFunction):
     def __init__(self, selector: Any) -> None:
@@ -281,9 +274,3 @@ class _KeyAndValue(MapFunction):
 
     def map(self, value: Any) -> Any:
         return Row(self._selector.get_key(value), value)
-
-
-def _renamed(name: str, aggregate: ColumnAggregate) -> ColumnAggregate:
-    if not isinstance(aggregate, ColumnAggregate):
-        raise TypeError(f"{name}: {aggregate!r} is not an aggregate of flinkpy.datastream.aggregates")
-    return ColumnAggregate(name, aggregate.function, aggregate.column)

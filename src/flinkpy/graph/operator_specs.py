@@ -8,7 +8,7 @@ specs and fuse them. Functions are PyFlink's function objects (plain callables a
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
@@ -117,12 +117,23 @@ class RollingAggregateSpec(KeyedSpec):
 
 
 @dataclass(frozen=True, slots=True)
+class FieldAggregation:
+    """What `sum`, `min`, `max`, `min_by` and `max_by` of a window are in a WindowSpec."""
+
+    kind: RollingKind
+    position: int | str
+
+
+@dataclass(frozen=True, slots=True)
 class ColumnAggregate:
     """One result column: `function` in COUNT SUM MIN MAX MEAN over `column` (None for COUNT of rows)."""
 
     name: str
     function: str
     column: str | None = None
+
+    def renamed(self, name: str) -> ColumnAggregate:
+        return replace(self, name=name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +153,8 @@ class WindowSpec(KeyedSpec):
     """A function over the windows of each key.
 
     `assigner`, `trigger`, `evictor` (or None) are objects of `flinkpy.datastream.window`.
-    `aggregation`: a ReduceFunction or AggregateFunction whose result stands for the records of a window; None: they are
-    all kept. `function`: a window function, or None: the result of the aggregation as it is.
+    `aggregation`: a ReduceFunction, AggregateFunction or FieldAggregation, whose result stands for the records of a
+    window; None: they are all kept. `function`: a window function, or None: the result of the aggregation as it is.
     `content_type`: TypeInformation of what is kept of a window: one record or one accumulator.
     `late_tag`: id of the side output of late records; None: they are dropped.
     """
@@ -164,7 +175,8 @@ class WindowAggregateSpec(KeyedSpec):
     column per aggregate. A key selector without fields: one key for all.
 
     Windows of `size_ms` every `slide_ms`, one of which begins at `offset_ms`; or, where `gap_ms` is not None, sessions.
-    `late_output_tag`: side output of what is too late; None: dropped and counted.
+    `late_output_tag`: side output of what is too late; None: dropped and counted. Where that has no declared type it gets
+    Python objects.
     """
 
     aggregates: tuple[ColumnAggregate, ...]
@@ -175,6 +187,7 @@ class WindowAggregateSpec(KeyedSpec):
     is_event_time: bool = True
     allowed_lateness_ms: int = 0
     late_output_tag: str | None = None
+    late_output_is_typed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,22 +248,20 @@ class AsyncWaitSpec(OperatorSpec):
 
 
 @dataclass(frozen=True, slots=True)
-class AsyncWaitSpec(OperatorSpec):
-    """AsyncFunction: at most `capacity` calls at a time. `timeout_ms`: 0 or less for none.
-
-    `retry_strategy`: an AsyncRetryStrategy. `is_ordered`: results in the order of the records.
-    """
-
-    function: Any
-    timeout_ms: int
-    capacity: int
-    retry_strategy: Any
-    is_ordered: bool
+class SinkSpec(OperatorSpec):
+    sink: Any
 
 
 @dataclass(frozen=True, slots=True)
-class SinkSpec(OperatorSpec):
-    sink: Any
+class BatchSpec(OperatorSpec):
+    """`operator` in batch mode: its inputs are bounded, and it waits for their end (see `graph.batch_mode`)."""
+
+    operator: OperatorSpec
+
+    @property
+    def function(self) -> Any:
+        """The user's, for errors that name it."""
+        return getattr(self.operator, "function", None)
 
 
 @dataclass(frozen=True, slots=True)

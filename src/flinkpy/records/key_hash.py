@@ -10,7 +10,8 @@ the
   tuple of their values, which is what a `FieldKeySelector` gives on rows.
 
 Type matters: `1`, `1.0` and `True` are three keys. A NumPy scalar hashes as the Python scalar it stands for; `-0.0`
-as `0.0`; all NaN alike; a float32 column as the float64 of the same value; a Row as the tuple of its fields.
+as `0.0`; all NaN alike; a float32 column as the float64 of the same value; a Row as the tuple of its fields; a
+NamespacedKey as its key.
 
 Differs: Flink mixes `key.hashCode()`; ours is defined on values, so that a client in any language can compute it.
 """
@@ -30,6 +31,7 @@ import numpy as np
 import pyarrow as pa
 
 from flinkpy.common.errors import TypeMismatchError
+from flinkpy.records.namespaced_key import NamespacedKey
 
 _MASK = (1 << 64) - 1
 # Multipliers of MurmurHash3's 64-bit finaliser and of its x64 body.
@@ -174,6 +176,7 @@ _SCALAR_HASHES: dict[type, Callable[[Any], int]] = {
     _dt.timedelta: lambda key: _fmix((key // _MICROSECOND & _MASK) ^ _SEED_DURATION),
     decimal.Decimal: _hash_decimal,
     uuid.UUID: lambda key: _hash_bytes(key.bytes, _SEED_UUID),
+    NamespacedKey: lambda key: _hash64(key[0]),
 }
 
 
@@ -310,6 +313,8 @@ def _hash64_uniform(keys: list[Any], kind: type) -> np.ndarray | None:
         width = len(keys[0])
         if width and all(len(key) == width for key in keys):
             return _combine_vectors([_hash64_list(list(column)) for column in zip(*keys)], len(keys))
+    if kind is NamespacedKey:
+        return _hash64_list([key[0] for key in keys])
     return None
 
 

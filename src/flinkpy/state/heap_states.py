@@ -267,3 +267,10 @@ class HeapAggregatingState(HeapState):
         table = self.table
         accumulator = table[key] if key in table else self._function.create_accumulator()
         self._put(key, self._function.add(value, accumulator))
+
+    def accumulator(self) -> Any:
+        """For changing it in place; None where there is none."""
+        return self._own(self._context.key)
+
+    def set_accumulator(self, accumulator: Any) -> None:
+        self._put(self._context.key, accumulator)

@@ -126,6 +126,13 @@ class TtlAggregatingState(_OneValueState):
         current = self._current()
         self._write(self._function.add(value, self._function.create_accumulator() if current is None else current))
 
+    def accumulator(self) -> Any:
+        """None where there is none."""
+        return self._current()
+
+    def set_accumulator(self, accumulator: Any) -> None:
+        self._write(accumulator)
+
 
 class TtlListState(TtlState):
     """Elements expire one by one; they are removed together when the last one has."""

@@ -269,6 +269,9 @@ DECLARED_OTHERWISE = frozenset(
         "datastream.connectors.base:Source.__init__",
         "datastream.connectors.base:Sink.__init__",
         "datastream.connectors.file_system:FileSink.__init__",
+        # Takes aggregates of columns as keywords in place of a function.
+        "datastream.data_stream:WindowedStream.aggregate",
+        "datastream.data_stream:AllWindowedStream.aggregate",
         # The row forbids other attributes than its fields by `__slots__`.
         "common.types:Row.__setattr__",
     }

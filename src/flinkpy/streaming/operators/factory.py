@@ -166,10 +166,10 @@ def _async_wait(spec: specs.AsyncWaitSpec, context: OperatorContext, output: Out
     return AsyncWaitOperator(spec, input_type(spec), context, output, side)
 
 
-def _async_wait(spec: specs.AsyncWaitSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
-    from flinkpy.streaming.operators.async_io.async_wait_operator import AsyncWaitOperator
+def _batch(spec: specs.BatchSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
+    from flinkpy.streaming.operators.batch.factory import create_batch_operator
 
-    return AsyncWaitOperator(spec, input_type(spec), context, output, side)
+    return create_batch_operator(spec.operator, context, output, side)
 
 
 def _two_input_types(spec: specs.OperatorSpec) -> tuple[Any, Any]:
@@ -200,6 +200,6 @@ _FACTORIES: dict[type, _Factory] = {
     specs.KeyedCoProcessSpec: _keyed_co_process,
     specs.BroadcastProcessSpec: _broadcast_process,
     specs.KeyedBroadcastProcessSpec: _keyed_broadcast_process,
-    specs.AsyncWaitSpec: _async_wait,
+    specs.BatchSpec: _batch,
     specs.AsyncWaitSpec: _async_wait,
 }

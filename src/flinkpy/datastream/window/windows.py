@@ -1,0 +1,187 @@
+"""Windows: the finite pieces that an endless stream is divided into, and their serializers.
+
+Source: pyflink.datastream.window; org.apache.flink.streaming.api.windowing.windows.
+"""
+
+from __future__ import annotations
+
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+from flinkpy.common.serializer import TypeSerializer
+
+if TYPE_CHECKING:
+    from flinkpy.datastream.window.assigner import MergingWindowAssigner
+
+#: The earliest time; as the timestamp of a record it says that the record has none.
+MIN_TIMESTAMP = -(1 << 63)
+MAX_TIMESTAMP = (1 << 63) - 1
+
+
+class Window(ABC):
+    """A subclass needs `__eq__` and `__hash__`, and must be picklable."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def max_timestamp(self) -> int:
+        """The last time (ms) that belongs to the window."""
+
+
+class TimeWindow(Window):
+    """From `start` (inclusive) to `end` (exclusive), in ms."""
+
+    __slots__ = ("end", "start")
+
+    def __init__(self, start: int, end: int) -> None:
+        self.start = start
+        self.end = end
+
+    def max_timestamp(self) -> int:
+        return self.end - 1
+
+    def intersects(self, other: TimeWindow) -> bool:
+        """Also where one begins as the other ends."""
+        return self.start <= other.end and self.end >= other.start
+
+    def cover(self, other: TimeWindow) -> TimeWindow:
+        """The smallest window that holds both."""
+        return TimeWindow(min(self.start, other.start), max(self.end, other.end))
+
+    @staticmethod
+    def get_window_start_with_offset(timestamp: int, offset: int, window_size: int) -> int:
+        """The start of the window of that size which `timestamp` is in; also right before the epoch."""
+        return timestamp - (timestamp - offset) % window_size
+
+    @staticmethod
+    def merge_windows(windows: Iterable[TimeWindow], callback: MergingWindowAssigner.MergeCallback) -> None:
+        """Tell `callback` which windows overlap or touch, each group in order of time."""
+        merged: list[tuple[TimeWindow, list[TimeWindow]]] = []
+        for candidate in sorted(set(windows), key=_bounds):
+            if merged and merged[-1][0].intersects(candidate):
+                cover, members = merged[-1]
+                members.append(candidate)
+                merged[-1] = (cover.cover(candidate), members)
+            else:
+                merged.append((candidate, [candidate]))
+        for cover, members in merged:
+            if len(members) > 1:
+                callback.merge(members, cover)
+
+    def __hash__(self) -> int:
+        return hash((self.start, self.end))
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.end == other.end and self.start == other.start
+
+    def __lt__(self, other: TimeWindow) -> bool:
+        return _bounds(self) < _bounds(_time_window(other))
+
+    def __le__(self, other: TimeWindow) -> bool:
+        return _bounds(self) <= _bounds(_time_window(other))
+
+    def __repr__(self) -> str:
+        return f"TimeWindow(start={self.start}, end={self.end})"
+
+
+def _bounds(window: TimeWindow) -> tuple[int, int]:
+    return window.start, window.end
+
+
+def _time_window(other: object) -> TimeWindow:
+    if not isinstance(other, TimeWindow):
+        raise TypeError(f"Does not support comparison with non-TimeWindow {other}")
+    return other
+
+
+class CountWindow(Window):
+    """A number of records; `id` counts the windows of a key from 0."""
+
+    __slots__ = ("id",)
+
+    def __init__(self, id: int) -> None:
+        self.id = id
+
+    def max_timestamp(self) -> int:
+        return MAX_TIMESTAMP
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.id == other.id
+
+    def __repr__(self) -> str:
+        return f"CountWindow(id={self.id})"
+
+
+class GlobalWindow(Window):
+    """The one window that holds everything."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    @staticmethod
+    def get() -> GlobalWindow:
+        return GlobalWindow()
+
+    def max_timestamp(self) -> int:
+        return MAX_TIMESTAMP
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self)
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return "GlobalWindow"
+
+
+_TWO_LONGS = struct.Struct(">qq")
+_LONG = struct.Struct(">q")
+
+
+class TimeWindowSerializer(TypeSerializer[TimeWindow]):
+    """Start and end, 8 bytes each, big endian."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def serialize(self, element: TimeWindow, stream: BytesIO) -> None:
+        stream.write(_TWO_LONGS.pack(element.start, element.end))
+
+    def deserialize(self, stream: BytesIO) -> TimeWindow:
+        return TimeWindow(*_TWO_LONGS.unpack(stream.read(_TWO_LONGS.size)))
+
+
+class CountWindowSerializer(TypeSerializer[CountWindow]):
+    """The id, 8 bytes, big endian."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def serialize(self, element: CountWindow, stream: BytesIO) -> None:
+        stream.write(_LONG.pack(element.id))
+
+    def deserialize(self, stream: BytesIO) -> CountWindow:
+        return CountWindow(*_LONG.unpack(stream.read(_LONG.size)))
+
+
+class GlobalWindowSerializer(TypeSerializer[GlobalWindow]):
+    """One byte, 0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def serialize(self, element: GlobalWindow, stream: BytesIO) -> None:
+        stream.write(b"\0")
+
+    def deserialize(self, stream: BytesIO) -> GlobalWindow:
+        stream.read(1)
+        return GlobalWindow.get()

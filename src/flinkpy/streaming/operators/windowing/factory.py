@@ -1,0 +1,16 @@
+"""Which operator runs a WindowSpec."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flinkpy.graph.operator_specs import WindowSpec
+from flinkpy.streaming.operators.output import Output
+from flinkpy.streaming.operators.stream_operator import OperatorContext
+from flinkpy.streaming.operators.windowing.window_operator import WindowOperator
+
+
+def create_window_operator(
+    spec: WindowSpec, input_type: Any, context: OperatorContext, output: Output, side: dict[str, Output]
+) -> WindowOperator:
+    return WindowOperator(spec, input_type, context, output, side)

@@ -1,0 +1,151 @@
+"""State under panes: what is kept of a window, and what triggers and window functions keep for one."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.datastream.state import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from flinkpy.records.namespaced_key import NamespacedKey
+from flinkpy.state.backend import KeyContext, KeyedStateBackend
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorStateDescriptor:
+    """A state of the operator's own. `key_context`: where it looks for its key; None: where functions' state does."""
+
+    name: str
+    type_info: Any = None
+    key_context: KeyContext | None = None
+    ttl_config: None = None
+
+    def get_name(self) -> str:
+        return self.name
+
+
+_KINDS: tuple[tuple[type, Callable[..., Any]], ...] = (
+    (ListStateDescriptor, KeyedStateBackend.list_state),
+    (ReducingStateDescriptor, KeyedStateBackend.reducing_state),
+    (AggregatingStateDescriptor, KeyedStateBackend.aggregating_state),
+    (ValueStateDescriptor, KeyedStateBackend.value_state),
+    (MapStateDescriptor, KeyedStateBackend.map_state),
+)
+
+
+class PaneStateStore:
+    """Gives out state of the pane that `context` names, and is itself PyFlink's KeyedStateStore.
+
+    Args:
+        prefix: of the states' names in the backend, so that they are other states than those of the key.
+    """
+
+    def __init__(self, backend: KeyedStateBackend, context: KeyContext, prefix: str) -> None:
+        self._backend = backend
+        self._context = context
+        self._prefix = prefix
+        self._states: dict[tuple[type, str], Any] = {}
+
+    def state_of(self, descriptor: Any) -> Any:
+        """By the descriptor's class."""
+        key = (type(descriptor), descriptor.get_name())
+        state = self._states.get(key)
+        if state is None:
+            create = next((create for kind, create in _KINDS if isinstance(descriptor, kind)), None)
+            if create is None:
+                raise UnsupportedOperationError(f"Unsupported state descriptor: {type(descriptor).__name__}")
+            scoped = copy.copy(descriptor)
+            scoped.name = f"{self._prefix}{descriptor.get_name()}"
+            scoped.key_context = self._context
+            state = self._states[key] = create(self._backend, scoped)
+        return state
+
+    get_state = get_list_state = get_map_state = get_reducing_state = get_aggregating_state = state_of
+
+    def merge(self, descriptor: Any, pane: NamespacedKey, merged: Iterable[NamespacedKey]) -> None:
+        """Bring the state of the merged panes into that of `pane`.
+
+        Raises: UnsupportedOperationError (it is value or map state).
+        """
+        state = self.state_of(descriptor)
+        if isinstance(descriptor, AggregatingStateDescriptor):
+            merge_values(
+                state.accumulator,
+                state.set_accumulator,
+                state.clear,
+                descriptor.get_agg_function().merge,
+                self._context,
+                pane,
+                merged,
+            )
+        elif isinstance(descriptor, ListStateDescriptor):
+            merge_lists(state, self._context, pane, merged)
+        elif isinstance(descriptor, ReducingStateDescriptor):
+            context = self._context
+            current = context.key
+            values = []
+            for context.key in merged:
+                value = state.get()
+                if value is not None:
+                    values.append(value)
+                    state.clear()
+            context.key = pane
+            for value in values:
+                state.add(value)
+            context.key = current
+        else:
+            raise UnsupportedOperationError(
+                "The given state descriptor does not refer to a mergeable state (MergingState)"
+            )
+
+
+class NoPaneStateStore:
+    """Windows that merge have no state per window that functions could use."""
+
+    def state_of(self, descriptor: Any) -> Any:
+        raise UnsupportedOperationError("Per-window state is not allowed when using merging windows.")
+
+    get_state = get_list_state = get_map_state = get_reducing_state = get_aggregating_state = state_of
+
+
+def merge_values(
+    read: Callable[[], Any],
+    write: Callable[[Any], None],
+    clear: Callable[[], None],
+    merge: Callable[[Any, Any], Any],
+    context: KeyContext,
+    pane: NamespacedKey,
+    merged: Iterable[NamespacedKey],
+) -> None:
+    """`merge(value of pane, value of a merged pane)` for each of these that has one, in their order."""
+    current = context.key
+    context.key = pane
+    value = read()
+    for context.key in merged:
+        other = read()
+        if other is not None:
+            clear()
+            value = other if value is None else merge(value, other)
+    context.key = pane
+    if value is not None:
+        write(value)
+    context.key = current
+
+
+def merge_lists(state: Any, context: KeyContext, pane: NamespacedKey, merged: Iterable[NamespacedKey]) -> None:
+    current = context.key
+    elements: list[Any] = []
+    for context.key in merged:
+        elements += state.get()
+        state.clear()
+    context.key = pane
+    state.add_all(elements)
+    context.key = current

@@ -1,0 +1,57 @@
+"""How a window function of each kind is called: `call(key, window, contents)`, and `clear(window)` at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from flinkpy.datastream.window_functions import (
+    AllWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowFunction,
+)
+from flinkpy.streaming.operators.windowing.window_contexts import WindowFunctionContext
+
+WindowCall = Callable[[Any, Any, list[Any]], "Iterable[Any] | None"]
+
+
+def window_call(function: Any, context: WindowFunctionContext) -> WindowCall:
+    """`function`: of any kind of window function, or None: the contents as they are."""
+    if function is None:
+        return lambda key, window, contents: contents
+    if isinstance(function, WindowFunction):
+        return function.apply  # type: ignore[no-any-return]
+    if isinstance(function, AllWindowFunction):
+        apply = function.apply
+        return lambda key, window, contents: apply(window, contents)
+    process = function.process
+    if isinstance(function, ProcessWindowFunction):
+
+        def process_keyed(key: Any, window: Any, contents: list[Any]) -> Iterable[Any] | None:
+            context.current_window = window
+            return process(key, context, contents)  # type: ignore[no-any-return]
+
+        return process_keyed
+    assert isinstance(function, ProcessAllWindowFunction), function
+
+    def process_all(key: Any, window: Any, contents: list[Any]) -> Iterable[Any] | None:
+        context.current_window = window
+        return process(context, contents)  # type: ignore[no-any-return]
+
+    return process_all
+
+
+def clear_call(function: Any, context: WindowFunctionContext) -> Callable[[Any], None] | None:
+    """None where the function has nothing to clear."""
+    if not isinstance(function, ProcessWindowFunction | ProcessAllWindowFunction):
+        return None
+    if type(function).clear in (ProcessWindowFunction.clear, ProcessAllWindowFunction.clear):
+        return None
+    clear: Callable[[Any], None] = function.clear
+
+    def clear_window(window: Any) -> None:
+        context.current_window = window
+        clear(context)
+
+    return clear_window

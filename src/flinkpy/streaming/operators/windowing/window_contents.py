@@ -1,0 +1,153 @@
+"""WindowContents: what is kept of each pane until its function is called.
+
+Nothing is ever None: a reduced value or accumulator that is None is as if no record had come.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from functools import reduce
+from typing import Any
+
+from flinkpy.datastream.functions import AggregateFunction
+from flinkpy.records.namespaced_key import NamespacedKey
+from flinkpy.state.backend import KeyContext, KeyedStateBackend
+from flinkpy.streaming.operators.windowing.pane_state import OperatorStateDescriptor, merge_lists, merge_values
+
+#: The state's name in the backend.
+WINDOW_CONTENTS = "window-contents"
+
+
+class WindowContents(ABC):
+    """Thread: task thread. Of merging windows a pane here is that of the state window."""
+
+    state: Any
+
+    def __init__(self) -> None:
+        self.context = KeyContext()
+
+    @abstractmethod
+    def create_state(self, backend: KeyedStateBackend, type_info: Any) -> None: ...
+
+    @abstractmethod
+    def add(self, pane: NamespacedKey, value: Any, timestamp: int | None) -> None: ...
+
+    @abstractmethod
+    def get(self, pane: NamespacedKey) -> list[Any] | None:
+        """What the window function is given; None where it is not called."""
+
+    @abstractmethod
+    def merge(self, pane: NamespacedKey, merged: Iterable[NamespacedKey]) -> None: ...
+
+    def clear(self, pane: NamespacedKey) -> None:
+        self.context.key = pane
+        self.state.clear()
+
+    def _descriptor(self, type_info: Any) -> OperatorStateDescriptor:
+        return OperatorStateDescriptor(WINDOW_CONTENTS, type_info, self.context)
+
+
+class _OneValue(WindowContents):
+    """One value for all records."""
+
+    def create_state(self, backend: KeyedStateBackend, type_info: Any) -> None:
+        self.state = backend.value_state(self._descriptor(type_info))
+
+
+class ReducedValue(_OneValue):
+    def __init__(self, reduce_function: Any) -> None:
+        super().__init__()
+        self.reduce = reduce_function.reduce
+
+    def add(self, pane: NamespacedKey, value: Any, timestamp: int | None) -> None:
+        self.context.key = pane
+        known = self.state.value()
+        self.state.update(value if known is None else self.reduce(known, value))
+
+    def get(self, pane: NamespacedKey) -> list[Any] | None:
+        self.context.key = pane
+        value = self.state.value()
+        return None if value is None else [value]
+
+    def merge(self, pane: NamespacedKey, merged: Iterable[NamespacedKey]) -> None:
+        state = self.state
+        merge_values(state.value, state.update, state.clear, self.reduce, self.context, pane, merged)
+
+
+class Accumulator(_OneValue):
+    def __init__(self, aggregate_function: Any) -> None:
+        super().__init__()
+        self.function = aggregate_function
+
+    def add(self, pane: NamespacedKey, value: Any, timestamp: int | None) -> None:
+        self.context.key = pane
+        accumulator = self.state.value()
+        if accumulator is None:
+            accumulator = self.function.create_accumulator()
+        self.state.update(self.function.add(value, accumulator))
+
+    def get(self, pane: NamespacedKey) -> list[Any] | None:
+        self.context.key = pane
+        accumulator = self.state.value()
+        if accumulator is None:
+            return None
+        result = self.function.get_result(accumulator)
+        return None if result is None else [result]
+
+    def merge(self, pane: NamespacedKey, merged: Iterable[NamespacedKey]) -> None:
+        state = self.state
+        merge_values(state.value, state.update, state.clear, self.function.merge, self.context, pane, merged)
+
+
+class AllRecords(WindowContents):
+    def create_state(self, backend: KeyedStateBackend, type_info: Any) -> None:
+        self.state = backend.list_state(self._descriptor(type_info))
+
+    def add(self, pane: NamespacedKey, value: Any, timestamp: int | None) -> None:
+        self.context.key = pane
+        self.state.add(value)
+
+    def get(self, pane: NamespacedKey) -> list[Any] | None:
+        self.context.key = pane
+        return self.state.get() or None
+
+    def merge(self, pane: NamespacedKey, merged: Iterable[NamespacedKey]) -> None:
+        merge_lists(self.state, self.context, pane, merged)
+
+
+class RecordsForEvictor(AllRecords):
+    """Each record with its timestamp, or None: `(record, timestamp)`."""
+
+    def create_state(self, backend: KeyedStateBackend, type_info: Any) -> None:
+        super().create_state(backend, None)
+
+    def add(self, pane: NamespacedKey, value: Any, timestamp: int | None) -> None:
+        super().add(pane, (value, timestamp), timestamp)
+
+    def replace(self, pane: NamespacedKey, records: list[tuple[Any, int | None]]) -> None:
+        self.context.key = pane
+        self.state.update(records)
+
+
+def contents_for(aggregation: Any, has_evictor: bool) -> WindowContents:
+    """`aggregation`: an AggregateFunction, an object with `reduce`, or None."""
+    if has_evictor:
+        return RecordsForEvictor()
+    if aggregation is None:
+        return AllRecords()
+    return Accumulator(aggregation) if isinstance(aggregation, AggregateFunction) else ReducedValue(aggregation)
+
+
+def aggregated(aggregation: Any, values: list[Any]) -> list[Any]:
+    """What an aggregation makes of all records at once; empty where that is nothing."""
+    if aggregation is None or not values:
+        return values
+    if isinstance(aggregation, AggregateFunction):
+        accumulator = aggregation.create_accumulator()
+        for value in values:
+            accumulator = aggregation.add(value, accumulator)
+        result = aggregation.get_result(accumulator)
+    else:
+        result = reduce(aggregation.reduce, values)
+    return [] if result is None else [result]
