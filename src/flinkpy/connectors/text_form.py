@@ -36,21 +36,26 @@ def text_of(value: Any) -> str:
     if isinstance(value, dict):
         return f"{{{', '.join(f'{text_of(key)}={text_of(item)}' for key, item in value.items())}}}"
     if isinstance(value, float):
-        return _float_text(value)
+        return float_text(value)
     if isinstance(value, datetime.datetime):
         return _timestamp_text(value)
     return str(value)
 
 
-def _float_text(value: float) -> str:
-    """Plain between 0.001 and 10 million, else with an exponent: `1.0E7`."""
+def float_text(value: float, digits_of: str | None = None) -> str:
+    """Plain between 0.001 and 10 million, else with an exponent: `1.0E7`.
+
+    Args:
+        digits_of: the shortest text of the number, where it is not a 64-bit one.
+    """
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     if math.isnan(value):
         return "NaN"
+    shortest = digits_of or repr(value)
     if value == 0 or 1e-3 <= abs(value) < 1e7:
-        return repr(value)
-    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+        return shortest
+    sign, digits, exponent = Decimal(shortest).normalize().as_tuple()
     mantissa = "".join(map(str, digits))
     return f"{'-' if sign else ''}{mantissa[0]}.{mantissa[1:] or '0'}E{int(exponent) + len(digits) - 1}"
 

@@ -59,6 +59,13 @@ class CsvSchema:
     def __len__(self) -> int:
         return self.size()
 
+    def __str__(self) -> str:
+        columns = zip(self._row_type.get_field_names(), self._row_type.get_field_types())
+        return f"CsvSchema[{', '.join(f'{name}: {kind!r}' for name, kind in columns)}]"
+
+    def __repr__(self) -> str:
+        return str(self)
+
 
 class CsvSchemaBuilder:
     """Collects columns, in their order in the file, and the dialect; the default is commas and double quotes."""
@@ -73,10 +80,10 @@ class CsvSchemaBuilder:
         self._strict_headers = False
 
     def build(self) -> CsvSchema:
-        if self._strict_headers:
-            header = HeaderMode.STRICT
-        else:
-            header = HeaderMode.USE if self._use_header else HeaderMode.NONE
+        header = HeaderMode.NONE
+        if self._use_header:
+            # As Jackson does with declared columns: they count by their positions, whatever the header says.
+            header = HeaderMode.STRICT if self._strict_headers else HeaderMode.SKIP
         options = replace(self._options, header=header, array_separators=dict(self._separators))
         return CsvSchema(RowTypeInfo(self._types, self._names), options, self._line_separator)
 
@@ -168,12 +175,14 @@ class CsvSchemaBuilder:
         return self._set(skip_first_data_row=skip)
 
     def set_strict_headers(self, strict: bool = True) -> CsvSchemaBuilder:
-        """The header must name exactly these columns in this order."""
+        """The header must name exactly these columns in this order; only with `set_use_header`."""
         self._strict_headers = strict
         return self
 
     def set_use_header(self, use: bool = True) -> CsvSchemaBuilder:
-        """The first line names the columns: they are found by name. When written, there is such a line."""
+        """The first line is a header: passed over, or looked at with `set_strict_headers`. Columns are found by their
+        positions. When written, there is such a line.
+        """
         self._use_header = use
         return self
 
@@ -183,6 +192,9 @@ class CsvSchemaBuilder:
 
     def size(self) -> int:
         return len(self._names)
+
+    def __len__(self) -> int:
+        return self.size()
 
     def _add(self, name: str, kind: TypeInformation) -> CsvSchemaBuilder:
         if name in self._names:

@@ -1,20 +1,40 @@
-"""CsvLineWriter: columns to the bytes of CSV lines, without a Python object per field."""
+"""CsvLineWriter: columns to CSV lines that read as Flink's, byte by byte, without a Python object per field.
+
+Which fields are quoted is Jackson's rule: a text with a character up to the highest of delimiter, quote and line end,
+or with the escape character, or of more than 24 characters. Beyond it, a text is quoted that would read as null.
+
+Source: com.fasterxml.jackson.dataformat.csv.impl.CsvEncoder.
+"""
 
 from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.connectors.text_form import float_text
 from flinkpy.formats.csv_format import CsvOptions
+
+_DEFAULT_ELEMENT_SEPARATOR = ";"
+#: Longer texts are quoted without a look at them.
+_MAX_QUOTE_CHECK = 24
 
 
 class CsvLineWriter:
-    """A field is quoted where it has to be: a delimiter, a quote or a line end is in it, or it would read as null."""
+    """Thread: any."""
 
     def __init__(self, options: CsvOptions, line_separator: str = "\n") -> None:
         self._options = options
         self._line_separator = line_separator
         self._null = options.null_values[0] if options.null_values else ""
+        self._unsafe = _unsafe_pattern(options, line_separator)
 
     def header(self, names: list[str]) -> bytes:
         quoted = self._quote(pa.array(names, pa.string())).to_pylist()
@@ -24,39 +44,107 @@ class CsvLineWriter:
         """The rows of `columns`, each with its line end."""
         if not columns.num_rows:
             return b""
-        texts = [self._text(array, name) for array, name in zip(columns.columns, columns.schema.names)]
-        lines = pc.binary_join_element_wise(*texts, self._options.delimiter)
         separator = self._line_separator
-        return (separator.join(lines.to_pylist()) + separator).encode()
+        return (separator.join(self._lines(columns)) + separator).encode()
 
-    def _text(self, array: pa.Array, name: str) -> pa.Array:
-        if pa.types.is_list(array.type):
-            separator = self._options.array_separators.get(name, ";")
-            elements = pa.ListArray.from_arrays(array.offsets, array.values.cast(pa.string()))
-            if array.null_count:
-                elements = pc.if_else(array.is_valid(), elements, pa.scalar(None, elements.type))
-            text = self._quote(pc.binary_join(elements, separator))
-        elif pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
-            text = self._quote(array.cast(pa.string()))
-        else:
-            text = array.cast(pa.string())
-        return pc.fill_null(text, self._null)
+    def messages(self, columns: pa.RecordBatch) -> list[bytes]:
+        """Each row with its line end."""
+        separator = self._line_separator
+        return [(line + separator).encode() for line in self._lines(columns)] if columns.num_rows else []
+
+    def _lines(self, columns: pa.RecordBatch) -> list[str]:
+        fields = [self._field(array, name) for array, name in zip(columns.columns, columns.schema.names)]
+        lines: list[str] = pc.binary_join_element_wise(*fields, self._options.delimiter).to_pylist()
+        return lines
+
+    def _field(self, array: pa.Array, name: str) -> pa.Array:
+        separator = self._options.array_separators.get(name, _DEFAULT_ELEMENT_SEPARATOR)
+        text = _text(array, separator, name)
+        return pc.fill_null(self._quote(text) if _is_quotable(array.type) else text, self._null)
 
     def _quote(self, array: pa.Array) -> pa.Array:
-        quote = self._options.quote_char
+        quote, escape = self._options.quote_char, self._options.escape_char
         if not quote:
             return array
-        escape = self._options.escape_char or quote
-        needs = pc.match_substring(array, quote)
-        for character in (self._options.delimiter, "\n", "\r", escape):
-            needs = pc.or_(needs, pc.match_substring(array, character))
+        needs = pc.or_(
+            pc.greater(pc.utf8_length(array), _MAX_QUOTE_CHECK), pc.match_substring_regex(array, self._unsafe)
+        )
         if self._options.null_values:
             for null in ("", *self._options.null_values):
                 needs = pc.or_(needs, pc.equal(array, null))
         if not pc.any(needs, min_count=0).as_py():
             return array
-        escaped = array
-        if escape != quote:
-            escaped = pc.replace_substring(escaped, escape, escape + escape)
-        escaped = pc.replace_substring(escaped, quote, escape + quote)
-        return pc.if_else(needs, pc.binary_join_element_wise(quote, escaped, quote, ""), array)
+        quoted = pc.replace_substring(array, quote, quote + quote)
+        if escape:
+            quoted = pc.replace_substring(quoted, escape, escape + escape)
+        return pc.if_else(needs, pc.binary_join_element_wise(quote, quoted, quote, ""), array)
+
+
+def _unsafe_pattern(options: CsvOptions, line_separator: str) -> str:
+    """Matches texts that are to be quoted because of one of their characters."""
+    highest = max(map(ord, (options.delimiter, options.quote_char or "\0", "\n", "\r", *line_separator)))
+    escape = re.escape(options.escape_char) if options.escape_char else ""
+    return rf"[\x00-\x{{{highest:x}}}{escape}]"
+
+
+def _is_quotable(kind: pa.DataType) -> bool:
+    """Numbers and booleans are never quoted."""
+    t = pa.types
+    return not (t.is_integer(kind) or t.is_floating(kind) or t.is_boolean(kind) or t.is_decimal(kind))
+
+
+def _text(array: pa.Array, separator: str, name: str) -> pa.Array:
+    """Each value as text, without quotes; null stays null."""
+    t = pa.types
+    kind = array.type
+    if t.is_string(kind) or t.is_large_string(kind):
+        return array.cast(pa.string())
+    if t.is_list(kind):
+        parts = _text(array.flatten(), separator, name)
+        lengths = array.value_lengths().fill_null(0)
+        offsets = [0, *pc.cumulative_sum(lengths).to_pylist()]
+        filled = pc.fill_null(parts, "").to_pylist()
+        return _like(array, [separator.join(filled[start:end]) for start, end in pairwise(offsets)])
+    if t.is_struct(kind):
+        fields = [pc.fill_null(_text(field, separator, name), "").to_pylist() for field in array.flatten()]
+        return _like(array, list(map(separator.join, zip(*fields))))
+    if t.is_floating(kind):
+        return _each(array, float_text if t.is_float64(kind) else _float32_text)
+    if t.is_decimal(kind):
+        return _each(array, decimal_text)
+    if t.is_timestamp(kind):
+        # As in Java, a fraction without trailing zeros, and `.0` where there is none.
+        text = array.cast(pa.timestamp("us")).cast(pa.string())
+        return pc.replace_substring_regex(text, r"\.(\d+?)0*$", r".\1")
+    if t.is_time(kind):
+        return pc.replace_substring_regex(array.cast(pa.string()), r"\.?0*$", "")
+    if t.is_binary(kind) or t.is_large_binary(kind):
+        return _each(array, lambda value: base64.b64encode(value).decode("ascii"))
+    if t.is_map(kind):
+        raise UnsupportedOperationError(f"column {name!r}: CSV does not hold maps")
+    return array.cast(pa.string())
+
+
+def decimal_text(value: Decimal) -> str:
+    """Without trailing zeros: the scale of the column is not that of the number."""
+    text = format(value, "f")
+    return (text.rstrip("0").rstrip(".") or "0") if "." in text else text
+
+
+def _float32_text(value: float) -> str:
+    import numpy as np
+
+    # The digits of the 32-bit number, not of the 64-bit one that Python makes of it.
+    return float_text(value, str(np.float32(value)))
+
+
+def _each(array: pa.Array, text: Callable[[Any], str]) -> pa.Array:
+    return pa.array([None if value is None else text(value) for value in array.to_pylist()], pa.string())
+
+
+def _like(array: pa.Array, texts: list[str]) -> pa.Array:
+    """The texts, null where `array` is."""
+    if not array.null_count:
+        return pa.array(texts, pa.string())
+    valid = array.is_valid().to_pylist()
+    return pa.array([text if is_there else None for text, is_there in zip(texts, valid)], pa.string())

@@ -6,11 +6,13 @@ as it is goes through `json_values`, object by object: both give the same rows, 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
 from flinkpy.common import typeinfo as ti
@@ -69,8 +71,8 @@ class JsonParser:
 
     def parse_columns(self, data: bytes, rows: int) -> pa.RecordBatch | None:
         """`rows` objects, one a line, as columns; None: look at each of them."""
-        if self._schema is None or not rows:
-            return None
+        if self._schema is None or not rows or b"NaN" in data or b"Inf" in data:
+            return None  # pyarrow has numbers of these names
         self._read_options.block_size = len(data) + 1
         try:
             str(data, "utf-8")  # pyarrow does not look
@@ -80,8 +82,11 @@ class JsonParser:
         if table.num_rows != rows or table.schema.names != self._names:
             return None
         columns = table.combine_chunks().to_batches()[0]
-        if self._options.fail_on_missing_field and any(column.null_count for column in columns.columns):
+        nulls = [column.null_count for column in columns.columns]
+        if self._options.fail_on_missing_field and any(nulls):
             return None  # a null, or a field that is not there
+        if all(nulls) and pc.any(functools.reduce(pc.and_, map(pc.is_null, columns.columns))).as_py():
+            return None  # an empty object, or a null in the place of one
         return columns if columns.schema.equals(self._schema) else columns.cast(self._schema)
 
     def rows_to_columns(self, values: list[list[Any]]) -> pa.RecordBatch:

@@ -12,6 +12,7 @@ import binascii
 import datetime
 import decimal
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,9 @@ from flinkpy.common.types import row_of
 
 Convert = Callable[[Any], Any]
 
+#: Numbers in strings, as Java takes them: Python's own reading knows underscores and other digits.
+INTEGER_TEXT = re.compile(r"[+-]?[0-9]+")
+NUMBER_TEXT = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)")
 _INTEGER_BITS = {BasicType.BYTE: 8, BasicType.SHORT: 16, BasicType.INT: 32, BasicType.LONG: 64}
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
@@ -192,7 +196,9 @@ def _to_int(value: Any, limit: int | None) -> int:
     try:
         if isinstance(value, (bool, dict, list)):
             raise ValueError
-        number = int(value.strip()) if isinstance(value, str) else int(value)
+        if isinstance(value, str) and not INTEGER_TEXT.fullmatch(value.strip()):
+            raise ValueError
+        number = int(value)
     except (ValueError, OverflowError):
         raise JsonValueError(f"{_shown(value)} is no integer") from None
     if limit is not None and not -limit <= number < limit:
@@ -204,6 +210,8 @@ def _to_float(value: Any) -> float:
     try:
         if isinstance(value, (bool, dict, list)):
             raise ValueError
+        if isinstance(value, str) and not NUMBER_TEXT.fullmatch(value.strip()):
+            raise ValueError
         return float(value)
     except (ValueError, OverflowError):
         raise JsonValueError(f"{_shown(value)} is no number") from None
@@ -212,6 +220,8 @@ def _to_float(value: Any) -> float:
 def _to_decimal(value: Any) -> decimal.Decimal:
     try:
         if isinstance(value, (bool, dict, list)):
+            raise decimal.InvalidOperation
+        if isinstance(value, str) and not NUMBER_TEXT.fullmatch(value.strip()):
             raise decimal.InvalidOperation
         number = decimal.Decimal(value.text if isinstance(value, _ExactFloat) else value)
         if not number.is_finite():

@@ -9,16 +9,10 @@ from connector_fakes import TestingWriterContext, read_splits
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.common.errors import InputFormatError, UnsupportedOperationError
 from flinkpy.common.typeinfo import Types
 from flinkpy.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource
-from flinkpy.datastream.formats.csv import (
-    CsvBulkWriters,
-    CsvReaderFormat,
-    CsvRowDeserializationSchema,
-    CsvRowSerializationSchema,
-    CsvSchema,
-)
+from flinkpy.datastream.formats.csv import CsvBulkWriters, CsvReaderFormat, CsvSchema
 from flinkpy.records.batch import Batch
 from flinkpy.streaming.operators.committables import Committables
 
@@ -71,12 +65,14 @@ def test_every_setting_reaches_the_dialect():
     assert options.null_values == ("NULL",)
     assert (options.allow_comments, options.skip_first_data_row, options.newlines_in_values) == (True, True, True)
     assert options.array_separators == {"a": "/", "b": ""}
-    assert options.header.name == "USE"
+    assert options.header.name == "SKIP"
     assert schema.line_separator == "\r\n"
     plain = builder.disable_quote_char().disable_escape_char().disable_array_element_separator().set_strict_headers()
     assert plain.build().options.quote_char == plain.build().options.escape_char == ""
     assert plain.build().options.array_separators == {"a": "", "b": ""}
     assert plain.build().options.header.name == "STRICT"
+    assert CsvSchema.builder().set_strict_headers().build().options.header.name == "NONE"
+    assert str(schema) == "CsvSchema[a: ListTypeInfo<String>, b: ListTypeInfo<String>]"
     with pytest.raises(UnsupportedOperationError, match="set_any_property_name"):
         builder.set_any_property_name("rest")
 
@@ -137,7 +133,70 @@ def test_columns_of_slices_are_written_right(tmp_path):
     assert file.read_text() == "2;3\n\n4\n"
 
 
-@pytest.mark.parametrize("schema_class", [CsvRowSerializationSchema, CsvRowDeserializationSchema])
-def test_message_schemas_say_that_they_are_not_there(schema_class):
-    with pytest.raises(UnsupportedOperationError, match=schema_class.__name__):
-        schema_class()
+@pytest.mark.parametrize(
+    ("build", "rows", "text"),
+    [
+        (lambda b: b.set_column_separator("|"), [("string", "string2")], '"string"|"string2"\n'),
+        (lambda b: b.set_column_separator("|").set_quote_char("`"), [("string", "s")], "`string`|`s`\n"),
+        (lambda b: b.set_escape_char("\\"), [("string,", '"string2"')], '"string,","""string2"""\n'),
+        (lambda b: b, [("abc", "a b"), ("a-b", "x" * 25), ("", None)], 'abc,"a b"\na-b,"' + "x" * 25 + '"\n,\n'),
+        (lambda b: b.disable_quote_char(), [("a b", "c")], "a b,c\n"),
+        (lambda b: b.set_line_separator("\r\n"), [("a", "b")], "a,b\r\n"),
+    ],
+)
+def test_what_is_written_is_what_flink_writes(tmp_path, build, rows, text):
+    schema = build(CsvSchema.builder().add_string_column("string").add_string_column("string2")).build()
+    write(tmp_path, schema, rows)
+    [file] = tmp_path.iterdir()
+    assert file.read_bytes().decode() == text
+
+
+def test_numbers_are_written_as_java_writes_them(tmp_path):
+    schema = (
+        CsvSchema.builder()
+        .add_number_column("tinyint", Types.BYTE())
+        .add_number_column("float", Types.FLOAT())
+        .add_number_column("double", Types.DOUBLE())
+        .add_boolean_column("boolean")
+        .add_array_column("array", ":", Types.DOUBLE())
+        .build()
+    )
+    write(tmp_path, schema, [(127, 3e38, 2e-308, True, [1.0, 0.1]), (1, 0.1, 1e7, False, [])])
+    [file] = tmp_path.iterdir()
+    assert file.read_text() == "127,3.0E38,2.0E-308,true,1.0:0.1\n1,0.1,1.0E7,false,\n"
+
+
+def test_the_names_of_a_header_do_not_count_unless_headers_are_strict(tmp_path):
+    path = tmp_path / "in.csv"
+    path.write_text("h1,h2\nstring,123\n")
+    builder = CsvSchema.builder().add_string_column("string").add_number_column("number").set_use_header()
+    assert read(path, builder.build()) == [("string", 123)]
+    with pytest.raises(InputFormatError, match=r"the header is \['h1', 'h2'\]"):
+        read(path, builder.set_strict_headers().build())
+
+
+def test_escaped_characters_and_comments_are_read(tmp_path):
+    path = tmp_path / "in.csv"
+    path.write_text('# a comment\nstring\\,,\\"string2\\"\n')
+    builder = CsvSchema.builder().add_string_column("string").add_string_column("string2")
+    assert read(path, builder.set_escape_char("\\").set_allow_comments().build()) == [("string,", '"string2"')]
+
+
+def test_arrays_are_read_and_written_with_the_separator_of_their_column(tmp_path):
+    schema = (
+        CsvSchema.builder()
+        .add_array_column("numbers", ";", Types.INT())
+        .add_array_column("booleans", ":", Types.BOOLEAN())
+        .add_array_column("strings", ",")
+        .set_column_separator("|")
+        .disable_quote_char()
+        .build()
+    )
+    path = tmp_path / "in.csv"
+    path.write_text("1;2;3|true:false|a,b,c\n")
+    rows = read(path, schema)
+    assert rows == [([1, 2, 3], [True, False], ["a", "b", "c"])]
+    (tmp_path / "out").mkdir()
+    write(tmp_path / "out", schema, rows)
+    [file] = (tmp_path / "out").iterdir()
+    assert file.read_text() == path.read_text()

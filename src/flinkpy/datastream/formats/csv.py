@@ -6,12 +6,20 @@ more lenient than pyarrow's (rows with too few fields), the stricter one counts.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.common.serialization import DeserializationSchema, SerializationSchema
+from flinkpy.common.typeinfo import RowTypeInfo, TypeInformation
+from flinkpy.formats.bad_records import FAIL, checked_on_error
 from flinkpy.formats.bulk_writer import CsvBulkWriterFactory
-from flinkpy.formats.csv_format import CsvFormat
+from flinkpy.formats.csv_format import CsvFormat, CsvOptions
 from flinkpy.formats.csv_schema import CsvSchema, CsvSchemaBuilder
+
+if TYPE_CHECKING:
+    from flinkpy.formats.csv_messages import CsvMessageParser
+    from flinkpy.formats.csv_writer import CsvLineWriter
+    from flinkpy.formats.schema import DecodedBatch
+    from flinkpy.records.batch import Batch
 
 __all__ = [
     "CsvBulkWriters",
@@ -39,15 +47,186 @@ class CsvBulkWriters:
         return CsvBulkWriterFactory(schema.row_type, schema.options, schema.line_separator)
 
 
-class CsvRowDeserializationSchema:
-    """Bytes of a message to a row: comes with the connectors that have messages."""
+class CsvRowDeserializationSchema(DeserializationSchema):
+    """A message that is one CSV row to a row with the declared fields, by their positions."""
 
-    def __init__(self, *args: Any) -> None:
-        raise UnsupportedOperationError("CsvRowDeserializationSchema is not there yet")
+    def __init__(self, j_deserialization_schema: Any = None) -> None:
+        super().__init__(j_deserialization_schema)
+        self._row_type: RowTypeInfo | None = None
+        self._options: Any = None
+        self._parser: CsvMessageParser | None = None
+
+    def get_produced_type(self) -> TypeInformation | None:
+        return self._row_type
+
+    def deserialize(self, message: bytes) -> Any:
+        """Raises: ValueError. None where the message has no row, or is bad and errors are ignored."""
+        if message is None:
+            return None
+        try:
+            return self._csv().parse_one(message)
+        except ValueError:
+            if self._options.ignore_parse_errors:
+                return None
+            raise
+
+    def deserialize_batch(self, messages: list[bytes | None]) -> DecodedBatch:
+        return self._csv().parse_messages(messages)
+
+    def _csv(self) -> CsvMessageParser:
+        if self._parser is None:
+            from flinkpy.formats.csv_messages import CsvMessageParser
+
+            assert self._row_type is not None, "made by the builder"
+            self._parser = CsvMessageParser(self._row_type, self._options)
+        return self._parser
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_parser": None}
+
+    class Builder:
+        def __init__(self, type_info: TypeInformation) -> None:
+            self._type_info = _checked_row_type(type_info)
+            self._changes: dict[str, Any] = {}
+            self._on_error: Any = FAIL
+
+        def set_field_delimiter(self, delimiter: str) -> CsvRowDeserializationSchema.Builder:
+            return self._set(delimiter=_one_character("field delimiter", delimiter))
+
+        def set_allow_comments(self, allow_comments: bool) -> CsvRowDeserializationSchema.Builder:
+            """Lines that start with `#` are passed over."""
+            return self._set(allow_comments=allow_comments)
+
+        def set_array_element_delimiter(self, delimiter: str) -> CsvRowDeserializationSchema.Builder:
+            return self._set(element_separator=_not_none("array element delimiter", delimiter))
+
+        def set_quote_character(self, c: str) -> CsvRowDeserializationSchema.Builder:
+            return self._set(quote_char=_one_character("quote character", c))
+
+        def set_escape_character(self, c: str) -> CsvRowDeserializationSchema.Builder:
+            return self._set(escape_char=_one_character("escape character", c))
+
+        def set_null_literal(self, null_literal: str) -> CsvRowDeserializationSchema.Builder:
+            """What stands for null; without, nothing is null."""
+            return self._set(null_literal=_not_none("null literal", null_literal))
+
+        def set_ignore_parse_errors(self, ignore_parse_errors: bool) -> CsvRowDeserializationSchema.Builder:
+            """A field that does not fit its type is null; fields that are missing are null, too many are left out."""
+            return self._set(ignore_parse_errors=ignore_parse_errors)
+
+        def on_error(self, on_error: Any) -> CsvRowDeserializationSchema.Builder:
+            """`"fail"`, `"skip"` or an OutputTag. Beyond PyFlink."""
+            self._on_error = checked_on_error(on_error)
+            return self
+
+        def build(self) -> CsvRowDeserializationSchema:
+            from flinkpy.formats.csv_messages import CsvMessageOptions
+
+            schema = CsvRowDeserializationSchema()
+            schema._row_type = self._type_info
+            schema._options = CsvMessageOptions(**self._changes)
+            schema.on_error = self._on_error
+            schema._csv()  # types that CSV does not hold are an error now
+            return schema
+
+        def _set(self, **changes: Any) -> CsvRowDeserializationSchema.Builder:
+            self._changes.update(changes)
+            return self
 
 
-class CsvRowSerializationSchema:
-    """A row to the bytes of a message: comes with the connectors that have messages."""
+class CsvRowSerializationSchema(SerializationSchema):
+    """A row to a CSV line with its line end."""
 
-    def __init__(self, *args: Any) -> None:
-        raise UnsupportedOperationError("CsvRowSerializationSchema is not there yet")
+    def __init__(self, j_csv_row_serialization_schema: Any = None) -> None:
+        super().__init__(j_csv_row_serialization_schema)
+        self._row_type: RowTypeInfo | None = None
+        self._options = CsvOptions()
+        self._line_delimiter = "\n"
+        self._writer: CsvLineWriter | None = None
+
+    def serialize(self, element: Any) -> bytes:
+        """Raises: TypeMismatchError."""
+        from flinkpy.records.batch import Batch
+
+        return self.serialize_batch(Batch([element]), None)[0] or b""
+
+    def serialize_batch(self, batch: Batch, type_info: TypeInformation | None) -> list[bytes | None]:
+        """Raises: TypeMismatchError naming the record."""
+        from flinkpy.formats.csv_writer import CsvLineWriter
+        from flinkpy.formats.schema import columns_of_batch
+
+        assert self._row_type is not None, "made by the builder"
+        if self._writer is None:
+            self._writer = CsvLineWriter(self._options, self._line_delimiter)
+        return list(self._writer.messages(columns_of_batch(batch, self._row_type, type_info)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_writer": None}
+
+    class Builder:
+        def __init__(self, type_info: TypeInformation) -> None:
+            self._type_info = _checked_row_type(type_info)
+            self._changes: dict[str, Any] = {}
+            self._line_delimiter = "\n"
+            self._element_delimiter = ";"
+
+        def set_field_delimiter(self, c: str) -> CsvRowSerializationSchema.Builder:
+            return self._set(delimiter=_one_character("field delimiter", c))
+
+        def set_line_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
+            r"""At the end of each message: `\n`, `\r`, `\r\n` or nothing."""
+            if _not_none("line delimiter", delimiter) not in ("\n", "\r", "\r\n", ""):
+                raise ValueError(
+                    "Unsupported new line delimiter. Only \\n, \\r, \\r\\n, or empty string are supported."
+                )
+            self._line_delimiter = delimiter
+            return self
+
+        def set_array_element_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
+            self._element_delimiter = _not_none("array element delimiter", delimiter)
+            return self
+
+        def disable_quote_character(self) -> CsvRowSerializationSchema.Builder:
+            return self._set(quote_char="")
+
+        def set_quote_character(self, c: str) -> CsvRowSerializationSchema.Builder:
+            return self._set(quote_char=_one_character("quote character", c))
+
+        def set_escape_character(self, c: str) -> CsvRowSerializationSchema.Builder:
+            return self._set(escape_char=_one_character("escape character", c))
+
+        def set_null_literal(self, s: str) -> CsvRowSerializationSchema.Builder:
+            """What is written for null; nothing unless it is set."""
+            return self._set(null_values=(_not_none("null literal", s),))
+
+        def build(self) -> CsvRowSerializationSchema:
+            schema = CsvRowSerializationSchema()
+            schema._row_type = self._type_info
+            separators = dict.fromkeys(self._type_info.get_field_names(), self._element_delimiter)
+            schema._options = CsvOptions(array_separators=separators, **self._changes)
+            schema._line_delimiter = self._line_delimiter
+            return schema
+
+        def _set(self, **changes: Any) -> CsvRowSerializationSchema.Builder:
+            self._changes.update(changes)
+            return self
+
+
+def _checked_row_type(type_info: TypeInformation) -> RowTypeInfo:
+    if type_info is None:
+        raise TypeError("Type information must not be None")
+    if not isinstance(type_info, RowTypeInfo):
+        raise TypeError(f"Row type information expected, not {type_info!r}")
+    return type_info
+
+
+def _one_character(name: str, value: str) -> str:
+    if not isinstance(value, str) or len(value) != 1:
+        raise ValueError(f"the {name} must be a single character, not {value!r}")
+    return value
+
+
+def _not_none(name: str, value: str) -> str:
+    if value is None:
+        raise TypeError(f"the {name} must not be None")
+    return value

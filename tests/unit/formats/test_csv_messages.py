@@ -1,0 +1,220 @@
+"""CSV messages: CsvRowDeserializationSchema and CsvRowSerializationSchema."""
+
+from __future__ import annotations
+
+import datetime
+import pickle
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flinkpy.common.errors import InputFormatError, TypeMismatchError, UnsupportedOperationError
+from flinkpy.common.typeinfo import Types
+from flinkpy.common.types import Row
+from flinkpy.datastream.formats.csv import CsvRowDeserializationSchema, CsvRowSerializationSchema
+from flinkpy.formats.schema import decode_messages, encode_batch
+from flinkpy.records.batch import Batch
+from flinkpy.records.lanes import rows_of
+
+FIELDS = Types.ROW_NAMED(["id", "name", "ok"], [Types.INT(), Types.STRING(), Types.BOOLEAN()])
+
+
+def reading(row_type=FIELDS):
+    return CsvRowDeserializationSchema.Builder(row_type)
+
+
+def writing(row_type=FIELDS):
+    return CsvRowSerializationSchema.Builder(row_type)
+
+
+def decoded(schema, *messages):
+    batch = decode_messages(schema, list(messages)).batch
+    return [tuple(row) for row in rows_of(batch, schema.get_produced_type())]
+
+
+@pytest.mark.parametrize(
+    ("field_type", "text", "value"),
+    [
+        (Types.STRING(), "'123''4**'", "123'4*"),
+        (Types.STRING(), "'a;b''c'", "a;b'c"),
+        (Types.INT(), "12", 12),
+        (Types.ROW([Types.STRING(), Types.STRING()]), "'1:hello'", Row("1", "hello")),
+        (Types.ROW([Types.STRING(), Types.STRING()]), "'1:hello world'", Row("1", "hello world")),
+        (Types.STRING(), "null", "null"),
+        (Types.LIST(Types.INT()), "'1:2:3'", [1, 2, 3]),
+    ],
+)
+def test_fields_are_written_and_read_as_by_flink(field_type, text, value):
+    row_type = Types.ROW([Types.STRING(), field_type, Types.STRING()])
+    message = f"BEGIN;{text};END\n".encode()
+
+    def configured(builder):
+        builder.set_escape_character("*").set_quote_character("'")
+        return builder.set_array_element_delimiter(":").set_field_delimiter(";").build()
+
+    row = Row("BEGIN", value, "END")
+    assert configured(writing(row_type)).serialize(row) == message
+    schema = configured(reading(row_type))
+    assert schema.deserialize(message) == row
+    assert decoded(schema, message, message) == [("BEGIN", value, "END")] * 2
+
+
+def test_simple_types_come_as_columns():
+    schema = reading().build()
+    assert decode_messages(schema, [b"1,a,true\n", b"2,b,false"]).batch.is_columnar
+    assert decoded(schema, b"1,a,true\n", b"2,b,false") == [(1, "a", True), (2, "b", False)]
+
+
+@pytest.mark.parametrize(
+    ("message", "row"),
+    [
+        (b"1,,true", (1, "", True)),
+        (b" 1 , a ,TRUE", (1, " a ", True)),
+        (b'1,"x,\ny",true\r\n', (1, "x,\ny", True)),
+        (b'1,"say ""hi""",true', (1, 'say "hi"', True)),
+        ("1,é,false".encode(), (1, "é", False)),
+        (b"\xef\xbb\xbf1,a,true", (1, "a", True)),
+        (b"1,NULL,true\nignored,second,row", (1, "NULL", True)),
+    ],
+)
+def test_messages_are_read(message, row):
+    assert decoded(reading().build(), message) == [row]
+    assert decoded(reading().build(), b"7,z,true", message) == [(7, "z", True), row]
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (b"x,a,true", "field 'id': 'x' is no integer"),
+        (b",a,true", "field 'id': '' is no integer"),
+        (b"1_0,a,true", "no integer"),
+        (b"2147483648,a,true", "out of range"),
+        (b"1,a,yes", "field 'ok': 'yes' is no boolean"),
+        (b"1,a", "row length mismatch: 3 fields are expected, and there are 2"),
+        (b"1,a,true,4", "there are 4"),
+        (b'1,"a,true', "not CSV"),
+        (b"1,\xff,true", "not UTF-8"),
+    ],
+)
+def test_a_bad_message_is_named_and_shown(message, reason):
+    with pytest.raises(InputFormatError) as raised:
+        decode_messages(reading().build(), [b"1,a,true", message], lambda index: f"offset {index}")
+    assert "offset 1: " in str(raised.value)
+    assert reason in str(raised.value)
+    with pytest.raises(ValueError):
+        reading().build().deserialize(message)
+
+
+def test_errors_can_be_ignored_skipped_or_reported():
+    messages = [b"x,a,true", b"1,a", b"1,a,true,4", b'1,"a,true', b"2,b,true"]
+    ignoring = reading().set_ignore_parse_errors(True).build()
+    assert decoded(ignoring, *messages) == [
+        (None, "a", True),
+        (1, "a", None),
+        (1, "a", True),
+        (2, "b", True),
+    ]
+    assert ignoring.deserialize(b'1,"a') is None
+    result = decode_messages(reading().on_error("skip").build(), messages)
+    assert [tuple(row) for row in rows_of(result.batch, FIELDS)] == [(2, "b", True)]
+    assert [record.raw for record in result.bad] == messages[:4]
+    assert result.positions.tolist() == [4]
+
+
+def test_a_message_without_a_row_gives_none():
+    schema = reading().set_allow_comments(True).build()
+    assert schema.deserialize(b"") is None
+    assert schema.deserialize(b"# nothing") is None
+    result = decode_messages(schema, [b"", b"1,#a,true", b"# no", None])
+    assert result.positions.tolist() == [1]
+    assert decoded(schema, b"# comment\n1,a,true") == [(1, "a", True)]
+
+
+def test_only_the_null_literal_is_null():
+    schema = reading().set_null_literal("NULL").build()
+    assert decoded(schema, b"NULL,NULL,true", b'1,"NULL",NULL') == [(None, None, True), (1, None, None)]
+    assert writing().set_null_literal("NULL").build().serialize(Row(id=None, name=None, ok=None)) == b"NULL,NULL,NULL\n"
+    assert writing().build().serialize(Row(id=None, name=None, ok=None)) == b",,\n"
+
+
+def test_every_type_survives_a_round_trip():
+    kinds = [
+        (Types.BYTE(), -1),
+        (Types.BIG_INT(), 10**40),
+        (Types.BIG_DEC(), Decimal("1.25")),
+        (Types.FLOAT(), 0.1),
+        (Types.DOUBLE(), 1e-300),
+        (Types.PRIMITIVE_ARRAY(Types.BYTE()), b"\x00\xff" * 20),
+        (Types.SQL_DATE(), datetime.date(2020, 2, 29)),
+        (Types.SQL_TIME(), datetime.time(1, 2, 3)),
+        (Types.SQL_TIMESTAMP(), datetime.datetime(2020, 2, 29, 1, 2, 3, 500_000)),
+        (Types.OBJECT_ARRAY(Types.STRING()), ["a", "b c"]),
+    ]
+    row_type = Types.ROW([kind for kind, _ in kinds])
+    row = Row(*(value for _, value in kinds))
+    message = writing(row_type).build().serialize(row)
+    read = reading(row_type).build().deserialize(message)
+    assert read[3] == pytest.approx(0.1, rel=1e-7)
+    read[3] = 0.1
+    assert read == row
+    assert message.startswith(b"-1,1" + b"0" * 40 + b',1.25,0.1,1.0E-300,"')
+    assert b',2020-02-29,01:02:03,"2020-02-29 01:02:03.5",' in message
+
+
+def test_quotes_can_be_left_out_and_lines_end_as_asked():
+    row = Row(id=1, name="a b", ok=True)
+    assert writing().disable_quote_character().set_line_delimiter("").build().serialize(row) == b"1,a b,true"
+    assert writing().set_line_delimiter("\r\n").build().serialize(row) == b'1,"a b",true\r\n'
+    with pytest.raises(ValueError, match="line delimiter"):
+        writing().set_line_delimiter(";")
+
+
+def test_what_a_builder_does_not_take_is_said():
+    for builder in (CsvRowDeserializationSchema.Builder, CsvRowSerializationSchema.Builder):
+        with pytest.raises(TypeError):
+            builder(None)
+        with pytest.raises(TypeError, match="Row type"):
+            builder(Types.STRING())
+        with pytest.raises(ValueError, match="single character"):
+            builder(FIELDS).set_field_delimiter("ab")
+        with pytest.raises(TypeError):
+            builder(FIELDS).set_null_literal(None)
+    with pytest.raises(UnsupportedOperationError, match="CSV does not hold"):
+        reading(Types.ROW([Types.MAP(Types.STRING(), Types.INT())])).build()
+    with pytest.raises(UnsupportedOperationError, match="JVM"):
+        CsvRowSerializationSchema(object())
+    with pytest.raises(TypeMismatchError, match="record 0"):
+        writing().build().serialize(Row(id="x", name="a", ok=True))
+
+
+def test_schemas_travel_to_the_tasks():
+    schema = pickle.loads(pickle.dumps(reading().set_field_delimiter("|").build()))
+    assert schema.deserialize(b"1|a|true") == Row(id=1, name="a", ok=True)
+    write = pickle.loads(pickle.dumps(writing().set_field_delimiter("|").build()))
+    assert write.serialize(Row(id=1, name="a", ok=True)) == b'1|"a"|true\n'
+
+
+TEXTS = st.text('ab1 ,"\n\r#;tru\\', max_size=8)
+
+
+@given(st.lists(st.binary(max_size=12) | TEXTS.map(str.encode)), st.sampled_from(["", "\\"]))
+def test_many_messages_give_what_each_of_them_gives(messages, escape):
+    row_type = Types.ROW_NAMED(["name", "id"], [Types.STRING(), Types.INT()])
+    builder = reading(row_type).on_error("skip")
+    schema = (builder.set_escape_character(escape) if escape else builder).build()
+    one_by_one = []
+    for message in messages:
+        try:
+            row = schema.deserialize(message)
+        except ValueError:
+            continue
+        one_by_one.extend([] if row is None else [tuple(row)])
+    assert decoded(schema, *messages) == one_by_one
+
+
+@given(st.lists(st.tuples(st.integers(-(2**31), 2**31 - 1), st.text('ab1 ,"\n\ré😀\\', max_size=30), st.booleans())))
+def test_any_rows_survive_a_round_trip(rows):
+    messages = encode_batch(writing().build(), Batch(rows), FIELDS)
+    assert decoded(reading().build(), *messages) == rows
