@@ -123,7 +123,7 @@ class Timers(datastream.KeyedProcessFunction):
         seen = list(self.seen.get())
         if len(seen) > 3:
             self.seen.clear()
-            # A timer that is due when it is set, PyFlink fires with the next watermark, or never (Flink in Java fires it
+            # PyFlink fires a timer that is due when it is set with the next watermark, or never (Flink in Java fires it
             # at once, and so do we): here none is.
             watermark = ctx.timer_service().current_watermark()
             if watermark < 1 << 62:
