@@ -143,9 +143,32 @@ class SourceReaderContext(Protocol):
 
     def send_source_event(self, event: Any) -> None: ...
 
+    def emit_watermark(self, timestamp: int) -> None:
+        """Emit a watermark of the reader's own, behind all records polled so far and before the batch that the current
+        `poll_batch` returns. Task thread, and only from there. Those that would go back are dropped.
+        """
+        ...
+
+    def mark_idle(self) -> None:
+        """Nobody waits for the watermarks of this reader until `mark_active` or its next watermark. As above."""
+        ...
+
+    def mark_active(self) -> None: ...
+
     def split_finished(self, split_id: str) -> None:
         """Nothing more comes of that split behind the batch that is returned next or was returned last: it does not
         hold watermarks back any more. Task thread. Only where the reader `names_splits`.
+        """
+        ...
+
+    @property
+    def metric_group(self) -> Any:
+        """The metrics of the operator."""
+        ...
+
+    def emit_to_side_output(self, tag_id: str, batch: Batch) -> None:
+        """Records that do not go to the stream itself; dropped where nobody reads that side output. Task thread, within
+        `poll_batch`: they count with the batch that it returns.
         """
         ...
 
@@ -243,6 +266,11 @@ class SourceBase(ABC):
     @property
     def produced_type(self) -> Any:
         """TypeInformation of the records, or None: pickled Python objects."""
+        return None
+
+    @property
+    def source_function(self) -> Any:
+        """A SourceFunction that the operator opens and whose state it keeps; None for every other source."""
         return None
 
     def for_coordinator(self) -> SourceBase:

@@ -1,7 +1,7 @@
 """FileSource: reads files with a format: a fixed set, or whatever appears.
 
 The paths are local ones that every process of the cluster sees alike (a local disk on one host, a network mount on
-several). They are listed in the JobMaster, when the job starts or again and again.
+several), or URIs. They are listed in the JobMaster, when the job starts or again and again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from flinkpy.formats.file_format import (
     FileSourceSplit,
     StreamFormat,
 )
-from flinkpy.formats.input_files import local_path, not_found_error
+from flinkpy.formats.input_files import input_path, is_remote, list_remote_files, not_found_error
 from flinkpy.formats.row_types import project_row_type, row_type_of
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class FileSource(SourceBase):
         if not paths:
             raise ValueError("FileSource needs at least one path")
         self._format = file_format
-        self._paths = tuple(map(local_path, paths))
+        self._paths = tuple(map(input_path, paths))
         self._is_splittable = is_splittable
         self._discovery_interval_ms = discovery_interval_ms
 
@@ -333,6 +333,8 @@ def list_files(path: str) -> list[tuple[str, int]]:
     def fail(error: OSError) -> None:
         raise not_found_error(error.filename or path, error) from error
 
+    if is_remote(path):
+        return list_remote_files(path, _is_visible)
     if not os.path.isdir(path):
         return [(path, _readable_size(path))]
     found = []
@@ -362,7 +364,7 @@ def _first_file(paths: Sequence[str]) -> tuple[str, int]:
     if not paths:
         raise ValueError("FileSource needs at least one path")
     for path in paths:
-        for file, size_bytes in list_files(local_path(path)):
+        for file, size_bytes in list_files(input_path(path)):
             if size_bytes:
                 return file, size_bytes
     raise InputNotFoundError(f"no file with any content in {', '.join(paths)}", details={"path": paths[0]})

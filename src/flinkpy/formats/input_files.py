@@ -1,4 +1,7 @@
-"""Opening input files, plain or compressed, with errors that name them."""
+"""Opening input files, plain or compressed, on this host or elsewhere, with errors that name them.
+
+A path is an absolute path of the local file system or a URI (`s3://`, `gs://`, `hdfs://`, ...; what fsspec knows).
+"""
 
 from __future__ import annotations
 
@@ -7,24 +10,156 @@ import gzip
 import io
 import lzma
 import os
+import re
 import zlib
 from collections.abc import Callable
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, Protocol, cast
 
-from flinkpy.common.errors import InputNotFoundError, UnsupportedOperationError
+from flinkpy.checkpoint.storage.file_systems import process_file_systems
+from flinkpy.common.errors import ConfigurationError, InputNotFoundError, UnsupportedOperationError
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
-def _open_zstd(path: str) -> BinaryIO:
+class RandomAccessFile(Protocol):
+    """Bytes by position. Thread: one at a time."""
+
+    def read_at(self, size_bytes: int, offset: int) -> bytes:
+        """Fewer only at the end of the file."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class _LocalFile:
+    def __init__(self, path: str) -> None:
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def read_at(self, size_bytes: int, offset: int) -> bytes:
+        data = os.pread(self._fd, size_bytes, offset)
+        if len(data) == size_bytes or not data:
+            return data
+        # The kernel may give less than there is: at most 2 GiB at a time, or where a signal comes in between.
+        parts = [data]
+        missing = size_bytes - len(data)
+        while missing and (data := os.pread(self._fd, missing, offset + size_bytes - missing)):
+            parts.append(data)
+            missing -= len(data)
+        return b"".join(parts)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class _RemoteFile:
+    def __init__(self, path: str) -> None:
+        self._file = open_arrow_file(path)
+        self._size_bytes = self._file.size()
+
+    def read_at(self, size_bytes: int, offset: int) -> bytes:
+        size_bytes = min(size_bytes, self._size_bytes - offset)
+        return cast(bytes, self._file.read_at(size_bytes, offset)) if size_bytes > 0 else b""
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def is_remote(path: str) -> bool:
+    """Whether it is a URI, of anything but the local file system."""
+    return _SCHEME.match(path) is not None
+
+
+def input_path(path: str) -> str:
+    """What names the file or directory in every process: an absolute local path, or the URI."""
+    path = os.fspath(path)
+    if is_remote(path) and not path.lower().startswith("file:"):
+        return path.rstrip("/") if path.count("/") > 3 else path
+    return local_path(path)
+
+
+def open_random(path: str) -> RandomAccessFile:
+    """The file's own bytes, also where it is compressed.
+
+    Raises:
+        InputNotFoundError: the file is missing or may not be read.
+    """
+    try:
+        return _RemoteFile(path) if is_remote(path) else _LocalFile(path)
+    except OSError as error:
+        raise not_found_error(path, error) from error
+
+
+def open_arrow_file(path: str) -> Any:
+    """A `pyarrow.NativeFile` of the file's own bytes.
+
+    Raises:
+        InputNotFoundError: the file is missing or may not be read.
+    """
     import pyarrow as pa
 
-    return cast(BinaryIO, pa.input_stream(path, compression="zstd"))
+    try:
+        if not is_remote(path):
+            return pa.OSFile(path, "rb")
+        arrow, inner = _arrow_file_system(path)
+        return arrow.open_input_file(inner)
+    except OSError as error:
+        raise not_found_error(path, error) from error
+
+
+def list_remote_files(path: str, is_visible: Callable[[str], bool]) -> list[tuple[str, int]]:
+    """(URI, size) of the file, or of the visible files below the directory, in the order of their names.
+
+    Raises:
+        InputNotFoundError: it is missing or may not be read.
+    """
+    from pyarrow import fs
+
+    try:
+        arrow, inner = _arrow_file_system(path)
+        info = arrow.get_file_info(inner)
+        if info.type == fs.FileType.File:
+            return [(path, info.size)]
+        if info.type == fs.FileType.NotFound:
+            raise InputNotFoundError(f"input {path}: it does not exist", details={"path": path})
+        base = info.path.rstrip("/") + "/"
+        found = []
+        for entry in arrow.get_file_info(fs.FileSelector(inner, recursive=True)):
+            below = entry.path.lstrip("/").removeprefix(base.lstrip("/"))
+            if entry.type == fs.FileType.File and all(map(is_visible, below.split("/"))):
+                found.append((f"{path.rstrip('/')}/{below}", entry.size))
+        return sorted(found)
+    except OSError as error:
+        raise not_found_error(path, error) from error
+
+
+def _arrow_file_system(path: str) -> tuple[Any, str]:
+    """The `pyarrow.fs.FileSystem` and the path in it."""
+    try:
+        file_system: Any = process_file_systems().of(path)
+    except ConfigurationError as error:
+        raise UnsupportedOperationError(str(error), details={"path": path}) from error
+    return file_system.arrow, file_system.inner(path)
+
+
+def _sequential(path: str) -> BinaryIO:
+    if is_remote(path):
+        return cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, open_arrow_file(path)), 1 << 20))
+    return open(path, "rb")
+
+
+def _open_zstd(file: BinaryIO) -> BinaryIO:
+    import pyarrow as pa
+
+    return cast(BinaryIO, pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd"))
 
 
 class _DeflateFile(io.RawIOBase):
     """A zlib stream (`.deflate`) as a file."""
 
-    def __init__(self, path: str) -> None:
-        self._file = open(path, "rb")  # noqa: SIM115 - closed in close()
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
         self._decompressor = zlib.decompressobj()
 
     def readable(self) -> bool:
@@ -46,13 +181,13 @@ class _DeflateFile(io.RawIOBase):
 
 
 #: Flink's StandardDeCompressors: by the end of the name.
-_DECOMPRESSORS: dict[str, Callable[[str], BinaryIO]] = {
-    ".gz": lambda path: cast(BinaryIO, gzip.GzipFile(path)),
-    ".gzip": lambda path: cast(BinaryIO, gzip.GzipFile(path)),
-    ".bz2": lambda path: cast(BinaryIO, bz2.BZ2File(path)),
-    ".xz": lambda path: cast(BinaryIO, lzma.LZMAFile(path)),  # noqa: SIM115 - the caller closes it
+_DECOMPRESSORS: dict[str, Callable[[BinaryIO], BinaryIO]] = {
+    ".gz": lambda file: cast(BinaryIO, gzip.GzipFile(fileobj=file)),
+    ".gzip": lambda file: cast(BinaryIO, gzip.GzipFile(fileobj=file)),
+    ".bz2": lambda file: cast(BinaryIO, bz2.BZ2File(file)),
+    ".xz": lambda file: cast(BinaryIO, lzma.LZMAFile(file)),  # noqa: SIM115 - the caller closes it
     ".zst": _open_zstd,
-    ".deflate": lambda path: cast(BinaryIO, io.BufferedReader(_DeflateFile(path))),
+    ".deflate": lambda file: cast(BinaryIO, io.BufferedReader(_DeflateFile(file))),
 }
 
 #: What a damaged compressed file raises while it is read.
@@ -63,6 +198,31 @@ def is_compressed(path: str) -> bool:
     return os.path.splitext(path)[1].lower() in _DECOMPRESSORS
 
 
+class _Decompressed(io.RawIOBase):
+    """Closes the compressed file with the decompressed one."""
+
+    def __init__(self, content: BinaryIO, file: BinaryIO) -> None:
+        self._content = content
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        return self._content.read(size)
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        data = self._content.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._content.close()
+            self._file.close()
+        super().close()
+
+
 def open_input(path: str) -> BinaryIO:
     """The file's content, decompressed where its name says that it is compressed.
 
@@ -70,9 +230,11 @@ def open_input(path: str) -> BinaryIO:
         InputNotFoundError: the file is missing or may not be read.
     """
     try:
-        if is_compressed(path):
-            return _DECOMPRESSORS[os.path.splitext(path)[1].lower()](path)
-        return open(path, "rb")
+        file = _sequential(path)
+        if not is_compressed(path):
+            return file
+        content = _DECOMPRESSORS[os.path.splitext(path)[1].lower()](file)
+        return cast(BinaryIO, _Decompressed(content, file))
     except OSError as error:
         raise not_found_error(path, error) from error
 
@@ -93,8 +255,8 @@ def local_path(path: str) -> str:
     if separator:
         if scheme != "file":
             raise UnsupportedOperationError(
-                f"{path}: flinkpy reads and writes files that every process sees under the same path "
-                f"(local disk or a network mount), not {scheme}://"
+                f"{path}: only paths that every process sees alike (local disk or a network mount) are possible here, "
+                f"not {scheme}://"
             )
         path = rest
     elif path.startswith("file:"):

@@ -7,14 +7,13 @@ splits agree on every record without looking at each other.
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from flinkpy.common.errors import ExternalError, InputFormatError
 from flinkpy.formats.file_format import FileSourceSplit
-from flinkpy.formats.input_files import DECOMPRESSION_ERRORS, is_compressed, not_found_error, open_input
+from flinkpy.formats.input_files import DECOMPRESSION_ERRORS, is_compressed, open_input, open_random
 
 #: No record may be longer: a file without newlines (a wrong format) must not be loaded whole.
 MAX_RECORD_BYTES = 64 << 20
@@ -108,10 +107,7 @@ class _RangeChunks(LineChunks):
 
     def __init__(self, split: FileSourceSplit) -> None:
         self._split = split
-        try:
-            self._fd = os.open(split.path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise not_found_error(split.path, error) from error
+        self._file = open_random(split.path)
         reading_offset = split.reading_offset
         self._position = -1 if reading_offset is None else reading_offset
 
@@ -121,12 +117,12 @@ class _RangeChunks(LineChunks):
         position, end = self._position, self._split.end
         if position >= end:
             return None
-        data = os.pread(self._fd, target_bytes, position)
+        data = self._file.read_at(target_bytes, position)
         while True:
             stop = self._stop(data, position, end)
             if stop:
                 break
-            more = os.pread(self._fd, max(len(data), MIN_CHUNK_BYTES), position + len(data))
+            more = self._file.read_at(max(len(data), MIN_CHUNK_BYTES), position + len(data))
             if not more:
                 stop = len(data)
                 self._check_not_truncated(position + stop)
@@ -152,7 +148,7 @@ class _RangeChunks(LineChunks):
             return 0
         position = offset - 1
         while True:
-            data = os.pread(self._fd, MIN_CHUNK_BYTES, position)
+            data = self._file.read_at(MIN_CHUNK_BYTES, position)
             newline = data.find(b"\n")
             if newline >= 0:
                 return position + newline + 1
@@ -171,9 +167,7 @@ class _RangeChunks(LineChunks):
             )
 
     def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        self._file.close()
 
 
 class _WholeFileChunks(LineChunks):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from flinkpy.common.errors import InputFormatError, TypeMismatchError
 from flinkpy.common.typeinfo import RowTypeInfo
 from flinkpy.formats.file_format import BulkFormat, FileBatchReader, FilePosition, FileSourceSplit
-from flinkpy.formats.input_files import not_found_error
+from flinkpy.formats.input_files import not_found_error, open_arrow_file
 
 if TYPE_CHECKING:
     from flinkpy.records.batch import Batch
@@ -125,8 +125,9 @@ def open_parquet(path: str) -> Any:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    file = open_arrow_file(path)
     try:
-        return pq.ParquetFile(path, memory_map=False)
+        return pq.ParquetFile(file)
     except pa.ArrowInvalid as error:
         raise InputFormatError(f"{path} is not a Parquet file: {error}", details={"path": path}) from error
     except OSError as error:

@@ -18,6 +18,7 @@ from random import Random
 from typing import Any
 
 from flinkpy._proto import common_pb2, dispatcher_pb2, job_pb2
+from flinkpy.checkpoint.storage.file_systems import initialize_file_systems
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.process import announce_ready
@@ -149,13 +150,15 @@ class _JobMasterProcess:
             graph_id=secrets.token_hex(8),
             recovery_directory=Path(command.recovery_directory) if command.recovery_directory else None,
         )
+        cluster_configuration = {**self._configuration.to_dict(), **command.configuration.entries}
+        initialize_file_systems({**cluster_configuration, **command.job_graph.configuration.entries})
         try:
             job_master = JobMaster(
                 loop,
                 job_graph=command.job_graph,
                 job_master_id=command.job_master_id,
                 resource_manager_address=command.resource_manager_address,
-                cluster_configuration={**self._configuration.to_dict(), **command.configuration.entries},
+                cluster_configuration=cluster_configuration,
                 submitted_ms=command.submitted_ms,
                 environment=environment,
             )

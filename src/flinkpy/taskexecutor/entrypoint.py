@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 
+from flinkpy.checkpoint.storage.file_systems import initialize_file_systems
 from flinkpy.common.addresses import is_loopback
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import ErrorDomain, FlinkError
@@ -48,6 +49,7 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
     """
     die_with_parent_if_asked()
     options = task_executor_options(configuration)
+    initialize_file_systems(configuration)
     sys.setswitchinterval(options.switch_interval_ms / 1000)
     # What user code prints should be seen when it is printed, also where standard output is a file or a pipe.
     if isinstance(sys.stdout, io.TextIOWrapper):

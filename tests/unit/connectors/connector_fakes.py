@@ -8,6 +8,8 @@ from typing import Any
 
 from flinkpy.connector_api.source import ReaderStatus, SourceBase, SourceReader
 from flinkpy.records.batch import Batch
+from flinkpy.records.lanes import rows_of
+from flinkpy.streaming.operators.metric_group import OperatorMetricGroup
 
 
 class TestingCoordinatorContext:
@@ -59,6 +61,23 @@ class TestingReaderContext:
     split_requests: int = 0
     availability_calls: int = 0
     finished_splits: list[str] = field(default_factory=list)
+    #: Watermarks and changes of idleness, in order.
+    elements: list[Any] = field(default_factory=list)
+    metric_group: OperatorMetricGroup = field(default_factory=lambda: OperatorMetricGroup((), {}))
+    #: (tag, records) in the order in which they were emitted.
+    side_outputs: list[tuple[str, list[Any]]] = field(default_factory=list)
+
+    def emit_to_side_output(self, tag_id: str, batch: Batch) -> None:
+        self.side_outputs.append((tag_id, rows_of(batch)))
+
+    def emit_watermark(self, timestamp: int) -> None:
+        self.elements.append(timestamp)
+
+    def mark_idle(self) -> None:
+        self.elements.append("idle")
+
+    def mark_active(self) -> None:
+        self.elements.append("active")
 
     def split_finished(self, split_id: str) -> None:
         self.finished_splits.append(split_id)
@@ -87,6 +106,9 @@ class TestingWriterContext:
     waits_for_final_checkpoint: bool = False
     events: list[Any] = field(default_factory=list)
     writable_calls: int = 0
+
+    def current_processing_time(self) -> int:
+        return 1_000
 
     def send_event_to_coordinator(self, event: Any) -> None:
         self.events.append(event)

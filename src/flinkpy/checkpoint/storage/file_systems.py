@@ -43,6 +43,23 @@ class FileSystems:
         raise TypeError("file systems belong to their process")
 
 
+_of_process = FileSystems()
+
+
+def initialize_file_systems(configuration: AnyConfiguration) -> None:
+    """Let the connectors of this process find S3 and others as the configuration says. At the start of a process.
+
+    Source: org.apache.flink.core.fs.FileSystem.initialize.
+    """
+    global _of_process
+    _of_process = FileSystems(configuration)
+
+
+def process_file_systems() -> FileSystems:
+    """Those of the connectors in this process."""
+    return _of_process
+
+
 def normalized(path: str) -> str:
     """A path in the one form that handles and directories have: without a slash at its end, `file:` left out.
 

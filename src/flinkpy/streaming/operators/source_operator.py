@@ -32,7 +32,7 @@ from flinkpy.connector_api.source import (
 from flinkpy.connector_api.watermark_alignment import ReportedWatermark, WatermarkAlignment
 from flinkpy.datastream.state import ListStateDescriptor
 from flinkpy.records.batch import Batch
-from flinkpy.records.elements import MAX_WATERMARK, Watermark
+from flinkpy.records.elements import MAX_WATERMARK
 from flinkpy.state import pickling
 from flinkpy.streaming.mailbox.mailbox_processor import ActionStatus
 from flinkpy.streaming.operators.batch_size import AdaptiveBatchSize
@@ -40,6 +40,7 @@ from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.source_alignment import SourceAlignment
 from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext, StreamOperator
 from flinkpy.streaming.operators.watermark_assigner import WatermarkAssigner
+from flinkpy.streaming.operators.watermark_outputs import NoListener, StreamOutput
 
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
@@ -76,8 +77,26 @@ class _ReaderContext:
     def send_source_event(self, event: Any) -> None:
         self._operator.send_event(SourceEvent(event))
 
+    def emit_watermark(self, timestamp: int) -> None:
+        self._operator.stream_output.emit_timestamp(timestamp)
+
+    def mark_idle(self) -> None:
+        self._operator.stream_output.mark_idle()
+
+    def mark_active(self) -> None:
+        self._operator.stream_output.mark_active()
+
     def split_finished(self, split_id: str) -> None:
         self._operator.on_split_finished(split_id)
+
+    @property
+    def metric_group(self) -> Any:
+        return self._operator.context.metrics
+
+    def emit_to_side_output(self, tag_id: str, batch: Batch) -> None:
+        output = self._operator.side_outputs.get(tag_id)
+        if output is not None:
+            output.emit(batch)
 
 
 class SourceOperator(StreamOperator):
@@ -85,6 +104,7 @@ class SourceOperator(StreamOperator):
 
     Attributes:
         num_records: records emitted so far.
+        stream_output: where watermarks and idleness of the source as a whole go.
     """
 
     def __init__(
@@ -112,6 +132,9 @@ class SourceOperator(StreamOperator):
             self._assigner = WatermarkAssigner(
                 watermark_strategy, produced_type, context, output.emit, self.emit_to_all, self._alignment
             )
+            self.stream_output = self._assigner.stream
+        else:
+            self.stream_output = StreamOutput(self.emit_to_all, lambda: None, NoListener())
         self._reader: SourceReader | None = None
         #: (batch that was too long, its split): to be emitted before the reader is polled again. More than one only
         #: where a restored operator took over several; the first is emitted up to `_rest_offset`.
@@ -209,7 +232,7 @@ class SourceOperator(StreamOperator):
             self._rests.append((batch, split_id))
             self._emit_rest()
         elif batch.num_rows:
-            self._emit(batch, split_id)
+            self.emit_batch(batch, split_id)
         self._release_finished_splits()
         return ActionStatus.MORE
 
@@ -222,9 +245,14 @@ class SourceOperator(StreamOperator):
             self._rest_offset = 0
         else:
             self._rest_offset = offset + rows
-        self._emit(batch if rows == batch.num_rows else batch.slice(offset, rows), split_id)
+        self.emit_batch(batch if rows == batch.num_rows else batch.slice(offset, rows), split_id)
 
-    def _emit(self, batch: Batch, split_id: str | None) -> None:
+    def emit_rests(self) -> None:
+        """All of them."""
+        while self._rests:
+            self._emit_rest()
+
+    def emit_batch(self, batch: Batch, split_id: str | None) -> None:
         size = self.batch_size
         rows = batch.num_rows
         self.num_records += rows
@@ -241,10 +269,7 @@ class SourceOperator(StreamOperator):
 
     def emit_max_watermark(self) -> None:
         """Event time is over: every timer and window that is left fires."""
-        if self._assigner is None:
-            self.emit_to_all(Watermark(MAX_WATERMARK))
-        else:
-            self._assigner.end_event_time(Watermark(MAX_WATERMARK))
+        self.stream_output.emit_timestamp(MAX_WATERMARK)
         if self._alignment is not None:
             self.send_event(ReportedWatermark(MAX_WATERMARK))
 
