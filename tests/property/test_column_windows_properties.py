@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from column_windows import END, Engine, Reference, window_spec
+from column_windows import END, Engine, Reference, SessionReference, window_spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 records = st.tuples(st.sampled_from(["a", "b", "c", None]), st.none() | st.integers(-9, 9), st.integers(-60, 60))
 #: Batches of records with watermarks in between.
 inputs = st.lists(st.lists(records, max_size=12) | st.integers(-70, 70), max_size=12)
-shapes = st.tuples(st.integers(1, 24), st.integers(1, 24), st.integers(-5, 5), st.sampled_from([0, 0, 7, 30]))
+latenesses = st.sampled_from([0, 0, 7, 30])
+#: Size, slide and offset; or a gap.
+shapes = st.tuples(st.integers(1, 24), st.integers(1, 24), st.integers(-5, 5)) | st.tuples(st.integers(1, 15))
 
 
-def run_reference(shape, items):
+def spec_of(shape, **options):
+    if len(shape) == 1:
+        return window_spec(gap_ms=shape[0], **options)
+    return window_spec(size_ms=shape[0], slide_ms=shape[1], offset_ms=shape[2], **options)
+
+
+def run_reference(shape, lateness, items):
     """What comes out after each item."""
-    reference = Reference(*shape)
+    reference = (SessionReference if len(shape) == 1 else Reference)(*shape, lateness=lateness)
     steps = []
     for item in items:
         if isinstance(item, int):
@@ -37,21 +45,14 @@ def check(steps, got):
             assert rows == expected
 
 
-@given(shapes, inputs, st.lists(st.integers(1, 5), min_size=1, max_size=4))
+@given(shapes, latenesses, inputs, st.lists(st.integers(1, 5), min_size=1, max_size=4))
 @settings(max_examples=300, deadline=None)
-def test_windows_are_those_of_one_record_at_a_time_however_records_are_cut(shape, items, cuts):
-    size, slide, offset, lateness = shape
+def test_windows_are_those_of_one_record_at_a_time_however_records_are_cut(shape, lateness, items, cuts):
     items = [*items, END]
-    reference, steps = run_reference(shape, items)
+    reference, steps = run_reference(shape, lateness, items)
 
     engine = Engine(
-        window_spec(
-            size_ms=size,
-            slide_ms=slide,
-            offset_ms=offset,
-            allowed_lateness_ms=lateness,
-            late_output_tag="late",
-        ),
+        spec_of(shape, allowed_lateness_ms=lateness, late_output_tag="late"),
         side_tags=("late",),
     )
     got, watermark = [], None
@@ -80,14 +81,19 @@ def late_times(engine):
     return engine.subtasks[0].side["late"].timestamps
 
 
-@given(shapes, inputs, st.sets(st.integers(0, 12), max_size=3), st.lists(st.integers(1, 3), min_size=3, max_size=3))
+@given(
+    shapes,
+    latenesses,
+    inputs,
+    st.sets(st.integers(0, 12), max_size=3),
+    st.lists(st.integers(1, 3), min_size=3, max_size=3),
+)
 @settings(max_examples=120, deadline=None)
-def test_a_restore_at_any_parallelism_changes_nothing(shape, items, stops, parallelisms):
-    size, slide, offset, lateness = shape
+def test_a_restore_at_any_parallelism_changes_nothing(shape, lateness, items, stops, parallelisms):
     items = [*items, END]
-    reference, steps = run_reference(shape, items)
+    reference, steps = run_reference(shape, lateness, items)
 
-    engine = Engine(window_spec(size_ms=size, slide_ms=slide, offset_ms=offset, allowed_lateness_ms=lateness))
+    engine = Engine(spec_of(shape, allowed_lateness_ms=lateness))
     got, watermark, dropped = [], None, 0
     changes = iter(parallelisms)
     for position, item in enumerate(items):

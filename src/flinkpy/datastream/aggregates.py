@@ -8,9 +8,12 @@ The result has the key columns, then one column per aggregate, and never makes a
 
 from __future__ import annotations
 
+from typing import Any
+
 from flinkpy.common.errors import UserError
-from flinkpy.common.typeinfo import BasicType, BasicTypeInfo, TypeInformation, Types
-from flinkpy.graph.operator_specs import ColumnAggregate
+from flinkpy.common.typeinfo import BasicType, BasicTypeInfo, RowTypeInfo, TypeInformation, Types
+from flinkpy.datastream import function_checks as checks
+from flinkpy.graph.operator_specs import ColumnAggregate, FieldKeySelector
 
 __all__ = ["count", "max_", "mean", "min_", "sum_"]
 
@@ -47,6 +50,52 @@ def max_(column: str, name: str | None = None) -> ColumnAggregate:
 def mean(column: str, name: str | None = None) -> ColumnAggregate:
     """Mean of a column. DOUBLE."""
     return ColumnAggregate(name or f"mean_{column}", MEAN, column)
+
+
+def named(aggregates: tuple[Any, ...], by_name: dict[str, Any]) -> tuple[ColumnAggregate, ...]:
+    """The arguments of an `aggregate` call: a keyword gives its aggregate that name.
+
+    Raises: TypeError, ValueError (none at all, or a name twice).
+    """
+    for aggregate in (*aggregates, *by_name.values()):
+        if not isinstance(aggregate, ColumnAggregate):
+            raise TypeError(f"{aggregate!r} is not an aggregate of flinkpy.datastream.aggregates")
+    wanted = (*aggregates, *(aggregate.renamed(name) for name, aggregate in by_name.items()))
+    if not wanted:
+        raise ValueError("aggregate needs at least one aggregate")
+    names = [aggregate.name for aggregate in wanted]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(
+                f"aggregates need distinct names, and {name!r} is there twice; a keyword gives another one"
+            )
+    return wanted
+
+
+def output_type(
+    stream_type: TypeInformation | None,
+    key_selector: Any,
+    wanted: tuple[ColumnAggregate, ...],
+    times: tuple[str, ...] = (),
+) -> RowTypeInfo:
+    """Type of the result: the key columns, then `times` (LONG), then one column per aggregate.
+
+    Raises:
+        UserError: the stream or its key are no columns, there is no such column, or two of the result have one name.
+    """
+    columns = checks.columns_of_type(stream_type)
+    if columns is None:
+        raise UserError("aggregate works on columns: the stream must be of a declared TUPLE or ROW type")
+    if not isinstance(key_selector, FieldKeySelector):
+        raise UserError('aggregate works on columns: key by columns too, e.g. key_by("name")')
+    keys = [field if isinstance(field, str) else list(columns)[field] for field in key_selector.fields]
+    names = [*keys, *times, *(aggregate.name for aggregate in wanted)]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"aggregate: the result would have two columns {name!r}: give the aggregate another name")
+    types = [*(columns[key] for key in keys), *(Types.LONG() for _ in times)]
+    types.extend(result_type(aggregate, columns) for aggregate in wanted)
+    return RowTypeInfo(types, names)
 
 
 def result_type(aggregate: ColumnAggregate, columns: dict[str, TypeInformation]) -> TypeInformation:

@@ -29,6 +29,7 @@ from flinkpy.graph.transformation import PartitionTransformation
 if TYPE_CHECKING:
     from flinkpy.datastream.base_stream import DataStreamSink
     from flinkpy.datastream.closeable_iterator import CloseableIterator
+    from flinkpy.datastream.interval_join import IntervalJoin
     from flinkpy.datastream.window import WindowAssigner
     from flinkpy.datastream.windowed_stream import WindowedStream
 
@@ -167,6 +168,14 @@ class KeyedStream(DataStream):
     ) -> CloseableIterator | list[Any]:
         """As of any stream; each record comes as `Row(key, value)`."""
         return self._values().map(_KeyAndValue(self._key_selector)).execute_and_collect(job_execution_name, limit)
+
+    def interval_join(self, other_stream: KeyedStream) -> IntervalJoin:
+        """Pair records of the same key whose times are near each other. Beyond PyFlink."""
+        from flinkpy.datastream.interval_join import IntervalJoin
+
+        if not isinstance(other_stream, KeyedStream):
+            raise TypeError(f"interval_join: the other stream must be a KeyedStream, not {other_stream!r}")
+        return IntervalJoin(self, other_stream)
 
     # -- windows ---------------------------------------------------------------------------------------------------
 

@@ -175,8 +175,8 @@ class WindowAggregateSpec(KeyedSpec):
     column per aggregate. A key selector without fields: one key for all.
 
     Windows of `size_ms` every `slide_ms`, one of which begins at `offset_ms`; or, where `gap_ms` is not None, sessions.
-    `late_output_tag`: side output of what is too late; None: dropped and counted. Where that has no declared type it gets
-    Python objects.
+    `late_output_tag`: side output of what is too late; None: dropped and counted. `late_output_is_typed`: False where
+    that output has no declared type and gets Python objects.
     """
 
     aggregates: tuple[ColumnAggregate, ...]
@@ -231,6 +231,54 @@ class KeyedBroadcastProcessSpec(KeyedSpec):
 
     function: Any
     descriptors: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedTwoInputSpec(OperatorSpec):
+    """Common part of joins: both inputs are partitioned by key. `key_selectors`: of input 0 and input 1."""
+
+    key_selectors: tuple[Any, Any]
+    key_type: Any = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalJoinSpec(KeyedTwoInputSpec):
+    """ProcessJoinFunction: pairs of one key whose times, right minus left, are between the bounds, both inclusive.
+
+    `left_late_tag`, `right_late_tag`: ids of the side outputs of late records; None: they are dropped.
+    """
+
+    function: Any
+    lower_bound_ms: int
+    upper_bound_ms: int
+    left_late_tag: str | None = None
+    right_late_tag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CoGroupSpec(KeyedTwoInputSpec):
+    """Records of one key and window of both inputs together.
+
+    `kind`: CO_GROUP (CoGroupFunction), JOIN (JoinFunction), FLAT_JOIN (FlatJoinFunction).
+    `window`: a WindowSpec for pairs (input, record), which has the assigner, the trigger, the evictor and the lateness.
+    """
+
+    function: Any
+    kind: str
+    window: Any
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSpec(OperatorSpec):
+    """All records of a subtask at the end of its input.
+
+    `kind`: MAP (MapPartitionFunction), REDUCE (ReduceFunction), AGGREGATE (AggregateFunction), SORT (an object with
+    `get_key`; `descending`).
+    """
+
+    function: Any
+    kind: str
+    descending: bool = False
 
 
 @dataclass(frozen=True, slots=True)

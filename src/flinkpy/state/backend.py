@@ -37,6 +37,8 @@ __all__ = ["KeyContext", "KeyedStateBackend", "KeyedStateBackendParameters"]
 if TYPE_CHECKING:
     from flinkpy.state.aggregate_table import AggregateColumn, AggregateTable
     from flinkpy.state.pane_table import PaneTable
+    from flinkpy.state.session_table import SessionTable
+    from flinkpy.state.window_table import WindowTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ class KeyedStateBackend(ABC):
         self._states: dict[str, tuple[str, Any]] = {}
         self._timer_queues: dict[str, TimerQueue] = {}
         self._tables: dict[str, AggregateTable] = {}
-        self._pane_tables: dict[str, PaneTable] = {}
+        self._window_tables: dict[str, WindowTable] = {}
         #: Of the states that have one, by name. There before `create_state` is called.
         self.time_to_live: dict[str, TimeToLive] = {}
         self._cleanups: list[IncrementalCleanup] = []
@@ -136,11 +138,22 @@ class KeyedStateBackend(ABC):
 
         Raises: StateMigrationError (the columns are other ones).
         """
+        return self._window_table(name, TableLayout(tuple(key_types), tuple(aggregates), 1), self.create_pane_table)
+
+    def session_table(
+        self, name: str, key_types: Sequence[pa.DataType], aggregates: Sequence[AggregateColumn]
+    ) -> SessionTable:
+        """Key columns and spans of time -> slots -> accumulators; what was restored is in it.
+
+        Raises: StateMigrationError (the columns are other ones).
+        """
+        return self._window_table(name, TableLayout(tuple(key_types), tuple(aggregates), 2), self.create_session_table)
+
+    def _window_table(self, name: str, layout: TableLayout, create: Callable[[str, TableLayout], Any]) -> Any:
         self._check_is_free(name, "table")
-        table = self._pane_tables.get(name)
+        table = self._window_tables.get(name)
         if table is None:
-            layout = TableLayout(tuple(key_types), tuple(aggregates), 1)
-            table = self._pane_tables[name] = self.create_pane_table(name, layout)
+            table = self._window_tables[name] = create(name, layout)
         return table
 
     def clean_up_expired(self, num_records: int) -> None:
@@ -191,6 +204,9 @@ class KeyedStateBackend(ABC):
     def create_pane_table(self, name: str, layout: TableLayout) -> PaneTable: ...
 
     @abstractmethod
+    def create_session_table(self, name: str, layout: TableLayout) -> SessionTable: ...
+
+    @abstractmethod
     def keys(self, state_name: str) -> Iterable[Any]:
         """The keys that have something in that state, in no particular order."""
 
@@ -217,7 +233,7 @@ class KeyedStateBackend(ABC):
         return known[1]
 
     def _check_is_free(self, name: str, kind: str) -> None:
-        is_table = name in self._tables or name in self._pane_tables
+        is_table = name in self._tables or name in self._window_tables
         known = "table" if is_table else self._states[name][0] if name in self._states else kind
         if known != kind:
             raise UnsupportedOperationError(f"state {name!r} is a {known} state already, not a {kind} state")

@@ -39,9 +39,11 @@ from flinkpy.state.meta_info import (
     layout_conversion,
 )
 from flinkpy.state.pane_table import PaneTable
+from flinkpy.state.session_table import SessionTable
 from flinkpy.state.timer_queue import HeapTimerQueue
 from flinkpy.state.ttl_states import TtlState
 from flinkpy.state.type_snapshot import PICKLED, describe_type
+from flinkpy.state.window_table import WindowTable
 
 if TYPE_CHECKING:
     from flinkpy.state.aggregate_table import AggregateColumn
@@ -54,7 +56,7 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         super().__init__(parameters)
         self._heap_states: dict[str, tuple[StateMetaInfo, HeapState]] = {}
         self._heap_queues: dict[str, tuple[StateMetaInfo, HeapTimerQueue]] = {}
-        self._heap_tables: dict[str, tuple[StateMetaInfo, HeapAggregateTable | PaneTable]] = {}
+        self._heap_tables: dict[str, tuple[StateMetaInfo, HeapAggregateTable | WindowTable]] = {}
         #: Restored and not asked for.
         self._restored: list[RestoredState] = read_restored(parameters)
         #: Guards the next, and the dicts of states and queues: snapshots are released on other threads.
@@ -128,7 +130,12 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         self._restore_table(name, layout, table)
         return table
 
-    def _restore_table(self, name: str, layout: TableLayout, table: HeapAggregateTable | PaneTable) -> None:
+    def create_session_table(self, name: str, layout: TableLayout) -> SessionTable:
+        table = SessionTable(layout)
+        self._restore_table(name, layout, table)
+        return table
+
+    def _restore_table(self, name: str, layout: TableLayout, table: HeapAggregateTable | WindowTable) -> None:
         for state in [state for state in self._restored if state.meta.name == name and state.meta.kind != TIMERS]:
             layout.check_restored(state.meta, self.parameters.operator_name)
             self._restored.remove(state)
@@ -242,4 +249,4 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         self._states.clear()
         self._timer_queues.clear()
         self._tables.clear()
-        self._pane_tables.clear()
+        self._window_tables.clear()

@@ -69,6 +69,39 @@ class Reference:
         self.emitted.append(result(key, start, start + self.size, self.values[start, key]))
 
 
+class SessionReference:
+    """Sessions of event time, as Reference."""
+
+    def __init__(self, gap: int, lateness: int = 0) -> None:
+        self.gap, self.lateness = gap, lateness
+        self.watermark = MIN
+        #: Of each key: (start, end, values).
+        self.sessions: dict[Any, list[tuple[int, int, list[Any]]]] = {}
+        self.emitted: list[tuple[Any, ...]] = []
+        self.late: list[tuple[Any, ...]] = []
+
+    def add(self, key: Any, value: Any, time: int) -> None:
+        known = self.sessions.setdefault(key, [])
+        touched = [each for each in known if time <= each[1] and time + self.gap >= each[0]]
+        start, end = min([time, *(each[0] for each in touched)]), max([time + self.gap, *(e[1] for e in touched)])
+        if end - 1 + self.lateness <= self.watermark:
+            self.late.append((key, value, time))
+            return
+        merged = (start, end, [each for _, _, values in touched for each in values] + [value])
+        self.sessions[key] = [each for each in known if each not in touched] + [merged]
+        if end - 1 <= self.watermark:
+            self.emitted.append(result(key, *merged))
+
+    def advance(self, watermark: int) -> None:
+        before, self.watermark = self.watermark, max(watermark, self.watermark)
+        due = []
+        for key, known in self.sessions.items():
+            due += [(each[1], key, each) for each in known if before < each[1] - 1 <= self.watermark]
+            known[:] = [each for each in known if each[1] - 1 + self.lateness > self.watermark]
+        for _, key, session in sorted(due, key=lambda entry: entry[0]):
+            self.emitted.append(result(key, *session))
+
+
 def result(key: Any, start: int, end: int, values: list[Any]) -> tuple[Any, ...]:
     known = [value for value in values if value is not None]
     return (key, start, end, len(values), sum(known) if known else None, max(known, default=None))

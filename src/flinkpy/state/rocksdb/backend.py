@@ -38,7 +38,6 @@ from flinkpy.state.rocksdb.key_codec import PREFIX, StateKeyCodec, after_prefix
 from flinkpy.state.rocksdb.key_codec import decode as decode_key
 from flinkpy.state.rocksdb.list_state import RocksDBListState, decode_chunk, encode_chunk
 from flinkpy.state.rocksdb.map_state import RocksDBMapState
-from flinkpy.state.rocksdb.pane_table import RocksDBPaneTable
 from flinkpy.state.rocksdb.restore import restore
 from flinkpy.state.rocksdb.settings import BLOB_GC_START, BLOB_GC_STOP, RocksDBSettings
 from flinkpy.state.rocksdb.single_states import RocksDBAggregatingState, RocksDBReducingState, RocksDBValueState
@@ -46,6 +45,8 @@ from flinkpy.state.rocksdb.snapshots import CanonicalSnapshot, Handles, NativeSn
 from flinkpy.state.rocksdb.timer_queue import RocksDBTimerQueue
 from flinkpy.state.rocksdb.ttl_sweep import ExpiredStateSweep
 from flinkpy.state.rocksdb.value_codec import decode, encode, freeze
+from flinkpy.state.rocksdb.window_tables import RocksDBPaneTable, RocksDBSessionTable
+from flinkpy.state.session_table import SessionTable
 from flinkpy.state.snapshot import StateSnapshot
 from flinkpy.state.type_snapshot import PICKLED, Conversion, describe_type
 
@@ -82,7 +83,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         self._registry = restored.registry
         self._caches: dict[str, CachedState] = {}
         self._queues: dict[str, RocksDBTimerQueue] = {}
-        self._rocksdb_tables: dict[str, RocksDBAggregateTable | RocksDBPaneTable] = {}
+        self._rocksdb_tables: dict[str, RocksDBAggregateTable | RocksDBPaneTable | RocksDBSessionTable] = {}
         self._collects_blobs = False
         #: Guards the next two, which snapshots change from their own thread.
         self._lock = threading.Lock()
@@ -206,6 +207,12 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
 
     def create_pane_table(self, name: str, layout: TableLayout) -> PaneTable:
         table = self._rocksdb_tables[name] = RocksDBPaneTable(
+            layout, self._database, self._table_codec(name, layout), self.max_parallelism, self._key_groups
+        )
+        return table
+
+    def create_session_table(self, name: str, layout: TableLayout) -> SessionTable:
+        table = self._rocksdb_tables[name] = RocksDBSessionTable(
             layout, self._database, self._table_codec(name, layout), self.max_parallelism, self._key_groups
         )
         return table
@@ -340,7 +347,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         self._states.clear()
         self._timer_queues.clear()
         self._tables.clear()
-        self._pane_tables.clear()
+        self._window_tables.clear()
         self._database.release()
 
 

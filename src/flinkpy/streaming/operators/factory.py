@@ -35,16 +35,20 @@ def create_operator(
 
 
 def _source(spec: specs.SourceSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
+    from flinkpy.streaming.operators.function_source_sink import SourceFunctionOperator
     from flinkpy.streaming.operators.source_operator import SourceOperator
 
     produced_type = spec.output_type or spec.source.produced_type
-    return SourceOperator(spec.source, spec.watermark_strategy, produced_type, context, output, side)
+    operator = SourceOperator if spec.source.source_function is None else SourceFunctionOperator
+    return operator(spec.source, spec.watermark_strategy, produced_type, context, output, side)
 
 
 def _sink(spec: specs.SinkSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
+    from flinkpy.streaming.operators.function_source_sink import SinkFunctionOperator
     from flinkpy.streaming.operators.sink_operator import SinkOperator
 
-    return SinkOperator(spec.sink, input_type(spec), context, output, side)
+    operator = SinkOperator if spec.sink.sink_function is None else SinkFunctionOperator
+    return operator(spec.sink, input_type(spec), context, output, side)
 
 
 def _process(spec: specs.ProcessSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
@@ -118,7 +122,10 @@ def _window_aggregate(
     spec: specs.WindowAggregateSpec, context: OperatorContext, output: Output, side: _Side
 ) -> StreamOperator:
     from flinkpy.streaming.operators.windowing_columns.pane_window_operator import PaneWindowOperator
+    from flinkpy.streaming.operators.windowing_columns.session_window_operator import SessionWindowOperator
 
+    if spec.gap_ms is not None:
+        return SessionWindowOperator(spec, input_type(spec), context, output, side)
     return PaneWindowOperator(spec, input_type(spec), context, output, side)
 
 
@@ -158,6 +165,26 @@ def _keyed_broadcast_process(
     from flinkpy.streaming.operators.broadcast_process_operator import KeyedBroadcastProcessOperator
 
     return KeyedBroadcastProcessOperator(spec, _two_input_types(spec), context, output, side)
+
+
+def _interval_join(
+    spec: specs.IntervalJoinSpec, context: OperatorContext, output: Output, side: _Side
+) -> StreamOperator:
+    from flinkpy.streaming.operators.interval_join_operator import IntervalJoinOperator
+
+    return IntervalJoinOperator(spec, _two_input_types(spec), context, output, side)
+
+
+def _co_group(spec: specs.CoGroupSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
+    from flinkpy.streaming.operators.co_group_operator import CoGroupOperator
+
+    return CoGroupOperator(spec, _two_input_types(spec), context, output, side)
+
+
+def _partition(spec: specs.PartitionSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
+    from flinkpy.streaming.operators.partition_window.factory import create_partition_operator
+
+    return create_partition_operator(spec, input_type(spec), context, output, side)
 
 
 def _async_wait(spec: specs.AsyncWaitSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
@@ -202,4 +229,7 @@ _FACTORIES: dict[type, _Factory] = {
     specs.KeyedBroadcastProcessSpec: _keyed_broadcast_process,
     specs.BatchSpec: _batch,
     specs.AsyncWaitSpec: _async_wait,
+    specs.IntervalJoinSpec: _interval_join,
+    specs.CoGroupSpec: _co_group,
+    specs.PartitionSpec: _partition,
 }

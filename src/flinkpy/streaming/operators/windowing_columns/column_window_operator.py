@@ -21,6 +21,7 @@ from flinkpy.graph.operator_specs import FieldKeySelector, WindowAggregateSpec
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MAX_WATERMARK, MIN_WATERMARK, Watermark
 from flinkpy.records.key_hash import hash_columns, key_groups
+from flinkpy.records.lanes import to_rows
 from flinkpy.state.aggregate_table import AggregateColumn
 from flinkpy.state.backend import KeyContext
 from flinkpy.streaming.operators.keyed_operator import KeyedStateOperator
@@ -204,7 +205,8 @@ class ColumnWindowOperator(KeyedStateOperator):
             return
         output = self.side_outputs.get(tag)
         if output is not None:
-            output.emit(batch.take(np.flatnonzero(rows)))
+            late = batch.take(np.flatnonzero(rows))
+            output.emit(late if self.spec.late_output_is_typed else to_rows(late, self._input_type))
 
     # -- time ----------------------------------------------------------------------------------------------------
 

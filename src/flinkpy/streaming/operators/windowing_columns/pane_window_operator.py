@@ -14,11 +14,13 @@ import pyarrow as pa
 from flinkpy.graph.operator_specs import WindowAggregateSpec
 from flinkpy.records.batch import Batch
 from flinkpy.state.aggregate_table import AggregateColumn
+from flinkpy.state.key_slots import KeySlots
 from flinkpy.state.pane_table import PaneTable
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext
 from flinkpy.streaming.operators.windowing_columns.column_window_operator import TABLE_NAME, ColumnWindowOperator
 from flinkpy.streaming.operators.windowing_columns.panes import Panes
+from flinkpy.streaming.operators.windowing_columns.turns import turns_of
 
 #: Entries that are merged together; results are emitted in batches of this many rows at most.
 _MAX_ENTRIES = 65_536
@@ -152,7 +154,7 @@ class PaneWindowOperator(ColumnWindowOperator):
     def _add_and_fire(self, batch: Batch, panes: np.ndarray, rows: np.ndarray, progress: Any) -> None:
         """Records whose windows have fired but are kept: each of these windows fires again for each such record.
 
-        Records of one key come one after the other, in rounds; those of different keys do not see each other.
+        Records of one key come one after the other, in turns; those of different keys do not see each other.
         """
         columns = batch.values
         assert isinstance(columns, pa.RecordBatch)
@@ -161,15 +163,19 @@ class PaneWindowOperator(ColumnWindowOperator):
         firsts = np.maximum(arithmetic.first_window(panes), arithmetic.last_ended(progress - self._lateness) + 1)
         lasts = np.minimum(arithmetic.last_window(panes), arithmetic.last_ended(progress))
         fired: list[tuple[np.ndarray, np.ndarray, np.ndarray, list[pa.Array]]] = []
-        for round_rows in _rounds(self.key_columns(columns), rows):
-            slots = self._add_rows(batch, panes, round_rows)
+        indices = pa.array(rows)
+        key_columns = [column.take(indices) for column in self.key_columns(columns)]
+        keys = KeySlots([column.type for column in key_columns]).slots_of(key_columns)
+        for turn in turns_of(keys, np.ones(len(rows), dtype=bool)):
+            turn_rows = rows.take(turn)
+            slots = self._add_rows(batch, panes, turn_rows)
             assert slots is not None
             keys = table.key_numbers(slots)
-            counts = lasts.take(round_rows) - firsts.take(round_rows) + 1
-            records = np.repeat(np.arange(len(round_rows)), counts)
+            counts = lasts.take(turn_rows) - firsts.take(turn_rows) + 1
+            records = np.repeat(np.arange(len(turn_rows)), counts)
             # The windows of a record from the last to the first, as Flink assigns them.
             back = np.arange(len(records)) - np.repeat(np.cumsum(counts) - counts, counts)
-            windows = lasts.take(round_rows).take(records) - back
+            windows = lasts.take(turn_rows).take(records) - back
             window_keys = keys.take(records)
             steps = np.arange(arithmetic.per_window)
             wanted = (windows * arithmetic.per_slide)[:, None] + steps
@@ -177,7 +183,7 @@ class PaneWindowOperator(ColumnWindowOperator):
             is_there = found >= 0
             groups = np.repeat(np.arange(len(windows)), len(steps))[is_there]
             results = table.merged_results(groups, found[is_there], len(windows))
-            fired.append((round_rows.take(records), windows, window_keys, results))
+            fired.append((turn_rows.take(records), windows, window_keys, results))
         order = np.argsort(np.concatenate([part[0] for part in fired]), kind="stable")
         results = [pa.concat_arrays(parts).take(pa.array(order)) for parts in zip(*(part[3] for part in fired))]
         windows = np.concatenate([part[1] for part in fired]).take(order)
@@ -194,20 +200,3 @@ def _distinct(codes: np.ndarray, span: int) -> tuple[np.ndarray, np.ndarray]:
     distinct = np.flatnonzero(places)
     places[distinct] = np.arange(len(distinct))
     return distinct, places.take(codes)
-
-
-def _rounds(key_columns: list[pa.Array], rows: np.ndarray) -> list[np.ndarray]:
-    """The rows in as few parts as it takes for no key to be twice in one; each key's rows are in order."""
-    from flinkpy.state.key_slots import KeySlots
-
-    indices = pa.array(rows)
-    keys = KeySlots([column.type for column in key_columns]).slots_of([c.take(indices) for c in key_columns])
-    order = np.argsort(keys, kind="stable")
-    in_order = keys.take(order)
-    is_first = np.append(True, in_order[1:] != in_order[:-1])
-    begins = np.maximum.accumulate(np.where(is_first, np.arange(len(rows)), 0))
-    turn = np.empty(len(rows), dtype=np.int64)
-    turn[order] = np.arange(len(rows)) - begins
-    by_turn = np.argsort(turn, kind="stable")
-    ends = np.cumsum(np.bincount(turn)).tolist()
-    return [rows.take(by_turn[start:end]) for start, end in zip([0, *ends[:-1]], ends)]

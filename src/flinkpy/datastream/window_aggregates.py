@@ -1,0 +1,110 @@
+"""Aggregates over columns of windows: `WindowedStream.aggregate(n=count(), top=max_("price"))`. Beyond PyFlink.
+
+```python
+bids.key_by("auction").window(SlidingEventTimeWindows.of(Time.seconds(10), Time.seconds(2))) \\
+    .aggregate(n=count(), top=max_("price"))
+```
+The result is a ROW of the key columns, `window_start` and `window_end` (LONG, ms, the end exclusive), and one column
+per aggregate. Its timestamp is the last ms of the window. No Python object is made per record, and a record costs the
+same however many windows it is in.
+
+Windows fire when the watermark (or the clock) passes their last ms, as with the default triggers. With an allowed
+lateness a window stays until the watermark is that much further; a record that comes for it in between makes it fire
+again at once, for the key of the record, with all that it has by then: one result per such record and window. What
+comes later still is dropped and counted (`numLateRecordsDropped`), or goes to the side output for late data.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.datastream import aggregates as column_aggregates
+from flinkpy.datastream.window import EventTimeTrigger, ProcessingTimeTrigger
+from flinkpy.datastream.window.session_windows import EventTimeSessionWindows, ProcessingTimeSessionWindows
+from flinkpy.datastream.window.time_windows import (
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+)
+from flinkpy.graph import operator_specs as specs
+from flinkpy.graph.operator_specs import ColumnAggregate, FieldKeySelector
+
+if TYPE_CHECKING:
+    from flinkpy.datastream.base_stream import DataStream
+    from flinkpy.datastream.windowed_stream import AllWindowedStream, WindowedStream
+
+WINDOW_START, WINDOW_END = "window_start", "window_end"
+
+_FIXED = (
+    TumblingEventTimeWindows,
+    SlidingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    SlidingProcessingTimeWindows,
+)
+_SESSIONS = (EventTimeSessionWindows, ProcessingTimeSessionWindows)
+
+
+def aggregate(windows: WindowedStream | AllWindowedStream, wanted: dict[str, ColumnAggregate]) -> DataStream:
+    """What `aggregate` of a windowed stream does with keywords: the columns of the result by name.
+
+    Raises:
+        UnsupportedOperationError: a trigger or evictor of the program's own, or windows that have no slices of time.
+        UserError: the stream or its key are no columns, or there is no such column.
+    """
+    from flinkpy.datastream.windowed_stream import AllWindowedStream
+
+    aggregates = column_aggregates.named((), wanted)
+    assigner = windows._window_assigner
+    shape = _shape(assigner)
+    own_trigger = EventTimeTrigger if shape["is_event_time"] else ProcessingTimeTrigger
+    trigger = windows._window_trigger
+    if trigger is not None and type(trigger) is not own_trigger:
+        raise UnsupportedOperationError(
+            f"aggregates over columns fire when a window ends, not by the trigger {trigger!r}; "
+            "an AggregateFunction works with any trigger"
+        )
+    if windows._evictor is not None:
+        raise UnsupportedOperationError(
+            f"aggregates over columns keep no records that {windows._evictor!r} could evict; "
+            "an AggregateFunction works with an evictor"
+        )
+    keyed = windows._keyed_stream
+    is_all = isinstance(windows, AllWindowedStream)
+    stream = keyed._origin_stream if is_all else keyed._values()
+    key_selector = FieldKeySelector(()) if is_all else keyed.key_selector
+    tag = windows._late_data_output_tag
+    spec = specs.WindowAggregateSpec(
+        key_selector,
+        aggregates,
+        **shape,
+        allowed_lateness_ms=windows._allowed_lateness,
+        late_output_tag=None if tag is None else tag.tag_id,
+        late_output_is_typed=tag is not None and tag.type_info is not None,
+        input_types=(stream.transformation.output_type,),
+        output_type=column_aggregates.output_type(
+            stream.transformation.output_type, key_selector, aggregates, (WINDOW_START, WINDOW_END)
+        ),
+        key_type=None if is_all else keyed.key_type,
+    )
+    result = stream._one_input(type(assigner).__name__, spec)
+    result.set_description(f"{'AllWindow' if is_all else 'Window'}Aggregate({assigner}, {', '.join(wanted)})")
+    return result.force_non_parallel() if is_all else result
+
+
+def _shape(assigner: Any) -> dict[str, Any]:
+    """What the operator has to know of the assigner."""
+    if type(assigner) in _FIXED:
+        return {
+            "size_ms": assigner._size,
+            "slide_ms": assigner._slide,
+            "offset_ms": assigner._offset,
+            "is_event_time": assigner.is_event_time(),
+        }
+    if type(assigner) in _SESSIONS:
+        return {"gap_ms": assigner._session_gap, "is_event_time": assigner.is_event_time()}
+    raise UnsupportedOperationError(
+        f"aggregates over columns take tumbling and sliding windows, and sessions with a fixed gap, not {assigner!r}; "
+        "an AggregateFunction works with any windows"
+    )

@@ -1,0 +1,145 @@
+"""SessionWindowOperator: sessions over columns.
+
+The records of a batch and the open sessions of their keys are merged in one vectorised pass. Where a record may be
+late, or a session must fire for it at once, it matters what came before it: records of such keys are taken in turns.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flinkpy.graph.operator_specs import WindowAggregateSpec
+from flinkpy.records.batch import Batch
+from flinkpy.state.aggregate_table import AggregateColumn
+from flinkpy.state.session_table import SessionTable
+from flinkpy.streaming.operators.output import Output
+from flinkpy.streaming.operators.stream_operator import OperatorContext
+from flinkpy.streaming.operators.windowing_columns.column_window_operator import TABLE_NAME, ColumnWindowOperator
+from flinkpy.streaming.operators.windowing_columns.turns import turns_of
+
+#: Results are emitted in batches of this many rows at most.
+_MAX_RESULT_ROWS = 65_536
+
+
+class SessionWindowOperator(ColumnWindowOperator):
+    """Thread: task thread."""
+
+    def __init__(
+        self,
+        spec: WindowAggregateSpec,
+        input_type: Any,
+        context: OperatorContext,
+        output: Output,
+        side_outputs: dict[str, Output],
+    ) -> None:
+        super().__init__(spec, input_type, context, output, side_outputs)
+        assert spec.gap_ms is not None
+        self._gap = spec.gap_ms
+        self._lateness = spec.allowed_lateness_ms if spec.is_event_time else 0
+
+    def create_table(self, key_types: list[pa.DataType], aggregates: list[AggregateColumn]) -> None:
+        self._table: SessionTable = self.backend.session_table(TABLE_NAME, key_types, aggregates)
+
+    # -- records -----------------------------------------------------------------------------------------------------
+
+    def add(self, batch: Batch, key_columns: list[pa.Array], value_columns: list[pa.Array | None]) -> None:
+        starts = batch.timestamps
+        assert starts is not None
+        numbers = self._table.numbers_of(key_columns)
+        if int(starts.min()) + self._gap - 1 > self.latest_progress:
+            self._table.add(numbers, starts, starts + self._gap, value_columns)
+            return
+        self._add_in_turns(batch, numbers, self.progress_of(key_columns))
+
+    def _add_in_turns(self, batch: Batch, numbers: np.ndarray, progress: Any) -> None:
+        """Where the session of some record alone would have ended already."""
+        starts = batch.timestamps
+        assert starts is not None
+        is_over = starts + self._gap - 1 <= progress
+        has_over = np.zeros(self._table.num_keys, dtype=bool)
+        has_over[numbers[is_over]] = True
+        in_turn = has_over.take(numbers)
+        self._add_rows(batch, numbers, np.flatnonzero(~in_turn))
+        # What is late and has nothing to go into, neither here nor in the batch.
+        is_late = starts + self._gap - 1 + self._lateness <= progress
+        has_place = np.zeros(self._table.num_keys, dtype=bool)
+        has_place[numbers[~is_late]] = True
+        is_dropped = is_late & ~has_place.take(numbers) & ~self._table.has_sessions(numbers)
+        progress = np.broadcast_to(progress, len(numbers))
+        fired: list[tuple[np.ndarray, ...]] = []
+        rows = np.flatnonzero(in_turn & ~is_dropped)
+        for turn in turns_of(numbers.take(rows), is_over.take(rows)):
+            self._take_turn(batch, numbers, rows.take(turn), is_late, is_over, is_dropped, progress, fired)
+        if is_dropped.any():
+            self.late(batch, is_dropped)
+        self._emit_fired(fired)
+
+    def _take_turn(
+        self,
+        batch: Batch,
+        numbers: np.ndarray,
+        rows: np.ndarray,
+        is_late: np.ndarray,
+        is_over: np.ndarray,
+        is_dropped: np.ndarray,
+        progress: np.ndarray,
+        fired: list[tuple[np.ndarray, ...]],
+    ) -> None:
+        """Records of which no key has two, but for those that are on time."""
+        table = self._table
+        assert batch.timestamps is not None
+        starts = batch.timestamps.take(rows)
+        drops = is_late.take(rows) & ~table.touches(numbers.take(rows), starts, starts + self._gap)
+        is_dropped[rows[drops]] = True
+        rows = rows[~drops]
+        slots = self._add_rows(batch, numbers, rows)
+        if slots is None:
+            return
+        fires = is_over.take(rows) & (table.ends(slots) - 1 <= progress.take(rows))
+        if fires.any():
+            rows, slots = rows[fires], slots[fires]
+            results = table.results(slots)
+            fired.append((rows, table.key_numbers(slots), table.starts(slots), table.ends(slots), *results))
+
+    def _emit_fired(self, fired: list[tuple[np.ndarray, ...]]) -> None:
+        """In the order of the records."""
+        if not fired:
+            return
+        rows, keys, starts, ends = (np.concatenate([part[i] for part in fired]) for i in range(4))
+        order = np.argsort(rows, kind="stable")
+        results = [pa.concat_arrays(parts).take(pa.array(order)) for parts in list(zip(*fired))[4:]]
+        key_columns = self._table.keys(keys.take(order))
+        self.emit(key_columns, starts.take(order), ends.take(order), results, again=True)
+
+    def _add_rows(self, batch: Batch, numbers: np.ndarray, rows: np.ndarray) -> np.ndarray | None:
+        if not len(rows):
+            return None
+        columns = batch.values
+        assert isinstance(columns, pa.RecordBatch) and batch.timestamps is not None
+        starts = batch.timestamps.take(rows)
+        values = self.value_columns(columns.take(pa.array(rows)))
+        return self._table.add(numbers.take(rows), starts, starts + self._gap, values)
+
+    # -- results -----------------------------------------------------------------------------------------------------
+
+    def fire(self, time: int) -> None:
+        table = self._table
+        slots = table.live_slots()
+        ends = table.ends(slots)
+        is_due = (ends - 1 > self.fired_until) & (ends - 1 <= time)
+        due = slots[is_due]
+        # In the order of their ends; keys in the order in which they came.
+        due = due[np.lexsort((table.key_numbers(due), table.ends(due)))]
+        for start in range(0, len(due), _MAX_RESULT_ROWS):
+            piece = due[start : start + _MAX_RESULT_ROWS]
+            key_columns = table.keys(table.key_numbers(piece))
+            self.emit(key_columns, table.starts(piece), table.ends(piece), table.results(piece), again=False)
+        table.drop(slots[ends - 1 <= time - self._lateness])
+
+    def next_end(self) -> int | None:
+        ends = self._table.ends(self._table.live_slots())
+        ends = ends[ends - 1 > self.fired_until]
+        return int(ends.min()) - 1 if len(ends) else None
