@@ -67,6 +67,10 @@ class WriterContext(Protocol):
         """Whether a checkpoint follows the end of the input before the task ends."""
         ...
 
+    def current_processing_time(self) -> int:
+        """Milliseconds since the epoch."""
+        ...
+
     def send_event_to_coordinator(self, event: Any) -> None: ...
 
     def notify_writable(self) -> None:
@@ -203,6 +207,11 @@ class SinkBase(ABC):
     @property
     def committable_serializer(self) -> SimpleVersionedSerializer | None:
         """How a committable is stored in checkpoints; None: pickled."""
+        return None
+
+    @property
+    def sink_function(self) -> Any:
+        """A SinkFunction that the operator opens and whose state it keeps; None for every other sink."""
         return None
 
     @property

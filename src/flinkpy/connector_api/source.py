@@ -8,7 +8,8 @@ Watermarks per split. A reader that reads several splits side by side (partition
 its batches is from. Then every split has a watermark generator and idleness of its own, and the watermark of the source
 is the lowest of its splits: one that is behind is not late because another is ahead. Such a reader
 
-* has `names_splits = True`, and its splits have a `split_id: str`, which is unique in the source;
+* has `names_splits = True`, and its splits have a `split_id: str`, which is unique in the source (those without one
+  count as one split together);
 * sets `current_split_id` before `poll_batch` returns a batch; all records of a batch are of that one split;
 * calls `context.split_finished(split_id)` when a split has no more records, at the latest before it asks for the next
   one. What it returned before counts, and what the current `poll_batch` is about to return does too;

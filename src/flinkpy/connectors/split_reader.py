@@ -33,8 +33,8 @@ class SequentialSplitReader(SourceReader):
     """Asks for a split, reads it to its end, asks for the next.
 
     It never asks ahead: a split waiting behind a long one could have been read by an idle subtask. Batches are handed
-    over in slices of `context.max_batch_rows`; a checkpoint between two slices knows how far it has come. Splits have a
-    `split_id`.
+    over in slices of `context.max_batch_rows`; a checkpoint between two slices knows how far it has come. Splits with a
+    `split_id` have watermarks of their own.
     """
 
     names_splits = True
@@ -64,7 +64,7 @@ class SequentialSplitReader(SourceReader):
                     return ReaderStatus.END_OF_INPUT if self._no_more_splits else ReaderStatus.NOTHING_AVAILABLE
                 # Opened before it is taken off the queue: after an error it is still there.
                 self._open = self.open_split(self._splits[0])
-                self.current_split_id = self._splits.popleft().split_id
+                self.current_split_id = getattr(self._splits.popleft(), "split_id", None)
             batch = self._open.read_batch()
             if batch is not None:
                 return batch if batch.num_rows <= self._context.max_batch_rows else self._next_slice(batch)

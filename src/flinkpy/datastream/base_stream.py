@@ -330,11 +330,18 @@ class DataStream:
         return self._sink("Sink: Print to Std. Out", PrintSink(sink_identifier))
 
     def add_sink(self, sink_func: SinkFunction) -> DataStreamSink:
-        """Always raises: a SinkFunction is a Java object. Use `sink_to`."""
-        raise UnsupportedOperationError(
-            "add_sink: a SinkFunction is a Java object, and flinkpy has no JVM; "
-            "use sink_to with one of flinkpy's sinks or your own flinkpy.connector_api.sink.SinkBase"
-        )
+        """Have every record taken by a SinkFunction written in Python; in PyFlink, by one of Java's.
+
+        Raises: UnsupportedOperationError for the name of a Java class.
+        """
+        if isinstance(sink_func, str):
+            sink_func = SinkFunction(sink_func)
+        if not isinstance(sink_func, SinkFunction):
+            raise TypeError(
+                f"add_sink needs a flinkpy.datastream.functions.SinkFunction, not {type(sink_func).__name__}; other "
+                "sinks are for sink_to"
+            )
+        return self._sink("Sink: Unnamed", sink_func.to_sink())
 
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None

@@ -19,6 +19,14 @@ from flinkpy.datastream.async_functions import (
     AsyncRetryStrategy,
 )
 from flinkpy.datastream.base_functions import Function, KeyedStateStore, RuntimeContext
+from flinkpy.datastream.source_sink_functions import (
+    ParallelSourceFunction,
+    RichParallelSourceFunction,
+    RichSinkFunction,
+    RichSourceFunction,
+    SinkFunction,
+    SourceFunction,
+)
 from flinkpy.datastream.time_domain import TimeDomain
 from flinkpy.datastream.timerservice import TimerService
 from flinkpy.datastream.window_functions import (
@@ -52,11 +60,15 @@ __all__ = [
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "MapFunction",
+    "ParallelSourceFunction",
     "Partitioner",
     "ProcessAllWindowFunction",
     "ProcessFunction",
     "ProcessWindowFunction",
     "ReduceFunction",
+    "RichParallelSourceFunction",
+    "RichSinkFunction",
+    "RichSourceFunction",
     "RuntimeContext",
     "SinkFunction",
     "SourceFunction",
@@ -219,16 +231,6 @@ class JavaFunctionWrapper:
 
     def get_java_function(self) -> Any:
         raise UnsupportedOperationError("get_java_function: flinkpy has no JVM")
-
-
-class SourceFunction(JavaFunctionWrapper):
-    def __init__(self, source_func: Any) -> None:
-        super().__init__(source_func)
-
-
-class SinkFunction(JavaFunctionWrapper):
-    def __init__(self, sink_func: Any) -> None:
-        super().__init__(sink_func)
 
 
 class ProcessFunction(Function):

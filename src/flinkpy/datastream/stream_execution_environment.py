@@ -20,6 +20,7 @@ from flinkpy.datastream.base_stream import DataStream
 from flinkpy.datastream.checkpoint_config import CheckpointConfig
 from flinkpy.datastream.checkpointing_mode import CheckpointingMode
 from flinkpy.datastream.execution_mode import RuntimeExecutionMode
+from flinkpy.datastream.program_sources import ProgramSources
 from flinkpy.datastream.slot_sharing_group import SlotSharingGroup
 from flinkpy.datastream.user_artifacts import UserArtifacts
 from flinkpy.graph.operator_specs import SourceSpec
@@ -48,7 +49,7 @@ _CHAINING = "pipeline.operator-chaining.enabled"
 _CHANGELOG = "state.changelog.enabled"
 
 
-class StreamExecutionEnvironment:
+class StreamExecutionEnvironment(ProgramSources):
     """Makes streams from sources, and executes what was built from them.
 
     Source: pyflink.datastream.StreamExecutionEnvironment.
@@ -284,21 +285,6 @@ class StreamExecutionEnvironment:
         from flinkpy.connectors.number_sequence import NumberSequenceSource
 
         return self._source(NumberSequenceSource(start, end), None, "Sequence Source", Types.LONG())
-
-    def add_source(
-        self, source_func: Any, source_name: str = "Custom Source", type_info: TypeInformation | None = None
-    ) -> DataStream:
-        """Always raises: a SourceFunction is a Java object. Use `from_source`."""
-        raise UnsupportedOperationError(
-            "add_source: a SourceFunction is a Java object, and flinkpy has no JVM; use from_source with one of "
-            "flinkpy's sources or your own flinkpy.connector_api.source.SourceBase"
-        )
-
-    def create_input(self, input_format: Any, type_info: TypeInformation | None = None) -> DataStream:
-        """Always raises: an InputFormat is a Java object. Use `from_source`."""
-        raise UnsupportedOperationError(
-            "create_input: an InputFormat is a Java object, and flinkpy has no JVM; use from_source"
-        )
 
     # -- execution -------------------------------------------------------------------------------------------------
 

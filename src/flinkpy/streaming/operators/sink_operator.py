@@ -79,6 +79,9 @@ class _WriterContext:
     def restored_checkpoint_id(self) -> int | None:
         return self._environment.state.restored_checkpoint_id
 
+    def current_processing_time(self) -> int:
+        return self._context.processing_time_service.current_time_ms()
+
     def send_event_to_coordinator(self, event: Any) -> None:
         self._environment.send_operator_event(self._context.operator_id, event)
 

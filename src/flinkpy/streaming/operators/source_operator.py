@@ -295,7 +295,9 @@ class SourceOperator(StreamOperator):
         reader = self.reader
         if self._assigner is not None and reader.names_splits:
             for split in splits:
-                self._assigner.add_split(split.split_id)
+                split_id = getattr(split, "split_id", None)
+                if split_id is not None:
+                    self._assigner.add_split(split_id)
         reader.add_splits(splits)
 
     def on_split_finished(self, split_id: str) -> None:

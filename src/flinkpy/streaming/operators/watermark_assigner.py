@@ -69,8 +69,9 @@ class WatermarkAssigner:
         self._stamp = create_stamp(strategy, value_type, context)
         self._needs_timestamps = strategy.out_of_orderness_ms is not None and self._stamp is None
         self._records = _Records(emit_batch, value_type, context)
-        self._stream = StreamOutput(emit_element, self._records.emit_up_to_here, listener)
-        self._main_output, self._splits_output = two_ways(self._stream)
+        #: For what is said of the stream as a whole.
+        self.stream = StreamOutput(emit_element, self._records.emit_up_to_here, listener)
+        self._main_output, self._splits_output = two_ways(self.stream)
         self._splits = WatermarkMultiplexer(self._splits_output, listener)
         self._outputs: dict[str, _GeneratedOutput] = {}
         #: Stands still while the task cannot read although there is something to be read.
@@ -117,7 +118,7 @@ class WatermarkAssigner:
 
     def end_event_time(self, watermark: Watermark) -> None:
         """Emit the watermark that ends event time, however idle or paused anything is."""
-        self._stream.emit_timestamp(watermark.timestamp)
+        self.stream.emit_timestamp(watermark.timestamp)
 
     def stop(self) -> None:
         """No more periodic watermarks."""

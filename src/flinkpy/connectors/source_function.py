@@ -1,0 +1,298 @@
+"""SourceFunctionSource: runs a SourceFunction in a thread of its own, and hands over what it makes in batches.
+
+```
+   function's thread:  run(ctx) -> collect, emit_watermark ... -> bounded queue
+   task thread:        poll_batch <- all that is in the queue up to the next watermark
+                       checkpoint: take the lock, empty the queue before the barrier, take the function's state, release
+```
+
+A record that is in the queue belongs to the function's past, so everything in it goes out before the barrier. A
+function that waits for room in the queue while it holds the lock gets it: the task takes records out until the lock is
+free.
+
+Source: org.apache.flink.streaming.api.operators.StreamSource,
+org.apache.flink.streaming.runtime.tasks.SourceStreamTask (LegacySourceFunctionThread).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flinkpy.common.errors import TypeMismatchError
+from flinkpy.common.watermark_strategy import Watermark
+from flinkpy.connector_api.source import (
+    Boundedness,
+    ReaderStatus,
+    SourceBase,
+    SourceReader,
+    SourceReaderContext,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+)
+from flinkpy.connectors.checkpoint_lock import CheckpointLock
+from flinkpy.datastream.source_sink_functions import SourceFunction
+
+if TYPE_CHECKING:
+    from flinkpy.records.batch import Batch
+
+_LOG = logging.getLogger(__name__)
+
+#: Records that wait for the task: enough for full batches, little enough that they do not show as latency.
+MAX_QUEUED_RECORDS = 4096
+
+#: How long the end of a task waits for `run` to return after `cancel`.
+_JOIN_S = 10.0
+
+
+class SourceFunctionSource(SourceBase):
+    """Each reader has a copy of the function; there are no splits.
+
+    Args:
+        produced_type: TypeInformation of the records; None: pickled Python objects.
+    """
+
+    def __init__(self, function: Any, produced_type: Any = None) -> None:
+        self._function = function
+        self._produced_type = produced_type
+
+    @property
+    def boundedness(self) -> Boundedness:
+        """Nobody knows whether `run` returns."""
+        return Boundedness.CONTINUOUS_UNBOUNDED
+
+    @property
+    def produced_type(self) -> Any:
+        return self._produced_type
+
+    @property
+    def source_function(self) -> Any:
+        return self._function
+
+    def create_enumerator(self, context: SplitEnumeratorContext) -> SplitEnumerator:
+        return _NoSplits()
+
+    def restore_enumerator(self, context: SplitEnumeratorContext, state: Any) -> SplitEnumerator:
+        return _NoSplits()
+
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
+        return SourceFunctionReader(self._function, context)
+
+    def for_coordinator(self) -> SourceBase:
+        return SourceFunctionSource(None)
+
+
+class _NoSplits(SplitEnumerator):
+    """Every reader knows what to do."""
+
+    def start(self) -> None:
+        return
+
+    def handle_split_request(self, subtask_index: int) -> None:
+        return
+
+    def add_splits_back(self, splits: list[Any], subtask_index: int) -> None:
+        return
+
+    def snapshot_state(self, checkpoint_id: int) -> None:
+        return
+
+
+@dataclass(slots=True)
+class _Records:
+    """Records in a row that all have a timestamp, or none has."""
+
+    values: list[Any]
+    timestamps: list[int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Idle:
+    pass
+
+
+class _SourceCancelledError(BaseException):
+    """Ends `run` of a function whose task is over; no `except Exception` of the function's stops it."""
+
+
+class SourceFunctionReader(SourceReader):
+    """Thread: task thread, but for `_run` and the methods of its SourceContext."""
+
+    def __init__(self, function: Any, context: SourceReaderContext) -> None:
+        self._function = function
+        self._context = context
+        self._condition = threading.Condition(threading.Lock())
+        self._queue: deque[_Records | Watermark | _Idle] = deque()
+        self._num_queued = 0
+        self._error: BaseException | None = None
+        self._has_returned = False
+        self._is_cancelled = False
+        self._is_idle = False
+        self._thread: threading.Thread | None = None
+        self.lock = CheckpointLock(self._condition)
+
+    # -- task thread ---------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        name = f"source function {type(self._function).__name__} ({self._context.subtask_index})"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def poll_batch(self) -> Batch | ReaderStatus:
+        batch = self._next_batch()
+        if batch is not None:
+            return batch
+        with self._condition:
+            if self._error is not None:
+                raise self._error
+            if self._has_returned and not self._queue:
+                return ReaderStatus.END_OF_INPUT
+        return ReaderStatus.NOTHING_AVAILABLE
+
+    def take_lock(self) -> Iterator[Batch]:
+        """Gives what is to be emitted before the barrier; at the end the task has the lock, until `release_lock`."""
+        while True:
+            batch = self._next_batch()
+            if batch is not None:
+                yield batch
+                continue
+            with self._condition:
+                if self._queue:
+                    continue
+                if self.lock.try_acquire_for_task():
+                    return
+                self._condition.wait()
+
+    def release_lock(self) -> None:
+        self.lock.release_for_task()
+
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+        return []
+
+    def add_splits(self, splits: list[Any]) -> None:
+        return
+
+    def notify_no_more_splits(self) -> None:
+        return
+
+    def close(self) -> None:
+        with self._condition:
+            self._is_cancelled = True
+            self._queue.clear()
+            self._num_queued = 0
+        self.lock.release_for_task()
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        try:
+            self._function.cancel()
+        finally:
+            thread.join(_JOIN_S)
+            if thread.is_alive():
+                _LOG.warning("%s goes on although it was cancelled: run has not returned", thread.name)
+
+    def _next_batch(self) -> Batch | None:
+        """The next records, after having said of watermarks and idleness what comes before them."""
+        import numpy as np
+
+        from flinkpy.records.batch import Batch
+
+        while True:
+            with self._condition:
+                if not self._queue:
+                    return None
+                item = self._queue.popleft()
+                if isinstance(item, _Records):
+                    self._num_queued -= len(item.values)
+                    self._condition.notify_all()
+            if isinstance(item, _Idle):
+                self._is_idle = True
+                self._context.mark_idle()
+                continue
+            if self._is_idle:
+                self._is_idle = False
+                self._context.mark_active()
+            if isinstance(item, Watermark):
+                self._context.emit_watermark(item.timestamp)
+                continue
+            timestamps = None if item.timestamps is None else np.array(item.timestamps, dtype=np.int64)
+            return Batch(item.values, timestamps)
+
+    # -- the function's thread -----------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        error: BaseException | None = None
+        try:
+            self._function.run(_Context(self))
+        except _SourceCancelledError:
+            return
+        except BaseException as raised:  # noqa: BLE001 - it is raised again on the task thread
+            error = raised
+        with self._condition:
+            self._error = error
+            self._has_returned = True
+            self._condition.notify_all()
+        self._context.notify_available()
+
+    def put_record(self, value: Any, timestamp: int | None) -> None:
+        with self.lock, self._condition:
+            while self._num_queued >= MAX_QUEUED_RECORDS and not self._is_cancelled:
+                self._condition.wait()
+            self._check_cancelled()
+            last = self._queue[-1] if self._queue else None
+            if isinstance(last, _Records) and (last.timestamps is None) == (timestamp is None):
+                last.values.append(value)
+                if timestamp is not None and last.timestamps is not None:
+                    last.timestamps.append(timestamp)
+            else:
+                self._queue.append(_Records([value], None if timestamp is None else [timestamp]))
+            self._num_queued += 1
+            self._wake_task()
+
+    def put_element(self, element: Watermark | _Idle) -> None:
+        with self.lock, self._condition:
+            self._check_cancelled()
+            self._queue.append(element)
+            self._wake_task()
+
+    def _check_cancelled(self) -> None:
+        if self._is_cancelled:
+            raise _SourceCancelledError
+
+    def _wake_task(self) -> None:
+        self._condition.notify_all()
+        self._context.notify_available()
+
+
+class _Context(SourceFunction.SourceContext):
+    def __init__(self, reader: SourceFunctionReader) -> None:
+        self._reader = reader
+        self._is_closed = False
+
+    def collect(self, value: Any) -> None:
+        if not self._is_closed:
+            self._reader.put_record(value, None)
+
+    def collect_with_timestamp(self, value: Any, timestamp: int) -> None:
+        if type(timestamp) is not int:
+            raise TypeMismatchError(f"collect_with_timestamp takes milliseconds as an int, not {timestamp!r}")
+        if not self._is_closed:
+            self._reader.put_record(value, timestamp)
+
+    def emit_watermark(self, watermark: int | Watermark) -> None:
+        if not self._is_closed:
+            self._reader.put_element(watermark if isinstance(watermark, Watermark) else Watermark(watermark))
+
+    def mark_as_temporarily_idle(self) -> None:
+        if not self._is_closed:
+            self._reader.put_element(_Idle())
+
+    def get_checkpoint_lock(self) -> CheckpointLock:
+        return self._reader.lock
+
+    def close(self) -> None:
+        self._is_closed = True

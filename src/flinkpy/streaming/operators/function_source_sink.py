@@ -1,0 +1,125 @@
+"""Operators of a SourceFunction and of a SinkFunction: they open the function, and keep its state.
+
+Source: org.apache.flink.streaming.api.operators.{StreamSource,StreamSink}.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from flinkpy.streaming.operators.checkpointed_functions import call_functions
+from flinkpy.streaming.operators.runtime_context import StreamingRuntimeContext
+from flinkpy.streaming.operators.sink_operator import SinkOperator
+from flinkpy.streaming.operators.source_operator import SourceOperator
+from flinkpy.streaming.operators.stream_operator import (
+    close_function,
+    initialize_functions,
+    open_function,
+    snapshot_functions,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from flinkpy._proto import checkpoint_pb2
+    from flinkpy.records.batch import Batch
+
+
+class LockedReader(Protocol):
+    """What the reader of a SourceFunction has beside what every reader has."""
+
+    def take_lock(self) -> Iterator[Batch]: ...
+
+    def release_lock(self) -> None: ...
+
+
+class SourceFunctionOperator(SourceOperator):
+    """From before a barrier until the state is taken, the function's thread is kept from making records."""
+
+    @property
+    def function(self) -> Any:
+        return self._source.source_function
+
+    @property
+    def _locked_reader(self) -> LockedReader:
+        reader: Any = self.reader
+        return reader
+
+    def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
+        super().initialize_state(restored)
+        initialize_functions(self, [self.function])
+
+    def open(self) -> None:
+        open_function(self.function, StreamingRuntimeContext(self.context), self.context, self.context.name)
+        super().open()
+
+    def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
+        super().prepare_snapshot_pre_barrier(checkpoint_id)
+        self.emit_rests()
+        for batch in self._locked_reader.take_lock():
+            self.emit_batch(batch, None)
+
+    def snapshot_state(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> Any:
+        try:
+            snapshot_functions(self, [self.function], checkpoint_id)
+            return super().snapshot_state(checkpoint_id, options)
+        finally:
+            self._locked_reader.release_lock()
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        super().notify_checkpoint_complete(checkpoint_id)
+        self._notify("notify_checkpoint_complete", checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        super().notify_checkpoint_aborted(checkpoint_id)
+        self._notify("notify_checkpoint_aborted", checkpoint_id)
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            close_function(self.function, self.context, self.context.name)
+
+    def _notify(self, method: str, checkpoint_id: int) -> None:
+        if not hasattr(self.function, method):
+            return
+        try:
+            for batch in self._locked_reader.take_lock():
+                self.emit_batch(batch, None)
+            call_functions([self.function], method, checkpoint_id, self.context)
+        finally:
+            self._locked_reader.release_lock()
+
+
+class SinkFunctionOperator(SinkOperator):
+    """The writer calls the function; everything else that a function has is this operator's."""
+
+    @property
+    def function(self) -> Any:
+        return self._sink.sink_function
+
+    def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
+        super().initialize_state(restored)
+        initialize_functions(self, [self.function])
+
+    def open(self) -> None:
+        open_function(self.function, StreamingRuntimeContext(self.context), self.context, self.context.name)
+        super().open()
+
+    def snapshot_state(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> Any:
+        snapshot_functions(self, [self.function], checkpoint_id)
+        return super().snapshot_state(checkpoint_id, options)
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        super().notify_checkpoint_complete(checkpoint_id)
+        call_functions([self.function], "notify_checkpoint_complete", checkpoint_id, self.context)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        super().notify_checkpoint_aborted(checkpoint_id)
+        call_functions([self.function], "notify_checkpoint_aborted", checkpoint_id, self.context)
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            close_function(self.function, self.context, self.context.name)
