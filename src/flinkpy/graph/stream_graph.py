@@ -60,10 +60,12 @@ class StreamNode:
     buffer_timeout_ms: int
     in_edges: list[StreamEdge] = field(default_factory=list)
     out_edges: list[StreamEdge] = field(default_factory=list)
+    #: What the operator does in batch mode, where that is something else.
+    batch_spec: OperatorSpec | None = None
 
     @property
     def spec(self) -> OperatorSpec:
-        return self.transformation.spec
+        return self.batch_spec or self.transformation.spec
 
     @property
     def chaining_strategy(self) -> ChainingStrategy:

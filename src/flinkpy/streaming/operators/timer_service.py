@@ -8,13 +8,16 @@ Source: org.apache.flink.streaming.api.operators.InternalTimerServiceImpl.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from flinkpy.common.errors import UnsupportedOperationError
-from flinkpy.records.elements import MIN_WATERMARK
+from flinkpy.records.elements import MAX_WATERMARK, MIN_WATERMARK
 from flinkpy.state.backend import KeyContext, KeyedStateBackend
 from flinkpy.state.timer_queue import TimerQueue
 from flinkpy.streaming.tasks.processing_time_service import ProcessingTimeService, ScheduledTimer
+
+_LOG = logging.getLogger(__name__)
 
 #: Names of the queues in the backend, and so in every checkpoint.
 EVENT_TIME_TIMERS = "event-time"
@@ -39,6 +42,20 @@ class InternalTimerService:
         self.event_time: TimerQueue = backend.timer_queue(EVENT_TIME_TIMERS)
         self.processing_time: TimerQueue = backend.timer_queue(PROCESSING_TIME_TIMERS)
         self.watermark = MIN_WATERMARK
+        self._is_batch = False
+
+    def fire_at_end_of_keys(self) -> None:
+        """Batch mode: keys come one after the other, and `end_key` is called between them.
+
+        Source: org.apache.flink.streaming.api.operators.sorted.state.BatchExecutionInternalTimeService.
+        """
+        self._is_batch = True
+
+    def end_key(self) -> None:
+        """The event-time timers of the key have fired, at the largest watermark; now those of processing time do."""
+        if self.processing_time.next_timestamp() is not None:
+            self._on_processing_time(MAX_WATERMARK)
+        self.watermark = MIN_WATERMARK
 
     def start(self) -> None:
         """The operator is open: restored processing-time timers fire from now on, those overdue at once."""
@@ -51,10 +68,16 @@ class InternalTimerService:
         return self.watermark
 
     def register_event_time_timer(self, timestamp: int) -> None:
+        if self._is_batch and self._is_over(timestamp):
+            return
         self.event_time.add(timestamp, self._context.key)
 
     def register_processing_time_timer(self, timestamp: int) -> None:
+        if self._is_batch and self._is_over(timestamp):
+            return
         self.processing_time.add(timestamp, self._context.key)
+        if self._is_batch:
+            return
         if self._scheduled is None or timestamp < self._scheduled.timestamp_ms:
             self._schedule()
 
@@ -63,6 +86,13 @@ class InternalTimerService:
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
         self.processing_time.remove(timestamp, self._context.key)
+
+    def _is_over(self, timestamp: int) -> bool:
+        """In batch mode, while timers fire: there would be no end of those that they set."""
+        if self.watermark == MAX_WATERMARK:
+            _LOG.warning("the timer for %d is ignored: it was set by a timer at the end of its key", timestamp)
+            return True
+        return False
 
     def _schedule(self) -> None:
         if self._scheduled is not None:

@@ -1,0 +1,91 @@
+"""Batch mode: what a program of bounded sources does differently. See docs/batch.md.
+
+Source: org.apache.flink.streaming.api.graph.StreamGraphGenerator. Differs: the records between operators do not wait on
+disk for their consumers; only the operators that must see all of their input wait for its end.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from flinkpy.common.configuration import Configuration
+from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.graph import operator_specs as specs
+
+if TYPE_CHECKING:
+    from flinkpy.common.watermark_strategy import WatermarkStrategy
+    from flinkpy.graph.stream_graph import StreamGraph
+
+_LOG = logging.getLogger(__name__)
+
+_RUNTIME_MODE = "execution.runtime-mode"
+_CHECKPOINT_INTERVAL = "execution.checkpointing.interval"
+
+#: Operators with keys or a broadcast input, which wait for the end of their inputs.
+_WAITING = (
+    specs.KeyedProcessSpec,
+    specs.KeyedMapSpec,
+    specs.KeyedCoProcessSpec,
+    specs.ReduceSpec,
+    specs.RollingAggregateSpec,
+    specs.BroadcastProcessSpec,
+    specs.KeyedBroadcastProcessSpec,
+)
+
+
+def runs_in_batch_mode(graph: StreamGraph, configuration: Configuration) -> bool:
+    """Whether it does, by `execution.runtime-mode`: AUTOMATIC is batch mode where all sources are bounded.
+
+    Raises:
+        UnsupportedOperationError: BATCH, but a source is unbounded.
+    """
+    mode = configuration.get_string(_RUNTIME_MODE, "STREAMING").upper()
+    if mode not in ("BATCH", "AUTOMATIC"):
+        return False
+    unbounded = [node.name for node in graph.sources if not node.transformation.is_bounded]
+    if unbounded and mode == "BATCH":
+        raise UnsupportedOperationError(
+            "Detected an UNBOUNDED source with the 'execution.runtime-mode' set to 'BATCH'. This combination is not "
+            "allowed, please set the 'execution.runtime-mode' to STREAMING or AUTOMATIC. Unbounded: "
+            + ", ".join(f"'{name}'" for name in unbounded)
+        )
+    return not unbounded
+
+
+def to_batch_mode(graph: StreamGraph, configuration: Configuration) -> Configuration:
+    """Change the graph's operators to those of batch mode; returns the configuration that the job runs with."""
+    for node in graph.nodes:
+        node.batch_spec = batch_spec_of(node.transformation.spec)
+    changed = copy.deepcopy(configuration)
+    changed.set_string(_RUNTIME_MODE, "BATCH")
+    # One key at a time: there is nothing that would have to be kept on disk.
+    changed.set_string("state.backend.type", "hashmap")
+    if changed.remove_config(_CHECKPOINT_INTERVAL):
+        _LOG.warning("checkpoints are disabled: they are neither supported nor needed in batch mode")
+    return changed
+
+
+def batch_spec_of(spec: specs.OperatorSpec) -> specs.OperatorSpec | None:
+    """None: in batch mode the operator does the same as ever."""
+    if isinstance(spec, _WAITING):
+        return specs.BatchSpec(spec, input_types=spec.input_types, output_type=spec.output_type)
+    if isinstance(spec, specs.ColumnAggregateSpec):
+        return replace(spec, emit="FINAL")
+    if isinstance(spec, specs.TimestampsAndWatermarksSpec):
+        return replace(spec, watermark_strategy=_timestamps_only(spec.watermark_strategy))
+    if isinstance(spec, specs.SourceSpec) and spec.watermark_strategy is not None:
+        return replace(spec, watermark_strategy=_timestamps_only(spec.watermark_strategy))
+    return None
+
+
+def _timestamps_only(strategy: WatermarkStrategy) -> WatermarkStrategy:
+    """No watermark but the last one: time does not advance while records come."""
+    changed = copy.copy(strategy)
+    changed.out_of_orderness_ms = None
+    changed.generator_supplier = None
+    changed.idle_timeout_ms = None
+    changed.alignment = None
+    return changed

@@ -1,0 +1,92 @@
+"""KeyedBatchOperator: a keyed operator in batch mode. Its function sees one key after the other.
+
+While the records of a key come, sorted by their timestamps, the watermark is the smallest; then it is the largest, and
+the key's timers fire: those of event time, then those of processing time, however far in the future they are.
+
+Source: org.apache.flink.streaming.api.operators.sort.SortingDataInput,
+org.apache.flink.streaming.api.operators.sorted.state.BatchExecutionInternalTimeServiceManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from flinkpy.records.batch import Batch
+from flinkpy.records.elements import MAX_WATERMARK, Watermark
+from flinkpy.streaming.operators.batch.batch_operator import BatchOperator
+from flinkpy.streaming.operators.batch.gathering_output import GatheringOutput
+from flinkpy.streaming.operators.batch.sorted_input import SortedInput
+from flinkpy.streaming.operators.key_getter import key_getter
+from flinkpy.streaming.operators.lane_border import as_rows
+from flinkpy.streaming.operators.output import Output
+from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext, StreamOperator
+from flinkpy.streaming.operators.timer_service import InternalTimerService
+
+if TYPE_CHECKING:
+    from flinkpy._proto import checkpoint_pb2
+
+
+class KeyedBatchOperator(BatchOperator):
+    """Inputs without a key selector (a broadcast stream) are processed as they come, before those with keys.
+
+    Args:
+        create: makes the operator with these outputs.
+    """
+
+    def __init__(
+        self,
+        create: Callable[[Output, dict[str, Output]], StreamOperator],
+        context: OperatorContext,
+        output: Output,
+        side: dict[str, Output],
+        num_inputs: int,
+    ) -> None:
+        super().__init__(context, output, side, num_inputs)
+        gathering = {tag: GatheringOutput(one) for tag, one in side.items()}
+        self._gathering = [GatheringOutput(output), *gathering.values()]
+        self.operator = create(self._gathering[0], dict(gathering))
+        self._timers: InternalTimerService | None = None
+        self._inputs = SortedInput(num_inputs)
+        keyed = [self.operator.key_of_input(index) for index in range(num_inputs)]
+        self._get_keys = [None if selector is None else key_getter(selector) for selector, _, _ in keyed]
+        self._input_types = [type_info for _, _, type_info in keyed]
+
+    def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
+        super().initialize_state(restored)
+        self._timers = getattr(self.operator, "timers", None)
+        if self._timers is not None:
+            self._timers.fire_at_end_of_keys()
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        get_key = self._get_keys[input_index]
+        if get_key is None:
+            self.operator.process_batch(batch, input_index)
+            return
+        rows = as_rows(batch, self._input_types[input_index])
+        try:
+            keys = [get_key(row) for row in rows]
+        except USER_ERRORS as error:
+            raise self.context.function_error(error) from error
+        self._inputs.add(keys, rows, batch, input_index)
+
+    def on_end_of_inputs(self) -> None:
+        operator = self.operator
+        for _, batches in self._inputs.by_key():
+            for input_index, batch in batches:
+                operator.process_batch(batch, input_index)
+            self._end_key()
+        for index in range(len(self._get_keys)):
+            operator.end_input(index)
+        operator.finish()
+        for output in self._gathering:
+            output.flush()
+
+    def _end_key(self) -> None:
+        timers = self._timers
+        if timers is None:
+            return
+        if timers.event_time.next_timestamp() is None and timers.processing_time.next_timestamp() is None:
+            return
+        self.operator.process_watermark(Watermark(MAX_WATERMARK))
+        timers.end_key()
