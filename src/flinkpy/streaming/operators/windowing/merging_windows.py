@@ -69,6 +69,7 @@ class MergingWindowSet:
             self._state_windows[merge_result] = state_window
             if merge_result not in merged or len(merged) != 1:
                 merge(merge_result, merged, state_window, moved)
-        if not callback.results or (result == window and not was_merged):
-            self._state_windows[result] = result
+        if result == window and not was_merged:
+            # Where it is in the set already, its state stays where it is.
+            self._state_windows.setdefault(window, window)
         return result

@@ -136,22 +136,22 @@ class WindowOperator(KeyedOperator):
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         rows = as_rows(batch, self.input_type)
-        timestamps = None if batch.timestamps is None else batch.timestamps.tolist()
         try:
-            self.process_rows(rows, timestamps)
+            self.process_rows(rows, batch.timestamps)
         except USER_ERRORS as error:
             raise self.context.function_error(error) from error
         self.emit_late(batch, rows)
         self.flush()
 
-    def process_rows(self, rows: list[Any], timestamps: list[int] | None) -> None:
+    def process_rows(self, rows: list[Any], timestamps: np.ndarray | None, first: int = 0) -> None:
+        """`first`: the position of `rows` in the batch."""
         process = self.process_merging if self.is_merging else self.process_record
         get_key = self.get_key
         if timestamps is None:
-            for index, value in enumerate(rows):
+            for index, value in enumerate(rows, first):
                 process(index, get_key(value), value, None)
         else:
-            for index, (value, timestamp) in enumerate(zip(rows, timestamps)):
+            for index, (value, timestamp) in enumerate(zip(rows, timestamps.tolist()), first):
                 process(index, get_key(value), value, timestamp)
 
     def process_record(self, index: int, key: Any, value: Any, timestamp: int | None) -> None:

@@ -1,0 +1,239 @@
+"""FixedWindowOperator: tumbling and sliding windows of time with their own trigger, a batch at a time.
+
+Says at every moment what WindowOperator says. What makes it fast: nothing within a batch can fire, as the watermark
+and the clock only move between batches; so records are only added to their panes, and a pane is looked up once per
+record and registers its timers once. Batches that are not so, because a record is for a window that has fired and is
+kept for late ones, are left to WindowOperator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain, islice, repeat
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flinkpy.datastream.base_functions import Function
+from flinkpy.datastream.window import (
+    EventTimeTrigger,
+    ProcessingTimeTrigger,
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TimeWindow,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+)
+from flinkpy.datastream.window.assigner import check_timestamp
+from flinkpy.datastream.window.windows import MIN_TIMESTAMP
+from flinkpy.records.elements import Watermark
+from flinkpy.records.namespaced_key import NamespacedKey
+from flinkpy.state.timer_queue import TimerQueue
+from flinkpy.streaming.operators.stream_operator import USER_ERRORS
+from flinkpy.streaming.operators.windowing.pane_writers import PaneWriter, pane_writer
+from flinkpy.streaming.operators.windowing.window_contents import WINDOW_CONTENTS
+from flinkpy.streaming.operators.windowing.window_operator import WindowOperator
+
+if TYPE_CHECKING:
+    from flinkpy._proto import checkpoint_pb2
+    from flinkpy.graph.operator_specs import WindowSpec
+
+_TRIGGERS = {
+    TumblingEventTimeWindows: EventTimeTrigger,
+    SlidingEventTimeWindows: EventTimeTrigger,
+    TumblingProcessingTimeWindows: ProcessingTimeTrigger,
+    SlidingProcessingTimeWindows: ProcessingTimeTrigger,
+}
+#: Records, times the windows of each, that are added at once.
+_MAX_PANES = 65_536
+#: Panes that fire at once.
+_FIRED_AT_ONCE = 8_192
+#: Times beyond this are left to Python's ints.
+_MAX_TIME = 1 << 62
+#: Records between two that fire, below which looking for runs of others does not pay.
+_MIN_RUN = 16
+_NOTHING: np.ndarray = np.empty(0, dtype=np.int64)
+
+
+def is_fixed(spec: WindowSpec) -> bool:
+    """Whether FixedWindowOperator does it."""
+    trigger = _TRIGGERS.get(type(spec.assigner))
+    if trigger is None or type(spec.trigger) is not trigger or spec.evictor is not None:
+        return False
+    # A function that is opened may use state, and then needs to find its key with every record.
+    return getattr(type(spec.aggregation), "open", Function.open) is Function.open or not isinstance(
+        spec.aggregation, Function
+    )
+
+
+class FixedWindowOperator(WindowOperator):
+    def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
+        super().initialize_state(restored)
+        assigner = self.assigner
+        self._size: int = assigner._size
+        self._slide: int = assigner._slide
+        self._offset: int = assigner._offset
+        #: The most windows that a time is in.
+        self._overlap = -(-self._size // self._slide)
+        self._writer: PaneWriter = pane_writer(self.contents, self._register)
+        #: Restored panes that have fired and get another timer with their next record.
+        self._fired: set[NamespacedKey] = set()
+        if restored is not None and self.is_event_time and self.allowed_lateness_ms:
+            timers = set(self.timers.event_time.items())
+            panes = self.backend.keys(WINDOW_CONTENTS)
+            self._fired = {pane for pane in panes if (pane[2] - 1, pane) not in timers}
+
+    def _register(self, pane: NamespacedKey) -> None:
+        """The timers of a new pane."""
+        last = pane[2] - 1
+        if not self.is_event_time:
+            self.pane_context.key = pane
+            self.timers.register_processing_time_timer(last)
+            return
+        add = self.timers.event_time.add
+        add(last, pane)
+        if self.allowed_lateness_ms:
+            add(last + self.allowed_lateness_ms, pane)
+
+    # -- records ---------------------------------------------------------------------------------------------------
+
+    def process_rows(self, rows: list[Any], timestamps: np.ndarray | None, first: int = 0) -> None:
+        if self.is_event_time:
+            if timestamps is None or int(timestamps.min()) == MIN_TIMESTAMP:
+                check_timestamp(MIN_TIMESTAMP)
+            assert timestamps is not None
+            if self._fired or int(timestamps.min()) < -_MAX_TIME or int(timestamps.max()) > _MAX_TIME:
+                super().process_rows(rows, timestamps, first)
+                return
+        else:
+            timestamps = np.full(len(rows), self.timers.current_processing_time(), dtype=np.int64)
+        step = max(1, _MAX_PANES // self._overlap)
+        for start in range(0, len(rows), step):
+            self._process_piece(rows[start : start + step], timestamps[start : start + step], first + start)
+
+    def _process_piece(self, rows: list[Any], times: np.ndarray, first: int) -> None:
+        """Records for windows that fire with each are left to WindowOperator, and all others added at once."""
+        starts = self._starts_of(times)
+        firing = self._firing(starts)
+        if not len(firing):
+            self._add(rows, first, times, starts)
+            return
+        if len(firing) * _MIN_RUN > len(rows):
+            super().process_rows(rows, times, first)
+            return
+        begin = 0
+        for end in [*firing.tolist(), len(rows)]:
+            if begin < end:
+                self._add(rows[begin:end], first + begin, times[begin:end], starts[begin:end])
+            super().process_rows(rows[end : end + 1], times[end : end + 1], first + end)
+            begin = end + 1
+
+    def _starts_of(self, times: np.ndarray) -> np.ndarray:
+        """int64[records], or int64[records, windows] with the latest window first. The last ones need not be windows
+        of their time where the size is no multiple of the slide."""
+        starts: np.ndarray = times - (times - self._offset) % self._slide
+        if self._overlap > 1:
+            starts = starts[:, np.newaxis] - np.arange(self._overlap, dtype=np.int64) * self._slide
+        return starts
+
+    def _firing(self, starts: np.ndarray) -> np.ndarray:
+        """Positions of records that are in a window which has fired and is kept for late ones."""
+        if not self.allowed_lateness_ms or not self.is_event_time:
+            return _NOTHING
+        fired = self.timers.watermark - self._size + 1
+        if int(starts.min()) > fired:
+            return _NOTHING
+        firing = (starts <= fired) & (starts > fired - self.allowed_lateness_ms)
+        return np.flatnonzero(firing if firing.ndim == 1 else firing.any(axis=1))
+
+    def _add(self, rows: list[Any], first: int, times: np.ndarray, starts: np.ndarray) -> None:
+        size, slide, overlap = self._size, self._slide, self._overlap
+        keys: Iterable[Any] = map(self.get_key, rows)
+        values: Iterable[Any] = rows
+        counts: np.ndarray | None = None
+        if size % slide:
+            counts, starts = _within(starts > _as_column(times - size, starts), starts)
+        counts, starts = self._without_late(first, times, counts, starts)
+        if counts is not None:
+            listed = counts.tolist()
+            keys = chain.from_iterable(map(repeat, keys, listed))
+            values = chain.from_iterable(map(repeat, rows, listed))
+        elif overlap > 1:
+            keys = chain.from_iterable(map(repeat, keys, repeat(overlap)))
+            values = chain.from_iterable(map(repeat, rows, repeat(overlap)))
+        starts = starts.ravel()
+        self._writer.write(zip(keys, starts.tolist(), (starts + size).tolist()), values)
+
+    def _without_late(
+        self, first: int, times: np.ndarray, counts: np.ndarray | None, starts: np.ndarray
+    ) -> tuple[np.ndarray | None, np.ndarray]:
+        """Leave out windows that are over; records that have no windows at all may be late.
+
+        Args:
+            counts: int64[records]: how many of `starts` each has; None: a row, or one, each.
+        """
+        if self.is_event_time:
+            over = self.timers.watermark - self._size + 1 - self.allowed_lateness_ms
+            if int(starts.min(initial=_MAX_TIME)) <= over:
+                alive = starts > over
+                if counts is None:
+                    counts, starts = _within(alive, starts)
+                else:
+                    owners = np.repeat(np.arange(len(times)), counts)
+                    counts = np.bincount(owners[alive], minlength=len(times))
+                    starts = starts[alive]
+        if counts is not None and self.is_event_time:
+            late = (counts == 0) & (times <= self.timers.watermark - self.allowed_lateness_ms)
+            if late.any():
+                self._late.extend((np.flatnonzero(late) + first).tolist())
+        return counts, starts
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def process_watermark(self, watermark: Watermark) -> None:
+        super().process_watermark(watermark)
+        if self._fired:
+            over = watermark.timestamp - self.allowed_lateness_ms
+            self._fired = {pane for pane in self._fired if pane[2] - 1 > over}
+
+    def fire(self, queue: TimerQueue, up_to: int, in_event_time: bool) -> None:
+        if in_event_time is not self.is_event_time or self._clear_function is not None:
+            # Timers of another trigger that this one was restored from; or clearing, which is seen in its turn.
+            super().fire(queue, up_to, in_event_time)
+            return
+        due = queue.pop_due(up_to)
+        while timers := list(islice(due, _FIRED_AT_ONCE)):
+            try:
+                self._fire_timers(timers)
+            except USER_ERRORS as error:
+                raise self.context.function_error(error) from error
+            self.flush()
+
+    def _fire_timers(self, timers: list[tuple[int, NamespacedKey]]) -> None:
+        firing = [pane for timestamp, pane in timers if timestamp == pane[2] - 1]
+        if self.function is None:
+            out, times = self._out, self._times
+            for pane, contents in zip(firing, self._writer.read(firing)):
+                if contents is not None:
+                    out.append(contents[0])
+                    times.append(pane[2] - 1)
+        else:
+            key_context, pane_context = self.key_context, self.pane_context
+            for pane, contents in zip(firing, self._writer.read(firing)):
+                if contents is not None:
+                    key, start, end = pane
+                    key_context.key, pane_context.key = key, pane
+                    self.emit_window(key, TimeWindow(start, end), contents)
+        lateness = self.allowed_lateness_ms if self.is_event_time else 0
+        over = firing if not lateness else [pane for time, pane in timers if time == pane[2] - 1 + lateness]
+        self._writer.clear(over)
+
+
+def _as_column(times: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    return times[:, np.newaxis] if starts.ndim == 2 else times
+
+
+def _within(mask: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(int64[records]: how many of its windows each keeps, int64[m]: these windows)."""
+    counts = mask.sum(axis=1) if mask.ndim == 2 else mask.astype(np.int64)
+    return counts, starts[mask]

@@ -1,0 +1,169 @@
+"""PaneWriters: bring the records of a batch into the contents of their panes, without a call of ours per record.
+
+On the heap a pane is looked up in the state's own table, by a plain tuple. Elsewhere, and while a snapshot holds the
+table's values, all panes of the batch are read at once and written back at once.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from flinkpy.records.namespaced_key import NamespacedKey
+from flinkpy.state.heap_states import HeapListState, HeapValueState
+from flinkpy.streaming.operators.rolling_functions import RollingReduce
+from flinkpy.streaming.operators.windowing.window_contents import (
+    Accumulator,
+    AllRecords,
+    ReducedValue,
+    WindowContents,
+)
+
+#: Told of panes that may be new.
+Register = Callable[[NamespacedKey], None]
+
+
+class PaneWriter(ABC):
+    """Thread: task thread. `contents`: of a WindowOperator, whose state has been made."""
+
+    def __init__(self, contents: WindowContents, register: Register) -> None:
+        self.contents = contents
+        self.state = contents.state
+        self.register = register
+
+    @abstractmethod
+    def write(self, panes: Iterable[tuple[Any, ...]], rows: Iterable[Any]) -> None:
+        """Add each of `rows` to the pane beside it; `register` is called for all panes that are new at least."""
+
+    @abstractmethod
+    def read(self, panes: list[NamespacedKey]) -> list[list[Any] | None]:
+        """What `WindowContents.get` says of each."""
+
+    @abstractmethod
+    def clear(self, panes: list[NamespacedKey]) -> None: ...
+
+
+class _ValueWriter(PaneWriter):
+    """One value for all records of a pane."""
+
+    @property
+    def _table(self) -> dict[Any, Any] | None:
+        """The state's own, where values may be changed in it."""
+        state = self.state
+        return state.table if type(state) is HeapValueState and not state.is_shared else None
+
+    def write(self, panes: Iterable[tuple[Any, ...]], rows: Iterable[Any]) -> None:
+        table = self._table
+        if table is not None:
+            self.write_to_table(table, panes, rows)
+            return
+        listed = list(panes)
+        distinct = list(map(NamespacedKey, dict.fromkeys(listed)))
+        copy = {pane: value for pane, value in zip(distinct, self.state.get_many(distinct)) if value is not None}
+        self.write_to_table(copy, listed, rows)
+        self.state.put_many(distinct, list(map(copy.get, distinct)))
+
+    @abstractmethod
+    def write_to_table(self, table: dict[Any, Any], panes: Iterable[tuple[Any, ...]], rows: Iterable[Any]) -> None: ...
+
+    def clear(self, panes: list[NamespacedKey]) -> None:
+        table = self._table
+        if table is not None:
+            for pane in panes:
+                table.pop(pane, None)
+        else:
+            self.state.put_many(panes, [None] * len(panes))
+
+
+class _Reducer(_ValueWriter):
+    def write_to_table(self, table: dict[Any, Any], panes: Iterable[tuple[Any, ...]], rows: Iterable[Any]) -> None:
+        assert isinstance(self.contents, ReducedValue)
+        get, register, reduce = table.get, self.register, self.contents.reduce
+        if isinstance(reduce, RollingReduce):
+            rows = list(rows)
+            reduce = reduce.for_batch(rows)
+        for pane, value in zip(panes, rows):
+            known = get(pane)
+            if known is not None:
+                value = reduce(known, value)
+            else:
+                pane = NamespacedKey(pane)
+                register(pane)
+            if value is None:
+                table.pop(pane, None)
+            else:
+                table[pane] = value
+
+    def read(self, panes: list[NamespacedKey]) -> list[list[Any] | None]:
+        return [None if value is None else [value] for value in self.state.get_many(panes)]
+
+
+class _Aggregator(_ValueWriter):
+    def write_to_table(self, table: dict[Any, Any], panes: Iterable[tuple[Any, ...]], rows: Iterable[Any]) -> None:
+        assert isinstance(self.contents, Accumulator)
+        function = self.contents.function
+        get, register, create, add = table.get, self.register, function.create_accumulator, function.add
+        for pane, value in zip(panes, rows):
+            accumulator = get(pane)
+            if accumulator is None:
+                pane = NamespacedKey(pane)
+                register(pane)
+                accumulator = create()
+            accumulator = add(value, accumulator)
+            if accumulator is None:
+                table.pop(pane, None)
+            else:
+                table[pane] = accumulator
+
+    def read(self, panes: list[NamespacedKey]) -> list[list[Any] | None]:
+        assert isinstance(self.contents, Accumulator)
+        get_result = self.contents.function.get_result
+        read: list[list[Any] | None] = []
+        for accumulator in self.state.get_many(panes):
+            result = None if accumulator is None else get_result(accumulator)
+            read.append(None if result is None else [result])
+        return read
+
+
+class _Collector(PaneWriter):
+    """All records of a pane."""
+
+    def write(self, panes: Iterable[tuple[Any, ...]], rows: Iterable[Any]) -> None:
+        state, register = self.state, self.register
+        if type(state) is HeapListState and not state.is_shared:
+            table = state.table
+            get = table.get
+            for pane, value in zip(panes, rows):
+                known = get(pane)
+                if known is None:
+                    new = NamespacedKey(pane)
+                    register(new)
+                    table[new] = [value]
+                else:
+                    known.append(value)
+            return
+        added: dict[Any, list[Any]] = {}
+        for pane, value in zip(panes, rows):
+            added.setdefault(pane, []).append(value)
+        context = self.contents.context
+        for pane, values in added.items():
+            context.key = new = NamespacedKey(pane)
+            register(new)
+            state.add_all(values)
+
+    def read(self, panes: list[NamespacedKey]) -> list[list[Any] | None]:
+        return list(map(self.contents.get, panes))
+
+    def clear(self, panes: list[NamespacedKey]) -> None:
+        for pane in panes:
+            self.contents.clear(pane)
+
+
+def pane_writer(contents: WindowContents, register: Register) -> PaneWriter:
+    if isinstance(contents, ReducedValue):
+        return _Reducer(contents, register)
+    if isinstance(contents, Accumulator):
+        return _Aggregator(contents, register)
+    assert type(contents) is AllRecords, contents
+    return _Collector(contents, register)
