@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, overload
 
 from flinkpy.common.errors import UnsupportedOperationError
-from flinkpy.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
+from flinkpy.common.typeinfo import TupleTypeInfo, TypeInformation, Types
 from flinkpy.connector_api.sink import SinkBase
 from flinkpy.datastream import function_checks as checks
 from flinkpy.datastream.functions import (
@@ -20,6 +20,7 @@ from flinkpy.datastream.functions import (
 )
 from flinkpy.datastream.output_tag import OutputTag
 from flinkpy.datastream.slot_sharing_group import SlotSharingGroup
+from flinkpy.datastream.stream_extensions import StreamExtensions
 from flinkpy.graph import operator_specs as specs
 from flinkpy.graph import partitioning
 from flinkpy.graph.partitioning import Partitioning
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 _MAX_TUPLE_FIELDS = 25
 
 
-class DataStream:
+class DataStream(StreamExtensions):
     """Records of one type, and what can be done with them. Every operation gives a new stream.
 
     Source: pyflink.datastream.DataStream.
@@ -168,32 +169,6 @@ class DataStream:
         """Only the records for which the function gives a true value."""
         function = checks.filter_function(func)
         return self._one_input("Filter", specs.FilterSpec(function, **self._types(self._transformation.output_type)))
-
-    def map_batches(self, func: Callable[[Any], Any], output_type: Any = None) -> DataStream:
-        """Vectorised map: `func(pyarrow.RecordBatch) -> pyarrow.RecordBatch`, of any length. Beyond PyFlink.
-
-        Where the result has another length, its records carry no timestamps.
-
-        Args:
-            output_type: a TypeInformation or a `pyarrow.Schema`; None: the result has this stream's columns.
-        """
-        self._check_columns("map_batches")
-        if isinstance(func, type) or not callable(func):
-            raise TypeError("The input must be a callable function of a RecordBatch")
-        types = self._types(_column_type(output_type, self._transformation.output_type))
-        return self._one_input("Map Batches", specs.MapBatchesSpec(func, **types))
-
-    def filter_batches(self, func: Any) -> DataStream:
-        """Vectorised filter. Beyond PyFlink.
-
-        Args:
-            func: `func(pyarrow.RecordBatch)` gives a boolean array (or NumPy array) with one element per row, or an
-                Arrow compute expression; an expression may also be given itself.
-        """
-        self._check_columns("filter_batches")
-        function = func if callable(func) and not isinstance(func, type) else _constant_expression(func)
-        types = self._types(self._transformation.output_type)
-        return self._one_input("Filter Batches", specs.FilterBatchesSpec(function, **types))
 
     def process(self, func: ProcessFunction, output_type: TypeInformation | None = None) -> DataStream:
         """Any number of results per record, with side outputs and time."""
@@ -413,10 +388,6 @@ class DataStream:
             )
         return self._transformation
 
-    def _check_columns(self, method: str) -> None:
-        if self._transformation.output_type is None:
-            raise TypeError(f"{method} works on columns, but this stream has no declared type; give an output_type")
-
 
 class DataStreamSink:
     """The end of a stream; its settings. Source: pyflink.datastream.DataStreamSink."""
@@ -471,37 +442,3 @@ def _set_slot_sharing_group(
         operator.slot_sharing_group = group
     else:
         raise TypeError(f"a slot sharing group is a non-empty name or a SlotSharingGroup, not {group!r}")
-
-
-def _column_type(output_type: Any, input_type: TypeInformation | None) -> TypeInformation | None:
-    if output_type is None:
-        return input_type
-    if isinstance(output_type, (TypeInformation, list)):
-        return checks.output_type_of(output_type)
-    import pyarrow as pa
-
-    if not isinstance(output_type, pa.Schema):
-        raise TypeError(f"output_type must be a TypeInformation or a pyarrow.Schema, not {output_type!r}")
-    from flinkpy.records.lanes import type_info_of_schema
-
-    row_type = type_info_of_schema(output_type)
-    assert isinstance(row_type, RowTypeInfo)
-    return row_type
-
-
-def _constant_expression(expression: Any) -> Callable[[Any], Any]:
-    import pyarrow.compute as pc
-
-    if not isinstance(expression, pc.Expression):
-        raise TypeError("The input must be a callable function of a RecordBatch or a pyarrow.compute.Expression")
-    return _ConstantExpression(expression)
-
-
-class _ConstantExpression:
-    """Gives the same Arrow expression for every batch."""
-
-    def __init__(self, expression: Any) -> None:
-        self._expression = expression
-
-    def __call__(self, batch: Any) -> Any:
-        return self._expression

@@ -13,6 +13,7 @@ from flinkpy.common.errors import (
     JobTerminatedWithoutCancellationError,
     RpcTimeoutError,
     RpcUnavailableError,
+    UserError,
 )
 
 #: One question to the sink's coordinator; it answers at once, so this only covers a busy cluster.
@@ -103,3 +104,24 @@ class CollectedResults(Iterator[Any]):
             execution_result(self._end.result(None if after is None else _JOB_END_WAIT_S))
         except (JobCancelledError, TimeoutError) as error:
             raise (after or error) from error
+
+
+class ResultsToCome(Iterator[Any]):
+    """What `collect_async` gives: the results of a job that is still to be executed."""
+
+    def __init__(self, operator_id: str) -> None:
+        self._operator_id = operator_id
+        self._results: CollectedResults | None = None
+
+    def start(self, client: Any) -> None:
+        """The program is executed."""
+        self._results = CollectedResults(client, self._operator_id)
+
+    def __next__(self) -> Any:
+        if self._results is None:
+            raise UserError("collect_async: there are results only after execute_async of the environment")
+        return next(self._results)
+
+    def close(self) -> None:
+        if self._results is not None:
+            self._results.close()

@@ -36,7 +36,7 @@ class ConnectedStreams:
     """
 
     def __init__(self, stream1: DataStream, stream2: DataStream) -> None:
-        _check_same_environment(stream1, stream2)
+        check_same_environment(stream1, stream2)
         self.stream1 = stream1
         self.stream2 = stream2
 
@@ -89,12 +89,12 @@ class ConnectedStreams:
         types = _types(first, second, output_type)
         spec: specs.OperatorSpec
         if isinstance(first, KeyedStream) and isinstance(second, KeyedStream):
-            key_type = _common_key_type(first, second)
+            key_type = common_key_type(first, second)
             selectors = (first.key_selector, second.key_selector)
             spec = specs.KeyedCoProcessSpec(function, selectors, kind, key_type=key_type, **types)
         else:
             spec = specs.CoProcessSpec(function, kind, **types)
-        return _two_inputs(name, spec, first, second)
+        return two_inputs(name, spec, first, second)
 
 
 class BroadcastStream:
@@ -116,7 +116,7 @@ class BroadcastConnectedStream:
         broadcast_stream: BroadcastStream,
         broadcast_state_descriptors: Sequence[MapStateDescriptor],
     ) -> None:
-        _check_same_environment(non_broadcast_stream, broadcast_stream.input_stream)
+        check_same_environment(non_broadcast_stream, broadcast_stream.input_stream)
         self.non_broadcast_stream = non_broadcast_stream
         self.broadcast_stream = broadcast_stream
         self.broadcast_state_descriptors = _checked_descriptors(broadcast_state_descriptors)
@@ -147,10 +147,10 @@ class BroadcastConnectedStream:
                 raise TypeError("The input must be a BroadcastProcessFunction: the stream is not keyed.")
             name = "Co-Process-Broadcast"
             spec = specs.BroadcastProcessSpec(func, descriptors, **types)
-        return _two_inputs(name, spec, first, second)
+        return two_inputs(name, spec, first, second)
 
 
-def _two_inputs(name: str, spec: specs.OperatorSpec, first: DataStream, second: DataStream) -> DataStream:
+def two_inputs(name: str, spec: specs.OperatorSpec, first: DataStream, second: DataStream) -> DataStream:
     environment = first.get_execution_environment()
     operator = OperatorTransformation(name, spec, (first.transformation, second.transformation))
     environment.add_operator(operator)
@@ -164,7 +164,7 @@ def _types(first: DataStream, second: DataStream, output_type: TypeInformation |
     }
 
 
-def _common_key_type(first: KeyedStream, second: KeyedStream) -> TypeInformation | None:
+def common_key_type(first: KeyedStream, second: KeyedStream) -> TypeInformation | None:
     """Both sides share state, so both must have the same keys. None: any object."""
     one, other = first.key_type, second.key_type
     if one is not None and other is not None and one != other:
@@ -172,7 +172,7 @@ def _common_key_type(first: KeyedStream, second: KeyedStream) -> TypeInformation
     return one if other is not None else None
 
 
-def _check_same_environment(first: DataStream, second: DataStream) -> None:
+def check_same_environment(first: DataStream, second: DataStream) -> None:
     if first.get_execution_environment() is not second.get_execution_environment():
         raise UserError("connect: both streams must be of the same StreamExecutionEnvironment")
 

@@ -18,10 +18,14 @@ from flinkpy.datastream.functions import (
     FlatMapFunctionWrapper,
     Function,
     FunctionWrapper,
+    JoinFunction,
+    JoinFunctionWrapper,
     KeySelector,
     KeySelectorFunctionWrapper,
     MapFunction,
     MapFunctionWrapper,
+    MapPartitionFunction,
+    MapPartitionFunctionWrapper,
     Partitioner,
     PartitionerFunctionWrapper,
     ReduceFunction,
@@ -47,6 +51,15 @@ def filter_function(func: Any) -> FilterFunction:
 def reduce_function(func: Any) -> ReduceFunction:
     message = "The input must be a ReduceFunction or a callable function"
     return _wrapped(func, ReduceFunction, ReduceFunctionWrapper, message)
+
+
+def join_function(func: Any) -> JoinFunction:
+    return _wrapped(func, JoinFunction, JoinFunctionWrapper, "The input must be a JoinFunction or a callable function")
+
+
+def map_partition_function(func: Any) -> MapPartitionFunction:
+    message = "The input must be a MapPartitionFunction or a callable function"
+    return _wrapped(func, MapPartitionFunction, MapPartitionFunctionWrapper, message)
 
 
 def partitioner_function(func: Any) -> Partitioner:
@@ -115,7 +128,10 @@ def check_position(what: str, position: Any, type_info: TypeInformation | None) 
         TypeError, ValueError: it is neither, or there is no such field.
     """
     if isinstance(position, bool) or not isinstance(position, (int, str)):
-        raise TypeError(f"The input must be of int or str type to locate the value to {what}")
+        raise TypeError(
+            f"The field position must be of int or str type to locate the value to calculate for {what}. The given "
+            f"type is: {type(position)}"
+        )
     columns = columns_of_type(type_info)
     if columns is None:
         if isinstance(type_info, BasicTypeInfo):
@@ -129,6 +145,18 @@ def check_position(what: str, position: Any, type_info: TypeInformation | None) 
     if not 0 <= position < len(names):
         raise ValueError(f"{what}: the stream has no field {position}, only {len(names)} fields")
     return position
+
+
+def check_aggregated_position(what: str, position: Any, type_info: TypeInformation | None) -> int | str:
+    """As `check_position`; a stream of a basic type has one field, the value itself, at 0."""
+    if isinstance(type_info, BasicTypeInfo) and isinstance(position, (int, str)):
+        if position != 0:
+            raise TypeError(
+                f"The {position} field selected on a basic type. A field expression on a basic type can only select the "
+                "0th field (which means selecting the entire basic type)."
+            )
+        return 0
+    return check_position(what, position, type_info)
 
 
 def _field_selector(fields: tuple[Any, ...], input_type: TypeInformation | None) -> FieldKeySelector:

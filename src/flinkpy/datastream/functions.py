@@ -8,7 +8,7 @@ Source: pyflink.datastream.functions.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from flinkpy.common.errors import UnsupportedOperationError
@@ -51,19 +51,24 @@ __all__ = [
     "BaseBroadcastProcessFunction",
     "BroadcastProcessFunction",
     "CoFlatMapFunction",
+    "CoGroupFunction",
     "CoMapFunction",
     "CoProcessFunction",
     "FilterFunction",
+    "FlatJoinFunction",
     "FlatMapFunction",
+    "JoinFunction",
     "KeySelector",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "MapFunction",
+    "MapPartitionFunction",
     "ParallelSourceFunction",
     "Partitioner",
     "ProcessAllWindowFunction",
     "ProcessFunction",
+    "ProcessJoinFunction",
     "ProcessWindowFunction",
     "ReduceFunction",
     "RichParallelSourceFunction",
@@ -153,6 +158,55 @@ class NullByteKeySelector(KeySelector):
         return 0
 
 
+class JoinFunction(Function):
+    """One result for each pair of records of one key and window. Beyond PyFlink."""
+
+    @abstractmethod
+    def join(self, first: Any, second: Any) -> Any: ...
+
+
+class FlatJoinFunction(Function):
+    """Any number of results for each pair of records of one key and window. Beyond PyFlink."""
+
+    @abstractmethod
+    def join(self, first: Any, second: Any) -> Any: ...
+
+
+class CoGroupFunction(Function):
+    """Any number of results for the records of one key and window, of which one side may be empty. Beyond PyFlink."""
+
+    @abstractmethod
+    def co_group(self, first: list[Any], second: list[Any]) -> Any: ...
+
+
+class ProcessJoinFunction(Function):
+    """Any number of results for each pair of an interval join, side outputs included (`yield tag, value`).
+
+    Results carry the later of the two timestamps. Beyond PyFlink.
+    """
+
+    class Context(ABC):
+        @abstractmethod
+        def get_left_timestamp(self) -> int: ...
+
+        @abstractmethod
+        def get_right_timestamp(self) -> int: ...
+
+        @abstractmethod
+        def get_timestamp(self) -> int:
+            """The later of the two."""
+
+    @abstractmethod
+    def process_element(self, left: Any, right: Any, ctx: ProcessJoinFunction.Context) -> Any: ...
+
+
+class MapPartitionFunction(Function):
+    """Any number of results for all records of a subtask, or of a key, once the input has ended. Beyond PyFlink."""
+
+    @abstractmethod
+    def map_partition(self, values: Iterable[Any]) -> Any: ...
+
+
 class FilterFunction(Function):
     """Whether a record stays."""
 
@@ -211,6 +265,18 @@ class ReduceFunctionWrapper(FunctionWrapper, ReduceFunction):
 class KeySelectorFunctionWrapper(FunctionWrapper, KeySelector):
     @property
     def get_key(self) -> Callable[[Any], Any]:  # type: ignore[override]
+        return self._func
+
+
+class JoinFunctionWrapper(FunctionWrapper, JoinFunction):
+    @property
+    def join(self) -> Callable[[Any, Any], Any]:  # type: ignore[override]
+        return self._func
+
+
+class MapPartitionFunctionWrapper(FunctionWrapper, MapPartitionFunction):
+    @property
+    def map_partition(self) -> Callable[[Iterable[Any]], Any]:  # type: ignore[override]
         return self._func
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from flinkpy.datastream.base_stream import DataStreamSink
     from flinkpy.datastream.closeable_iterator import CloseableIterator
     from flinkpy.datastream.interval_join import IntervalJoin
+    from flinkpy.datastream.partition_windowed_stream import KeyedPartitionWindowedStream
     from flinkpy.datastream.window import WindowAssigner
     from flinkpy.datastream.windowed_stream import WindowedStream
 
@@ -177,6 +178,12 @@ class KeyedStream(DataStream):
             raise TypeError(f"interval_join: the other stream must be a KeyedStream, not {other_stream!r}")
         return IntervalJoin(self, other_stream)
 
+    def full_window_partition(self) -> KeyedPartitionWindowedStream:  # type: ignore[override]
+        """All records of each key as one window, which ends when the stream does. Beyond PyFlink."""
+        from flinkpy.datastream.partition_windowed_stream import KeyedPartitionWindowedStream
+
+        return KeyedPartitionWindowedStream(self)
+
     # -- windows ---------------------------------------------------------------------------------------------------
 
     def window(self, window_assigner: WindowAssigner) -> WindowedStream:
@@ -270,7 +277,7 @@ class KeyedStream(DataStream):
         return self._one_input(name, spec)
 
     def _rolling(self, kind: RollingKind, what: str, position: int | str) -> DataStream:
-        checked = checks.check_position(what, position, self._transformation.output_type)
+        checked = checks.check_aggregated_position(what, position, self._transformation.output_type)
         types = self._keyed_types(self._transformation.output_type)
         return self._one_input(
             "Keyed Aggregation", specs.RollingAggregateSpec(self._key_selector, kind, checked, **types)

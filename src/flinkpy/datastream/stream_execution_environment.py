@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.errors import JobSubmissionError, UnsupportedOperationError
+from flinkpy.common.errors import JobSubmissionError, UnsupportedOperationError, UserError
 from flinkpy.common.execution_config import ExecutionConfig
 from flinkpy.common.parallelism import check_buffer_timeout, check_parallelism
 from flinkpy.common.typeinfo import TypeInformation
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from flinkpy._proto import job_pb2
     from flinkpy.common.job_client import JobClient
     from flinkpy.common.job_execution_result import JobExecutionResult
+    from flinkpy.datastream.collected_results import ResultsToCome
 
 __all__ = ["StreamExecutionEnvironment"]
 
@@ -61,6 +62,8 @@ class StreamExecutionEnvironment(ProgramSources):
         self._configuration = Configuration(j_stream_execution_environment)
         self._config = ExecutionConfig(self._configuration)
         self._operators: list[OperatorTransformation] = []
+        #: Of `collect_async`, until the program is executed.
+        self._collecting: list[ResultsToCome] = []
         self._slot_sharing_groups: dict[str, SlotSharingGroup] = {}
         self._artifacts = UserArtifacts()
 
@@ -297,6 +300,8 @@ class StreamExecutionEnvironment(ProgramSources):
         """
         from flinkpy.client.executor import execute_and_wait
 
+        if self._collecting:
+            raise UserError("the results of collect_async are read while the job runs: call execute_async, not execute")
         return execute_and_wait(self.generate_job_graph(job_name), self._configuration)
 
     def execute_async(self, job_name: str = DEFAULT_JOB_NAME) -> JobClient:
@@ -304,7 +309,11 @@ class StreamExecutionEnvironment(ProgramSources):
         from flinkpy.client.executor import execute
         from flinkpy.common.job_client import JobClient
 
-        return JobClient(execute(self.generate_job_graph(job_name), self._configuration))
+        client = execute(self.generate_job_graph(job_name), self._configuration)
+        for results in self._collecting:
+            results.start(client)
+        self._collecting.clear()
+        return JobClient(client)
 
     def get_execution_plan(self) -> str:
         """The program so far as JSON."""
@@ -320,13 +329,15 @@ class StreamExecutionEnvironment(ProgramSources):
 
     def generate_job_graph(self, job_name: str | None = None) -> job_pb2.JobGraph:
         """The JobGraph of everything built since the last execution, which is forgotten by this. Beyond PyFlink."""
+        from flinkpy.graph.batch_mode import runs_in_batch_mode, to_batch_mode
         from flinkpy.graph.job_graph_generator import generate_job_graph
 
         graph = self._stream_graph(job_name)
         self._refuse_unavailable(graph)
+        is_batch = runs_in_batch_mode(graph, self._configuration)
         job_graph = generate_job_graph(
             graph,
-            self._configuration,
+            to_batch_mode(graph, self._configuration) if is_batch else self._configuration,
             job_id=self._configured_job_id(),
             artifacts=self._artifacts.collect(self._configuration),
         )
@@ -336,15 +347,19 @@ class StreamExecutionEnvironment(ProgramSources):
     def collect(self, stream: DataStream, job_name: str | None) -> Any:
         """Execute the program with a sink that brings `stream` here; gives an iterator with `close()`."""
         from flinkpy.client.executor import execute
-        from flinkpy.connectors.collect_sink import CollectSink
         from flinkpy.datastream.collected_results import CollectedResults
-        from flinkpy.graph.operator_hashes import id_of_uid
 
-        # One subtask, as in Flink: what a stream of parallelism 1 gives arrives in its order.
-        sink = stream.sink_to(CollectSink()).name("Collect").set_parallelism(1)
-        sink.uid(_COLLECT_UID)
+        operator_id = _collect(stream, _COLLECT_UID)
         client = execute(self.generate_job_graph(job_name), self._configuration)
-        return CollectedResults(client, id_of_uid(sink.transformation.uid))
+        return CollectedResults(client, operator_id)
+
+    def collect_later(self, stream: DataStream) -> Any:
+        """As `collect`, of the next `execute_async`."""
+        from flinkpy.datastream.collected_results import ResultsToCome
+
+        results = ResultsToCome(_collect(stream, f"{_COLLECT_UID}-{len(self._collecting)}"))
+        self._collecting.append(results)
+        return results
 
     def add_operator(self, operator: OperatorTransformation) -> None:
         """The operator is part of the program, whether or not anything reads its result."""
@@ -388,13 +403,6 @@ class StreamExecutionEnvironment(ProgramSources):
         if self._configuration.get_boolean(_CHANGELOG, False):
             self.enable_changelog_state_backend(True)
         self._check_unaligned(graph)
-        mode = self._configuration.get_string(_RUNTIME_MODE, "STREAMING").upper()
-        is_bounded = all(node.transformation.is_bounded for node in graph.sources)
-        if mode == "BATCH" or (mode == "AUTOMATIC" and is_bounded):
-            raise UnsupportedOperationError(
-                f"{_RUNTIME_MODE}: {mode} would run this program in batch mode, which is not available yet; "
-                "use STREAMING"
-            )
         if self._config.has_generic_types_disabled():
             for node in graph.nodes:
                 if node.spec.output_type is None and not node.transformation.is_sink:
@@ -433,6 +441,17 @@ class StreamExecutionEnvironment(ProgramSources):
         if len(text) != 32 or set(text.lower()) - set("0123456789abcdef"):
             raise JobSubmissionError(f"{pipeline_options.JOB_ID.key}: {text!r} is not 32 hex digits")
         return JobID(text.lower())
+
+
+def _collect(stream: DataStream, uid: str) -> str:
+    """The id of the operator that brings the stream to the program."""
+    from flinkpy.connectors.collect_sink import CollectSink
+    from flinkpy.graph.operator_hashes import id_of_uid
+
+    # One subtask, as in Flink: what a stream of parallelism 1 gives arrives in its order.
+    sink = stream.sink_to(CollectSink()).name("Collect").set_parallelism(1)
+    sink.uid(uid)
+    return id_of_uid(sink.transformation.uid)
 
 
 def _does_nothing(strategy: WatermarkStrategy | None) -> bool:

@@ -21,6 +21,7 @@ from flinkpy.graph.operator_specs import (
     KeyedBroadcastProcessSpec,
     KeyedCoProcessSpec,
     KeyedSpec,
+    KeyedTwoInputSpec,
     OperatorSpec,
     SinkSpec,
     SourceSpec,
@@ -91,7 +92,7 @@ class OperatorTransformation(Transformation):
     @property
     def keyed_inputs(self) -> tuple[int, ...]:
         """Inputs whose records must be partitioned by key."""
-        if isinstance(self.spec, KeyedCoProcessSpec):
+        if isinstance(self.spec, (KeyedCoProcessSpec, KeyedTwoInputSpec)):
             return (0, 1)
         return (0,) if isinstance(self.spec, KeyedSpec) else ()
 

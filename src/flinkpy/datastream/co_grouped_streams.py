@@ -1,0 +1,142 @@
+"""CoGroupedStreams: the records of one key and window of two streams, together. Beyond PyFlink.
+
+```
+first.co_group(second).where(key).equal_to(key).window(assigner).apply(function)
+```
+
+Source: org.apache.flink.streaming.api.datastream.CoGroupedStreams.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from flinkpy.common.errors import UserError
+from flinkpy.datastream import function_checks as checks
+from flinkpy.datastream.base_stream import DataStream
+from flinkpy.datastream.connected_streams import Selector, check_same_environment, common_key_type, two_inputs
+from flinkpy.datastream.functions import CoGroupFunction
+from flinkpy.datastream.windowed_stream import WindowedStream
+from flinkpy.graph.operator_specs import CoGroupSpec, WindowSpec
+
+if TYPE_CHECKING:
+    from flinkpy.common.time import Time
+    from flinkpy.common.typeinfo import TypeInformation
+    from flinkpy.datastream.keyed_stream import KeyedStream
+    from flinkpy.datastream.window import Evictor, Trigger, WindowAssigner
+
+
+class PairedWindows(WindowedStream):
+    """The settings of the windows of both streams; those of WindowedStream, whose checks they get."""
+
+    def spec(self) -> WindowSpec:
+        """For pairs (input, record), which the operator makes of what comes in."""
+        keyed = self._keyed_stream
+        return WindowSpec(
+            keyed.key_selector,
+            self._window_assigner,
+            self._trigger(),
+            None,
+            None,
+            self._evictor,
+            self._allowed_lateness,
+            key_type=keyed.key_type,
+        )
+
+
+class WithWindow:
+    """Two keyed streams and their windows, of which the function is still to be said.
+
+    A trigger, an evictor and an assigner that look at records get pairs (input, record), input being 0 or 1.
+    """
+
+    def __init__(self, first: KeyedStream, second: KeyedStream, window_assigner: WindowAssigner) -> None:
+        self._first = first
+        self._second = second
+        self._windows = PairedWindows(first, window_assigner)
+
+    def trigger(self, trigger: Trigger) -> Self:
+        """Call the function of a window when this trigger says so, in place of the assigner's own."""
+        self._windows.trigger(trigger)
+        return self
+
+    def evictor(self, evictor: Evictor) -> Self:
+        """Remove records from a window before or after its function."""
+        self._windows.evictor(evictor)
+        return self
+
+    def allowed_lateness(self, new_lateness: Time | int) -> Self:
+        """Keep event-time windows for so long (ms) after the watermark has passed their end; then they are late."""
+        lateness_ms = new_lateness if isinstance(new_lateness, int) else new_lateness.to_milliseconds()
+        self._windows.allowed_lateness(lateness_ms)
+        return self
+
+    def _apply(self, name: str, function: Any, kind: str, output_type: TypeInformation | None) -> DataStream:
+        first, second = self._first, self._second
+        spec = CoGroupSpec(
+            (first.key_selector, second.key_selector),
+            function,
+            kind,
+            self._windows.spec(),
+            key_type=common_key_type(first, second),
+            input_types=(first.transformation.output_type, second.transformation.output_type),
+            output_type=checks.output_type_of(output_type),
+        )
+        return two_inputs(name, spec, first, second)
+
+
+class PairedStreams:
+    """Two streams, of any types, of which the keys are still to be said."""
+
+    def __init__(self, input1: DataStream, input2: DataStream) -> None:
+        for stream in (input1, input2):
+            if not isinstance(stream, DataStream):
+                raise TypeError(f"the input must be a DataStream, not {stream!r}")
+        check_same_environment(input1, input2)
+        self._input1 = input1
+        self._input2 = input2
+
+    def _where(self, key_selector: Selector, key_type: TypeInformation | None) -> KeyedStream:
+        return self._input1.key_by(key_selector, key_type)
+
+
+class PairedKeys:
+    """One stream is keyed, the other is to be."""
+
+    def __init__(self, first: KeyedStream, other: DataStream) -> None:
+        self._first = first
+        self._other = other
+
+    def _equal_to(self, key_selector: Selector, key_type: TypeInformation | None) -> KeyedStream:
+        second = self._other.key_by(key_selector, key_type)
+        try:
+            common_key_type(self._first, second)
+        except TypeError as error:
+            raise UserError(f"The keys for the two inputs are not equal: {error}") from error
+        return second
+
+
+class CoGroupedStreams(PairedStreams):
+    def where(self, key_selector: Selector, key_type: TypeInformation | None = None) -> CoGroupedStreams.Where:
+        """The key of the first stream's records; as of `key_by`."""
+        return CoGroupedStreams.Where(self._where(key_selector, key_type), self._input2)
+
+    class Where(PairedKeys):
+        def equal_to(self, key_selector: Selector, key_type: TypeInformation | None = None) -> CoGroupedStreams.EqualTo:
+            """The key of the second stream's records, of the same type."""
+            return CoGroupedStreams.EqualTo(self._first, self._equal_to(key_selector, key_type))
+
+    class EqualTo:
+        def __init__(self, first: KeyedStream, second: KeyedStream) -> None:
+            self._first = first
+            self._second = second
+
+        def window(self, assigner: WindowAssigner) -> CoGroupedStreams.WithWindow:
+            return CoGroupedStreams.WithWindow(self._first, self._second, assigner)
+
+    class WithWindow(WithWindow):
+        def apply(self, function: CoGroupFunction, output_type: TypeInformation | None = None) -> DataStream:
+            """Any number of results per key and window, also where one stream has no records in it."""
+            if not isinstance(function, CoGroupFunction):
+                raise TypeError("The input must be a CoGroupFunction")
+            return self._apply("CoGroup", function, "CO_GROUP", output_type)

@@ -1,0 +1,147 @@
+"""StreamExtensions: what a DataStream has beyond PyFlink: columns, and operations of Java's DataStream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from flinkpy.common.typeinfo import RowTypeInfo, TypeInformation
+from flinkpy.datastream import function_checks as checks
+from flinkpy.graph import operator_specs as specs
+from flinkpy.graph import partitioning
+from flinkpy.graph.partitioning import Partitioning
+
+if TYPE_CHECKING:
+    from flinkpy.datastream.base_stream import DataStream
+    from flinkpy.datastream.closeable_iterator import CloseableIterator
+    from flinkpy.datastream.co_grouped_streams import CoGroupedStreams
+    from flinkpy.datastream.joined_streams import JoinedStreams
+    from flinkpy.datastream.partition_windowed_stream import PartitionWindowedStream
+    from flinkpy.graph.transformation import Transformation
+
+
+class StreamExtensions:
+    """A part of DataStream."""
+
+    _transformation: Transformation
+
+    if TYPE_CHECKING:
+
+        def _one_input(self, name: str, spec: specs.OperatorSpec) -> DataStream: ...
+        def _partitioned(self, how: Partitioning) -> DataStream: ...
+        def _types(self, output_type: TypeInformation | None) -> dict[str, Any]: ...
+
+    # -- columns ---------------------------------------------------------------------------------------------------
+
+    def map_batches(self, func: Callable[[Any], Any], output_type: Any = None) -> DataStream:
+        """Vectorised map: `func(pyarrow.RecordBatch) -> pyarrow.RecordBatch`, of any length. Beyond PyFlink.
+
+        Where the result has another length, its records carry no timestamps.
+
+        Args:
+            output_type: a TypeInformation or a `pyarrow.Schema`; None: the result has this stream's columns.
+        """
+        self._check_columns("map_batches")
+        if isinstance(func, type) or not callable(func):
+            raise TypeError("The input must be a callable function of a RecordBatch")
+        types = self._types(_column_type(output_type, self._transformation.output_type))
+        return self._one_input("Map Batches", specs.MapBatchesSpec(func, **types))
+
+    def filter_batches(self, func: Any) -> DataStream:
+        """Vectorised filter. Beyond PyFlink.
+
+        Args:
+            func: `func(pyarrow.RecordBatch)` gives a boolean array (or NumPy array) with one element per row, or an
+                Arrow compute expression; an expression may also be given itself.
+        """
+        self._check_columns("filter_batches")
+        function = func if callable(func) and not isinstance(func, type) else _constant_expression(func)
+        types = self._types(self._transformation.output_type)
+        return self._one_input("Filter Batches", specs.FilterBatchesSpec(function, **types))
+
+    # -- two streams -----------------------------------------------------------------------------------------------
+
+    def join(self, other_stream: DataStream) -> JoinedStreams:
+        """Pair records of the same key and window: `join(other).where(key).equal_to(key).window(w).apply(function)`."""
+        from flinkpy.datastream.joined_streams import JoinedStreams
+
+        return JoinedStreams(self, other_stream)  # type: ignore[arg-type]
+
+    def co_group(self, other_stream: DataStream) -> CoGroupedStreams:
+        """Bring records of the same key and window together; as `join`, with a CoGroupFunction."""
+        from flinkpy.datastream.co_grouped_streams import CoGroupedStreams
+
+        return CoGroupedStreams(self, other_stream)  # type: ignore[arg-type]
+
+    # -- partitions ------------------------------------------------------------------------------------------------
+
+    def global_(self) -> DataStream:
+        """All records to the first subtask of the next operator. Java's name is `global`."""
+        return self._partitioned(Partitioning(partitioning.GLOBAL))
+
+    def full_window_partition(self) -> PartitionWindowedStream:
+        """All records of each subtask as one window, which ends when the stream does; of a KeyedStream, of each key."""
+        from flinkpy.datastream.partition_windowed_stream import NonKeyedPartitionWindowedStream
+
+        return NonKeyedPartitionWindowedStream(self)  # type: ignore[arg-type]
+
+    # -- what it is ------------------------------------------------------------------------------------------------
+
+    def get_id(self) -> int:
+        """Of the stream in its program."""
+        return self._transformation.id
+
+    def get_parallelism(self) -> int:
+        """Of the operator that produces it."""
+        transformation = self._transformation
+        while (parallelism := getattr(transformation, "parallelism", None)) is None and transformation.inputs:
+            transformation = transformation.inputs[0]
+        return 1 if parallelism is None else parallelism
+
+    def collect_async(self) -> CloseableIterator:
+        """The stream's records, which come once `execute_async` of the environment was called.
+
+        Closing the iterator before its end cancels the job.
+        """
+        from flinkpy.datastream.closeable_iterator import CloseableIterator
+
+        stream: DataStream = self  # type: ignore[assignment]
+        return CloseableIterator(stream.get_execution_environment().collect_later(stream), stream.get_type())
+
+    def _check_columns(self, method: str) -> None:
+        if self._transformation.output_type is None:
+            raise TypeError(f"{method} works on columns, but this stream has no declared type; give an output_type")
+
+
+def _column_type(output_type: Any, input_type: TypeInformation | None) -> TypeInformation | None:
+    if output_type is None:
+        return input_type
+    if isinstance(output_type, (TypeInformation, list)):
+        return checks.output_type_of(output_type)
+    import pyarrow as pa
+
+    if not isinstance(output_type, pa.Schema):
+        raise TypeError(f"output_type must be a TypeInformation or a pyarrow.Schema, not {output_type!r}")
+    from flinkpy.records.lanes import type_info_of_schema
+
+    row_type = type_info_of_schema(output_type)
+    assert isinstance(row_type, RowTypeInfo)
+    return row_type
+
+
+def _constant_expression(expression: Any) -> Callable[[Any], Any]:
+    import pyarrow.compute as pc
+
+    if not isinstance(expression, pc.Expression):
+        raise TypeError("The input must be a callable function of a RecordBatch or a pyarrow.compute.Expression")
+    return _ConstantExpression(expression)
+
+
+class _ConstantExpression:
+    """Gives the same Arrow expression for every batch."""
+
+    def __init__(self, expression: Any) -> None:
+        self._expression = expression
+
+    def __call__(self, batch: Any) -> Any:
+        return self._expression

@@ -1,0 +1,179 @@
+"""IntervalJoinOperator: pairs of records of one key whose times are near each other.
+
+Each side keeps its records by their time, as long as a record of the other side may come that they can be paired with;
+a timer then removes them. A record that comes after the watermark has passed it is late and paired with nothing.
+
+Source: org.apache.flink.streaming.api.operators.co.IntervalJoinOperator. Differs: a record's pairs come in the order of
+the other side's times, so that they are the same after a restore.
+"""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flinkpy.common.errors import FunctionError
+from flinkpy.common.typeinfo import Types
+from flinkpy.datastream.state import MapStateDescriptor
+from flinkpy.records.batch import Batch
+from flinkpy.records.elements import MIN_WATERMARK, Watermark
+from flinkpy.state.timer_queue import TimerQueue
+from flinkpy.streaming.operators.key_getter import key_getter
+from flinkpy.streaming.operators.keyed_operator import KeyedStateOperator
+from flinkpy.streaming.operators.lane_border import as_rows
+from flinkpy.streaming.operators.output import Output
+from flinkpy.streaming.operators.row_emitter import RowEmitter
+from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext
+
+if TYPE_CHECKING:
+    from flinkpy._proto import checkpoint_pb2
+    from flinkpy.graph.operator_specs import IntervalJoinSpec
+
+_TIME = itemgetter(0)
+#: As of windows.
+LATE_ELEMENTS_DROPPED_METRIC_NAME = "numLateRecordsDropped"
+
+
+class JoinContext:
+    """What `process_element` is given; one object for all pairs."""
+
+    __slots__ = ("left_ms", "right_ms")
+
+    def __init__(self) -> None:
+        self.left_ms = self.right_ms = MIN_WATERMARK
+
+    def get_left_timestamp(self) -> int:
+        return self.left_ms
+
+    def get_right_timestamp(self) -> int:
+        return self.right_ms
+
+    def get_timestamp(self) -> int:
+        return max(self.left_ms, self.right_ms)
+
+
+class _Side:
+    """One of the two inputs.
+
+    Attributes:
+        lower_ms, upper_ms: where the times of its partners are, relative to a record's own.
+        buffer: map state: time -> records of the key.
+        expiry: when the records of a key and time are to be removed: `kept_ms` after that time.
+    """
+
+    def __init__(self, name: str, lower_ms: int, upper_ms: int, late_tag: str | None) -> None:
+        self.name = name
+        self.lower_ms = lower_ms
+        self.upper_ms = upper_ms
+        #: How long after its own time a record may still find a partner.
+        self.kept_ms = max(0, upper_ms)
+        self.late_tag = late_tag
+        self.buffer: Any = None
+        self.expiry: TimerQueue
+
+    def keep(self, time: int, value: Any) -> None:
+        """A record of the current key."""
+        values = self.buffer.get(time)
+        if values is None:
+            values = []
+        values.append(value)
+        self.buffer.put(time, values)
+
+    def between(self, first_ms: int, last_ms: int) -> list[tuple[int, list[Any]]]:
+        """(time, records) of the current key, in the order of their times."""
+        found = [entry for entry in self.buffer.items() if first_ms <= entry[0] <= last_ms]
+        if len(found) > 1:
+            found.sort(key=_TIME)
+        return found
+
+
+class IntervalJoinOperator(KeyedStateOperator):
+    """Thread: task thread."""
+
+    def __init__(
+        self,
+        spec: IntervalJoinSpec,
+        input_types: tuple[Any, Any],
+        context: OperatorContext,
+        output: Output,
+        side: dict[str, Output],
+    ) -> None:
+        super().__init__(spec.function, tuple(spec.key_selectors), spec.key_type, context, output, side)
+        lower, upper = spec.lower_bound_ms, spec.upper_bound_ms
+        self._sides = (
+            _Side("left", lower, upper, spec.left_late_tag),
+            _Side("right", -upper, -lower, spec.right_late_tag),
+        )
+        self._input_types = input_types
+        self._get_keys = (key_getter(spec.key_selectors[0]), key_getter(spec.key_selectors[1]))
+        self._join_context = JoinContext()
+        self._emitter = RowEmitter(output, side)
+        self._late_dropped = context.metrics.counter(LATE_ELEMENTS_DROPPED_METRIC_NAME)
+
+    def key_of_input(self, input_index: int) -> tuple[Any, Any, Any]:
+        return self.key_selectors[input_index], self.key_type, self._input_types[input_index]
+
+    def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
+        super().initialize_state(restored)
+        for side in self._sides:
+            records = Types.PICKLED_BYTE_ARRAY()
+            side.buffer = self.backend.map_state(MapStateDescriptor(f"{side.name}-buffer", Types.LONG(), records))
+            side.expiry = self.backend.timer_queue(f"{side.name}-expiry")
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        rows = as_rows(batch, self._input_types[input_index])
+        if batch.timestamps is None:
+            raise FunctionError(
+                f"{self.context.environment.task_name}, operator {self.context.name}: elements used in interval stream "
+                "joins need to have timestamps: call assign_timestamps_and_watermarks before the join"
+            )
+        try:
+            self._process(rows, batch.timestamps, input_index)
+        except USER_ERRORS as error:
+            raise self.context.function_error(error) from error
+
+    def _process(self, rows: list[Any], timestamps: np.ndarray, input_index: int) -> None:
+        mine, other = self._sides[input_index], self._sides[1 - input_index]
+        get_key, key_context, join_context = self._get_keys[input_index], self.key_context, self._join_context
+        process = self.function.process_element
+        is_left = input_index == 0
+        watermark = self.current_watermark
+        out: list[Any] = []
+        times: list[int] = []
+        late: list[int] = []
+        for index, (value, time) in enumerate(zip(rows, timestamps.tolist())):
+            if time < watermark:
+                late.append(index)
+                continue
+            key_context.key = key = get_key(value)
+            mine.keep(time, value)
+            for other_time, values in other.between(time + mine.lower_ms, time + mine.upper_ms):
+                if is_left:
+                    join_context.left_ms, join_context.right_ms = time, other_time
+                else:
+                    join_context.left_ms, join_context.right_ms = other_time, time
+                for other_value in values:
+                    pair = (value, other_value) if is_left else (other_value, value)
+                    results = process(*pair, join_context)
+                    if results is not None:
+                        out.extend(results)
+                times.extend([max(time, other_time)] * (len(out) - len(times)))
+            mine.expiry.add(time + mine.kept_ms, key)
+        self._emitter.emit(out, np.array(times, dtype=np.int64))
+        if late:
+            self._emit_late(mine, [rows[index] for index in late], timestamps[late])
+
+    def _emit_late(self, side: _Side, rows: list[Any], timestamps: np.ndarray) -> None:
+        if side.late_tag is None:
+            self._late_dropped.inc(len(rows))
+        elif (output := self.side_outputs.get(side.late_tag)) is not None:
+            output.emit(Batch(rows, timestamps))
+
+    def process_watermark(self, watermark: Watermark) -> None:
+        for side in self._sides:
+            for expiry, key in side.expiry.pop_due(watermark.timestamp):
+                self.key_context.key = key
+                side.buffer.remove(expiry - side.kept_ms)
+        super().process_watermark(watermark)

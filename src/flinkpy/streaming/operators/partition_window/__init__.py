@@ -1,0 +1,1 @@
+"""Operators over all records of a subtask, which give their results when the input ends."""
