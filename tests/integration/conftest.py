@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from clusters import cluster, start_cluster
+from kafka_broker.broker import kafka, own_kafka
 
-__all__ = ["cluster", "start_cluster"]
+__all__ = ["cluster", "kafka", "own_kafka", "start_cluster"]

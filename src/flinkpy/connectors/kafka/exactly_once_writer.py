@@ -1,0 +1,137 @@
+"""ExactlyOnceKafkaWriter: one transaction from checkpoint to checkpoint.
+
+    write -> begin <id of the next checkpoint> -> produce ...       (nothing is visible)
+    barrier -> flush -> KafkaCommittable(id, producer id, epoch)    (all is stored; the checkpoint has the committable)
+    checkpoint complete -> KafkaCommitter ends the transaction      (all is visible)
+
+Source: org.apache.flink.connector.kafka.sink.ExactlyOnceKafkaWriter. Differs: the committer ends a transaction by its
+name and its producer's identity in any case, not only after a failure (decision 0015), so producers live no longer than
+their transaction; which transactions are left over is told by their names.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flinkpy.common.errors import KafkaError
+from flinkpy.common.failpoints import failpoint
+from flinkpy.connector_api.sink import StatefulSinkWriter, WriterContext
+from flinkpy.connectors.kafka.client import int_property
+from flinkpy.connectors.kafka.committable import KafkaCommittable
+from flinkpy.connectors.kafka.record_producer import RecordProducer
+from flinkpy.connectors.kafka.serialization import KafkaRecordSerializationSchema
+from flinkpy.connectors.kafka.transaction_client import TransactionClient
+from flinkpy.connectors.kafka.transactions import (
+    IDS_PER_SUBTASK,
+    TransactionalProducer,
+    TransactionName,
+    abort_lingering,
+)
+from flinkpy.connectors.kafka.writer import WriterSinkContext
+from flinkpy.records.batch import Batch
+
+#: A cancelled task does not wait longer for a broker that is gone.
+CLOSE_TIMEOUT_S = 5.0
+
+
+class ExactlyOnceKafkaWriter(StatefulSinkWriter):
+    """Thread: task thread.
+
+    Args:
+        states: of the restored writers: their prefixes, which may have been another one.
+    """
+
+    def __init__(
+        self,
+        context: WriterContext,
+        settings: dict[str, Any],
+        schema: KafkaRecordSerializationSchema,
+        prefix: str,
+        timeout_s: float,
+        states: list[str],
+    ) -> None:
+        self._input_type = context.input_type
+        self._subtask_index = context.subtask_index
+        self._settings = settings
+        self._schema = schema
+        self._prefix = prefix
+        self._timeout_s = timeout_s
+        self._client = TransactionClient(settings, timeout_s)
+        #: Of the newest checkpoint that has what was written before it.
+        self._checkpoint_id = context.restored_checkpoint_id or 0
+        #: Numbers of transactions that wait for their commit, the oldest first.
+        self._handed_over: list[int] = []
+        self._next: TransactionalProducer | None = None
+        self._current: RecordProducer | None = None
+        self._is_ended = False
+        timeout_ms = int_property(settings, "transaction.timeout.ms", 0)
+        for known in {prefix, *states}:
+            abort_lingering(
+                self._client,
+                known,
+                context.subtask_index,
+                context.parallelism,
+                context.restored_checkpoint_id,
+                timeout_ms,
+            )
+        schema.open(WriterSinkContext(context, self._partitions_of))
+
+    def write(self, batch: Batch) -> None:
+        producer = self._current or self._begin()
+        producer.send(self._schema.encode(batch, self._input_type))
+
+    def flush(self, end_of_input: bool) -> None:
+        self._is_ended = end_of_input
+        if self._current is not None:
+            self._current.flush()
+
+    def prepare_commit(self) -> list[KafkaCommittable]:
+        transaction = self._next
+        if transaction is None:
+            return []
+        self._next = None
+        if self._current is None:
+            # Made ahead, and nothing came: its number will not be that of the next checkpoint.
+            transaction.abort()
+            return []
+        self._current = None
+        failpoint("kafka_sink.before_prepare")
+        committable = transaction.prepare()
+        self._handed_over.append(transaction.name.number)
+        return [committable]
+
+    def snapshot_state(self, checkpoint_id: int) -> list[str]:
+        was_used = bool(self._handed_over) and self._handed_over[-1] == self._checkpoint_id + 1
+        self._checkpoint_id = checkpoint_id
+        if was_used and not self._is_ended:
+            self._next = self._new_transaction()
+        return [self._prefix]
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self._handed_over = [number for number in self._handed_over if number > checkpoint_id]
+
+    def close(self) -> None:
+        transaction, self._next, self._current = self._next, None, None
+        if transaction is not None:
+            self._client.set_timeout(CLOSE_TIMEOUT_S)
+            transaction.abort()
+        self._client.close()
+
+    def _begin(self) -> RecordProducer:
+        if self._next is None:
+            self._next = self._new_transaction()
+        self._current = self._next.begin()
+        return self._current
+
+    def _new_transaction(self) -> TransactionalProducer:
+        number = self._checkpoint_id + 1
+        if self._handed_over and number - self._handed_over[0] >= IDS_PER_SUBTASK // 2:
+            raise KafkaError(
+                f"{len(self._handed_over)} Kafka transactions wait for a checkpoint to be completed, the oldest since "
+                f"checkpoint {self._handed_over[0]}"
+            )
+        name = TransactionName(self._prefix, self._subtask_index, number)
+        return TransactionalProducer(name, self._settings, self._client, self._timeout_s)
+
+    def _partitions_of(self, topic: str) -> list[int]:
+        return (self._current or self._begin()).partitions_of(topic)

@@ -1,0 +1,238 @@
+"""KafkaFetcher: a thread that takes messages from librdkafka, a bounded number ahead of the task.
+
+librdkafka has fetched them before, on threads of its own; what this thread saves the task is waiting. It ends with the
+first error that will not go away by itself, which the task then raises.
+
+Source: org.apache.flink.connector.kafka.source.reader.KafkaPartitionSplitReader, with its SplitFetcher.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from flinkpy.common.errors import FlinkError, InternalError
+from flinkpy.connectors.kafka.client import load_confluent_kafka, new_client, typed_error
+from flinkpy.connectors.kafka.partitions import KafkaTopicPartition
+from flinkpy.connectors.kafka.reader_metrics import KafkaReaderMetrics
+
+_LOG = logging.getLogger(__name__)
+
+#: Taken from librdkafka at a time: enough that the calls around it cost nothing per record.
+FETCH_MESSAGES = 5_000
+#: Chunks that may wait for the task, as `source.reader.element.queue.capacity` of Flink's readers.
+QUEUE_CAPACITY = 2
+#: How long a new split may wait until the thread looks for it.
+POLL_S = 0.1
+#: librdkafka's threads end within a few milliseconds, unless a broker hangs.
+CLOSE_S = 10.0
+
+
+class Fetched(NamedTuple):
+    """Messages of a partition in the order of their offsets, or none and the end of the partition."""
+
+    partition: KafkaTopicPartition
+    messages: list[Any]
+    #: Where the partition ends as far as is known; -1: it is not.
+    high_watermark: int = -1
+    #: Where the partition ended when it was reached: the offset that its next message will have at least.
+    end_offset: int | None = None
+
+
+class KafkaFetcher:
+    """Thread: the methods are called by the task thread; consuming is done by the thread that `start` begins.
+
+    Args:
+        settings: librdkafka's, for a Consumer.
+        notify: called when `take` has something, or an error, to give.
+    """
+
+    def __init__(
+        self, settings: dict[str, Any], name: str, notify: Callable[[], None], metrics: KafkaReaderMetrics
+    ) -> None:
+        self._settings = settings
+        self._metrics = metrics
+        self._notify = notify
+        self._lock = threading.Condition()
+        self._queue: deque[list[Fetched]] = deque()
+        self._taken: deque[Fetched] = deque()
+        self._to_assign: dict[KafkaTopicPartition, int] = {}
+        self._to_unassign: list[KafkaTopicPartition] = []
+        self._paused: set[KafkaTopicPartition] = set()
+        self._to_pause: set[KafkaTopicPartition] = set()
+        self._error: BaseException | None = None
+        self._is_closed = False
+        self._consumer: Any = None
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Raises: ConfigurationError: the settings are not a consumer's."""
+        callbacks = {"error_cb": self._on_client_error, "on_commit": self._on_commit}
+        self._consumer = new_client("Consumer", {**self._settings, **callbacks})
+        self._thread.start()
+
+    def assign(self, offsets: dict[KafkaTopicPartition, int]) -> None:
+        """Begin to read these partitions at these offsets."""
+        with self._lock:
+            self._to_assign.update(offsets)
+            self._lock.notify_all()
+
+    def unassign(self, partition: KafkaTopicPartition) -> None:
+        """Stop reading it; what is on its way of it is still given."""
+        with self._lock:
+            self._to_unassign.append(partition)
+            self._lock.notify_all()
+
+    def pause_or_resume(self, to_pause: list[KafkaTopicPartition], to_resume: list[KafkaTopicPartition]) -> None:
+        """Fetch nothing of the former until they are among the latter; what is on its way of them is still given."""
+        with self._lock:
+            self._to_pause = self._to_pause.union(to_pause).difference(to_resume)
+            self._lock.notify_all()
+
+    def take(self) -> Fetched | None:
+        """What was fetched next; None: nothing yet.
+
+        Raises:
+            FlinkError: fetching has ended with it.
+        """
+        if not self._taken:
+            with self._lock:
+                if self._queue:
+                    self._taken.extend(self._queue.popleft())
+                    self._lock.notify_all()
+                elif self._error is not None:
+                    raise self._error
+        return self._taken.popleft() if self._taken else None
+
+    def commit(self, offsets: dict[KafkaTopicPartition, int]) -> None:
+        """Tell the group's coordinator, sometime soon. Nothing depends on its success."""
+        module = load_confluent_kafka()
+        at = [module.TopicPartition(key.topic, key.partition, offset) for key, offset in offsets.items()]
+        try:
+            self._consumer.commit(offsets=at, asynchronous=True)
+        except module.KafkaException as error:
+            self._on_commit(error, [])
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            self._lock.notify_all()
+        if self._thread.ident is None:
+            return
+        self._thread.join(CLOSE_S)
+        if self._thread.is_alive():
+            _LOG.warning("Kafka: thread %s does not end", self._thread.name)
+
+    # -- the thread ----------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while self._wait_for_work():
+                self._fetch()
+        except FlinkError as error:
+            self._fail(error)
+        except Exception as error:  # noqa: BLE001 - the task raises it; a thread that ends silently would hang the job
+            self._fail(InternalError(f"the Kafka fetcher failed: {type(error).__name__}: {error}"))
+        finally:
+            self._consumer.close()
+
+    def _wait_for_work(self) -> bool:
+        """Assign what is to be assigned, and wait until there is a partition to read and room for what it gives.
+
+        Returns false when the fetcher is closed.
+        """
+        module = load_confluent_kafka()
+        with self._lock:
+            while not self._is_closed:
+                to_assign, self._to_assign = self._to_assign, {}
+                to_unassign, self._to_unassign = self._to_unassign, []
+                if to_assign:
+                    self._consumer.incremental_assign(
+                        [module.TopicPartition(key.topic, key.partition, at) for key, at in to_assign.items()]
+                    )
+                if to_unassign:
+                    self._consumer.incremental_unassign(_client_partitions(to_unassign))
+                    self._to_pause.difference_update(to_unassign)
+                    self._paused.difference_update(to_unassign)
+                if self._to_pause != self._paused:
+                    self._consumer.pause(_client_partitions(self._to_pause - self._paused))
+                    self._consumer.resume(_client_partitions(self._paused - self._to_pause))
+                    self._paused = set(self._to_pause)
+                if len(self._queue) < QUEUE_CAPACITY and self._consumer.assignment():
+                    return True
+                self._lock.wait()
+        return False
+
+    def _fetch(self) -> None:
+        # Waits for the first message only: `consume` with a time-out waits for all it is asked for.
+        first = self._consumer.poll(POLL_S)
+        if first is None:
+            return
+        chunk: dict[tuple[str, int], Fetched] = {}
+        fetched: list[Fetched] = []
+        for message in (first, *self._consumer.consume(FETCH_MESSAGES, 0)):
+            error = message.error()
+            if error is not None:
+                ended = self._on_message_error(message, error)
+                if ended is not None:
+                    fetched.append(ended)
+                    chunk.pop((ended.partition.topic, ended.partition.partition), None)
+                continue
+            key = (message.topic(), message.partition())
+            known = chunk.get(key)
+            if known is None:
+                partition = KafkaTopicPartition(*key)
+                known = chunk[key] = Fetched(partition, [], self._high_watermark(partition))
+                fetched.append(known)
+            known.messages.append(message)
+        if fetched:
+            with self._lock:
+                self._queue.append(fetched)
+            self._notify()
+
+    def _on_message_error(self, message: Any, error: Any) -> Fetched | None:
+        module = load_confluent_kafka()
+        if error.code() == module.KafkaError._PARTITION_EOF:
+            end_offset = message.offset()
+            return Fetched(KafkaTopicPartition(message.topic(), message.partition()), [], end_offset, end_offset)
+        where = "Kafka" if message.topic() is None else f"Kafka partition {message.topic()}-{message.partition()}"
+        if error.retriable() or error.code() in (module.KafkaError._TRANSPORT, module.KafkaError._ALL_BROKERS_DOWN):
+            _LOG.warning("%s: %s", where, error)
+            return None
+        raise typed_error(error, where)
+
+    def _high_watermark(self, partition: KafkaTopicPartition) -> int:
+        """As of the newest answer of a broker; asks nobody."""
+        [asked] = _client_partitions([partition])
+        known = self._consumer.get_watermark_offsets(asked, cached=True)
+        return -1 if known is None else int(known[1])
+
+    def _on_client_error(self, error: Any) -> None:
+        """On whichever thread polls. Lost connections are made again by librdkafka itself."""
+        module = load_confluent_kafka()
+        if error.fatal() or error.code() == module.KafkaError._AUTHENTICATION:
+            self._fail(typed_error(error, f"Kafka brokers {self._settings['bootstrap.servers']}"))
+        else:
+            _LOG.warning("Kafka brokers %s: %s", self._settings["bootstrap.servers"], error)
+
+    def _on_commit(self, error: Any, partitions: list[Any]) -> None:
+        error = error or next((partition.error for partition in partitions if partition.error is not None), None)
+        if error is not None:
+            self._metrics.on_failed_commit()
+            _LOG.warning("Kafka: offsets were not committed: %s", error)
+        else:
+            self._metrics.on_commit({KafkaTopicPartition(at.topic, at.partition): at.offset for at in partitions})
+
+    def _fail(self, error: FlinkError) -> None:
+        with self._lock:
+            if self._error is None:
+                self._error = error
+        self._notify()
+
+
+def _client_partitions(partitions: Iterable[KafkaTopicPartition]) -> list[Any]:
+    module = load_confluent_kafka()
+    return [module.TopicPartition(key.topic, key.partition) for key in partitions]

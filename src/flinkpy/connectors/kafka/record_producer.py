@@ -1,0 +1,111 @@
+"""RecordProducer: a producer of confluent-kafka that takes batches, and says what became of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from itertools import repeat
+from typing import Any
+
+from flinkpy.common.errors import KafkaError
+from flinkpy.connectors.kafka.client import load_confluent_kafka, new_client, typed_error
+from flinkpy.connectors.kafka.serialization import EncodedRecords
+
+_LOG = logging.getLogger(__name__)
+
+#: How long one wait for room in, or for the end of, the producer's queue lasts, until errors are looked at.
+_WAIT_S = 0.5
+#: As Java's producer; librdkafka waits for five minutes.
+DEFAULT_DELIVERY_TIMEOUT_MS = 120_000
+
+
+class RecordProducer:
+    """Thread: task thread; librdkafka sends on threads of its own.
+
+    Every record is stored or has failed after `delivery.timeout.ms`, so no call here waits for longer.
+
+    Raises (all calls):
+        KafkaError: records that were sent before could not be stored.
+    """
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._brokers = settings["bootstrap.servers"]
+        self._error: KafkaError | None = None
+        self._partitions: dict[str, list[int]] = {}
+        self._producer = new_client(
+            "Producer",
+            {
+                **settings,
+                "on_delivery": self._on_delivery_error,
+                "delivery.report.only.error": True,
+                "error_cb": self._on_client_error,
+            },
+        )
+
+    @property
+    def client(self) -> Any:
+        return self._producer
+
+    def send(self, records: EncodedRecords) -> None:
+        """Queue them in their order; waits while the queue is full."""
+        self._producer.poll(0)
+        self.check()
+        produce = self._producer.produce
+        headers: Iterable[Any] = repeat(None) if records.headers is None else records.headers
+        for topic, value, key, partition, timestamp, header in zip(
+            records.topics, records.values, records.keys, records.partitions, records.timestamps, headers
+        ):
+            while True:
+                try:
+                    if header:
+                        produce(topic, value, key, partition, timestamp=timestamp, headers=header)
+                    else:
+                        produce(topic, value, key, partition, timestamp=timestamp)
+                    break
+                except BufferError:
+                    self._producer.poll(_WAIT_S)
+                    self.check()
+                except load_confluent_kafka().KafkaException as error:
+                    raise typed_error(error, f"Kafka topic {topic}") from error
+
+    def flush(self) -> None:
+        """Returns when all that was sent is stored."""
+        while self._producer.flush(_WAIT_S):
+            self.check()
+        self.check()
+
+    def partitions_of(self, topic: str) -> list[int]:
+        known = self._partitions.get(topic)
+        if known is None:
+            module = load_confluent_kafka()
+            try:
+                described = self._producer.list_topics(topic, timeout=60).topics[topic]
+            except module.KafkaException as error:
+                raise typed_error(error, f"Kafka topic {topic}: brokers {self._brokers} do not answer") from error
+            if described.error is not None:
+                raise typed_error(described.error, f"Kafka topic {topic} of brokers {self._brokers}")
+            known = self._partitions[topic] = sorted(described.partitions)
+        return known
+
+    def close(self) -> None:
+        """Without waiting for what has not been stored, and without ending a transaction (`Producer.close` does both):
+        the last reference to the client goes.
+        """
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.purge(blocking=False)
+
+    def check(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _on_delivery_error(self, error: Any, message: Any) -> None:
+        if error is not None and self._error is None:
+            where = f"Kafka topic {message.topic()}, brokers {self._brokers}"
+            self._error = typed_error(error, f"{where}: a record was not stored")
+
+    def _on_client_error(self, error: Any) -> None:
+        if error.fatal() and self._error is None:
+            self._error = typed_error(error, f"Kafka brokers {self._brokers}")
+        else:
+            _LOG.warning("Kafka brokers %s: %s", self._brokers, error)

@@ -1,0 +1,33 @@
+"""PyFlink's `pyflink.datastream.connectors.kafka`. Needs confluent-kafka: `pip install 'flinkpy[kafka]'`."""
+
+from flinkpy.connectors.kafka.deserialization import ConsumerRecord, KafkaRecordDeserializationSchema
+from flinkpy.connectors.kafka.offsets import KafkaOffsetResetStrategy, KafkaOffsetsInitializer
+from flinkpy.connectors.kafka.partitions import KafkaTopicPartition
+from flinkpy.connectors.kafka.serialization import (
+    FlinkFixedPartitioner,
+    KafkaPartitioner,
+    KafkaRecordSerializationSchema,
+    KafkaRecordSerializationSchemaBuilder,
+    KafkaTopicSelector,
+    ProducerRecord,
+)
+from flinkpy.connectors.kafka.sink import KafkaSink, KafkaSinkBuilder
+from flinkpy.connectors.kafka.source import KafkaSource, KafkaSourceBuilder
+
+__all__ = [
+    "ConsumerRecord",
+    "FlinkFixedPartitioner",
+    "KafkaOffsetResetStrategy",
+    "KafkaOffsetsInitializer",
+    "KafkaPartitioner",
+    "KafkaRecordDeserializationSchema",
+    "KafkaRecordSerializationSchema",
+    "KafkaRecordSerializationSchemaBuilder",
+    "KafkaSink",
+    "KafkaSinkBuilder",
+    "KafkaSource",
+    "KafkaSourceBuilder",
+    "KafkaTopicPartition",
+    "KafkaTopicSelector",
+    "ProducerRecord",
+]

@@ -1,0 +1,266 @@
+"""One Apache Kafka broker in KRaft mode: a Java process on loopback, from the jars that the pom beside this names."""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from requirements import has_java, require
+
+from flinkpy.common.process import free_port
+
+ROOT = Path(__file__).resolve().parents[3]
+POM = Path(__file__).with_name("pom.xml")
+#: Starting takes about three seconds on an idle machine.
+READY_S = 60.0
+#: Two processes may find the same free port before either has taken it.
+START_ATTEMPTS = 3
+
+_PROPERTIES = """
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller_port}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+log.dirs={directory}/data
+auto.create.topics.enable=false
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+transaction.max.timeout.ms=900000
+transaction.abort.timed.out.transaction.cleanup.interval.ms=500
+log.flush.offset.checkpoint.interval.ms=60000
+"""
+
+
+class KafkaBroker:
+    """A running broker, and what tests do to it. Transactions may last 15 minutes at most, as brokers have it."""
+
+    def __init__(self, jars: Path, directory: Path) -> None:
+        self._directory = directory
+        self._class_path = f"{jars}/*"
+        self._popen: subprocess.Popen[bytes] | None = None
+        self._topics = 0
+        self.port = 0
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    # -- life cycle ----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        for attempt in range(START_ATTEMPTS):
+            self.port, controller_port = free_port(), free_port()
+            shutil.rmtree(self._directory / "data", ignore_errors=True)
+            settings = self._directory / "server.properties"
+            settings.write_text(
+                _PROPERTIES.format(port=self.port, controller_port=controller_port, directory=self._directory)
+            )
+            cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+            self._java("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(settings)).wait(READY_S)
+            self.resume()
+            try:
+                return self.wait_until_ready()
+            except AssertionError:
+                self.kill()
+                if attempt + 1 == START_ATTEMPTS:
+                    raise
+        raise AssertionError("unreachable")
+
+    def resume(self) -> None:
+        """Start it again with what it has on its disk, at the same address."""
+        self._popen = self._java("kafka.Kafka", str(self._directory / "server.properties"))
+
+    def wait_until_ready(self) -> None:
+        assert self._popen is not None
+        deadline = time.monotonic() + READY_S
+        while True:
+            try:
+                self.admin().list_topics(timeout=1.0)
+            except Exception as error:  # noqa: BLE001 - whatever a client says while there is no broker
+                assert self._popen.poll() is None, f"the broker has ended:\n{self.log[-2000:]}"
+                assert time.monotonic() < deadline, f"no broker after {READY_S} s: {error}\n{self.log[-2000:]}"
+            else:
+                return
+
+    def kill(self) -> None:
+        popen, self._popen = self._popen, None
+        if popen is not None:
+            popen.send_signal(signal.SIGKILL)
+            popen.wait()
+
+    @property
+    def log(self) -> str:
+        return (self._directory / "broker.log").read_text(errors="replace")
+
+    def _java(self, *command: str) -> subprocess.Popen[bytes]:
+        # One processor's worth of compiler and collector: a broker of tests is short-lived and never busy.
+        options = ["-Xmx400m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
+        with open(self._directory / "broker.log", "ab") as log:
+            return subprocess.Popen(
+                ["java", *options, "-cp", self._class_path, *command],
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, "LOG_DIR": str(self._directory)},
+            )
+
+    # -- what tests do -------------------------------------------------------------------------------------------
+
+    def admin(self) -> Any:
+        from confluent_kafka.admin import AdminClient
+
+        return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+
+    def create_topic(self, name: str | None = None, partitions: int = 1, **settings: str) -> str:
+        """A new topic, ready to be used; returns its name."""
+        from confluent_kafka.admin import NewTopic
+
+        self._topics += 1
+        topic = name or f"topic-{os.getpid()}-{self._topics}"
+        admin = self.admin()
+        config = {key.replace("_", "."): value for key, value in settings.items()}
+        [created] = admin.create_topics([NewTopic(topic, partitions, 1, config=config)]).values()
+        created.result(30)
+        deadline = time.monotonic() + READY_S
+        while topic not in (found := admin.list_topics(timeout=10).topics) or (
+            len(found[topic].partitions) < partitions
+            or any(partition.leader < 0 for partition in found[topic].partitions.values())
+        ):
+            assert time.monotonic() < deadline, f"topic {topic} does not appear"
+            time.sleep(0.02)
+        return topic
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        from confluent_kafka.admin import NewPartitions
+
+        [done] = self.admin().create_partitions([NewPartitions(topic, total)]).values()
+        done.result(30)
+
+    def delete_topic(self, topic: str) -> None:
+        [done] = self.admin().delete_topics([topic]).values()
+        done.result(30)
+
+    def produce(
+        self,
+        topic: str,
+        values: list[Any],
+        *,
+        partition: int = -1,
+        timestamps: list[int] | None = None,
+        key: Any = None,
+    ) -> None:
+        """Returns when all of them are stored."""
+        from confluent_kafka import Producer
+
+        producer = Producer({"bootstrap.servers": self.bootstrap_servers, "linger.ms": 0})
+        for index, value in enumerate(values):
+            at = {} if timestamps is None else {"timestamp": timestamps[index]}
+            encoded = None if value is None else str(value).encode()
+            while True:
+                try:
+                    producer.produce(topic, encoded, key=key, partition=partition, **at)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        assert producer.flush(30) == 0
+
+    def read(self, topic: str, *, committed: bool = True) -> list[Any]:
+        """All messages (confluent_kafka.Message) there are now; `committed`: as a read_committed consumer sees it."""
+        from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap_servers,
+                "group.id": "test-reader",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": "read_committed" if committed else "read_uncommitted",
+                "fetch.wait.max.ms": 10,
+            }
+        )
+        try:
+            partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+            consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in partitions])
+            ended: set[int] = set()
+            messages = []
+            deadline = time.monotonic() + READY_S
+            while len(ended) < len(partitions):
+                assert time.monotonic() < deadline, f"topic {topic} has no end"
+                for message in consumer.consume(1000, timeout=0.5):
+                    error = message.error()
+                    if error is None:
+                        messages.append(message)
+                    elif error.code() == KafkaError._PARTITION_EOF:
+                        ended.add(message.partition())
+            return messages
+        finally:
+            consumer.close()
+
+    def read_values(self, topic: str, *, committed: bool = True) -> list[str]:
+        return [message.value().decode() for message in self.read(topic, committed=committed)]
+
+
+def broker_jars() -> Path:
+    """The folder with the broker's jars; they are fetched once per checkout. Skips where they cannot be had."""
+    require("Java", has_java(17), "Apache Kafka runs on Java 17")
+    require("Maven Central", shutil.which("mvn") is not None, "mvn is not installed")
+    folder = ROOT / ".data" / "kafka-broker"
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        jars = folder / "jars"
+        wanted = POM.read_text()
+        done = folder / "pom-of-the-jars.xml"
+        if not done.exists() or done.read_text() != wanted:
+            shutil.rmtree(jars, ignore_errors=True)
+            command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies", "-DincludeScope=runtime"]
+            told = subprocess.run(
+                [*command, f"-DoutputDirectory={jars}"], capture_output=True, text=True, check=False, timeout=300
+            )
+            require("Maven Central", told.returncode == 0, f"{told.stdout}{told.stderr}"[-1000:])
+            done.write_text(wanted)
+        return jars
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[KafkaBroker]:
+    """A broker for all tests of this session."""
+    with_jars = broker_jars()
+    directory = Path(tempfile.mkdtemp(prefix="flinkpy-kafka-"))
+    broker = KafkaBroker(with_jars, directory)
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.kill()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture
+def own_kafka(tmp_path: Path) -> Iterator[KafkaBroker]:
+    """A broker that a test may kill."""
+    broker = KafkaBroker(broker_jars(), tmp_path)
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.kill()
