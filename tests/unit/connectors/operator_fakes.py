@@ -14,6 +14,7 @@ from flinkpy.common.configuration import Configuration
 from flinkpy.records.batch import Batch
 from flinkpy.streaming.mailbox.mailbox_processor import ActionStatus
 from flinkpy.streaming.mailbox.task_mailbox import TaskMailbox
+from flinkpy.streaming.operators.function_source_sink import SinkFunctionOperator, SourceFunctionOperator
 from flinkpy.streaming.operators.metric_group import OperatorMetricGroup
 from flinkpy.streaming.operators.sink_operator import SinkOperator
 from flinkpy.streaming.operators.source_operator import SourceOperator
@@ -105,11 +106,14 @@ class _Life:
 class SourceLife(_Life):
     """`restored`: the state of a checkpoint; None: from the beginning."""
 
-    def __init__(self, source, restored=None, *, restored_id=None, batch_rows=None, configuration=None, **place):
+    def __init__(
+        self, source, restored=None, *, restored_id=None, batch_rows=None, configuration=None, strategy=None, **place
+    ):
         place = {"subtask_index": 0, "parallelism": 1, "attempt_number": 0, **place}
         restored_id = restored_id or (None if restored is None else 1)
         super().__init__(restored, restored_id, configuration, **place)
-        self.operator = SourceOperator(source, None, None, self.context, self.output, {})
+        operator = SourceOperator if source.source_function is None else SourceFunctionOperator
+        self.operator = operator(source, strategy, None, self.context, self.output, {})
         if batch_rows is not None:
             self.operator.batch_size.rows = batch_rows
         self.start(self.operator)
@@ -130,7 +134,8 @@ class SinkLife(_Life):
         place = {"subtask_index": 0, "parallelism": 1, "attempt_number": 0, **place}
         restored_id = restored_id or (None if restored is None else 1)
         super().__init__(restored, restored_id, configuration, **place)
-        self.operator = SinkOperator(sink, input_type, self.context, self.output, {})
+        operator = SinkOperator if sink.sink_function is None else SinkFunctionOperator
+        self.operator = operator(sink, input_type, self.context, self.output, {})
         self.start(self.operator)
 
     def write(self, *rows: Any) -> None:

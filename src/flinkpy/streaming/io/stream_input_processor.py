@@ -27,6 +27,7 @@ from flinkpy.records.elements import (
     WatermarkStatus,
 )
 from flinkpy.streaming.io.checkpointing.checkpointed_inputs import CheckpointedInputs
+from flinkpy.streaming.io.combined_watermark import CombinedInputs
 from flinkpy.streaming.io.watermark_valve import StatusWatermarkValve
 from flinkpy.streaming.mailbox.mailbox_processor import ActionStatus
 from flinkpy.streaming.operators.batch_size import AdaptiveBatchSize
@@ -91,9 +92,9 @@ class StreamInputProcessor:
             self._inputs.append(_GateInput(gate, input_index, offset, self.checkpointed.offset_of(index)))
             channels[input_index] = offset + gate.num_channels
         self._valves = {index: StatusWatermarkValve(count) for index, count in channels.items()}
-        #: Over the inputs of the operator, each a channel.
+        #: Over the inputs of the operator.
         self._input_positions = {index: position for position, index in enumerate(sorted(channels))}
-        self._combined = StatusWatermarkValve(len(channels)) if len(channels) > 1 else None
+        self._combined = CombinedInputs(len(channels)) if len(channels) > 1 else None
         #: Channels per input that have not sent EndOfData.
         self._open_channels = {index: set(range(count)) for index, count in channels.items()}
         self._next = 0

@@ -55,7 +55,8 @@ class StatusWatermarkValve:
         if any(not other.is_idle for other in self._channels):
             # The one that held the others back is gone.
             return self._advance()
-        # All idle: what they had reached together before falling silent counts, so that nobody waits for them.
+        # All idle: where the last one was what held the others back, they are waited for no longer. Where it was not,
+        # the order in which they became idle decides, as it does in Flink 2.3.
         out: list[Watermark | WatermarkStatus] = []
         highest = max(other.watermark for other in self._channels)
         if state.watermark == self._last_watermark and highest > self._last_watermark:
