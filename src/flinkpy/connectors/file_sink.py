@@ -23,7 +23,7 @@ from flinkpy.connectors.file_sink_config import (
     OutputFileConfig,
     RollingPolicy,
 )
-from flinkpy.formats.bulk_writer import ColumnBulkWriterFactory
+from flinkpy.formats.bulk_writer import BatchWriterFactory
 from flinkpy.formats.input_files import local_path
 
 
@@ -91,11 +91,13 @@ class FileSink(SinkBase):
 
     @staticmethod
     def for_bulk_format(base_path: str, writer_factory: BulkWriterFactory) -> FileSink.BulkFormatBuilder:
-        """Batches of records: ParquetBulkWriters, CsvBulkWriters."""
-        if not isinstance(writer_factory, ColumnBulkWriterFactory):
+        """Batches of records: ParquetBulkWriters, OrcBulkWriters, AvroBulkWriters, AvroParquetWriters, CsvBulkWriters,
+        JsonBulkWriters.
+        """
+        if not isinstance(writer_factory, BatchWriterFactory):
             raise TypeError(
-                f"{writer_factory!r} cannot write files: use ParquetBulkWriters.for_row_type or "
-                "CsvBulkWriters.for_schema"
+                f"{writer_factory!r} cannot write files: use ParquetBulkWriters.for_row_type, "
+                "CsvBulkWriters.for_schema, AvroBulkWriters.for_generic_record, ..."
             )
         return FileSink.BulkFormatBuilder(base_path, writer_factory.create)
 

@@ -7,6 +7,7 @@ several), or URIs. They are listed in the JobMaster, when the job starts or agai
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from flinkpy.connector_api.source import (
 from flinkpy.connectors.continuous_file_enumerator import ContinuousFileEnumerator, PendingSplitsCheckpoint
 from flinkpy.connectors.split_enumerator import StaticEnumeratorState, StaticSplitEnumerator
 from flinkpy.connectors.split_reader import OpenSplit, SequentialSplitReader
+from flinkpy.formats.bad_records import BadRecordReporter
 from flinkpy.formats.csv_format import CsvFormat, CsvOptions, HeaderMode
 from flinkpy.formats.file_format import (
     NO_OFFSET,
@@ -282,36 +284,76 @@ class _FileReader(SequentialSplitReader):
     def __init__(self, context: SourceReaderContext, file_format: FileFormat) -> None:
         super().__init__(context)
         self._format = file_format
+        self._reporter = BadRecordReporter(context, file_format.on_error)
 
     def open_split(self, split: FileSourceSplit) -> OpenSplit:
-        return _OpenFile(split, self._format.open(split, READ_BATCH_ROWS))
+        reader = self._format.open(split, READ_BATCH_ROWS)
+        return _OpenFile(split, reader, self._context, self._reporter)
 
 
 class _OpenFile:
-    """A split being read, from its position on."""
+    """A split being read, from its position on. Bad records are reported between the good ones around them."""
 
-    def __init__(self, split: FileSourceSplit, reader: FileBatchReader) -> None:
+    def __init__(
+        self,
+        split: FileSourceSplit,
+        reader: FileBatchReader,
+        context: SourceReaderContext,
+        reporter: BadRecordReporter,
+    ) -> None:
         self._split = split
         self._reader = reader
+        self._context = context
+        self._reporter = reporter
+        #: Good or bad.
         self._records_to_drop = 0 if split.position is None else split.position.records_after_offset
         #: For formats that do not say where their batches begin: records given since the start of the split.
         self._num_given = 0
-        #: Behind the batch last read.
+        #: Behind the batch last given.
         self._end = split.position
+        #: Of a batch with bad records: what has not been given yet, and where that batch begins.
+        self._slices: deque[Any] = deque()
+        self._slices_start = FilePosition(NO_OFFSET, 0)
 
     def read_batch(self) -> Batch | None:
         while True:
+            if self._slices:
+                return self._give_slice()
             batch = self._reader.read_batch()
             if batch is None:
                 return None
-            rows = batch.num_rows
+            bad = getattr(self._reader, "bad_records", ())
+            records = batch.num_rows + len(bad)
             start = getattr(self._reader, "batch_position", None) or FilePosition(NO_OFFSET, self._num_given)
-            self._num_given += rows
-            self._end = FilePosition(start.offset, start.records_after_offset + rows)
-            dropped = min(self._records_to_drop, rows)
+            self._num_given += records
+            dropped = min(self._records_to_drop, records)
             self._records_to_drop -= dropped
-            if dropped < rows:
-                return batch.slice(dropped, rows - dropped) if dropped else batch
+            if bad:
+                self._cut(batch, bad, start, dropped)
+                continue
+            self._end = FilePosition(start.offset, start.records_after_offset + records)
+            if dropped < records:
+                return batch.slice(dropped, records - dropped) if dropped else batch
+
+    def _cut(self, batch: Batch, bad: Any, start: FilePosition, dropped: int) -> None:
+        """Into slices that nobody has to cut again, so that each is given with the bad records that are in it."""
+        from flinkpy.formats.slicing import even_slices
+
+        bad_dropped = sum(place < dropped for place, _ in bad)
+        good_dropped = dropped - bad_dropped
+        left = [(place - dropped, record) for place, record in bad[bad_dropped:]]
+        rest = batch.slice(good_dropped, batch.num_rows - good_dropped)
+        self._slices.extend(even_slices(rest, self._context.max_batch_rows, left))
+        self._slices_start = FilePosition(start.offset, start.records_after_offset + dropped)
+        if not self._slices:
+            self._end = self._slices_start
+
+    def _give_slice(self) -> Batch:
+        given = self._slices.popleft()
+        offset, records = self._slices_start
+        self._end = FilePosition(offset, records + given.start + given.num_records)
+        self._reporter.report([record for _, record in given.bad])
+        return given.batch  # type: ignore[no-any-return]
 
     def rest(self, rows_back: int) -> FileSourceSplit:
         if self._end is None:

@@ -61,7 +61,13 @@ class ProgramSources:
         return stream
 
     def create_input(self, input_format: Any, type_info: TypeInformation | None = None) -> DataStream:
-        """Always raises: an InputFormat is a Java object. Use `from_source`."""
-        raise UnsupportedOperationError(
-            "create_input: an InputFormat is a Java object, and flinkpy has no JVM; use from_source"
-        )
+        """The records of an AvroInputFormat, or of another object with `to_source` and `get_produced_type`.
+
+        Raises: UnsupportedOperationError for anything else: PyFlink's own InputFormats are Java objects.
+        """
+        if not hasattr(input_format, "to_source"):
+            raise UnsupportedOperationError(
+                "create_input: an InputFormat of Java cannot be used, flinkpy has no JVM; use from_source"
+            )
+        declared = checks.output_type_of(type_info) or checks.output_type_of(input_format.get_produced_type())
+        return self._source(input_format.to_source(), None, "Custom File Source", declared)

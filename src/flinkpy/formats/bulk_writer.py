@@ -33,8 +33,18 @@ class BulkWriter(Protocol):
         ...
 
 
-class ColumnBulkWriterFactory(BulkWriterFactory):
-    """Makes a writer per file. Subclass it for another format. Beyond PyFlink.
+class BatchWriterFactory(BulkWriterFactory):
+    """Makes a writer per file. Subclass it for another format. Beyond PyFlink."""
+
+    @abstractmethod
+    def create(self, file: BinaryIO, input_type: Any) -> BulkWriter:
+        """Args:
+        input_type: TypeInformation of the stream's records, or None.
+        """
+
+
+class ColumnBulkWriterFactory(BatchWriterFactory):
+    """Makes a writer per file, of a format of columns. Subclass it for another one. Beyond PyFlink.
 
     Args:
         row_type: the columns of the files; None: those of the stream.
@@ -46,9 +56,6 @@ class ColumnBulkWriterFactory(BulkWriterFactory):
 
     def get_row_type(self) -> RowTypeInfo | None:
         return self._row_type
-
-    @abstractmethod
-    def create(self, file: BinaryIO, input_type: Any) -> BulkWriter: ...
 
     def columns_of(self, batch: Batch, input_type: Any) -> Any:
         """The batch as `RecordBatch[schema=arrow_schema(row_type)]`.

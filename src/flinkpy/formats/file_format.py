@@ -5,9 +5,13 @@ Source: org.apache.flink.connector.file.src.reader.{StreamFormat, BulkFormat}. D
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.formats.bad_records import FAIL, checked_on_error
 
 if TYPE_CHECKING:
     from flinkpy.formats.text_line import TextLineFormat
@@ -22,7 +26,8 @@ class FilePosition(NamedTuple):
 
     #: Where the format can begin to read: an offset that it gave itself, or NO_OFFSET.
     offset: int
-    #: Records from there on that come before the place; from the start of the split where there is no offset.
+    #: Records from there on that come before the place, also those that could not be read; from the start of the split
+    #: where there is no offset.
     records_after_offset: int
 
 
@@ -62,19 +67,41 @@ class FileBatchReader(Protocol):
     """A split that is being read. Thread: task thread.
 
     It begins at `split.reading_offset`; records after that offset which have been read before are taken off by the
-    caller. Beside these methods it may have `batch_position`, the FilePosition of the first record of the batch last
-    read. Without, a restored split is read from its start, and passed over as far as it has been emitted.
+    caller. Beside these methods it may have
+
+    * `batch_position`, the FilePosition of the first record of the batch last read. Without, a restored split is read
+      from its start, and passed over as far as it has been emitted;
+    * `bad_records`, where the format's `on_error` is not "fail": those among the records of the batch last read, as
+      (how many records of this batch come before it, good or bad; the BadRecord).
     """
 
     def read_batch(self) -> Batch | None:
-        """The next batch, never an empty one; None at the end."""
+        """The next batch, an empty one only with bad records; None at the end."""
         ...
 
     def close(self) -> None: ...
 
 
 class FileFormat(ABC):
-    """What FileSource needs to know. Pickled into the job, so it must not import pyarrow with its class."""
+    """What FileSource needs to know. Pickled into the job, so it must not import pyarrow with its class.
+
+    Attributes:
+        on_error: what becomes of records that cannot be read: "fail", "skip" or an OutputTag
+            (`flinkpy.formats.bad_records`). A format that does not know more than "fail" sets `knows_bad_records`.
+    """
+
+    on_error: Any = "fail"
+    knows_bad_records = True
+
+    def with_on_error(self, on_error: Any) -> Any:
+        """A copy of this format. Raises: UnsupportedOperationError where this format only fails."""
+        if checked_on_error(on_error) != FAIL and not self.knows_bad_records:
+            raise UnsupportedOperationError(
+                f"{type(self).__name__} has no records that cannot be read by themselves: on_error can only be 'fail'"
+            )
+        changed = copy.copy(self)
+        changed.on_error = on_error
+        return changed
 
     @property
     @abstractmethod

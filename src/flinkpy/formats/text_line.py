@@ -24,6 +24,8 @@ class TextLineFormat(StreamFormat):
     charset allows it; a lone `\r` does not end a line.
     """
 
+    knows_bad_records = False
+
     def __init__(self, charset_name: str = "UTF-8") -> None:
         self._charset = codecs.lookup(charset_name).name
         # In charsets such as UTF-16 the newline byte also occurs inside other characters.
