@@ -19,6 +19,8 @@ BENCHMARKS = {
     "columns": ("benchmarks.columns", "run"),
     "exchange": ("benchmarks.exchange", "run"),
     "latency": ("benchmarks.latency", "run"),
+    "latency-window": ("benchmarks.latency_window", "run"),
+    "windows-rows": ("benchmarks.windows_rows", "run"),
     "start": ("benchmarks.start", "run"),
     "memory": ("benchmarks.memory", "run"),
     "state-ops": ("benchmarks.state_ops", "run"),
@@ -27,6 +29,7 @@ BENCHMARKS = {
     "checkpoint-backpressure": ("benchmarks.checkpoints", "run_backpressure"),
     "incremental": ("benchmarks.incremental", "run"),
     "recovery": ("benchmarks.recovery", "run"),
+    "pyflink-suite": ("benchmarks.pyflink_suite", "run"),
 }
 
 

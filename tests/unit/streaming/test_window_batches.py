@@ -111,7 +111,7 @@ def play(
     restores: tuple[int, ...] = (),
     backends: tuple[str, ...] = (),
 ) -> list[Any]:
-    """All results; batches of at most `cut` records; a restore, with another parallelism, before the given positions."""
+    """All results; batches of at most `cut` records; restores, with another parallelism, before the given positions."""
     subtasks = Subtasks(spec, backend)
     results: list[Any] = []
     pending: list[Any] = []

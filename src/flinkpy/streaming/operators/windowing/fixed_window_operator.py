@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
     from flinkpy.graph.operator_specs import WindowSpec
 
-_TRIGGERS = {
+_TRIGGERS: dict[type, type] = {
     TumblingEventTimeWindows: EventTimeTrigger,
     SlidingEventTimeWindows: EventTimeTrigger,
     TumblingProcessingTimeWindows: ProcessingTimeTrigger,
