@@ -1,7 +1,8 @@
 """SessionTable: accumulators of sessions: per key some spans of time that do not touch each other.
 
-The sessions of a key are a chain of slots. A batch is merged with the chains of its keys in one pass: all spans, those
-of records and those of sessions, are sorted by key and start, and what touches becomes one session.
+The sessions of a key are a chain of slots, the latest first. A batch is merged with the beginnings of the chains of its
+keys, as far back as its records reach, in one pass: all spans, those of records and those of sessions, are sorted by
+key and start, and what touches becomes one session.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from flinkpy.state.aggregate_table import TableLayout
 from flinkpy.state.window_table import NO_SLOTS, WindowTable, with_room
 
 _END = -1
+_LONG_AGO = np.iinfo(np.int64).min
 
 
 class SessionTable(WindowTable):
@@ -63,14 +65,20 @@ class SessionTable(WindowTable):
             rows = rows[slots[rows] != _END]
         return found
 
-    def _chains(self, numbers: np.ndarray) -> np.ndarray:
-        """The slots of all sessions of these keys, each of which is there once."""
+    def _chains(self, numbers: np.ndarray, since: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(the slots of all sessions of the keys `numbers[i]` that do not end before `since[i]`, int64[n]: the first
+        one behind them in each chain). Each key is there once."""
         chunks = []
         slots = self._first.take(numbers)
-        while len(slots := slots[slots != _END]):
-            chunks.append(slots)
-            slots = self._next.take(slots)
-        return np.concatenate(chunks) if chunks else NO_SLOTS
+        rows = np.flatnonzero(slots != _END)
+        while len(rows):
+            at = slots[rows]
+            reached = self._times[1].take(at) >= since[rows]
+            rows, at = rows[reached], at[reached]
+            chunks.append(at)
+            slots[rows] = self._next.take(at)
+            rows = rows[slots[rows] != _END]
+        return np.concatenate(chunks) if chunks else NO_SLOTS, slots
 
     # -- changes -----------------------------------------------------------------------------------------------------
 
@@ -81,8 +89,8 @@ class SessionTable(WindowTable):
 
         Returns: int64[n]: the slot of each record's session.
         """
-        touched = _distinct(numbers, self._keys.size)
-        known = self._chains(touched)
+        touched, since = _earliest(numbers, starts, self._keys.size)
+        known, rests = self._chains(touched, since)
         all_keys = np.concatenate([numbers, self._key_of_slot.take(known)])
         all_starts = np.concatenate([starts, self._times[0].take(known)])
         all_ends = np.concatenate([ends, self._times[1].take(known)])
@@ -110,7 +118,7 @@ class SessionTable(WindowTable):
             for accumulator in self.accumulators:
                 accumulator.merge(into, accumulator, gone)
             self.dropped(gone)
-        self._link(keys, targets)
+        self._link(keys, targets, rests)
 
         slots = targets.take(groups[: len(numbers)])
         for accumulator, values in zip(self.accumulators, value_columns, strict=True):
@@ -123,11 +131,18 @@ class SessionTable(WindowTable):
             self._next = with_room(self._next, size)
             self._is_live = np.append(self._is_live, np.zeros(len(self._next) - len(self._is_live), dtype=bool))
 
-    def _link(self, keys: np.ndarray, slots: np.ndarray) -> None:
-        """These slots are the chains of these keys, which are in order."""
+    def _link(self, keys: np.ndarray, slots: np.ndarray, rests: np.ndarray | None = None) -> None:
+        """These slots are the chains of these keys; both are in order of the keys, and within them of time.
+
+        Args:
+            rests: of each of the keys, what comes behind them in the chain; None: nothing does.
+        """
         is_first = np.append(True, keys[1:] != keys[:-1])
-        self._first[keys[is_first]] = slots[is_first]
-        self._next[slots] = np.append(np.where(is_first[1:], _END, slots[1:]), _END)
+        # The first in time is the last of its chain.
+        self._next[slots] = np.append(_END, slots[:-1])
+        self._next[slots[is_first]] = _END if rests is None else rests
+        is_last = np.append(is_first[1:], True)
+        self._first[keys[is_last]] = slots[is_last]
 
     def dropped(self, slots: np.ndarray) -> None:
         super().dropped(slots)
@@ -139,36 +154,33 @@ class SessionTable(WindowTable):
             return
         self.dropped(slots)
         touched = _distinct(self._key_of_slot.take(slots), self._keys.size)
-        left = self._chains(touched)
-        left = left[self._is_live.take(left)]
+        left, _ = self._chains(touched, np.full(len(touched), _LONG_AGO))
         self._first[touched] = _END
-        if len(left):
-            keys = self._key_of_slot.take(left)
-            order = np.argsort(keys, kind="stable")
-            self._link(keys.take(order), left.take(order))
+        self._link_all(left[self._is_live.take(left)])
         self._compact_if_sparse()
+
+    def _link_all(self, slots: np.ndarray) -> None:
+        """These are all sessions of their keys."""
+        if len(slots):
+            keys = self._key_of_slot.take(slots)
+            order = order_by(keys, self._times[0].take(slots))
+            self._link(keys.take(order), slots.take(order))
 
     def _index_all(self) -> None:
         self._first = np.full(self._keys.size, _END, dtype=np.int64)
         self._next = np.full(self._size, _END, dtype=np.int64)
         self._is_live = np.ones(self._size, dtype=bool)
-        if self._size:
-            order = np.argsort(self._key_of_slot, kind="stable")
-            self._link(self._key_of_slot.take(order), order)
+        self._link_all(np.arange(self._size))
 
     def _restore_entries(self, key_columns: list[pa.Array], times: list[np.ndarray]) -> np.ndarray:
         numbers = self.numbers_of(key_columns)
         self._has_room(self._size + len(numbers))
         slots = self._append(numbers, times)
         self._is_live[slots] = True
-        order = np.argsort(numbers, kind="stable")
-        keys, last = numbers.take(order), slots.take(order)
-        is_first = np.append(True, keys[1:] != keys[:-1])
-        before = self._first.take(keys[is_first])
-        self._link(keys, last)
-        # What other batches had of the key comes behind.
-        is_last = np.append(keys[1:] != keys[:-1], True)
-        self._next[last[is_last]] = before
+        # Other batches may have had sessions of the same keys.
+        touched = _distinct(numbers, self._keys.size)
+        known, _ = self._chains(touched, np.full(len(touched), _LONG_AGO))
+        self._link_all(np.concatenate([known, slots]))
         return slots
 
 
@@ -181,14 +193,48 @@ def _distinct(numbers: np.ndarray, span: int) -> np.ndarray:
     return np.flatnonzero(is_there)
 
 
+def _earliest(numbers: np.ndarray, times: np.ndarray, span: int) -> tuple[np.ndarray, np.ndarray]:
+    """(the distinct numbers in order, the earliest time of each); numbers are below `span`."""
+    distinct = _distinct(numbers, span)
+    place = np.empty(span, dtype=np.int64)
+    place[distinct] = np.arange(len(distinct))
+    earliest = np.full(len(distinct), np.iinfo(np.int64).max)
+    np.minimum.at(earliest, place.take(numbers), times)
+    return distinct, earliest
+
+
+def order_by(numbers: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """An order by number, and within each by time."""
+    combined = _combined(numbers, times, times)
+    return np.lexsort((times, numbers)) if combined is None else np.argsort(combined[0])
+
+
+def _combined(numbers: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Starts and ends moved so far apart that those of different numbers cannot meet; None: 64 bits are too few."""
+    if not len(numbers):
+        return starts, ends
+    first = int(starts.min())
+    width = int(ends.max()) - first + 1
+    if (int(numbers.max()) + 1) * width >= 1 << 62:
+        return None
+    moved = numbers * width - first
+    return starts + moved, ends + moved
+
+
 def _touching(keys: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(an order by key and start, the positions in it at which spans begin that touch none before of their key)."""
-    order = np.lexsort((starts, keys))
-    keys, starts, ends = keys.take(order), starts.take(order), ends.take(order)
-    is_first = np.append(True, keys[1:] != keys[:-1])
-    # The latest end so far of each key: ends by their rank, raised for every key beyond all of the keys before.
-    distinct, ranks = np.unique(ends, return_inverse=True)
-    raised = (np.cumsum(is_first) - 1) * len(distinct)
-    latest = distinct.take(np.maximum.accumulate(ranks + raised) - raised)
-    is_first[1:] |= starts[1:] > latest[:-1]
-    return order, np.flatnonzero(is_first)
+    combined = _combined(keys, starts, ends)
+    if combined is None:
+        order = np.lexsort((starts, keys))
+        keys, starts, ends = keys.take(order), starts.take(order), ends.take(order)
+        is_first = np.append(True, keys[1:] != keys[:-1])
+        # Ends by their rank, raised for every key beyond all of the keys before.
+        distinct, ranks = np.unique(ends, return_inverse=True)
+        raised = (np.cumsum(is_first) - 1) * len(distinct)
+        latest = distinct.take(np.maximum.accumulate(ranks + raised) - raised)
+        is_first[1:] |= starts[1:] > latest[:-1]
+        return order, np.flatnonzero(is_first)
+    starts, ends = combined
+    order = np.argsort(starts)
+    latest = np.maximum.accumulate(ends.take(order))
+    return order, np.flatnonzero(np.append(True, starts.take(order)[1:] > latest[:-1]))

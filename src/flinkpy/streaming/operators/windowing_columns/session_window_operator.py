@@ -132,7 +132,8 @@ class SessionWindowOperator(ColumnWindowOperator):
         is_due = (ends - 1 > self.fired_until) & (ends - 1 <= time)
         due = slots[is_due]
         # In the order of their ends; keys in the order in which they came.
-        due = due[np.lexsort((table.key_numbers(due), table.ends(due)))]
+        due = due[np.argsort(table.key_numbers(due), kind="stable")]
+        due = due[np.argsort(table.ends(due), kind="stable")]
         for start in range(0, len(due), _MAX_RESULT_ROWS):
             piece = due[start : start + _MAX_RESULT_ROWS]
             key_columns = table.keys(table.key_numbers(piece))
