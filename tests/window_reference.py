@@ -124,7 +124,7 @@ class WindowInterpreter:
             return True
         pane.timers.add(end)
         if self.trigger.kind == "continuous" and pane.continuous_at is None:
-            pane.continuous_at = timestamp - timestamp % self.trigger.every + self.trigger.every
+            pane.continuous_at = min(timestamp - timestamp % self.trigger.every + self.trigger.every, end)
             pane.timers.add(pane.continuous_at)
         return False
 
@@ -134,7 +134,7 @@ class WindowInterpreter:
         if time == window[1] - 1:
             return True
         if self.trigger.kind == "continuous" and time == pane.continuous_at:
-            pane.continuous_at = time + self.trigger.every
+            pane.continuous_at = min(time + self.trigger.every, window[1] - 1)
             pane.timers.add(pane.continuous_at)
             return True
         return False

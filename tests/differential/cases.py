@@ -96,9 +96,10 @@ def _accumulated(rng: random.Random) -> tuple[dict[str, Any], list[list[Any]]]:
 
 
 def _triggered(rng: random.Random) -> Case:
-    trigger = rng.choice(["purging_event_time", "continuous", "count", "purging_count"])
+    # Not the continuous one: its timers that are due when they are set PyFlink fires late or never.
+    trigger = rng.choice(["purging_event_time", "count", "purging_count"])
     how = _time_window(rng) if trigger != "purging_count" or rng.random() < 0.5 else {"window": "global"}
-    parameters = {**how, "trigger": trigger, "interval": rng.randint(1, 6), "count": rng.randint(1, 4)}
+    parameters = {**how, "trigger": trigger, "count": rng.randint(1, 4)}
     return _case("window_process", parameters, _records(rng))
 
 

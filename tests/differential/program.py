@@ -222,8 +222,6 @@ def trigger_of(parameters: dict[str, Any]) -> Any:
     kind = parameters.get("trigger")
     if kind == "purging_event_time":
         return window.PurgingTrigger.of(window.EventTimeTrigger.create())
-    if kind == "continuous":
-        return window.ContinuousEventTimeTrigger.of(Time.milliseconds(parameters["interval"]))
     if kind == "count":
         return window.CountTrigger.of(parameters["count"])
     if kind == "purging_count":

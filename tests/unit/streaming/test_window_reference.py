@@ -34,8 +34,6 @@ def assigner(parameters: dict[str, Any]) -> Callable[[Any, int], list[Window]]:
 
 def trigger(parameters: dict[str, Any]) -> Trigger:
     match parameters.get("trigger"):
-        case "continuous":
-            return Trigger("continuous", parameters["interval"])
         case "count" | "purging_count" as kind:
             return Trigger("count", parameters["count"], purges=kind != "count")
         case kind:
