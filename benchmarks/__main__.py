@@ -17,6 +17,7 @@ BENCHMARKS = {
     "rows": ("benchmarks.rows", "run_rows"),
     "keyed": ("benchmarks.rows", "run_keyed"),
     "columns": ("benchmarks.columns", "run"),
+    "windows": ("benchmarks.windows", "run"),
     "exchange": ("benchmarks.exchange", "run"),
     "latency": ("benchmarks.latency", "run"),
     "latency-window": ("benchmarks.latency_window", "run"),

@@ -1,4 +1,5 @@
-"""CSV bids -> filter, and -> key_by -> count, max, mean per key, in the column lane. One line of JSON per query."""
+"""CSV bids in the column lane: -> filter; -> key_by -> count, max, mean per key; -> key_by -> windows. One line of JSON
+per query."""
 
 from __future__ import annotations
 
@@ -8,16 +9,26 @@ import time
 
 import pyarrow.compute as pc
 
-from flinkpy.common import Types, WatermarkStrategy
+from flinkpy.common import Duration, Time, Types, WatermarkStrategy
 from flinkpy.datastream import StreamExecutionEnvironment
 from flinkpy.datastream.aggregates import count, max_, mean
 from flinkpy.datastream.connectors import DiscardingSink
 from flinkpy.datastream.connectors.file_system import FileSource
+from flinkpy.datastream.window import SlidingEventTimeWindows, TumblingEventTimeWindows
 
 NAMES = ["auction", "bidder", "price", "channel", "ts"]
 
 
-QUERY_COLUMNS = {"filter": ["auction", "bidder", "price"], "aggregate": ["auction", "price"]}
+QUERY_COLUMNS = {
+    "filter": ["auction", "bidder", "price"],
+    "aggregate": ["auction", "price"],
+    "tumble": ["auction", "price", "ts"],
+    "hop": ["auction", "price", "ts"],
+}
+WINDOWS = {
+    "tumble": TumblingEventTimeWindows.of(Time.seconds(10)),
+    "hop": SlidingEventTimeWindows.of(Time.seconds(10), Time.seconds(2)),
+}
 
 
 def every_123rd(batch):
@@ -37,8 +48,14 @@ def main() -> None:
     for query in options.queries:
         # What Flink SQL's planner does by itself: only the columns of the query are converted.
         source = FileSource.for_csv(options.path, schema=schema, columns=QUERY_COLUMNS[query], header=False)
-        bids = env.from_source(source, WatermarkStrategy.no_watermarks(), "bids")
-        if query == "filter":
+        watermarks = WatermarkStrategy.no_watermarks()
+        if query in WINDOWS:
+            late_by = Duration.of_seconds(4)
+            watermarks = WatermarkStrategy.for_bounded_out_of_orderness(late_by).with_timestamp_column("ts")
+        bids = env.from_source(source, watermarks, "bids")
+        if query in WINDOWS:
+            result = bids.key_by("auction").window(WINDOWS[query]).aggregate(n=count(), worst=max_("price"))
+        elif query == "filter":
             result = bids.filter_batches(every_123rd)
         else:
             result = bids.key_by("auction").aggregate(count("n"), max_("price", "worst"), mean("price", "average"))
