@@ -8,6 +8,9 @@ from flinkpy.datastream.connected_streams import BroadcastConnectedStream, Broad
 from flinkpy.datastream.keyed_stream import KeyedStream
 from flinkpy.datastream.windowed_stream import AllWindowedStream, WindowedStream
 
+#: What PyFlink calls the state that has the records of a window.
+WINDOW_STATE_NAME = "window-contents"
+
 __all__ = [
     "AllWindowedStream",
     "BroadcastConnectedStream",

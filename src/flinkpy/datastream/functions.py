@@ -19,6 +19,19 @@ from flinkpy.datastream.async_functions import (
     AsyncRetryStrategy,
 )
 from flinkpy.datastream.base_functions import Function, KeyedStateStore, RuntimeContext
+from flinkpy.datastream.internal_window_functions import (
+    InternalIterableAllWindowFunction,
+    InternalIterableProcessAllWindowFunction,
+    InternalIterableProcessWindowFunction,
+    InternalIterableWindowFunction,
+    InternalProcessAllWindowContext,
+    InternalProcessWindowContext,
+    InternalSingleValueAllWindowFunction,
+    InternalSingleValueProcessAllWindowFunction,
+    InternalSingleValueProcessWindowFunction,
+    InternalSingleValueWindowFunction,
+    InternalWindowFunction,
+)
 from flinkpy.datastream.source_sink_functions import (
     ParallelSourceFunction,
     RichParallelSourceFunction,
@@ -80,7 +93,22 @@ __all__ = [
     "TimerService",
     "WindowFunction",
 ]
-_ALSO_EXPORTED = (KeyedStateStore, PassThroughAllWindowFunction, PassThroughWindowFunction)
+_ALSO_EXPORTED = (
+    InternalIterableAllWindowFunction,
+    InternalIterableProcessAllWindowFunction,
+    InternalIterableProcessWindowFunction,
+    InternalIterableWindowFunction,
+    InternalProcessAllWindowContext,
+    InternalProcessWindowContext,
+    InternalSingleValueAllWindowFunction,
+    InternalSingleValueProcessAllWindowFunction,
+    InternalSingleValueProcessWindowFunction,
+    InternalSingleValueWindowFunction,
+    InternalWindowFunction,
+    KeyedStateStore,
+    PassThroughAllWindowFunction,
+    PassThroughWindowFunction,
+)
 
 IN1 = TypeVar("IN1")
 IN2 = TypeVar("IN2")

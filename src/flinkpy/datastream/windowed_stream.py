@@ -205,7 +205,7 @@ class _Windows(Generic[_Apply, _Process]):
             raise TypeError(f"window_function should be a {classes[0].__name__} or {classes[1].__name__}")
 
     def _field(self, kind: RollingKind, what: str, position: int | str) -> DataStream:
-        checked = checks.check_position(what, position, self._input_type)
+        checked = checks.check_aggregated_position(what, position, self._input_type)
         return self._operator(what, self._input_type, FieldAggregation(kind, checked), None, self._input_type)
 
     def _records_operator(self, function: Any, output_type: TypeInformation | None) -> DataStream:

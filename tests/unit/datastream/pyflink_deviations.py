@@ -270,7 +270,6 @@ DECLARED_OTHERWISE = frozenset(
         "datastream.functions:SinkFunction.__init__",
         "datastream.connectors.base:Source.__init__",
         "datastream.connectors.base:Sink.__init__",
-        "datastream.connectors.file_system:FileSink.__init__",
         # Takes aggregates of columns as keywords in place of a function.
         "datastream.data_stream:WindowedStream.aggregate",
         "datastream.data_stream:AllWindowedStream.aggregate",
@@ -284,8 +283,6 @@ IN_PROGRESS = {
     "datastream": "windows and asynchronous functions",
     "datastream.async_data_stream": "asynchronous functions",
     "datastream.data_stream": "windows and cached streams",
-    "datastream.functions": "windows",
-    "datastream.window": "windows",
     "datastream.connectors.file_system": "the other builders of file sinks",
     "datastream.connectors.hybrid_source": "hybrid sources",
     "datastream.connectors.kafka": "Kafka",

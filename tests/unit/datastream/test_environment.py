@@ -16,7 +16,7 @@ from flinkpy.common.errors import (
     UnsupportedOperationError,
     UserError,
 )
-from flinkpy.datastream import CheckpointingMode, RuntimeExecutionMode, StreamExecutionEnvironment
+from flinkpy.datastream import CheckpointingMode, StreamExecutionEnvironment
 from flinkpy.datastream.user_artifacts import LOCAL_PATH, read_artifact
 
 
@@ -85,16 +85,6 @@ def test_job_id_may_be_given(env: StreamExecutionEnvironment) -> None:
     env.from_sequence(1, 2).print()
     with pytest.raises(JobSubmissionError, match="32 hex digits"):
         env.generate_job_graph()
-
-
-def test_batch_mode_is_refused_rather_than_run_as_a_stream(env: StreamExecutionEnvironment) -> None:
-    env.from_sequence(1, 2).print()
-    for mode in (RuntimeExecutionMode.BATCH, RuntimeExecutionMode.AUTOMATIC):
-        env.set_runtime_mode(mode)
-        with pytest.raises(UnsupportedOperationError, match="batch mode"):
-            env.generate_job_graph()
-    env.set_runtime_mode(RuntimeExecutionMode.STREAMING)
-    assert env.generate_job_graph().vertices
 
 
 def test_changelog_backend_is_refused_rather_than_ignored(env: StreamExecutionEnvironment) -> None:

@@ -105,9 +105,13 @@ def test_rolling_aggregates_take_a_position_or_a_name(keyed: KeyedStream, method
         aggregate(7)
 
 
-def test_rolling_aggregate_of_plain_values_is_refused(env: StreamExecutionEnvironment) -> None:
-    with pytest.raises(TypeError, match="only a TUPLE or ROW has fields"):
-        env.from_sequence(1, 2).key_by(lambda x: x).sum()
+def test_plain_values_have_one_field_which_is_the_value(env: StreamExecutionEnvironment) -> None:
+    keyed = env.from_sequence(1, 2).key_by(lambda x: x)
+
+    assert spec_of(keyed.sum()).position == 0  # type: ignore[attr-defined]
+    for position in (1, "f0"):
+        with pytest.raises(TypeError, match=f"The {position} field selected on a basic type"):
+            keyed.max_by(position)
 
 
 def test_name_of_a_tuples_field_is_its_position(env: StreamExecutionEnvironment) -> None:

@@ -136,7 +136,8 @@ def difference_of_signature(member: Any, name: str, kind: str, parameters: str) 
     ]
     theirs = parse_parameters(parameters)
     if name.endswith("__init__") and any(parameter[0].startswith("j_") for parameter in theirs):
-        # Programs do not call it: PyFlink makes such objects around Java ones.
+        if theirs[1][0].startswith("j_") and theirs[1][2] is None:
+            return None  # programs do not call it: PyFlink makes such objects around Java ones
         theirs = [parameter for parameter in theirs if not parameter[0].startswith("j_")]
         known = {parameter[0] for parameter in theirs}
         ours = [parameter for parameter in ours if parameter[0] in known]

@@ -10,6 +10,8 @@ from flinkpy.datastream.window.count_windows import (
 )
 from flinkpy.datastream.window.descriptor import WindowOperationDescriptor
 from flinkpy.datastream.window.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor, TimestampedValue
+from flinkpy.datastream.window.hashing import long_to_int_with_bit_mixing as long_to_int_with_bit_mixing
+from flinkpy.datastream.window.hashing import mod_inverse as mod_inverse
 from flinkpy.datastream.window.other_triggers import (
     CountTrigger,
     DeltaTrigger,

@@ -1,0 +1,213 @@
+"""One way to call every kind of window function: with a key, a window and what is in it.
+
+Source: pyflink.datastream.functions (InternalWindowFunction and those derived from it). The window operator does not
+use them: it calls the user's function itself.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, Generic, TypeVar
+
+from flinkpy.datastream.base_functions import Function, KeyedStateStore, RuntimeContext
+from flinkpy.datastream.window_functions import (
+    AllWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowFunction,
+)
+
+IN = TypeVar("IN")
+OUT = TypeVar("OUT")
+KEY = TypeVar("KEY")
+W = TypeVar("W")
+
+
+class InternalWindowFunction(Function, Generic[IN, OUT, KEY, W]):
+    class InternalWindowContext(ABC):
+        @abstractmethod
+        def current_processing_time(self) -> int: ...
+
+        @abstractmethod
+        def current_watermark(self) -> int: ...
+
+        @abstractmethod
+        def window_state(self) -> KeyedStateStore: ...
+
+        @abstractmethod
+        def global_state(self) -> KeyedStateStore: ...
+
+    @abstractmethod
+    def process(
+        self, key: KEY, window: W, context: InternalWindowFunction.InternalWindowContext, input_data: IN
+    ) -> Iterable[OUT]: ...
+
+    @abstractmethod
+    def clear(self, window: W, context: InternalWindowFunction.InternalWindowContext) -> None:
+        """The window is over."""
+
+
+_Context = InternalWindowFunction.InternalWindowContext
+
+
+class _WrappingFunction(InternalWindowFunction[IN, OUT, KEY, W]):
+    """Around a user's function, which it opens and closes."""
+
+    def __init__(self, wrapped_function: Any) -> None:
+        self._wrapped_function = wrapped_function
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._wrapped_function.open(runtime_context)
+
+    def close(self) -> None:
+        self._wrapped_function.close()
+
+    def clear(self, window: W, context: _Context) -> None:
+        return
+
+
+class InternalSingleValueWindowFunction(_WrappingFunction[IN, OUT, KEY, W]):
+    """A WindowFunction for windows of one value: what was reduced or aggregated."""
+
+    def __init__(self, wrapped_function: WindowFunction) -> None:
+        super().__init__(wrapped_function)
+
+    def process(self, key: KEY, window: W, context: _Context, input_data: IN) -> Iterable[OUT]:
+        results: Iterable[OUT] = self._wrapped_function.apply(key, window, [input_data])
+        return results
+
+
+class InternalSingleValueAllWindowFunction(_WrappingFunction[IN, OUT, int, W]):
+    """As InternalSingleValueWindowFunction, for streams without keys."""
+
+    def __init__(self, wrapped_function: AllWindowFunction) -> None:
+        super().__init__(wrapped_function)
+
+    def process(self, key: int, window: W, context: _Context, input_data: IN) -> Iterable[OUT]:
+        results: Iterable[OUT] = self._wrapped_function.apply(window, [input_data])
+        return results
+
+
+class InternalIterableWindowFunction(_WrappingFunction[Iterable[IN], OUT, KEY, W]):
+    """A WindowFunction for windows that keep their records."""
+
+    def __init__(self, wrapped_function: WindowFunction) -> None:
+        super().__init__(wrapped_function)
+
+    def process(self, key: KEY, window: W, context: _Context, input_data: Iterable[IN]) -> Iterable[OUT]:
+        results: Iterable[OUT] = self._wrapped_function.apply(key, window, input_data)
+        return results
+
+
+class InternalIterableAllWindowFunction(_WrappingFunction[Iterable[IN], OUT, int, W]):
+    """As InternalIterableWindowFunction, for streams without keys."""
+
+    def __init__(self, wrapped_function: AllWindowFunction) -> None:
+        super().__init__(wrapped_function)
+
+    def process(self, key: int, window: W, context: _Context, input_data: Iterable[IN]) -> Iterable[OUT]:
+        results: Iterable[OUT] = self._wrapped_function.apply(window, input_data)
+        return results
+
+
+class _UnderlyingContext(Generic[W]):
+    """Answers for the window that is processed now."""
+
+    _window: Any = None
+    _underlying: Any = None
+
+    def of(self, window: Any, underlying: _Context) -> Any:
+        self._window, self._underlying = window, underlying
+        return self
+
+    def window(self) -> W:
+        window: W = self._window
+        return window
+
+    def current_processing_time(self) -> int:
+        time: int = self._underlying.current_processing_time()
+        return time
+
+    def current_watermark(self) -> int:
+        watermark: int = self._underlying.current_watermark()
+        return watermark
+
+    def window_state(self) -> KeyedStateStore:
+        store: KeyedStateStore = self._underlying.window_state()
+        return store
+
+    def global_state(self) -> KeyedStateStore:
+        store: KeyedStateStore = self._underlying.global_state()
+        return store
+
+
+class InternalProcessWindowContext(_UnderlyingContext[W], ProcessWindowFunction.Context[W]):
+    def __init__(self) -> None:
+        return
+
+
+class InternalProcessAllWindowContext(_UnderlyingContext[W], ProcessAllWindowFunction.Context[W]):
+    def __init__(self) -> None:
+        return
+
+
+class _WrappingProcessFunction(_WrappingFunction[IN, OUT, KEY, W]):
+    _internal_context: Any
+
+    def clear(self, window: W, context: _Context) -> None:
+        self._wrapped_function.clear(self._internal_context.of(window, context))
+
+
+class InternalSingleValueProcessWindowFunction(_WrappingProcessFunction[IN, OUT, KEY, W]):
+    """A ProcessWindowFunction for windows of one value."""
+
+    def __init__(self, wrapped_function: ProcessWindowFunction) -> None:
+        super().__init__(wrapped_function)
+        self._internal_context: InternalProcessWindowContext = InternalProcessWindowContext()
+
+    def process(self, key: KEY, window: W, context: _Context, input_data: IN) -> Iterable[OUT]:
+        results: Iterable[OUT] = self._wrapped_function.process(
+            key, self._internal_context.of(window, context), [input_data]
+        )
+        return results
+
+
+class InternalSingleValueProcessAllWindowFunction(_WrappingProcessFunction[IN, OUT, int, W]):
+    """As InternalSingleValueProcessWindowFunction, for streams without keys."""
+
+    def __init__(self, wrapped_function: ProcessAllWindowFunction) -> None:
+        super().__init__(wrapped_function)
+        self._internal_context: InternalProcessAllWindowContext = InternalProcessAllWindowContext()
+
+    def process(self, key: int, window: W, context: _Context, input_data: IN) -> Iterable[OUT]:
+        results: Iterable[OUT] = self._wrapped_function.process(
+            self._internal_context.of(window, context), [input_data]
+        )
+        return results
+
+
+class InternalIterableProcessWindowFunction(_WrappingProcessFunction[Iterable[IN], OUT, KEY, W]):
+    """A ProcessWindowFunction for windows that keep their records."""
+
+    def __init__(self, wrapped_function: ProcessWindowFunction) -> None:
+        super().__init__(wrapped_function)
+        self._internal_context: InternalProcessWindowContext = InternalProcessWindowContext()
+
+    def process(self, key: KEY, window: W, context: _Context, input_data: Iterable[IN]) -> Iterable[OUT]:
+        results: Iterable[OUT] = self._wrapped_function.process(
+            key, self._internal_context.of(window, context), input_data
+        )
+        return results
+
+
+class InternalIterableProcessAllWindowFunction(_WrappingProcessFunction[Iterable[IN], OUT, int, W]):
+    """As InternalIterableProcessWindowFunction, for streams without keys."""
+
+    def __init__(self, wrapped_function: ProcessAllWindowFunction) -> None:
+        super().__init__(wrapped_function)
+        self._internal_context: InternalProcessAllWindowContext = InternalProcessAllWindowContext()
+
+    def process(self, key: int, window: W, context: _Context, input_data: Iterable[IN]) -> Iterable[OUT]:
+        results: Iterable[OUT] = self._wrapped_function.process(self._internal_context.of(window, context), input_data)
+        return results
