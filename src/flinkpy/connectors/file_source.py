@@ -24,7 +24,7 @@ from flinkpy.connector_api.source import (
 from flinkpy.connectors.continuous_file_enumerator import ContinuousFileEnumerator, PendingSplitsCheckpoint
 from flinkpy.connectors.split_enumerator import StaticEnumeratorState, StaticSplitEnumerator
 from flinkpy.connectors.split_reader import OpenSplit, SequentialSplitReader
-from flinkpy.formats.bad_records import BadRecordReporter
+from flinkpy.formats.bad_records import FAIL, BadRecordReporter
 from flinkpy.formats.csv_format import CsvFormat, CsvOptions, HeaderMode
 from flinkpy.formats.file_format import (
     NO_OFFSET,
@@ -36,6 +36,7 @@ from flinkpy.formats.file_format import (
     StreamFormat,
 )
 from flinkpy.formats.input_files import input_path, is_remote, list_remote_files, not_found_error
+from flinkpy.formats.json_format import JsonFormat
 from flinkpy.formats.row_types import project_row_type, row_type_of
 
 if TYPE_CHECKING:
@@ -83,8 +84,8 @@ class FileSplitAssignerProvider:
 
 
 class FileSource(SourceBase):
-    """Reads all files under the paths, each once. Build it with `for_record_stream_format`, `for_bulk_file_format`,
-    `for_csv` or `for_parquet`.
+    """Reads all files under the paths, each once. Build it with `for_record_stream_format`, `for_bulk_file_format` or,
+    beyond PyFlink, `for_csv`, `for_json`, `for_avro`, `for_parquet` or `for_orc`.
 
     A directory stands for all files below it, except those whose name, or a directory's name on the way, starts with a
     dot or an underscore.
@@ -134,6 +135,7 @@ class FileSource(SourceBase):
         null_values: Sequence[str] = (),
         header: bool = True,
         newlines_in_values: bool = False,
+        on_error: Any = FAIL,
     ) -> FileSource:
         """CSV files as typed columns. Beyond PyFlink.
 
@@ -147,6 +149,7 @@ class FileSource(SourceBase):
                 in a STRING column; where none are, it is null in all columns but those.
             header: the first line of each file names its columns.
             newlines_in_values: quoted fields may contain newlines; then a file is not split among subtasks.
+            on_error: what becomes of rows that cannot be read: "fail", "skip" or an OutputTag.
 
         Raises:
             InputNotFoundError, InputFormatError: without `schema`, about the first file.
@@ -167,18 +170,52 @@ class FileSource(SourceBase):
             if not header:
                 options = replace(options, file_columns=tuple(row_type.get_field_names()))
             row_type = project_row_type(row_type, columns)
-        return FileSource(CsvFormat(row_type, options), paths)
+        return FileSource(CsvFormat(row_type, options).with_on_error(on_error), paths)
 
     @staticmethod
-    def for_parquet(*paths: str, columns: Sequence[str] | None = None) -> FileSource:
+    def for_json(*paths: str, schema: Any, on_error: Any = FAIL) -> FileSource:
+        """Files of one JSON object a line, as typed columns. Beyond PyFlink.
+
+        Args:
+            schema: `Types.ROW_NAMED(...)`, a `pyarrow.Schema`, or a dict from field name to type; other fields of the
+                objects are passed over, fields that are not there are null.
+            on_error: what becomes of lines that cannot be read: "fail", "skip" or an OutputTag.
+        """
+        return FileSource(JsonFormat(row_type_of(schema)).with_on_error(on_error), paths)
+
+    @staticmethod
+    def for_avro(*paths: str, schema: Any = None, as_rows: bool = False, on_error: Any = FAIL) -> FileSource:
+        """Avro files, as dicts or as Rows. Beyond PyFlink, which has AvroInputFormat.
+
+        Args:
+            schema: an AvroSchema; None: that of the first file, which must be readable here.
+            on_error: what becomes of records and blocks that cannot be read: "fail", "skip" or an OutputTag.
+        """
+        from flinkpy.formats.avro_format import AvroFormat, avro_schema_of_file
+
+        if schema is None:
+            schema = avro_schema_of_file(_first_file(paths)[0])
+        return FileSource(AvroFormat(schema, as_rows).with_on_error(on_error), paths)
+
+    @staticmethod
+    def for_parquet(*paths: str, columns: Sequence[str] | None = None, on_error: Any = FAIL) -> FileSource:
         """Parquet files as typed columns, all or some of them. Beyond PyFlink.
 
-        The types are those of the first file, which must be readable here; the others must have such columns.
+        The types are those of the first file, which must be readable here; the others must have such columns. A row
+        group that cannot be read counts as one bad record.
         """
         from flinkpy.formats.parquet_format import ParquetFormat, parquet_row_type
 
-        first, _ = _first_file(paths)
-        return FileSource(ParquetFormat(parquet_row_type(first, None if columns is None else list(columns))), paths)
+        row_type = parquet_row_type(_first_file(paths)[0], None if columns is None else list(columns))
+        return FileSource(ParquetFormat(row_type).with_on_error(on_error), paths)
+
+    @staticmethod
+    def for_orc(*paths: str, columns: Sequence[str] | None = None, on_error: Any = FAIL) -> FileSource:
+        """ORC files as typed columns, all or some of them; like `for_parquet`, with stripes. Beyond PyFlink."""
+        from flinkpy.formats.orc_format import OrcFormat, orc_row_type
+
+        row_type = orc_row_type(_first_file(paths)[0], None if columns is None else list(columns))
+        return FileSource(OrcFormat(row_type).with_on_error(on_error), paths)
 
     @property
     def boundedness(self) -> Boundedness:
@@ -274,6 +311,13 @@ class FileSourceBuilder:
     def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSourceBuilder:
         if not isinstance(split_assigner, FileSplitAssignerProvider):
             raise TypeError(f"{split_assigner!r} is not a FileSplitAssignerProvider")
+        return self
+
+    def set_on_error(self, on_error: Any) -> FileSourceBuilder:
+        """What becomes of records that cannot be read: "fail" (the default), "skip" or an OutputTag, which gives
+        `(raw bytes, error)`. Beyond PyFlink.
+        """
+        self._format = self._format.with_on_error(on_error)
         return self
 
     def build(self) -> FileSource:

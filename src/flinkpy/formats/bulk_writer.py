@@ -90,15 +90,30 @@ class ParquetBulkWriterFactory(ColumnBulkWriterFactory):
 class _ParquetBulkWriter:
     def __init__(self, factory: ColumnBulkWriterFactory, file: BinaryIO, input_type: Any) -> None:
         self._factory = factory
-        self._file = file
         self._input_type = input_type
+        self._groups = RowGroupWriter(file)
+
+    def add(self, batch: Batch) -> None:
+        self._groups.add(self._factory.columns_of(batch, self._input_type))
+
+    def finish(self) -> None:
+        self._groups.finish()
+
+    def discard(self) -> None:
+        self._groups.discard()
+
+
+class RowGroupWriter:
+    """Gathers columns to row groups of a Parquet file."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
         self._writer: Any = None
         self._pending: list[Any] = []
         self._pending_bytes = 0
         self._pending_rows = 0
 
-    def add(self, batch: Batch) -> None:
-        columns = self._factory.columns_of(batch, self._input_type)
+    def add(self, columns: Any) -> None:
         self._pending.append(columns)
         self._pending_bytes += columns.nbytes
         self._pending_rows += columns.num_rows
@@ -169,6 +184,37 @@ class _CsvBulkWriter:
             self._writes_header = False
             self._file.write(self._lines.header(columns.schema.names))
         self._file.write(self._lines.rows(columns))
+
+    def finish(self) -> None:
+        return
+
+    def discard(self) -> None:
+        return
+
+
+class JsonBulkWriterFactory(ColumnBulkWriterFactory):
+    """Files of one JSON object a line. Beyond PyFlink."""
+
+    def create(self, file: BinaryIO, input_type: Any) -> BulkWriter:
+        row_type = self._row_type or input_type
+        if not isinstance(row_type, RowTypeInfo):
+            raise TypeMismatchError("JSON lines need rows with names: give a row type, or a stream of Types.ROW_NAMED")
+        return _JsonBulkWriter(self, file, input_type, row_type)
+
+
+class _JsonBulkWriter:
+    def __init__(self, factory: JsonBulkWriterFactory, file: BinaryIO, input_type: Any, row_type: RowTypeInfo) -> None:
+        from flinkpy.formats.json_writer import JsonWriter
+
+        self._factory = factory
+        self._file = file
+        self._input_type = input_type
+        self._lines = JsonWriter(row_type)
+
+    def add(self, batch: Batch) -> None:
+        lines = self._lines.texts(self._factory.columns_of(batch, self._input_type))
+        if lines:
+            self._file.write(("\n".join(lines) + "\n").encode())
 
     def finish(self) -> None:
         return

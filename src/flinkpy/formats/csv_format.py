@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flinkpy.common.typeinfo import RowTypeInfo
+from flinkpy.formats.bad_records import FAIL
 from flinkpy.formats.file_format import FileBatchReader, FileSourceSplit, StreamFormat
 from flinkpy.formats.input_files import is_compressed
 
@@ -76,4 +77,4 @@ class CsvFormat(StreamFormat):
     def open(self, split: FileSourceSplit, max_batch_rows: int) -> FileBatchReader:
         from flinkpy.formats.csv_reader import CsvBatchReader
 
-        return CsvBatchReader(split, self.row_type, self.options, max_batch_rows)
+        return CsvBatchReader(split, self.row_type, self.options, max_batch_rows, self.on_error == FAIL)

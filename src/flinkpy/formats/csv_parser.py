@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from typing import Any
 
@@ -11,14 +13,16 @@ import pyarrow.csv as pa_csv
 
 from flinkpy.common.errors import InputFormatError
 from flinkpy.common.typeinfo import RowTypeInfo
+from flinkpy.formats.bad_records import BadRecord, shown
 from flinkpy.formats.csv_format import CsvOptions
+from flinkpy.formats.halving import PartlyGood, parse_by_halves
 from flinkpy.formats.line_chunks import RecordCutter, line_number_at
 from flinkpy.records.lanes import arrow_schema
 
 _COLUMN_NUMBER = re.compile(r"column #(\d+)")
+#: What pyarrow raises for a record that it cannot read.
+_BAD_RECORD = (pa.ArrowInvalid, pa.ArrowKeyError)
 _MESSAGE_PREFIX = re.compile(r"^(In CSV column #\d+: )?(CSV parse error: )?(Row #\d+: )?")
-#: So much of a bad row is shown: enough to recognise it, not enough to flood the log.
-_SHOWN_CHARACTERS = 500
 
 
 def cutter_of(options: CsvOptions) -> RecordCutter:
@@ -80,8 +84,31 @@ class CsvParser:
             data = memoryview(_blank_comments(bytes(data)))
         try:
             return self._parse(data)
-        except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
+        except _BAD_RECORD as error:
             raise self._locate(data, offset, error) from error
+
+    def parse_leniently(self, data: memoryview, offset: int) -> PartlyGood:
+        """Like `parse`, with the records that cannot be read by themselves."""
+        if self._options.allow_comments:
+            data = memoryview(_blank_comments(bytes(data)))
+        try:
+            whole = PartlyGood()
+            whole.add(self._parse(data))
+            return whole
+        except _BAD_RECORD:
+            content = bytes(data)
+        ends = [0, *self._cutter.record_ends(content)]
+
+        def on_bad(index: int, error: BaseException) -> BadRecord:
+            start = ends[index]
+            raw = content[start : ends[index + 1]].rstrip(b"\r\n")
+            column = self._column_of(str(error))
+            where = f"{self._path}, byte {offset + start}{column and f', column {column!r}'}"
+            return BadRecord(raw, f"{where}: {_reason(str(error))}")
+
+        return parse_by_halves(
+            len(ends) - 1, lambda first, last: self._parse(data[ends[first] : ends[last]]), _BAD_RECORD, on_bad
+        )
 
     def _parse(self, data: memoryview) -> pa.RecordBatch | None:
         self._read_options.block_size = len(data) + 1
@@ -101,6 +128,8 @@ class CsvParser:
         """From what pyarrow's CSV reader can make to what the type asks for."""
         if array.type == column.type:
             return array
+        if pa.types.is_binary(column.type):
+            return self._decode_base64(array, column)
         is_empty = pc.equal(array, "")
         if pa.types.is_list(column.type):
             separator = self._options.array_separators.get(column.name, ";")
@@ -115,6 +144,15 @@ class CsvParser:
         except pa.ArrowInvalid as error:
             raise pa.ArrowInvalid(f"In CSV column #{self._file_columns.index(column.name)}: {error}") from error
 
+    def _decode_base64(self, array: pa.Array, column: pa.Field) -> pa.Array:
+        try:
+            return pa.array(
+                [value and base64.b64decode(value, validate=True) for value in array.to_pylist()], column.type
+            )
+        except (binascii.Error, ValueError) as error:
+            number = self._file_columns.index(column.name)
+            raise pa.ArrowInvalid(f"In CSV column #{number}: it is no base64 text: {error}") from error
+
     def _locate(self, data: memoryview, offset: int, error: Exception) -> InputFormatError:
         """Find the first record that makes the parser fail, by halving."""
         content = bytes(data)
@@ -124,7 +162,7 @@ class CsvParser:
             middle = (good + bad) // 2
             try:
                 self._parse(data[: ends[middle - 1]])
-            except (pa.ArrowInvalid, pa.ArrowKeyError) as earlier:
+            except _BAD_RECORD as earlier:
                 bad, error = middle, earlier
             else:
                 good = middle
@@ -134,20 +172,26 @@ class CsvParser:
         return self._error(row, text, str(error))
 
     def _error(self, row: int, text: str, reason: str) -> InputFormatError:
-        shown = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
-        details = {"path": self._path, "row": str(row), "text": shown}
-        column = ""
+        details = {"path": self._path, "row": str(row), "text": shown(text)}
+        column = self._column_of(reason)
+        if column:
+            details["column"] = column
+        where = f"{self._path}, row {row}{column and f', column {column!r}'}"
+        return InputFormatError(f"{where}: {_reason(reason)}; the row is: {shown(text)}", details=details)
+
+    def _column_of(self, reason: str) -> str:
+        """The name of the column that pyarrow's message is about, empty where it is about none."""
         number = _COLUMN_NUMBER.search(reason)
-        if number and int(number[1]) < len(self._file_columns):
-            details["column"] = self._file_columns[int(number[1])]
-            column = f", column {details['column']!r}"
-        reason = _MESSAGE_PREFIX.sub("", reason.partition("\n")[0])
-        return InputFormatError(f"{self._path}, row {row}{column}: {reason}; the row is: {shown}", details=details)
+        return self._file_columns[int(number[1])] if number and int(number[1]) < len(self._file_columns) else ""
+
+
+def _reason(message: str) -> str:
+    return _MESSAGE_PREFIX.sub("", message.partition("\n")[0])
 
 
 def _csv_type(arrow_type: pa.DataType) -> pa.DataType:
     """What to have the CSV reader make: a string where it cannot make the type itself."""
-    if pa.types.is_list(arrow_type) or pa.types.is_decimal256(arrow_type):
+    if pa.types.is_list(arrow_type) or pa.types.is_decimal256(arrow_type) or pa.types.is_binary(arrow_type):
         return pa.string()
     return arrow_type
 

@@ -14,7 +14,7 @@ from flinkpy.formats.csv_parser import CsvParser, cutter_of, null_options, parse
 from flinkpy.formats.file_format import FilePosition, FileSourceSplit
 from flinkpy.formats.line_chunks import Chunk, ChunkSizer, open_chunks
 from flinkpy.formats.row_types import row_type_of
-from flinkpy.formats.slicing import SlicedPieces
+from flinkpy.formats.slicing import PlacedBadRecord, SlicedPieces
 from flinkpy.records.batch import Batch
 
 #: The types of a file's columns are taken from so much of its beginning.
@@ -24,9 +24,16 @@ INFERENCE_BYTES = 1 << 20
 class CsvBatchReader:
     """Gives `RecordBatch[n rows, schema=arrow_schema(row_type)]` with n <= `max_batch_rows`. Thread: task thread."""
 
-    def __init__(self, split: FileSourceSplit, row_type: RowTypeInfo, options: CsvOptions, max_batch_rows: int) -> None:
+    def __init__(
+        self,
+        split: FileSourceSplit,
+        row_type: RowTypeInfo,
+        options: CsvOptions,
+        max_batch_rows: int,
+        fails: bool = True,
+    ) -> None:
         self._split = split
-        self._options = options
+        self._fails = fails
         self._ready = SlicedPieces(max_batch_rows)
         self._sizer = ChunkSizer(max_batch_rows)
         file_columns, self._rows_start = _look_at_head(split, row_type, options)
@@ -42,15 +49,28 @@ class CsvBatchReader:
             if offset < self._rows_start:
                 data = data[self._rows_start - offset :]
                 offset = self._rows_start
-            columns = self._parser.parse(data, offset) if len(data) else None
-            if columns is not None:
-                self._sizer.observe(len(chunk.data), columns.num_rows)
-                self._ready.add(Batch(columns), chunk.offset)
+            columns, bad = self._parse(data, offset)
+            if columns is not None or bad:
+                rows = 0 if columns is None else columns.num_rows
+                self._sizer.observe(len(chunk.data), rows + len(bad))
+                self._ready.add(Batch([] if columns is None else columns), chunk.offset, bad)
         return self._ready.take()
+
+    def _parse(self, data: memoryview, offset: int) -> tuple[pa.RecordBatch | None, list[PlacedBadRecord]]:
+        if not len(data):
+            return None, []
+        if self._fails:
+            return self._parser.parse(data, offset), []
+        result = self._parser.parse_leniently(data, offset)
+        return result.columns, result.bad
 
     @property
     def batch_position(self) -> FilePosition:
         return self._ready.position
+
+    @property
+    def bad_records(self) -> list[PlacedBadRecord]:
+        return self._ready.bad_records
 
     def close(self) -> None:
         self._chunks.close()

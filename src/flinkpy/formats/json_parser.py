@@ -90,12 +90,22 @@ class JsonParser:
         return columns if columns.schema.equals(self._schema) else columns.cast(self._schema)
 
     def rows_to_columns(self, values: list[list[Any]]) -> pa.RecordBatch:
-        """What `_convert` gave, in the column lane."""
+        """Rows as `parse_each` gives them, in the column lane. Raises: TypeMismatchError."""
         return columns_of(values, self._row_type)
 
-    def parse_values(self, text: bytes) -> list[Any]:
-        """The values of one object's fields. Raises: JsonValueError."""
-        return self._convert(parse_json(text))
+    def parse_each(self, texts: Sequence[bytes]) -> list[list[Any]]:
+        """The values of each object's fields, one object after the other.
+
+        Where errors are to be ignored, a text that is no object is passed over. Raises: JsonValueError.
+        """
+        rows = []
+        for text in texts:
+            try:
+                rows.append(self._convert(parse_json(text)))
+            except JsonValueError:
+                if not self._options.ignore_parse_errors:
+                    raise
+        return rows
 
     def _parse_each(self, messages: Sequence[bytes | None]) -> DecodedBatch:
         values, positions, errors = [], [], []
@@ -103,7 +113,7 @@ class JsonParser:
             if message is None:
                 continue
             try:
-                row = self.parse_values(message)
+                row = self._convert(parse_json(message))
             except JsonValueError as error:
                 # As in Flink, a message that is no object at all is passed over where errors are to be ignored.
                 if not self._options.ignore_parse_errors:

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import InputFormatError, TypeMismatchError
 from flinkpy.common.typeinfo import RowTypeInfo
+from flinkpy.formats.bad_records import FAIL, BadRecord
 from flinkpy.formats.file_format import BulkFormat, FileBatchReader, FilePosition, FileSourceSplit
 from flinkpy.formats.input_files import not_found_error, open_arrow_file
 
 if TYPE_CHECKING:
+    from flinkpy.formats.slicing import PlacedBadRecord
     from flinkpy.records.batch import Batch
 
 
@@ -17,7 +19,7 @@ class ParquetFormat(BulkFormat):
     """Reads the columns of `row_type`, found by name; batches are `RecordBatch[schema=arrow_schema(row_type)]`.
 
     A split owns the row groups whose first byte is in its range, so that no one has to read the files' footers to make
-    the splits.
+    the splits. A row group that cannot be read counts as one bad record.
 
     Source: org.apache.flink.formats.parquet.ParquetColumnarRowInputFormat.
     """
@@ -36,83 +38,142 @@ class ParquetFormat(BulkFormat):
 
     def open(self, split: FileSourceSplit, max_batch_rows: int) -> FileBatchReader:
         batch_rows = min(self._batch_size or max_batch_rows, max_batch_rows)
-        return _ParquetReader(split, self.row_type, batch_rows, self._is_case_sensitive)
+        file = open_parquet(split.path)
+        columns = find_columns(
+            split.path, file.schema_arrow.names, self.row_type.get_field_names(), self._is_case_sensitive
+        )
+        return _ParquetReader(RowGroups(split, file, columns, batch_rows, self.on_error == FAIL), self.row_type)
+
+
+class RowGroups:
+    """The row groups of a split, in batches. Thread: task thread.
+
+    Args:
+        columns: the names of those to read.
+        fails: a row group that cannot be read raises; else it is a bad record.
+    """
+
+    def __init__(self, split: FileSourceSplit, file: Any, columns: list[str], batch_rows: int, fails: bool) -> None:
+        self.path = split.path
+        self._file = file
+        self._columns = columns
+        self._batch_rows = batch_rows
+        self._fails = fails
+        first = split.reading_offset or 0
+        #: Those that have not been begun.
+        self._groups = [
+            group
+            for group in range(file.num_row_groups)
+            if split.offset <= self._first_byte(group) < split.end and group >= first
+        ]
+        self._batches: Any = iter(())
+        self._group = 0
+        self._next_row = 0
+        #: Of what was read last.
+        self.position = FilePosition(0, 0)
+        self.bad_records: list[PlacedBadRecord] = []
+
+    def read(self) -> Any:
+        """A RecordBatch with the columns in the order asked for, an empty one with a bad record; None at the end.
+
+        Raises: InputFormatError.
+        """
+        import pyarrow as pa
+
+        self.bad_records = []
+        while True:
+            try:
+                columns = next(self._batches, None)
+            except (pa.ArrowException, OSError) as error:
+                return self._pass_damage(error)
+            if columns is None:
+                if not self._groups:
+                    return None
+                self._begin_group()
+            elif columns.num_rows:
+                self.position = FilePosition(self._group, self._next_row)
+                self._next_row += columns.num_rows
+                # They come in the file's order.
+                return columns.select(self._columns)
+
+    def _begin_group(self) -> None:
+        self._group, self._next_row = self._groups.pop(0), 0
+        self._batches = self._file.iter_batches(
+            self._batch_rows, row_groups=[self._group], columns=self._columns, use_threads=False
+        )
+
+    def _pass_damage(self, error: BaseException) -> Any:
+        import pyarrow as pa
+
+        row = self._next_row
+        what = f"{self.path}, row group {self._group}, from row {row} on: {error}"
+        if self._fails:
+            details = {"path": self.path, "row_group": str(self._group)}
+            raise InputFormatError(f"{what}; the file is damaged", details=details) from error
+        self._batches = iter(())
+        self.position = FilePosition(self._group, row)
+        self._next_row += 1
+        self.bad_records = [(0, BadRecord(b"", what))]
+        return pa.RecordBatch.from_pylist([], pa.schema([]))
+
+    def _first_byte(self, group: int) -> int:
+        metadata = self._file.metadata.row_group(group)
+        if not metadata.num_columns:
+            return 0
+        column = metadata.column(0)
+        dictionary = column.dictionary_page_offset
+        return min(dictionary, column.data_page_offset) if dictionary else int(column.data_page_offset)
+
+    def close(self) -> None:
+        self._file.close()
 
 
 class _ParquetReader:
     """Thread: task thread."""
 
-    def __init__(self, split: FileSourceSplit, row_type: RowTypeInfo, batch_rows: int, is_case_sensitive: bool) -> None:
-        self._path = split.path
+    def __init__(self, groups: RowGroups, row_type: RowTypeInfo) -> None:
+        self._groups = groups
         self._row_type = row_type
-        self._file = open_parquet(split.path)
-        self._columns = self._find_columns(is_case_sensitive)
-        first = split.reading_offset or 0
-        self._groups = [
-            group
-            for group in range(self._file.num_row_groups)
-            if split.offset <= self._first_byte(group) < split.end and group >= first
-        ]
-        self._batches = self._file.iter_batches(
-            batch_rows, row_groups=self._groups, columns=self._columns, use_threads=False
-        )
-        #: Of the batch last read: which of the split's row groups, and how many rows of that come before it.
-        self._position = (0, 0)
-        self._rows_of_batch = 0
 
     @property
     def batch_position(self) -> FilePosition:
         """Offsets are numbers of row groups in the file."""
-        index, row = self._position
-        return FilePosition(self._groups[index], row)
+        return self._groups.position
 
-    def _advance(self, rows: int) -> None:
-        """A batch of `rows` has been read: a batch may hold the end of one group and the start of the next."""
-        index, row = self._position
-        row += self._rows_of_batch
-        while row >= (in_group := self._file.metadata.row_group(self._groups[index]).num_rows):
-            index, row = index + 1, row - in_group
-        self._position, self._rows_of_batch = (index, row), rows
-
-    def _first_byte(self, group: int) -> int:
-        column = self._file.metadata.row_group(group).column(0)
-        dictionary = column.dictionary_page_offset
-        return min(dictionary, column.data_page_offset) if dictionary else column.data_page_offset
-
-    def _find_columns(self, is_case_sensitive: bool) -> list[str]:
-        names = self._file.schema_arrow.names
-        by_key = {name if is_case_sensitive else name.lower(): name for name in names}
-        found = []
-        for wanted in self._row_type.get_field_names():
-            name = by_key.get(wanted if is_case_sensitive else wanted.lower())
-            if name is None:
-                raise InputFormatError(
-                    f"{self._path} has no column {wanted!r}; it has {names}",
-                    details={"path": self._path, "column": wanted},
-                )
-            found.append(name)
-        return found
+    @property
+    def bad_records(self) -> list[PlacedBadRecord]:
+        return self._groups.bad_records
 
     def read_batch(self) -> Batch | None:
-        import pyarrow as pa
-
         from flinkpy.records.batch import Batch
         from flinkpy.records.lanes import conform
 
-        while True:
-            try:
-                columns = next(self._batches, None)
-                if columns is None:
-                    return None
-                if columns.num_rows:
-                    self._advance(columns.num_rows)
-                    # They come in the file's order.
-                    return Batch(conform(columns.select(self._columns), self._row_type))
-            except (pa.ArrowException, OSError, TypeMismatchError) as error:
-                raise InputFormatError(f"{self._path}: {error}", details={"path": self._path}) from error
+        columns = self._groups.read()
+        if columns is None:
+            return None
+        if self._groups.bad_records:
+            return Batch([])
+        try:
+            return Batch(conform(columns, self._row_type))
+        except TypeMismatchError as error:
+            raise InputFormatError(f"{self._groups.path}: {error}", details={"path": self._groups.path}) from error
 
     def close(self) -> None:
-        self._file.close()
+        self._groups.close()
+
+
+def find_columns(path: str, names: list[str], wanted: list[str], is_case_sensitive: bool = True) -> list[str]:
+    """The names in the file of the wanted columns. Raises: InputFormatError naming one that is not there."""
+    by_key = {name if is_case_sensitive else name.lower(): name for name in names}
+    found = []
+    for column in wanted:
+        name = by_key.get(column if is_case_sensitive else column.lower())
+        if name is None:
+            raise InputFormatError(
+                f"{path} has no column {column!r}; it has {names}", details={"path": path, "column": column}
+            )
+        found.append(name)
+    return found
 
 
 def open_parquet(path: str) -> Any:
@@ -131,18 +192,24 @@ def open_parquet(path: str) -> Any:
     except pa.ArrowInvalid as error:
         raise InputFormatError(f"{path} is not a Parquet file: {error}", details={"path": path}) from error
     except OSError as error:
+        if error.errno is None:
+            raise InputFormatError(f"{path} is not a Parquet file: {error}", details={"path": path}) from error
         raise not_found_error(path, error) from error
 
 
 def parquet_row_type(path: str, columns: list[str] | None) -> RowTypeInfo:
     """The type of a file's rows, or of some of its columns in the given order."""
-    from flinkpy.formats.row_types import row_type_of
-
     file = open_parquet(path)
     try:
-        schema = file.schema_arrow
+        return projected_type(path, file.schema_arrow, columns)
     finally:
         file.close()
+
+
+def projected_type(path: str, schema: Any, columns: list[str] | None) -> RowTypeInfo:
+    """The ROW type of an Arrow schema, or of some of its columns. Raises: InputFormatError."""
+    from flinkpy.formats.row_types import row_type_of
+
     if columns is None:
         return row_type_of(schema)
     missing = [name for name in columns if name not in schema.names]

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 from flinkpy.common.serialization import DeserializationSchema, SerializationSchema
 from flinkpy.common.typeinfo import RowTypeInfo, TypeInformation
 from flinkpy.formats.bad_records import FAIL, checked_on_error
+from flinkpy.formats.bulk_writer import JsonBulkWriterFactory
+from flinkpy.formats.json_format import JsonFormat
 from flinkpy.formats.json_schema_types import row_type_of_json_schema
 from flinkpy.formats.json_values import JsonReadOptions, row_converter
+from flinkpy.formats.row_types import row_type_of
 
 if TYPE_CHECKING:
     from flinkpy.formats.json_parser import JsonParser
@@ -19,7 +22,25 @@ if TYPE_CHECKING:
     from flinkpy.formats.schema import DecodedBatch
     from flinkpy.records.batch import Batch
 
-__all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
+__all__ = ["JsonBulkWriters", "JsonReaderFormat", "JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
+
+
+class JsonReaderFormat(JsonFormat):
+    """Reads files of one JSON object a line; batches stay columns. Beyond PyFlink."""
+
+    @staticmethod
+    def for_row_type(row_type: Any) -> JsonReaderFormat:
+        """Of `Types.ROW_NAMED(...)`, a `pyarrow.Schema`, or a dict from name to type."""
+        return JsonReaderFormat(row_type_of(row_type))
+
+
+class JsonBulkWriters:
+    """Writes files of one JSON object a line with a FileSink. Beyond PyFlink."""
+
+    @staticmethod
+    def for_row_type(row_type: Any = None) -> JsonBulkWriterFactory:
+        """None: with the columns of the stream's type."""
+        return JsonBulkWriterFactory(None if row_type is None else row_type_of(row_type))
 
 
 class JsonRowDeserializationSchema(DeserializationSchema):

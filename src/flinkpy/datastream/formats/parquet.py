@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.formats.avro_parquet import AvroParquetFormat, AvroParquetWriterFactory
+from flinkpy.formats.avro_schema import AvroSchema
 from flinkpy.formats.bulk_writer import ParquetBulkWriterFactory
 from flinkpy.formats.parquet_format import ParquetFormat
 from flinkpy.formats.row_types import row_type_of
@@ -19,7 +21,7 @@ class ParquetColumnarRowInputFormat(ParquetFormat):
     """Reads the columns of `row_type` from Parquet files; batches stay columns.
 
     Args:
-        hadoop_config: not supported: there is no Hadoop here.
+        hadoop_config: there is no Hadoop here: must be empty.
         batch_size: no batch has more rows.
         is_utc_timestamp: has no effect: a timestamp without time zone stays as it is in the file.
         is_case_sensitive: whether `ID` is another column than `id`.
@@ -50,25 +52,24 @@ class ParquetBulkWriters:
 
 
 class AvroParquetReaders:
-    """Avro records in Parquet: not there."""
+    """Reads Avro records from Parquet files, for `FileSource.for_record_stream_format`."""
 
     @staticmethod
-    def for_generic_record(schema: Any) -> Any:
-        raise UnsupportedOperationError(
-            "AvroParquetReaders is not there yet: read the columns with ParquetColumnarRowInputFormat"
-        )
+    def for_generic_record(schema: AvroSchema) -> AvroParquetFormat:
+        """The records are dicts, with what `schema` asks for."""
+        return AvroParquetFormat(schema)
 
 
 class AvroParquetWriters:
-    """Avro records in Parquet: not there."""
+    """Writes Avro records to Parquet files with a FileSink."""
 
     @staticmethod
-    def for_generic_record(schema: Any) -> Any:
-        raise UnsupportedOperationError(
-            "AvroParquetWriters is not there yet: write the columns with ParquetBulkWriters.for_row_type"
-        )
+    def for_generic_record(schema: AvroSchema) -> AvroParquetWriterFactory:
+        """Records are dicts that `schema` holds; Rows with its fields do as well."""
+        return AvroParquetWriterFactory(schema)
 
 
 def _refuse_hadoop(hadoop_config: Any) -> None:
-    if hadoop_config is not None:
+    entries = getattr(hadoop_config, "to_dict", lambda: hadoop_config)()
+    if entries is not None and entries != {}:
         raise UnsupportedOperationError("hadoop_config: flinkpy reads and writes Parquet without Hadoop")
