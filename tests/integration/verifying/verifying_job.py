@@ -4,6 +4,9 @@
               rules -> broadcast -> verify (keyed state, timers, broadcast state) -> key_by -> running total (reducing)
         -> rebalance -> count (union list state) -> two-phase sink
 
+The sequences also go through a sliding window in columns, and the verified records through a tumbling one with a Python
+aggregate function; their results are counted and written too.
+
 Every record of the output is determined by the input: a sequence number that comes twice, not at all or out of order
 shows as a record that does not belong there.
 """
@@ -15,14 +18,17 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from flinkpy.common import Duration, Types, WatermarkStrategy
+from flinkpy.common import Duration, Time, Types, WatermarkStrategy
 from flinkpy.common.watermark_strategy import TimestampAssigner
 from flinkpy.datastream import (
+    AggregateFunction,
     KeyedBroadcastProcessFunction,
     KeyedProcessFunction,
     MapFunction,
+    ProcessWindowFunction,
     StreamExecutionEnvironment,
 )
+from flinkpy.datastream.aggregates import sum_
 from flinkpy.datastream.checkpointed_function import CheckpointedFunction, CheckpointListener
 from flinkpy.datastream.state import (
     ListStateDescriptor,
@@ -30,6 +36,7 @@ from flinkpy.datastream.state import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
+from flinkpy.datastream.window import SlidingEventTimeWindows, TumblingEventTimeWindows
 from verifying.faults import Faults
 from verifying.sequence_source import SequencePerKeySource
 from verifying.two_phase_sink import TwoPhaseSink
@@ -37,6 +44,8 @@ from verifying.two_phase_sink import TwoPhaseSink
 RULES = ((1, 10), (2, 20), (3, 30))
 RULES_SUM = sum(value for _, value in RULES)
 TIMER_EVERY = 10
+TUMBLING_SIZE = 25
+SLIDING_SIZE, SLIDING_SLIDE = 20, 10
 RULES_STATE = MapStateDescriptor("rules", Types.LONG(), Types.LONG())
 RECORD = Types.TUPLE([Types.LONG(), Types.LONG()])
 OUTPUT = Types.TUPLE([Types.STRING(), Types.LONG(), Types.LONG(), Types.LONG()])
@@ -47,6 +56,10 @@ def expected_output(keys: int, records_per_key: int) -> Counter[tuple[str, int, 
     records = Counter(
         ("record", key, number, number * (number + 1) // 2) for key in range(keys) for number in range(records_per_key)
     )
+    for kind, size, slide in (("tumbling", TUMBLING_SIZE, TUMBLING_SIZE), ("sliding", SLIDING_SIZE, SLIDING_SLIDE)):
+        for start in range(slide - size, records_per_key, slide):
+            total = sum(range(max(start, 0), min(start + size, records_per_key)))
+            records.update((kind, key, start, total) for key in range(keys))
     records.update(
         ("timer", key, number, RULES_SUM) for key in range(keys) for number in range(0, records_per_key, TIMER_EVERY)
     )
@@ -141,6 +154,26 @@ class Verify(KeyedBroadcastProcessFunction):
         yield "timer", ctx.get_current_key(), timestamp, sum(rules.values())
 
 
+class SumOfNumbers(AggregateFunction):
+    def create_accumulator(self):
+        return 0
+
+    def add(self, value, accumulator):
+        return accumulator + value[2]
+
+    def get_result(self, accumulator):
+        return accumulator
+
+    def merge(self, acc_a, acc_b):
+        return acc_a + acc_b
+
+
+class Tumbled(ProcessWindowFunction):
+    def process(self, key, context, elements):
+        for total in elements:
+            yield "tumbling", key, context.window().start, total
+
+
 class RunningTotal(KeyedProcessFunction):
     def open(self, runtime_context):
         descriptor = ReducingStateDescriptor("total", lambda a, b: a + b, Types.LONG())
@@ -177,6 +210,21 @@ def build(
     keyed = records.uid("sequences").key_by(lambda record: record[0], Types.LONG())
     verified = keyed.connect(rules).process(Verify(faults), OUTPUT).uid("verify")
     totals = verified.key_by(lambda record: record[1], Types.LONG()).process(RunningTotal(), OUTPUT).uid("total")
+    tumbled = (
+        verified.filter(lambda record: record[0] == "record")
+        .key_by(lambda record: record[1], Types.LONG())
+        .window(TumblingEventTimeWindows.of(Time.milliseconds(TUMBLING_SIZE)))
+        .aggregate(SumOfNumbers(), Tumbled(), output_type=OUTPUT)
+        .uid("tumbling")
+    )
+    slid = (
+        records.key_by("f0")
+        .window(SlidingEventTimeWindows.of(Time.milliseconds(SLIDING_SIZE), Time.milliseconds(SLIDING_SLIDE)))
+        .aggregate(total=sum_("f1"))
+        .uid("sliding")
+        .map(lambda row: ("sliding", row["f0"], row["window_start"], row["total"]), OUTPUT)
+    )
     num_records = expected_output(keys, records_per_key).total()
-    counted = totals.rebalance().map(CountInUnionState(faults, num_records, slow_rate, hurry), OUTPUT).uid("count")
+    results = totals.union(tumbled, slid)
+    counted = results.rebalance().map(CountInUnionState(faults, num_records, slow_rate, hurry), OUTPUT).uid("count")
     counted.sink_to(TwoPhaseSink(str(directory), faults)).uid("sink")
