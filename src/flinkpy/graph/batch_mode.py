@@ -29,6 +29,8 @@ _WAITING = (
     specs.KeyedProcessSpec,
     specs.KeyedMapSpec,
     specs.KeyedCoProcessSpec,
+    specs.KeyedTwoInputSpec,
+    specs.WindowSpec,
     specs.ReduceSpec,
     specs.RollingAggregateSpec,
     specs.BroadcastProcessSpec,
@@ -72,6 +74,11 @@ def batch_spec_of(spec: specs.OperatorSpec) -> specs.OperatorSpec | None:
     """None: in batch mode the operator does the same as ever."""
     if isinstance(spec, _WAITING):
         return specs.BatchSpec(spec, input_types=spec.input_types, output_type=spec.output_type)
+    if isinstance(spec, specs.WindowAggregateSpec) and not spec.is_event_time:
+        raise UnsupportedOperationError(
+            "windows of processing time over columns do not run in batch mode: use windows of event time, or a "
+            "ReduceFunction or AggregateFunction"
+        )
     if isinstance(spec, specs.ColumnAggregateSpec):
         return replace(spec, emit="FINAL")
     if isinstance(spec, specs.TimestampsAndWatermarksSpec):

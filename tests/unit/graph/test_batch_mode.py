@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from flinkpy.common import Configuration, Duration, Types, WatermarkStrategy
+from flinkpy.common import Configuration, Duration, Time, Types, WatermarkStrategy
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.watermark_strategy import TimestampAssigner
 from flinkpy.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
 from flinkpy.datastream.aggregates import count
 from flinkpy.datastream.connectors.file_system import FileSource, StreamFormat
+from flinkpy.datastream.window import TumblingProcessingTimeWindows
 from flinkpy.graph import operator_specs as specs
 
 
@@ -105,6 +106,15 @@ def test_unbounded_source_is_refused_in_batch_mode_with_flinks_words(
 
     expected = r"Detected an UNBOUNDED source with the 'execution.runtime-mode' set to 'BATCH'.*'Source: files'"
     with pytest.raises(UnsupportedOperationError, match=expected):
+        env.generate_job_graph()
+
+
+def test_windows_of_processing_time_over_columns_are_refused(env: StreamExecutionEnvironment) -> None:
+    env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+    stream = env.from_collection([(1, 2)], Types.TUPLE([Types.INT(), Types.LONG()]))
+    stream.key_by(0).window(TumblingProcessingTimeWindows.of(Time.seconds(1))).aggregate(n=count()).print()
+
+    with pytest.raises(UnsupportedOperationError, match="windows of processing time over columns"):
         env.generate_job_graph()
 
 

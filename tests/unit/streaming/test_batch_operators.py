@@ -10,18 +10,28 @@ from streaming_fakes import OperatorHarness
 
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.errors import FunctionError, UnsupportedOperationError
+from flinkpy.common.time import Time
 from flinkpy.common.typeinfo import Types
 from flinkpy.datastream.functions import (
     BroadcastProcessFunction,
+    JoinFunction,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
     KeySelector,
     MapFunction,
+    ProcessJoinFunction,
+    ProcessWindowFunction,
     ReduceFunction,
 )
 from flinkpy.datastream.output_tag import OutputTag
 from flinkpy.datastream.state import MapStateDescriptor, ValueStateDescriptor
+from flinkpy.datastream.window import (
+    EventTimeTrigger,
+    ProcessingTimeTrigger,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+)
 from flinkpy.graph import operator_specs as specs
 from flinkpy.graph.batch_mode import batch_spec_of
 from flinkpy.records.batch import Batch
@@ -259,3 +269,58 @@ def test_checkpoints_are_refused() -> None:
     harness = started(specs.KeyedMapSpec(First(), CountUp(), "MAP"))
     with pytest.raises(UnsupportedOperationError, match="batch mode"):
         harness.operator.snapshots(1, checkpoint_pb2.CheckpointOptions())
+
+
+class Contents(ProcessWindowFunction):
+    def process(self, key: Any, context: Any, elements: Any) -> Any:
+        yield key, str(context.window()), [value for _, value in elements]
+
+
+def test_windows_have_their_records_in_the_order_of_time_and_none_is_late() -> None:
+    harness = started(
+        specs.WindowSpec(
+            First(), TumblingEventTimeWindows.of(Time.seconds(1)), EventTimeTrigger.create(), function=Contents()
+        )
+    )
+    feed(harness, [("a", 3), ("a", 9), ("b", 1), ("a", 1), ("a", 2)], [30, 9_000, 1, 10, 20])
+
+    assert end(harness) == [
+        ("a", "TimeWindow(start=0, end=1000)", [1, 2, 3]),
+        ("a", "TimeWindow(start=9000, end=10000)", [9]),
+        ("b", "TimeWindow(start=0, end=1000)", [1]),
+    ]
+    assert harness.output.timestamps == [999, 9_999, 999]
+
+
+def test_windows_of_processing_time_fire_at_the_end() -> None:
+    harness = started(
+        specs.WindowSpec(
+            First(),
+            TumblingProcessingTimeWindows.of(Time.hours(1)),
+            ProcessingTimeTrigger.create(),
+            aggregation=Concat(),
+        )
+    )
+    feed(harness, [("a", "1"), ("b", "x"), ("a", "2")])
+
+    assert end(harness) == [("a", "12"), ("b", "x")]
+
+
+def test_interval_join_and_window_join_give_what_they_give_on_streams() -> None:
+    class Pair(ProcessJoinFunction):
+        def process_element(self, left: Any, right: Any, ctx: Any) -> Any:
+            yield left[1], right[1]
+
+    class JoinPair(JoinFunction):
+        def join(self, first: Any, second: Any) -> Any:
+            return first[1], second[1]
+
+    window = specs.WindowSpec(First(), TumblingEventTimeWindows.of(Time.seconds(1)), EventTimeTrigger.create())
+    for spec in (
+        specs.IntervalJoinSpec((First(), First()), Pair(), -10, 10),
+        specs.CoGroupSpec((First(), First()), JoinPair(), "JOIN", window),
+    ):
+        harness = started(spec)
+        feed(harness, [("a", "l1"), ("b", "l2")], [100, 5_000], 0)
+        feed(harness, [("b", "r2"), ("a", "r1"), ("a", "r3")], [5_010, 95, 5_000], 1)
+        assert end(harness, 0, 1) == [("l1", "r1"), ("l2", "r2")]

@@ -25,7 +25,11 @@ def create_batch_operator(
         return BroadcastFirstOperator(create_operator(spec, context, output, side), context, output, side)
     from flinkpy.streaming.operators.batch.keyed_batch_operator import KeyedBatchOperator
 
-    has_two = isinstance(spec, (specs.KeyedCoProcessSpec, specs.KeyedBroadcastProcessSpec))
+    two_inputs = (specs.KeyedCoProcessSpec, specs.KeyedBroadcastProcessSpec, specs.KeyedTwoInputSpec)
     return KeyedBatchOperator(
-        lambda *outputs: create_operator(spec, context, *outputs), context, output, side, 2 if has_two else 1
+        lambda *outputs: create_operator(spec, context, *outputs),
+        context,
+        output,
+        side,
+        2 if isinstance(spec, two_inputs) else 1,
     )
