@@ -173,6 +173,14 @@ class SourceReaderContext(Protocol):
         """
         ...
 
+    def monotonic_ns(self) -> int:
+        """A clock that never goes back."""
+        ...
+
+    def schedule(self, delay_ms: int, action: Any) -> None:
+        """Call `action(time)` on the task thread after `delay_ms`, and poll the reader then; `time` is in ms."""
+        ...
+
     def notify_available(self) -> None:
         """May be called from any thread: `poll_batch` is worth calling again."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -37,8 +38,17 @@ class CollectionSplit:
     position: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class CollectionRange:
+    """The elements `position` to `end`, without the last, of a collection that several subtasks share."""
+
+    split_id: str
+    position: int
+    end: int
+
+
 class CollectionSource(SourceBase):
-    """Emits `elements` in their order, in one subtask.
+    """Emits `elements` in their order, in one subtask; with `is_parallel` in all, each a part of them in its order.
 
     With `type_info` every element is checked against it here, where the program can still be told by a traceback into
     its own code, and takes the form that the type gives it (a tuple becomes a `Row` where the type is a ROW, an int too
@@ -51,8 +61,11 @@ class CollectionSource(SourceBase):
     Source: pyflink StreamExecutionEnvironment.from_collection.
     """
 
-    def __init__(self, elements: Iterable[Any], type_info: TypeInformation | None = None) -> None:
+    def __init__(
+        self, elements: Iterable[Any], type_info: TypeInformation | None = None, is_parallel: bool = False
+    ) -> None:
         rows = list(elements)
+        self._is_parallel = is_parallel
         self._type_info = type_info
         self._num_rows = len(rows)
         self._blocks = [
@@ -69,17 +82,28 @@ class CollectionSource(SourceBase):
         return self._type_info
 
     def create_enumerator(self, context: SplitEnumeratorContext) -> SplitEnumerator:
-        return StaticSplitEnumerator(context, lambda: [CollectionSplit()])
+        return StaticSplitEnumerator(context, lambda: self.split(context.parallelism))
 
     def restore_enumerator(self, context: SplitEnumeratorContext, state: Any) -> SplitEnumerator:
-        return StaticSplitEnumerator(context, lambda: [CollectionSplit()], state=state)
+        return StaticSplitEnumerator(context, lambda: self.split(context.parallelism), state=state)
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
         return _CollectionReader(context, self._blocks)
 
     def for_coordinator(self) -> CollectionSource:
         """Without the elements, whose classes the JobMaster may not have."""
-        return CollectionSource(())
+        source = CollectionSource((), is_parallel=self._is_parallel)
+        source._num_rows = self._num_rows
+        return source
+
+    def split(self, num_splits: int) -> list[CollectionSplit | CollectionRange]:
+        """The whole, or at most `num_splits` parts of nearly equal length, none of them empty."""
+        if not self._is_parallel:
+            return [CollectionSplit()]
+        bounds = [self._num_rows * i // num_splits for i in range(num_splits + 1)]
+        return [
+            CollectionRange(str(i), low, high) for i, (low, high) in enumerate(itertools.pairwise(bounds)) if high > low
+        ]
 
     def __len__(self) -> int:
         return self._num_rows
@@ -125,18 +149,21 @@ class _CollectionReader(SequentialSplitReader):
         super().__init__(context)
         self._blocks = blocks
 
-    def open_split(self, split: CollectionSplit) -> OpenSplit:
+    def open_split(self, split: CollectionSplit | CollectionRange) -> OpenSplit:
         return _OpenCollection(split, self._blocks, self._context)
 
 
 class _OpenCollection:
     """What is left of the collection; batches of rows."""
 
-    def __init__(self, split: CollectionSplit, blocks: list[bytes], context: SourceReaderContext) -> None:
+    def __init__(
+        self, split: CollectionSplit | CollectionRange, blocks: list[bytes], context: SourceReaderContext
+    ) -> None:
         self._split = split
         self._blocks = blocks
         self._context = context
         self._position = split.position
+        self._end = split.end if isinstance(split, CollectionRange) else None
         #: The block in `_rows`; -1: none.
         self._block = -1
         self._rows: list[Any] = []
@@ -150,11 +177,14 @@ class _OpenCollection:
                 return None
             self._rows = pickle.loads(self._blocks[block])
             self._block = block
-        rows = self._rows[start : start + self._context.max_batch_rows]
+        wanted = self._context.max_batch_rows
+        if self._end is not None:
+            wanted = min(wanted, self._end - self._position)
+        rows = self._rows[start : start + wanted]
         self._position += len(rows)
         return Batch(rows) if rows else None
 
-    def rest(self, rows_back: int) -> CollectionSplit:
+    def rest(self, rows_back: int) -> CollectionSplit | CollectionRange:
         return replace(self._split, position=self._position - rows_back)
 
     def close(self) -> None:

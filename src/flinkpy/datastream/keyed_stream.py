@@ -27,6 +27,7 @@ from flinkpy.graph.operator_specs import ColumnAggregate, RollingKind
 from flinkpy.graph.transformation import PartitionTransformation
 
 if TYPE_CHECKING:
+    from flinkpy.common.serialization import SerializationSchema
     from flinkpy.datastream.base_stream import DataStreamSink
     from flinkpy.datastream.closeable_iterator import CloseableIterator
     from flinkpy.datastream.interval_join import IntervalJoin
@@ -160,6 +161,12 @@ class KeyedStream(DataStream):
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
         return self._values().print(sink_identifier)
+
+    def print_to_err(self, sink_identifier: str | None = None) -> DataStreamSink:
+        return self._values().print_to_err(sink_identifier)
+
+    def write_to_socket(self, hostname: str, port: int, schema: SerializationSchema) -> DataStreamSink:
+        return self._values().write_to_socket(hostname, port, schema)
 
     def add_sink(self, sink_func: SinkFunction) -> DataStreamSink:
         return self._values().add_sink(sink_func)

@@ -35,6 +35,41 @@ class ProgramSources:
         type_info: TypeInformation | None,
     ) -> DataStream: ...
 
+    def from_elements(self, *elements: Any, type_info: TypeInformation | None = None) -> DataStream:
+        """The elements in their order, in one subtask; as `from_collection` of a list of them."""
+        if not elements:
+            raise ValueError("from_elements needs at least one element; an empty stream is from_collection([], type)")
+        return self.from_collection(list(elements), type_info)
+
+    def from_data(self, *data: Any, type_info: TypeInformation | None = None) -> DataStream:
+        """The elements of one list, or the elements themselves where there are several or it is no list."""
+        if len(data) == 1 and isinstance(data[0], (list, tuple)):
+            return self.from_collection(list(data[0]), type_info)
+        return self.from_elements(*data, type_info=type_info)
+
+    def from_parallel_collection(
+        self, collection: Iterable[Any], type_info: TypeInformation | None = None
+    ) -> DataStream:
+        """The elements of a list, shared by all subtasks: each emits a part of them in their order."""
+        from flinkpy.connectors.collection import CollectionSource
+
+        declared = checks.output_type_of(type_info)
+        source = CollectionSource(elements_of(collection, "from_parallel_collection"), declared, is_parallel=True)
+        return self._source(source, None, "Parallel Collection Source", declared)
+
+    def socket_text_stream(self, hostname: str, port: int, delimiter: str = "\n", max_retry: int = 0) -> DataStream:
+        """What a server sends, as text in UTF-8, cut at the delimiter; in one subtask.
+
+        Args:
+            max_retry: how often to connect altogether before the stream ends, when the server closes the connection,
+                half a second apart; 0: once, -1: for ever.
+
+        What was read and not processed when a failure comes is lost: a socket cannot be read again.
+        """
+        from flinkpy.connectors.socket_source import SocketTextStreamFunction
+
+        return self.add_source(SocketTextStreamFunction(hostname, port, delimiter, max_retry), "Socket Stream")
+
     def add_source(
         self, source_func: Any, source_name: str = "Custom Source", type_info: TypeInformation | None = None
     ) -> DataStream:
@@ -71,3 +106,10 @@ class ProgramSources:
             )
         declared = checks.output_type_of(type_info) or checks.output_type_of(input_format.get_produced_type())
         return self._source(input_format.to_source(), None, "Custom File Source", declared)
+
+
+def elements_of(collection: Any, method: str) -> list[Any]:
+    """Raises: TypeError where it is no list, or a text or a dict, which somebody has mistaken for one."""
+    if isinstance(collection, (str, bytes, dict)) or not hasattr(collection, "__iter__"):
+        raise TypeError(f"{method} needs a list of elements, not a {type(collection).__name__}")
+    return list(collection)

@@ -12,7 +12,9 @@ from flinkpy.graph import partitioning
 from flinkpy.graph.partitioning import Partitioning
 
 if TYPE_CHECKING:
-    from flinkpy.datastream.base_stream import DataStream
+    from flinkpy.common.serialization import SerializationSchema
+    from flinkpy.connector_api.sink import SinkBase
+    from flinkpy.datastream.base_stream import DataStream, DataStreamSink
     from flinkpy.datastream.closeable_iterator import CloseableIterator
     from flinkpy.datastream.co_grouped_streams import CoGroupedStreams
     from flinkpy.datastream.joined_streams import JoinedStreams
@@ -29,7 +31,24 @@ class StreamExtensions:
 
         def _one_input(self, name: str, spec: specs.OperatorSpec) -> DataStream: ...
         def _partitioned(self, how: Partitioning) -> DataStream: ...
+        def _sink(self, name: str, sink: SinkBase) -> DataStreamSink: ...
         def _types(self, output_type: TypeInformation | None) -> dict[str, Any]: ...
+
+    # -- sinks -----------------------------------------------------------------------------------------------------
+
+    def print_to_err(self, sink_identifier: str | None = None) -> DataStreamSink:
+        """As `print`, to the standard error. Beyond PyFlink (Java's `printToErr`)."""
+        from flinkpy.connectors.print_sink import PrintSink
+
+        return self._sink("Sink: Print to Std. Err", PrintSink(sink_identifier, std_err=True))
+
+    def write_to_socket(self, hostname: str, port: int, schema: SerializationSchema) -> DataStreamSink:
+        """Send the bytes that `schema` makes of each record to a server, over one connection. Beyond PyFlink (Java's
+        `writeToSocket`). A connection that breaks fails the job.
+        """
+        from flinkpy.connectors.socket_sink import SocketSink
+
+        return self._sink("Sink: Socket", SocketSink(hostname, port, schema)).set_parallelism(1)
 
     # -- columns ---------------------------------------------------------------------------------------------------
 

@@ -61,6 +61,8 @@ class TestingReaderContext:
     split_requests: int = 0
     availability_calls: int = 0
     finished_splits: list[str] = field(default_factory=list)
+    now_ns: int = 0
+    timers: list[tuple[int, Any]] = field(default_factory=list)
     #: Watermarks and changes of idleness, in order.
     elements: list[Any] = field(default_factory=list)
     metric_group: OperatorMetricGroup = field(default_factory=lambda: OperatorMetricGroup((), {}))
@@ -69,6 +71,12 @@ class TestingReaderContext:
 
     def emit_to_side_output(self, tag_id: str, batch: Batch) -> None:
         self.side_outputs.append((tag_id, rows_of(batch)))
+
+    def monotonic_ns(self) -> int:
+        return self.now_ns
+
+    def schedule(self, delay_ms: int, action: Any) -> None:
+        self.timers.append((delay_ms, action))
 
     def emit_watermark(self, timestamp: int) -> None:
         self.elements.append(timestamp)

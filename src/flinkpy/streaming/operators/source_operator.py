@@ -58,6 +58,7 @@ class _ReaderContext:
         self._operator = operator
         self._environment = operator.context.environment
         self.notify_available = operator.context.mailbox.wake
+        self.monotonic_ns = operator.context.environment.clock.monotonic_ns
 
     @property
     def subtask_index(self) -> int:
@@ -76,6 +77,17 @@ class _ReaderContext:
 
     def send_source_event(self, event: Any) -> None:
         self._operator.send_event(SourceEvent(event))
+
+    def schedule(self, delay_ms: int, action: Any) -> None:
+        operator = self._operator
+
+        def run(time_ms: int) -> None:
+            try:
+                action(time_ms)
+            except USER_ERRORS as error:
+                raise operator.context.function_error(error) from error
+
+        operator.context.processing_time_service.schedule_after(delay_ms, run)
 
     def emit_watermark(self, timestamp: int) -> None:
         self._operator.stream_output.emit_timestamp(timestamp)

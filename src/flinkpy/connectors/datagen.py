@@ -1,0 +1,236 @@
+"""DataGeneratorSource: records made from their numbers 0, 1, 2, ...
+
+The same number always gives the same record, so the source goes on exactly where it was: a split is a range of numbers.
+
+Source: org.apache.flink.connector.datagen.source.DataGeneratorSource.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from flinkpy.common.errors import TypeMismatchError
+from flinkpy.connector_api.source import (
+    Boundedness,
+    ReaderStatus,
+    SourceBase,
+    SourceReader,
+    SourceReaderContext,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+)
+from flinkpy.connectors.number_sequence import NumberSequenceSource, NumberSequenceSplit
+from flinkpy.connectors.rate_limiter import RateLimiter, RateLimiterStrategy
+from flinkpy.connectors.split_reader import OpenSplit, SequentialSplitReader
+
+if TYPE_CHECKING:
+    from flinkpy.records.batch import Batch
+
+_INT64_MAX = (1 << 63) - 1
+
+
+class GeneratorFunction:
+    """A number to a record. A function with one argument will do, unless it is to be opened.
+
+    A subclass defines `map(index)`, or `map_batch(indices)`, which makes many records at a time: `indices` is a numpy
+    array of int64, and the result a pyarrow.RecordBatch, or a list, with a record for each of them in their order.
+    """
+
+    #: Makes many records at a time; None: `map` makes one.
+    map_batch: Callable[[Any], Any] | None = None
+
+    def open(self, context: SourceReaderContext) -> None:
+        """In each reader, before the first record."""
+        return
+
+    def map(self, index: int) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} has neither map nor map_batch")
+
+    def close(self) -> None:
+        return
+
+
+class DataGeneratorSource(SourceBase):
+    """The records of the numbers 0 to `count` - 1; within one subtask in ascending order.
+
+    Args:
+        generator_function: a GeneratorFunction, or a function of one number.
+        count: how many records all readers make together; None: no end (2**63 - 1, as in Flink).
+        rate_limiter_strategy: how fast; None: as fast as they are taken.
+        type_info: TypeInformation of the records; None: pickled Python objects. Records are checked against it.
+    """
+
+    def __init__(
+        self,
+        generator_function: GeneratorFunction | Callable[[int], Any],
+        count: int | None = None,
+        rate_limiter_strategy: RateLimiterStrategy | None = None,
+        type_info: Any = None,
+    ) -> None:
+        if not isinstance(generator_function, GeneratorFunction) and not callable(generator_function):
+            raise TypeError(f"a GeneratorFunction or a function of one number is needed, not {generator_function!r}")
+        if count is not None and (isinstance(count, bool) or not isinstance(count, int)):
+            raise TypeError(f"count must be an int, not {count!r}")
+        if count is not None and count < 0:
+            raise ValueError(f"count must not be negative, got {count}")
+        if rate_limiter_strategy is not None and not isinstance(rate_limiter_strategy, RateLimiterStrategy):
+            raise TypeError(f"a RateLimiterStrategy is needed, not {rate_limiter_strategy!r}")
+        self._function = generator_function
+        self._count = _INT64_MAX if count is None else count
+        self._strategy = rate_limiter_strategy or RateLimiterStrategy.no_op()
+        self._type_info = type_info
+        self._is_bounded = count is not None
+
+    @property
+    def boundedness(self) -> Boundedness:
+        return Boundedness.BOUNDED if self._is_bounded else Boundedness.CONTINUOUS_UNBOUNDED
+
+    @property
+    def produced_type(self) -> Any:
+        return self._type_info
+
+    def create_enumerator(self, context: SplitEnumeratorContext) -> SplitEnumerator:
+        return self._numbers().create_enumerator(context)
+
+    def restore_enumerator(self, context: SplitEnumeratorContext, state: Any) -> SplitEnumerator:
+        return self._numbers().restore_enumerator(context, state)
+
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
+        limiter = self._strategy.create_rate_limiter(context.parallelism, context.monotonic_ns)
+        return _GeneratingReader(context, self._function, limiter, self._type_info)
+
+    def for_coordinator(self) -> SourceBase:
+        """Without the function, whose module the JobMaster may not have."""
+        return DataGeneratorSource(GeneratorFunction(), self._count if self._is_bounded else None)
+
+    def _numbers(self) -> NumberSequenceSource:
+        return _NoNumbers() if self._count == 0 else NumberSequenceSource(0, self._count - 1)
+
+
+class _NoNumbers(NumberSequenceSource):
+    def __init__(self) -> None:
+        super().__init__(0, 0)
+
+    def split(self, num_splits: int) -> list[NumberSequenceSplit]:
+        return []
+
+
+class _GeneratingReader(SequentialSplitReader):
+    """Reads no more at a time than the limiter lets through."""
+
+    def __init__(
+        self, context: SourceReaderContext, function: Any, limiter: RateLimiter | None, type_info: Any
+    ) -> None:
+        self._limited = context if limiter is None else _LimitedContext(context, limiter)
+        super().__init__(self._limited)
+        self._limiter = limiter
+        self._function = function
+        self._type_info = type_info
+        self._is_opened = False
+        self._is_timer_set = False
+
+    def start(self) -> None:
+        if isinstance(self._function, GeneratorFunction):
+            self._is_opened = True
+            self._function.open(self._context)
+        super().start()
+
+    def poll_batch(self) -> Batch | ReaderStatus:
+        limiter = self._limiter
+        if limiter is None:
+            return super().poll_batch()
+        if limiter.available() < 1 and self._may_have_more:
+            wait_ns = limiter.wait_ns()
+            if wait_ns is not None and not self._is_timer_set:
+                self._is_timer_set = True
+                self._context.schedule(-(-wait_ns // 1_000_000), self._on_timer)
+            return ReaderStatus.NOTHING_AVAILABLE
+        batch = super().poll_batch()
+        if not isinstance(batch, ReaderStatus):
+            limiter.take(batch.num_rows)
+        return batch
+
+    def _on_timer(self, _: int) -> None:
+        """The task wakes up for its timers, and polls its reader then."""
+        self._is_timer_set = False
+
+    @property
+    def _may_have_more(self) -> bool:
+        return self._open is not None or bool(self._splits)
+
+    def open_split(self, split: NumberSequenceSplit) -> OpenSplit:
+        return _OpenNumbers(split, self._context, self._function, self._type_info)
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        if self._limiter is not None:
+            self._limiter.notify_checkpoint_complete(checkpoint_id)
+            self._context.notify_available()
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            if self._is_opened:
+                self._function.close()
+
+
+class _LimitedContext:
+    """The reader's context with shorter batches."""
+
+    def __init__(self, context: SourceReaderContext, limiter: RateLimiter) -> None:
+        self._context = context
+        self._limiter = limiter
+
+    @property
+    def max_batch_rows(self) -> int:
+        return max(1, min(self._context.max_batch_rows, self._limiter.available()))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+
+class _OpenNumbers:
+    """The rest of a range."""
+
+    def __init__(self, split: NumberSequenceSplit, context: Any, function: Any, type_info: Any) -> None:
+        self._split = split
+        self._next = split.start
+        self._context = context
+        self._type_info = type_info
+        is_generator = isinstance(function, GeneratorFunction)
+        self._map_batch = function.map_batch if is_generator else None
+        self._map = function.map if is_generator else function
+
+    def read_batch(self) -> Batch | None:
+        import numpy as np
+
+        from flinkpy.records.batch import Batch
+
+        first = self._next
+        rows = min(self._context.max_batch_rows, self._split.end - first + 1)
+        if rows <= 0:
+            return None
+        values: Any
+        if self._map_batch is None:
+            values = list(map(self._map, range(first, first + rows)))
+        else:
+            values = self._map_batch(np.arange(rows, dtype=np.int64) + first)
+        batch = Batch(values)
+        if batch.num_rows != rows:
+            raise TypeMismatchError(f"map_batch gave {batch.num_rows} records for {rows} numbers from {first} on")
+        self._next = first + rows
+        return self._typed(batch)
+
+    def _typed(self, batch: Batch) -> Batch:
+        from flinkpy.records.lanes import has_columns, to_columns
+
+        if not has_columns(self._type_info):
+            return batch
+        return to_columns(batch, self._type_info)
+
+    def rest(self, rows_back: int) -> NumberSequenceSplit:
+        return NumberSequenceSplit(self._split.split_id, self._next - rows_back, self._split.end)
+
+    def close(self) -> None:
+        return
