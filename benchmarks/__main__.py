@@ -30,6 +30,7 @@ BENCHMARKS = {
     "checkpoint-backpressure": ("benchmarks.checkpoints", "run_backpressure"),
     "incremental": ("benchmarks.incremental", "run"),
     "recovery": ("benchmarks.recovery", "run"),
+    "async": ("benchmarks.async_io", "run"),
     "pyflink-suite": ("benchmarks.pyflink_suite", "run"),
 }
 

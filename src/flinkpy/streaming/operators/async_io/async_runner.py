@@ -10,7 +10,7 @@ Workers are coroutines, at most `capacity`, which take records from the backlog 
 They come into being as there is work and end when there is none. A record counts towards the capacity until its results
 are released, so that one slow record lets the results behind it grow only so far.
 
-There is one timer for all time-outs: it looks through the workers when the oldest call may be due.
+There is one timer for all time-outs: it looks again and again at what every worker is doing.
 
 Source: org.apache.flink.streaming.api.operators.async.AsyncWaitOperator.
 """
@@ -32,11 +32,12 @@ from flinkpy.streaming.operators.stream_operator import USER_ERRORS
 
 _LOG = logging.getLogger(__name__)
 
-#: Results that may be made in one round of the loop before others get their turn: a function that returns at once
-#: would otherwise keep the loop to itself.
-MAX_ROUND_ROWS = 1024
-#: A time-out is noticed late by at most this part of it, so that looking for one stays cheap.
-TIMEOUT_PRECISION = 100
+#: How often a call is looked at in its time: it times out late by at most twice this part of it.
+TIMEOUT_PRECISION = 50
+#: The shortest time between two looks.
+MIN_TICK_S = 0.001
+#: Looking at many calls takes at most this part of the loop's time, whatever that does to precision.
+MAX_TICK_LOAD = 0.05
 #: How long the end of an operator waits for user code that does not end when it is cancelled.
 CANCEL_TIMEOUT_S = 5.0
 
@@ -45,14 +46,21 @@ Invoke = Callable[[Any], Awaitable[Any]]
 
 
 class _Slot:
-    """What one worker is doing. `item` is None when the record was given up: its worker must let go of it."""
+    """What one worker is doing.
 
-    __slots__ = ("item", "started_s", "task")
+    Attributes:
+        item: what it awaits the results of. None when the record was given up: the worker must let go of it.
+        seen, seen_s: the record that it had when it was last looked at, and since when. A worker does not note when it
+            begins with a record: that would cost more than all else it does.
+    """
+
+    __slots__ = ("item", "seen", "seen_s", "task")
 
     def __init__(self, task: asyncio.Task[None]) -> None:
         self.task = task
         self.item: Item | None = None
-        self.started_s = 0.0
+        self.seen: Item | None = None
+        self.seen_s = 0.0
 
 
 class AsyncRunner:
@@ -85,6 +93,7 @@ class AsyncRunner:
         self._queue = queue
         self._capacity = capacity
         self._timeout_s = timeout_s
+        self._tick_s = max(timeout_s / TIMEOUT_PRECISION, MIN_TICK_S)
         self._check_results = check_results
         self._on_released = on_released
         self._on_error = on_error
@@ -106,6 +115,7 @@ class AsyncRunner:
         #: Workers that have not been given up.
         self._active = 0
         self._is_flush_scheduled = False
+        self._is_round_over = False
         self._timer: asyncio.TimerHandle | None = None
         self._has_failed = False
 
@@ -223,10 +233,12 @@ class AsyncRunner:
             entry = backlog.popleft()
             if isinstance(entry, Chunk):
                 queue.add_chunk(entry)
+                # A function that never suspends would keep the loop to itself.
+                self._is_round_over = True
                 yield from zip(itertools.repeat(entry), range(len(entry.rows)), entry.rows)
             else:
                 queue.add_element(entry)
-                if queue.has_released:
+                if queue.has_released and not self._is_flush_scheduled:
                     self._schedule_flush()
         self._items = None
 
@@ -244,11 +256,9 @@ class AsyncRunner:
     async def _take_items(self, slot: _Slot) -> bool:
         """False where the worker was given up, or everything was."""
         invoke, queue, capacity = self._invoke, self._queue, self._capacity
-        monotonic = time.monotonic
         is_first = True
         for item in self._items or ():
             slot.item = item
-            slot.started_s = monotonic()
             if is_first:
                 is_first = False
                 self._start_timer()
@@ -264,24 +274,32 @@ class AsyncRunner:
                 if slot.item is item and not self._is_stopping:
                     self._fail(error, item)
                 return False
+            part = queue.part
+            if part is not None and part.chunk is item[0] and ((turn := part.next) is None or turn == item[1]):
+                if turn is not None:
+                    part.next = turn + 1
+                part.positions.append(item[1])
+                part.results.extend(results)
+                if part.counts is not None:
+                    part.counts.append(len(results))
+                continue
             queue.complete(item, results)
             if not self._is_flush_scheduled:
                 self._schedule_flush()
-            elif len(queue.items) >= MAX_ROUND_ROWS:
-                self._flush()
+            if queue.held and self._active + queue.held > capacity:
+                break
+            if self._is_round_over:
+                self._is_round_over = False
                 slot.item = None
                 await asyncio.sleep(0)
                 if self._is_stopping:
                     return False
-            if queue.held and self._active + queue.held > capacity:
-                break
         slot.item = None
         return True
 
     def _schedule_flush(self) -> None:
-        if not self._is_flush_scheduled:
-            self._is_flush_scheduled = True
-            self._loop.call_soon(self._flush)
+        self._is_flush_scheduled = True
+        self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         """Hand over what this round of the loop has released."""
@@ -297,21 +315,25 @@ class AsyncRunner:
 
     def _start_timer(self) -> None:
         if self._timer is None and self._timeout_s > 0:
-            self._timer = self._loop.call_later(self._timeout_s, self._look_for_timeouts)
+            self._timer = self._loop.call_later(self._tick_s, self._look_for_timeouts)
 
     def _look_for_timeouts(self) -> None:
+        """Give up the calls that have been seen for too long."""
         self._timer = None
-        now_s = time.monotonic()
-        oldest_s = None
+        timeout_s, now_s = self._timeout_s, time.monotonic()
+        is_busy = False
         for slot in list(self._slots):
-            if slot.item is None:
+            item = slot.item
+            if item is None:
                 continue
-            if now_s - slot.started_s >= self._timeout_s:
-                self._give_up(slot, slot.item)
-            elif oldest_s is None or slot.started_s < oldest_s:
-                oldest_s = slot.started_s
-        if oldest_s is not None:
-            delay_s = max(oldest_s + self._timeout_s - now_s, self._timeout_s / TIMEOUT_PRECISION)
+            is_busy = True
+            if slot.seen is not item:
+                slot.seen, slot.seen_s = item, now_s
+            elif now_s - slot.seen_s >= timeout_s:
+                self._give_up(slot, item)
+        if is_busy:
+            took_s = time.monotonic() - now_s
+            delay_s = max(self._tick_s, took_s / MAX_TICK_LOAD)
             self._timer = self._loop.call_later(delay_s, self._look_for_timeouts)
 
     def _give_up(self, slot: _Slot, item: Item) -> None:
@@ -326,7 +348,8 @@ class AsyncRunner:
             self._fail(error, item)
             return
         self._queue.complete(item, results)
-        self._schedule_flush()
+        if not self._is_flush_scheduled:
+            self._schedule_flush()
 
     def _fail(self, error: BaseException, item: Item | None) -> None:
         if not self._has_failed:

@@ -13,9 +13,7 @@ timed out is cancelled.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from itertools import chain, groupby
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,8 +26,8 @@ from flinkpy.streaming.mailbox.task_mailbox import Mail, MailPriority
 from flinkpy.streaming.operators.async_io.async_runner import AsyncRunner, checked_results, with_retries
 from flinkpy.streaming.operators.async_io.element_queue import (
     Chunk,
-    Item,
     OrderedElementQueue,
+    Part,
     UnorderedElementQueue,
 )
 from flinkpy.streaming.operators.lane_border import as_rows
@@ -110,8 +108,10 @@ class AsyncWaitOperator(UserFunctionOperator):
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         rows = as_rows(batch, self._input_type)
-        timestamps = batch.timestamps
-        self._put(Chunk(rows, None if timestamps is None else timestamps.tolist()))
+        timestamps = None if batch.timestamps is None else batch.timestamps.tolist()
+        for begin in range(0, len(rows), MAX_WAITING_ROWS):
+            end = begin + MAX_WAITING_ROWS
+            self._put(Chunk(rows[begin:end], None if timestamps is None else timestamps[begin:end]))
 
     def _put(self, chunk: Chunk) -> None:
         self._chunks.append(chunk)
@@ -154,35 +154,33 @@ class AsyncWaitOperator(UserFunctionOperator):
         runner = self._runner
         if self._is_suspended or runner is None:
             return
-        for part in runner.take():
-            if isinstance(part, tuple):
-                self._emit(*part)
-            else:
-                if part is self._last_element:
-                    self._last_element = None
-                super().process_element(part)
+        parts: list[Part] = []
+        for released in runner.take():
+            if isinstance(released, Part):
+                parts.append(released)
+                continue
+            self._emit(parts)
+            parts = []
+            if released is self._last_element:
+                self._last_element = None
+            super().process_element(released)
+        self._emit(parts)
         chunks = self._chunks
         while chunks and 1 not in chunks[0].waiting:
             chunks.popleft()
 
-    def _emit(self, items: list[Item], results: list[list[Any]]) -> None:
-        for chunk, position, _ in items:
-            chunk.waiting[position] = 0
-        self._unfinished -= len(items)
-        rows = list(chain.from_iterable(results))
-        if not rows:
-            return
-        has_times = [chunk.timestamps is not None for chunk, _, _ in items]
-        if not any(has_times):
-            self.output.emit(Batch(rows))
-        elif all(has_times):
-            self.output.emit(Batch(rows, _timestamps(items, results)))
-        else:  # a union of streams with and without
-            for with_times, group in groupby(zip(has_times, items, results), key=itemgetter(0)):
-                _, some_items, some_results = zip(*group)
-                rows = list(chain.from_iterable(some_results))
-                if rows:
-                    self.output.emit(Batch(rows, _timestamps(some_items, some_results) if with_times else None))
+    def _emit(self, parts: list[Part]) -> None:
+        """Parts with timestamps and parts without, where streams of both kinds are united, are batches of their own."""
+        for has_times, group in groupby(parts, key=_has_timestamps):
+            same = list(group)
+            for part in same:
+                waiting = part.chunk.waiting
+                for position in part.positions:
+                    waiting[position] = 0
+                self._unfinished -= len(part.positions)
+            rows = same[0].results if len(same) == 1 else list(chain.from_iterable(part.results for part in same))
+            if rows:
+                self.output.emit(Batch(rows, _timestamps(same) if has_times else None))
 
     # -- checkpoints ---------------------------------------------------------------------------------------------
 
@@ -215,7 +213,17 @@ class AsyncWaitOperator(UserFunctionOperator):
         return self.operator_state.get_list_state(ListStateDescriptor(_STATE, Types.PICKLED_BYTE_ARRAY()))
 
 
-def _timestamps(items: Sequence[Item], results: Sequence[list[Any]]) -> np.ndarray:
+def _has_timestamps(part: Part) -> bool:
+    return part.counts is not None
+
+
+def _timestamps(parts: list[Part]) -> np.ndarray:
     """Of each result that of its record."""
-    times = [chunk.timestamps[position] for chunk, position, _ in items]  # type: ignore[index]
-    return np.repeat(np.array(times, dtype=np.int64), list(map(len, results)))
+    times: list[int] = []
+    counts: list[int] = []
+    for part in parts:
+        assert part.counts is not None and part.chunk.timestamps is not None
+        of_chunk = part.chunk.timestamps
+        times.extend([of_chunk[position] for position in part.positions])
+        counts.extend(part.counts)
+    return np.repeat(np.array(times, dtype=np.int64), counts)

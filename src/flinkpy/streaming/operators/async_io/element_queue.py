@@ -23,39 +23,59 @@ class Chunk:
     Attributes:
         timestamps: of the records, in ms; None where they have none.
         waiting: a byte per record: 1 until its results have been emitted. Belongs to the task thread.
-        results: of the completed ones, in the ordered queue; None for the others.
-        next: the first record whose results have not been released, in the ordered queue.
+        completed: records whose results are held, with these; in the ordered queue.
+        next: the first record that has not been released; in the ordered queue.
         segment: where it is in the unordered queue.
     """
 
-    __slots__ = ("next", "results", "rows", "segment", "timestamps", "waiting")
+    __slots__ = ("completed", "next", "rows", "segment", "timestamps", "waiting")
 
     segment: _Segment
-    results: list[list[Any] | None]
 
     def __init__(self, rows: list[Any], timestamps: list[int] | None = None) -> None:
         self.rows = rows
         self.timestamps = timestamps
         self.waiting = bytearray(b"\1") * len(rows)
+        self.completed: dict[int, list[Any]] = {}
         self.next = 0
 
 
 #: A record: (its chunk, its position there, its value).
 Item = tuple[Chunk, int, Any]
-#: Some records with their results, or a control element.
-Released = tuple[list[Item], list[list[Any]]] | Element
+
+
+class Part:
+    """Records of one chunk that were released together, and their results.
+
+    Attributes:
+        next: the only record that may be added, by its position; None: any.
+        counts: how many results each of them has; only where they have timestamps.
+    """
+
+    __slots__ = ("chunk", "counts", "next", "positions", "results")
+
+    def __init__(self, chunk: Chunk) -> None:
+        self.chunk = chunk
+        self.next: int | None = None
+        self.positions: list[int] = []
+        self.results: list[Any] = []
+        self.counts: list[int] | None = None if chunk.timestamps is None else []
+
+
+Released = Part | Element
 
 
 class ElementQueue(ABC):
     """Attributes:
     held: records that are completed and not released.
+    part: where to `add` the results of a record of `part.chunk`, in its turn, in place of calling `complete`; None:
+        nowhere. This is what makes a call that waits for nothing cheap.
     """
 
     def __init__(self) -> None:
         self.held = 0
-        self.items: list[Item] = []
-        self.results: list[list[Any]] = []
-        self._parts: list[Released] = []
+        self.part: Part | None = None
+        self._released: list[Released] = []
 
     @abstractmethod
     def add_chunk(self, chunk: Chunk) -> None:
@@ -70,22 +90,30 @@ class ElementQueue(ABC):
 
     def take(self) -> list[Released]:
         """What has been released since the last call, in order."""
-        self._end_part()
-        parts, self._parts = self._parts, []
-        return parts
+        self._close_part()
+        released, self._released = self._released, []
+        return released
+
+    @abstractmethod
+    def _close_part(self) -> None:
+        """Take note of what was added to `part`, which is None then."""
 
     @property
     def has_released(self) -> bool:
-        return bool(self.items or self._parts)
+        return bool(self._released)
 
-    def _release_element(self, element: Element) -> None:
-        self._end_part()
-        self._parts.append(element)
-
-    def _end_part(self) -> None:
-        if self.items:
-            self._parts.append((self.items, self.results))
-            self.items, self.results = [], []
+    def _release(self, chunk: Chunk, position: int, results: list[Any]) -> Part:
+        """To the last part, where it is of that chunk."""
+        released = self._released
+        part = released[-1] if released else None
+        if not isinstance(part, Part) or part.chunk is not chunk:
+            part = Part(chunk)
+            released.append(part)
+        part.positions.append(position)
+        part.results.extend(results)
+        if part.counts is not None:
+            part.counts.append(len(results))
+        return part
 
 
 class OrderedElementQueue(ElementQueue):
@@ -96,51 +124,57 @@ class OrderedElementQueue(ElementQueue):
         self._order: deque[Chunk | Element] = deque()
 
     def add_chunk(self, chunk: Chunk) -> None:
-        chunk.results = [None] * len(chunk.rows)
         self._order.append(chunk)
 
     def add_element(self, element: Element) -> None:
+        self._close_part()
         order = self._order
         if not order:
-            self._release_element(element)
+            self._released.append(element)
         elif isinstance(element, Watermark) and isinstance(order[-1], Watermark):
             order[-1] = element
         else:
             order.append(element)
 
     def complete(self, item: Item, results: list[Any]) -> None:
+        self._close_part()
         chunk, position, _ = item
-        chunk.results[position] = results
-        if chunk.next == position and self._order[0] is chunk:
-            self._release()
-        else:
+        if chunk.next != position or self._order[0] is not chunk:
+            chunk.completed[position] = results
             self.held += 1
+            return
+        part = self._release(chunk, position, results)
+        chunk.next = position = position + 1
+        if self.held or position == len(chunk.rows):
+            self._release_held()
+        else:
+            self.part = part
+            part.next = position
 
-    def _release(self) -> None:
+    def _close_part(self) -> None:
+        part = self.part
+        if part is not None:
+            self.part = None
+            chunk = part.chunk
+            assert part.next is not None
+            chunk.next = part.next
+            if chunk.next == len(chunk.rows):
+                self._release_held()
+
+    def _release_held(self) -> None:
         order = self._order
-        released = 0
         while order:
             chunk = order[0]
             if not isinstance(chunk, Chunk):
-                self._release_element(chunk)
+                self._released.append(chunk)
             else:
-                released += self._release_completed(chunk)
+                while (results := chunk.completed.pop(chunk.next, None)) is not None:
+                    self._release(chunk, chunk.next, results)
+                    chunk.next += 1
+                    self.held -= 1
                 if chunk.next < len(chunk.rows):
                     break
             order.popleft()
-        # The record whose completion led here was not held.
-        self.held -= released - 1
-
-    def _release_completed(self, chunk: Chunk) -> int:
-        begin = position = chunk.next
-        completed, rows = chunk.results, chunk.rows
-        end = len(rows)
-        while position < end and (results := completed[position]) is not None:
-            self.items.append((chunk, position, rows[position]))
-            self.results.append(results)
-            position += 1
-        chunk.next = position
-        return position - begin
 
 
 class _Segment:
@@ -148,36 +182,42 @@ class _Segment:
 
     Attributes:
         element: the one at its end; None while more records may come.
-        left: records of it that are not completed.
+        left: records that are not completed.
+        held: those that are, with their results; not of the first segment, whose results are released at once.
     """
 
-    __slots__ = ("element", "items", "left", "results")
+    __slots__ = ("element", "held", "left")
 
     def __init__(self) -> None:
         self.element: Element | None = None
         self.left = 0
-        self.items: list[Item] = []
-        self.results: list[list[Any]] = []
+        self.held: list[tuple[Item, list[Any]]] = []
 
 
 class UnorderedElementQueue(ElementQueue):
-    """Results leave as they come, but never cross a control element."""
+    """Results leave as they come, but never cross a control element.
+
+    While there is one segment, its records are not counted one by one: see `part`.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._segments: deque[_Segment] = deque([_Segment()])
+        #: Of the records of `part`, those that the segment has been told of.
+        self._counted = 0
 
     def add_chunk(self, chunk: Chunk) -> None:
         chunk.segment = segment = self._segments[-1]
         segment.left += len(chunk.rows)
 
     def add_element(self, element: Element) -> None:
+        self._close_part()
         segments = self._segments
         last = segments[-1]
         if len(segments) == 1 and not last.left:
-            self._release_element(element)
+            self._released.append(element)
             return
-        if not last.left and not last.items and isinstance(element, Watermark):
+        if len(segments) > 1 and not last.left and not last.held and isinstance(element, Watermark):
             before = segments[-2]
             if isinstance(before.element, Watermark):
                 before.element = element
@@ -186,25 +226,35 @@ class UnorderedElementQueue(ElementQueue):
         segments.append(_Segment())
 
     def complete(self, item: Item, results: list[Any]) -> None:
-        segment = item[0].segment
-        segment.left -= 1
+        chunk, position, _ = item
+        segment = chunk.segment
         if segment is not self._segments[0]:
-            segment.items.append(item)
-            segment.results.append(results)
+            segment.left -= 1
+            segment.held.append((item, results))
             self.held += 1
             return
-        self.items.append(item)
-        self.results.append(results)
-        if not segment.left and segment.element is not None:
+        self._close_part()
+        segment.left -= 1
+        part = self._release(chunk, position, results)
+        if segment.element is None:
+            self.part = part
+            self._counted = len(part.positions)
+        elif not segment.left:
             self._advance()
+
+    def _close_part(self) -> None:
+        part = self.part
+        if part is not None:
+            self._segments[0].left -= len(part.positions) - self._counted
+            self.part = None
 
     def _advance(self) -> None:
         segments = self._segments
         while (first := segments[0]).element is not None and not first.left:
-            self._release_element(first.element)
+            self._released.append(first.element)
             segments.popleft()
             following = segments[0]
-            self.held -= len(following.items)
-            self.items.extend(following.items)
-            self.results.extend(following.results)
-            following.items, following.results = [], []
+            self.held -= len(following.held)
+            for (chunk, position, _), results in following.held:
+                self._release(chunk, position, results)
+            following.held = []

@@ -1,0 +1,131 @@
+"""Element queues against what their docstring promises, for any order of completion."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flinkpy.records.elements import Watermark, WatermarkStatus
+from flinkpy.streaming.operators.async_io.element_queue import (
+    Chunk,
+    ElementQueue,
+    Item,
+    OrderedElementQueue,
+    Part,
+    UnorderedElementQueue,
+)
+
+#: Sizes of chunks; "watermark" and "status" for the elements between them.
+SCRIPTS = st.lists(st.one_of(st.integers(1, 5), st.sampled_from(["watermark", "status"])), max_size=12)
+
+
+class Run:
+    """One queue, fed as a runner would: chunks and elements in order, completions in any order, takes in between."""
+
+    def __init__(self, queue: ElementQueue, script: list[Any], random: Random) -> None:
+        self.queue = queue
+        self.inputs: list[Any] = []
+        self.outputs: list[Any] = []
+        self.running: list[Item] = []
+        self.random = random
+        for number, step in enumerate(script):
+            if isinstance(step, int):
+                chunk = Chunk([f"{number}.{position}" for position in range(step)], [number] * step)
+                queue.add_chunk(chunk)
+                for position, value in enumerate(chunk.rows):
+                    self.inputs.append(value)
+                    self.running.append((chunk, position, value))
+                    self.complete_some(3)
+            else:
+                element = Watermark(number) if step == "watermark" else WatermarkStatus(is_idle=True)
+                self.inputs.append(element)
+                queue.add_element(element)
+            self.complete_some(2)
+        while self.running:
+            self.complete_some(2)
+        self.take()
+
+    def complete_some(self, at_most: int) -> None:
+        for _ in range(self.random.randint(0, min(at_most, len(self.running)))):
+            item = self.running.pop(self.random.randrange(len(self.running)))
+            self.complete(item)
+        if self.random.random() < 0.5:
+            self.take()
+
+    def complete(self, item: Item) -> None:
+        part = self.queue.part
+        if part is not None and part.chunk is item[0] and part.next in (None, item[1]):
+            # As a worker does in place of calling `complete`.
+            if part.next is not None:
+                part.next += 1
+            part.positions.append(item[1])
+            part.results.append(item[2])
+            assert part.counts is not None
+            part.counts.append(1)
+        else:
+            self.queue.complete(item, [item[2]])
+
+    def take(self) -> None:
+        for released in self.queue.take():
+            if isinstance(released, Part):
+                assert released.counts == [1] * len(released.positions)
+                assert released.results == [released.chunk.rows[position] for position in released.positions]
+                self.outputs += released.results
+            else:
+                self.outputs.append(released)
+
+
+def without_superseded(elements: list[Any]) -> list[Any]:
+    """Of watermarks that follow one another only the last."""
+    return [
+        element
+        for element, after in zip(elements, [*elements[1:], None])
+        if not (isinstance(element, Watermark) and isinstance(after, Watermark))
+    ]
+
+
+@pytest.mark.parametrize("queue_class", [OrderedElementQueue, UnorderedElementQueue])
+@given(script=SCRIPTS, seed=st.integers(0, 1 << 32))
+def test_everything_is_released_once_and_nothing_crosses_an_element(
+    queue_class: type[ElementQueue], script: list[Any], seed: int
+) -> None:
+    run = Run(queue_class(), script, Random(seed))
+    assert without_superseded(segments(run.outputs)) == without_superseded(segments(run.inputs))
+    assert run.queue.held == 0
+
+
+@given(script=SCRIPTS, seed=st.integers(0, 1 << 32))
+def test_ordered_results_are_in_the_order_of_the_records(script: list[Any], seed: int) -> None:
+    run = Run(OrderedElementQueue(), script, Random(seed))
+    assert without_superseded(run.outputs) == without_superseded(run.inputs)
+
+
+@given(first=st.integers(1, 6), seed=st.integers(0, 1 << 32))
+def test_unordered_results_of_one_segment_are_never_held(first: int, seed: int) -> None:
+    queue = UnorderedElementQueue()
+    random = Random(seed)
+    run = Run(queue, [], random)
+    chunk = Chunk([str(position) for position in range(first)], [0] * first)
+    queue.add_chunk(chunk)
+    for position in random.sample(range(first), first):
+        run.complete((chunk, position, str(position)))
+        run.take()
+        assert run.outputs[-1] == str(position)
+        assert queue.held == 0
+
+
+def segments(items: list[Any]) -> list[Any]:
+    """The records between two elements as a set."""
+    out: list[Any] = []
+    for item in items:
+        if isinstance(item, str):
+            if not out or not isinstance(out[-1], set):
+                out.append(set())
+            out[-1].add(item)
+        else:
+            out.append(item)
+    return out
