@@ -33,6 +33,7 @@ TITLES = {
     "blob_options": "Blobs",
     "file_system_options": "File systems",
     "metric_options": "Metrics",
+    "python_options": "Python dependencies",
 }
 
 HEAD = """# Configuration

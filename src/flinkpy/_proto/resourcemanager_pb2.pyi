@@ -76,7 +76,7 @@ class HardwareDescription(_message.Message):
     def __init__(self, cpu_cores: _Optional[int] = ..., memory_bytes: _Optional[int] = ...) -> None: ...
 
 class RegisterTaskExecutorRequest(_message.Message):
-    __slots__ = ("resource_id", "address", "data_address", "pid", "host", "hardware", "num_slots")
+    __slots__ = ("resource_id", "address", "data_address", "pid", "host", "hardware", "num_slots", "profile")
     RESOURCE_ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     DATA_ADDRESS_FIELD_NUMBER: _ClassVar[int]
@@ -84,6 +84,7 @@ class RegisterTaskExecutorRequest(_message.Message):
     HOST_FIELD_NUMBER: _ClassVar[int]
     HARDWARE_FIELD_NUMBER: _ClassVar[int]
     NUM_SLOTS_FIELD_NUMBER: _ClassVar[int]
+    PROFILE_FIELD_NUMBER: _ClassVar[int]
     resource_id: str
     address: str
     data_address: str
@@ -91,7 +92,8 @@ class RegisterTaskExecutorRequest(_message.Message):
     host: str
     hardware: HardwareDescription
     num_slots: int
-    def __init__(self, resource_id: _Optional[str] = ..., address: _Optional[str] = ..., data_address: _Optional[str] = ..., pid: _Optional[int] = ..., host: _Optional[str] = ..., hardware: _Optional[_Union[HardwareDescription, _Mapping]] = ..., num_slots: _Optional[int] = ...) -> None: ...
+    profile: str
+    def __init__(self, resource_id: _Optional[str] = ..., address: _Optional[str] = ..., data_address: _Optional[str] = ..., pid: _Optional[int] = ..., host: _Optional[str] = ..., hardware: _Optional[_Union[HardwareDescription, _Mapping]] = ..., num_slots: _Optional[int] = ..., profile: _Optional[str] = ...) -> None: ...
 
 class RegisterTaskExecutorResponse(_message.Message):
     __slots__ = ("resource_manager_id", "instance_id", "resource_id", "heartbeat_interval_ms")

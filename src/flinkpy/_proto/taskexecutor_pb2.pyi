@@ -30,6 +30,12 @@ class RequestSlotRequest(_message.Message):
     resource_manager_id: str
     def __init__(self, slot_index: _Optional[int] = ..., job_id: _Optional[str] = ..., allocation_id: _Optional[str] = ..., resource_profile: _Optional[str] = ..., job_master_address: _Optional[str] = ..., job_master_id: _Optional[str] = ..., resource_manager_id: _Optional[str] = ...) -> None: ...
 
+class RenewRequest(_message.Message):
+    __slots__ = ("resource_manager_id",)
+    RESOURCE_MANAGER_ID_FIELD_NUMBER: _ClassVar[int]
+    resource_manager_id: str
+    def __init__(self, resource_manager_id: _Optional[str] = ...) -> None: ...
+
 class FreeSlotRequest(_message.Message):
     __slots__ = ("allocation_id", "job_id", "cause")
     ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]

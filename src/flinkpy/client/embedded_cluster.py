@@ -17,6 +17,7 @@ import queue
 import shutil
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -63,20 +64,23 @@ class EmbeddedCluster:
         self._launcher: _Launcher | None = None
         self._cluster: LocalCluster | None = None
         self._slots_each = 1
-        #: Slots of jobs that were submitted and have not ended, by JobID.
-        self._claims: dict[str, int] = {}
+        #: Resource profile and slots of jobs that were submitted and have not ended, by JobID.
+        self._claims: dict[str, tuple[str, int]] = {}
 
-    def claim_slots(self, job_id: str, slots: int, configuration: Configuration) -> str:
-        """Start or extend the cluster so that it has `slots` free ones for the job; returns the Dispatcher."""
+    def claim_slots(self, job_id: str, slots: int, configuration: Configuration, profile: str = "") -> str:
+        """Start or extend the cluster so that it has `slots` free ones for the job; returns the Dispatcher.
+
+        Jobs of different resource profiles share no TaskExecutor.
+        """
         with self._lock:
             self._discard_if_broken()
             if self._cluster is None:
                 self._start(slots, configuration)
             else:
-                missing = sum(self._claims.values()) + slots - self._cluster.num_task_executors * self._slots_each
+                missing = self._needed_with(profile, slots) - self._cluster.num_task_executors
                 if missing > 0:
-                    self._extend(math.ceil(missing / self._slots_each))
-            self._claims[job_id] = slots
+                    self._extend(missing)
+            self._claims[job_id] = (profile, slots)
             assert self._cluster is not None
             return self._cluster.dispatcher_address
 
@@ -105,6 +109,13 @@ class EmbeddedCluster:
         self._launcher.call(cluster.start)
         self._cluster = cluster
         atexit.register(self.stop)
+
+    def _needed_with(self, profile: str, slots: int) -> int:
+        """TaskExecutors for all jobs there are and one more."""
+        slots_of: Counter[str] = Counter({profile: slots})
+        for claimed_profile, claimed in self._claims.values():
+            slots_of[claimed_profile] += claimed
+        return sum(math.ceil(claimed / self._slots_each) for claimed in slots_of.values())
 
     def _extend(self, count: int) -> None:
         assert self._cluster is not None and self._launcher is not None

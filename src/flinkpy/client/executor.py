@@ -21,6 +21,7 @@ from flinkpy.client.job_watch import JobWatch
 from flinkpy.common.clock import SystemClock
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import ConfigurationError, FlinkError
+from flinkpy.common.python_environment import environment_profile
 from flinkpy.configuration import client_options, core_options, jobmanager_options, validate
 from flinkpy.configuration.options import read_option
 
@@ -47,7 +48,8 @@ def execute(job_graph: job_pb2.JobGraph, configuration: Configuration) -> Remote
 
     cluster = embedded_cluster()
     job_id = job_graph.job_id
-    address = cluster.claim_slots(job_id, required_slots(job_graph), configuration)
+    profile = environment_profile(job_graph.artifacts)
+    address = cluster.claim_slots(job_id, required_slots(job_graph), configuration, profile)
     try:
         return _submit(
             ClusterClient(address, timeout_s),

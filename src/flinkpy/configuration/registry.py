@@ -35,6 +35,7 @@ OPTION_MODULES = (
     "blob_options",
     "file_system_options",
     "metric_options",
+    "python_options",
 )
 
 #: Below these, users and plug-ins name their own keys.

@@ -217,14 +217,20 @@ class StreamExecutionEnvironment(ProgramSources):
         self._artifacts.add_python_archive(archive_path, target_dir)
 
     def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
-        """Bring a file to every TaskExecutor that runs the program's functions."""
+        """Bring a file, or a directory, to every TaskExecutor that runs the program's functions: there
+        `RuntimeContext.get_distributed_cache().get_file(name)` is its path."""
         self._artifacts.add_cached_file(file_path, name, executable)
 
     def set_python_requirements(self, requirements_file_path: str, requirements_cache_dir: str | None = None) -> None:
-        raise UnsupportedOperationError(
-            "set_python_requirements: installing packages on workers is not available; install them in the environment "
-            "that the cluster runs in, or send modules with add_python_file"
-        )
+        """Install the packages of a requirements.txt wherever the program's functions run, in an environment that only
+        jobs with the same requirements share.
+
+        Args:
+            requirements_cache_dir: a directory of packages; nothing is then taken from anywhere else.
+
+        Where they cannot be installed the job fails with pip's message.
+        """
+        self._artifacts.set_requirements(requirements_file_path, requirements_cache_dir)
 
     def set_python_executable(self, python_exec: str) -> None:
         """Accepted where it names the interpreter that runs this program: functions run inside the TaskExecutors.

@@ -5,12 +5,20 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import stat
 import zipfile
 from dataclasses import dataclass
 
 from flinkpy._proto import job_pb2
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import InputNotFoundError, UserError
+from flinkpy.common.python_environment import (
+    CACHED_FILE,
+    PYTHON_ARCHIVE,
+    PYTHON_FILE,
+    PYTHON_REQUIREMENTS,
+    PYTHON_REQUIREMENTS_CACHE,
+)
 
 #: Where the client finds the content of an artifact to upload; removed from the JobGraph once it has.
 LOCAL_PATH = "local_path"
@@ -34,32 +42,54 @@ class UserArtifacts:
         self._artifacts: list[_Artifact] = []
 
     def add_python_file(self, path: str) -> None:
-        self._add(_Artifact(_existing(path), os.path.basename(os.path.normpath(path)), "PYTHON_FILE"))
+        self._add(_Artifact(_existing(path), os.path.basename(os.path.normpath(path)), PYTHON_FILE))
 
     def add_python_archive(self, path: str, target_dir: str | None) -> None:
         if not path.endswith(_ARCHIVE_ENDINGS):
             raise UserError(f"add_python_archive: {path!r} is none of {', '.join(_ARCHIVE_ENDINGS)}")
         attributes = (("target_dir", target_dir),) if target_dir else ()
-        self._add(_Artifact(_existing(path), os.path.basename(path), "PYTHON_ARCHIVE", attributes))
+        self._add(_Artifact(_existing(path), os.path.basename(path), PYTHON_ARCHIVE, attributes))
 
     def add_cached_file(self, path: str, name: str, executable: bool) -> None:
-        attributes = (("executable", "true"),) if executable else ()
-        self._add(_Artifact(_existing(path), name, "CACHED_FILE", attributes))
+        path = _existing(path.removeprefix("file://"))
+        attributes = [("executable", "true")] if executable else []
+        if os.path.isdir(path):
+            attributes.append(("directory", "true"))
+        artifact = _Artifact(path, name, CACHED_FILE, tuple(attributes))
+        if any(one.kind == CACHED_FILE and one.name == name and one != artifact for one in self._artifacts):
+            raise UserError(f"register_cached_file: another file is registered as {name!r}")
+        self._add(artifact)
+
+    def set_requirements(self, path: str, packages: str | None) -> None:
+        """In place of those set before."""
+        kinds = (PYTHON_REQUIREMENTS, PYTHON_REQUIREMENTS_CACHE)
+        self._artifacts = [one for one in self._artifacts if one.kind not in kinds]
+        self._add(_Artifact(_existing(path), "requirements.txt", PYTHON_REQUIREMENTS))
+        if packages is not None:
+            directory = _existing(packages)
+            if not os.path.isdir(directory):
+                raise UserError(f"set_python_requirements: {packages!r} is no directory of packages")
+            self._add(_Artifact(directory, "packages", PYTHON_REQUIREMENTS_CACHE))
 
     def _add(self, artifact: _Artifact) -> None:
         if artifact not in self._artifacts:
             self._artifacts.append(artifact)
 
     def collect(self, configuration: Configuration) -> list[job_pb2.UserArtifact]:
-        """The artifacts with the SHA-256 of their present content; those of `python.files` and `python.archives` too.
+        """The artifacts with the SHA-256 of their present content.
 
-        Both options are lists separated by commas; an archive may be followed by `#` and its target directory.
+        Those of `python.files` and `python.archives` too, and where the program has set no requirements those of
+        `python.requirements`.
         """
         for path in _entries(configuration.get_string("python.files", "")):
             self.add_python_file(path)
         for entry in _entries(configuration.get_string("python.archives", "")):
             path, _, target_dir = entry.partition("#")
             self.add_python_archive(path, target_dir or None)
+        requirements = configuration.get_string("python.requirements", "")
+        if requirements and not any(one.kind == PYTHON_REQUIREMENTS for one in self._artifacts):
+            path, _, packages = requirements.partition("#")
+            self.set_requirements(path.strip(), packages.strip() or None)
         return [_described(artifact) for artifact in self._artifacts]
 
 
@@ -67,7 +97,7 @@ def read_artifact(artifact: job_pb2.UserArtifact) -> bytes:
     """The content of an artifact that `UserArtifacts.collect` described."""
     path = artifact.attributes[LOCAL_PATH]
     if os.path.isdir(path):
-        return _zipped(path)
+        return _zipped(path, artifact.kind)
     with open(path, "rb") as file:
         return file.read()
 
@@ -75,8 +105,9 @@ def read_artifact(artifact: job_pb2.UserArtifact) -> bytes:
 def _described(artifact: _Artifact) -> job_pb2.UserArtifact:
     name = artifact.name
     if os.path.isdir(artifact.path):
-        name += ".zip"
-        digest = hashlib.sha256(_zipped(artifact.path)).hexdigest()
+        # What functions know a cached directory by is its own name.
+        name += "" if artifact.kind == CACHED_FILE else ".zip"
+        digest = hashlib.sha256(_zipped(artifact.path, artifact.kind)).hexdigest()
     else:
         digest = _digest_of_file(artifact.path)
     attributes = {**dict(artifact.attributes), LOCAL_PATH: artifact.path}
@@ -91,18 +122,20 @@ def _digest_of_file(path: str) -> str:
     return digest.hexdigest()
 
 
-def _zipped(directory: str) -> bytes:
-    """A zip of the directory itself where it is a package, else of what is in it: so that it can be imported from.
+def _zipped(directory: str, kind: str) -> bytes:
+    """A zip of what is in the directory; of a package that is to be imported, of the directory itself.
 
     The same files give the same bytes: no times, names in order.
     """
-    is_package = os.path.isfile(os.path.join(directory, "__init__.py"))
+    is_package = kind == PYTHON_FILE and os.path.isfile(os.path.join(directory, "__init__.py"))
     root = os.path.dirname(directory) if is_package else directory
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in _files_in(directory):
+            member = zipfile.ZipInfo(os.path.relpath(path, root))
+            member.external_attr = stat.S_IMODE(os.stat(path).st_mode) << 16
             with open(path, "rb") as file:
-                archive.writestr(zipfile.ZipInfo(os.path.relpath(path, root)), file.read(), zipfile.ZIP_DEFLATED)
+                archive.writestr(member, file.read(), zipfile.ZIP_DEFLATED)
     return content.getvalue()
 
 

@@ -23,6 +23,7 @@ from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.process import announce_ready
 from flinkpy.common.shutdown import ShutdownRequest
+from flinkpy.configuration.python_options import environments_directory
 from flinkpy.jobmaster.dispatcher_connection import DispatcherConnection
 from flinkpy.jobmaster.job_master import JobMaster
 from flinkpy.jobmaster.job_master_environment import JobMasterEnvironment
@@ -138,6 +139,7 @@ class _JobMasterProcess:
             return
         loop = asyncio.get_running_loop()
         dispatcher = self._client.gateway("Dispatcher", self._dispatcher_address, command.dispatcher_id or None)
+        cluster_configuration = {**self._configuration.to_dict(), **command.configuration.entries}
         environment = JobMasterEnvironment(
             peers=self._client,
             resource_id=self._resource_id,
@@ -149,8 +151,8 @@ class _JobMasterProcess:
             random=Random(),
             graph_id=secrets.token_hex(8),
             recovery_directory=Path(command.recovery_directory) if command.recovery_directory else None,
+            python_environments=environments_directory(Configuration.from_dict(cluster_configuration)),
         )
-        cluster_configuration = {**self._configuration.to_dict(), **command.configuration.entries}
         initialize_file_systems({**cluster_configuration, **command.job_graph.configuration.entries})
         try:
             job_master = JobMaster(

@@ -26,7 +26,12 @@ async def load_job(
     job_graph: job_pb2.JobGraph, environment: JobMasterEnvironment, checkpoint_io: CheckpointIo, clock: Clock
 ) -> LoadedJob:
     """Raises: FunctionError and others of the user's code, and what `CheckpointIo.open` does."""
-    fetched = await fetch_artifacts(job_graph.artifacts, environment.working_directory, environment.fetch_blob)
+    fetched = await fetch_artifacts(
+        job_graph.artifacts,
+        environment.working_directory,
+        environment.fetch_blob,
+        environment.python_environments,
+    )
     add_to_import_path([*fetched, *job_graph.python_path])
     loop = asyncio.get_running_loop()
     providers = await loop.run_in_executor(None, load_providers, job_graph)

@@ -36,6 +36,7 @@ from flinkpy.common.clock import Clock
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import FlinkError, JobMasterLostError, NotRegisteredError, RpcUnavailableError
 from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ResourceID
+from flinkpy.common.python_environment import environment_profile
 from flinkpy.common.states import ExecutionState, JobState
 from flinkpy.jobmaster import conversions
 from flinkpy.jobmaster.accumulators import accumulator_reports, merge_accumulators
@@ -120,10 +121,10 @@ class JobMaster(RpcEndpoint):
             environment.peers,
             resource_manager_address,
             self._options,
-            job_id=job_graph.job_id,
-            job_master_id=job_master_id,
+            **ids,
             resource_id=environment.resource_id,
             job_master_address=environment.address,
+            resource_profile=environment_profile(job_graph.artifacts),
         )
         self._job_information = conversions.job_information(job_graph, environment.dispatcher_address)
         self._events: deque[ev.SchedulerEvent] = deque()

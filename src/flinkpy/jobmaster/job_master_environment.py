@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from flinkpy.jobmaster.coordination.user_code import FetchBlob
+from flinkpy.common.python_environment import default_root
+from flinkpy.common.user_files import FetchBlob
 from flinkpy.rpc.peers import Peers
 
 
@@ -28,3 +29,5 @@ class JobMasterEnvironment:
     graph_id: str
     #: For what the job's next JobMaster must find; None: below `working_directory`, where none will look.
     recovery_directory: Path | None = None
+    #: Where this host keeps the packages that jobs require.
+    python_environments: Path = field(default_factory=default_root)

@@ -41,6 +41,7 @@ class ResourceManagerConnection:
         job_master_id: str,
         resource_id: str,
         job_master_address: str,
+        resource_profile: str = "",
     ) -> None:
         self._endpoint = endpoint
         self._peers = peers
@@ -50,6 +51,7 @@ class ResourceManagerConnection:
         self._job_master_id = job_master_id
         self._resource_id = resource_id
         self._job_master_address = job_master_address
+        self._resource_profile = resource_profile
         self._timeout_s = options.rpc_timeout_ms / 1000
         self._monitor: HeartbeatMonitor[str] = HeartbeatMonitor(
             options.heartbeat_timeout_ms, options.heartbeat_rpc_failure_threshold
@@ -178,11 +180,12 @@ class ResourceManagerConnection:
 
     def _requirements(self, num_slots: int) -> resourcemanager_pb2.ResourceRequirements:
         self._sequence_number += 1
+        wanted = resourcemanager_pb2.ResourceRequirement(num_slots=num_slots, resource_profile=self._resource_profile)
         return resourcemanager_pb2.ResourceRequirements(
             job_id=self._job_id,
             job_master_id=self._job_master_id,
             job_master_address=self._job_master_address,
-            requirements=[resourcemanager_pb2.ResourceRequirement(num_slots=num_slots)] if num_slots else [],
+            requirements=[wanted] if num_slots else [],
             sequence_number=self._sequence_number,
         )
 

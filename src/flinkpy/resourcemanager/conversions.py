@@ -31,6 +31,7 @@ def description_from_proto(request: pb.RegisterTaskExecutorRequest) -> TaskExecu
         num_slots=request.num_slots,
         cpu_cores=request.hardware.cpu_cores,
         memory_bytes=request.hardware.memory_bytes,
+        profile=request.profile if request.HasField("profile") else None,
     )
 
 

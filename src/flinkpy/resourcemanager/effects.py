@@ -72,6 +72,14 @@ class ReleaseWorker:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class RenewTaskExecutor:
+    """Call TaskExecutor.Renew, or replace it where the driver started it. What fails goes to `renewal_failed`; what
+    succeeds shows as the loss of this instance and the registration of another."""
+
+    instance_id: InstanceID
+
+
 SlotManagerEffect = (
     RequestSlot
     | FreeSlot
@@ -80,4 +88,5 @@ SlotManagerEffect = (
     | ScheduleRequirementsCheck
     | DeclareNeededWorkers
     | ReleaseWorker
+    | RenewTaskExecutor
 )

@@ -39,6 +39,7 @@ from flinkpy.resourcemanager.effects import (
     FreeSlot,
     NotifyTaskExecutorLost,
     ReleaseWorker,
+    RenewTaskExecutor,
     RequestSlot,
     RequestSlotReport,
     ScheduleRequirementsCheck,
@@ -437,6 +438,8 @@ class ResourceManager(RpcEndpoint):
                     self._declare_needed_workers(effect.num_workers)
                 case ReleaseWorker():
                     self._release_worker(effect)
+                case RenewTaskExecutor():
+                    self._calls.renew(effect)
 
     def _declare_needed_workers(self, num_workers: int) -> None:
         """Only the last of several declarations within the delay counts."""

@@ -17,7 +17,7 @@ from flinkpy.common.ids import JobID, JobMasterId
 
 @dataclass(frozen=True, slots=True)
 class ResourceRequirement:
-    """So many slots; the profile is a label handed on to the TaskExecutor ("" is any slot)."""
+    """So many slots, in processes that are dedicated to this profile ("" is that of plain jobs)."""
 
     num_slots: int
     resource_profile: str = ""

@@ -11,7 +11,13 @@ from typing import Any
 
 from flinkpy._proto import jobmaster_pb2, taskexecutor_pb2
 from flinkpy.common.errors import JobMasterLostError
-from flinkpy.resourcemanager.effects import FreeSlot, NotifyTaskExecutorLost, RequestSlot, SlotManagerEffect
+from flinkpy.resourcemanager.effects import (
+    FreeSlot,
+    NotifyTaskExecutorLost,
+    RenewTaskExecutor,
+    RequestSlot,
+    SlotManagerEffect,
+)
 from flinkpy.resourcemanager.job_leader_service import JobLeaderService
 from flinkpy.resourcemanager.slot_manager import SlotManager
 from flinkpy.resourcemanager.task_executor_tracker import TaskExecutorInfo
@@ -71,6 +77,21 @@ class SlotCalls:
         )
         call = self.executor_gateway(info).request_slot(request, timeout_s=self._rpc_timeout_s)
         self._endpoint.run_async(call, answered, f"request slot {effect.slot_index} of {info.resource_id}")
+
+    def renew(self, effect: RenewTaskExecutor) -> None:
+        info = self._slot_manager.task_executors.find(effect.instance_id)
+        if info is None:
+            return
+        logger.info("TaskExecutor %s begins anew: its packages are not those of the jobs that wait", info.resource_id)
+
+        def answered(_: Any, error: BaseException | None) -> None:
+            if error is not None:
+                logger.info("TaskExecutor %s does not begin anew: %s", info.resource_id, error)
+                self._run_effects(self._slot_manager.renewal_failed(effect.instance_id))
+
+        request = taskexecutor_pb2.RenewRequest(resource_manager_id=self._resource_manager_id)
+        call = self.executor_gateway(info).renew(request, timeout_s=self._rpc_timeout_s)
+        self._endpoint.run_async(call, answered, f"renew {info.resource_id}")
 
     def free_slot(self, effect: FreeSlot) -> None:
         info = self._slot_manager.task_executors.find(effect.instance_id)

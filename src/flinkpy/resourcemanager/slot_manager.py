@@ -18,6 +18,9 @@ Rules:
 * A slot reported as held for a job that is over is freed; one held for a job never heard of (this ResourceManager may
   be the younger one) is left alone until `unknown_job_timeout_ms` passed without that job's JobMaster registering.
 * Messages of a former registration (another InstanceID) change nothing.
+* A process serves one resource profile in its life, that of the first slot requested there: a job whose functions need
+  packages of their own gets processes that have loaded no others (docs/decisions/0013). Where no such process has a
+  slot, those that have no slot in use are told to begin anew.
 * What is missing after a check is declared as needed workers, within the configured number of slots.
 
 Pure: no clock, no I/O; every method returns the effects to run. Source:
@@ -39,6 +42,7 @@ from flinkpy.resourcemanager.effects import (
     FreeSlot,
     NotifyTaskExecutorLost,
     ReleaseWorker,
+    RenewTaskExecutor,
     RequestSlot,
     RequestSlotReport,
     ScheduleRequirementsCheck,
@@ -58,6 +62,8 @@ Effects = list[SlotManagerEffect]
 
 #: Jobs known to be over are remembered so that late slot reports are understood; older ones are treated as unknown.
 MAX_REMEMBERED_TERMINATED_JOBS = 4096
+#: Pause before a process that could not begin anew is asked again.
+RENEWAL_RETRY_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +231,18 @@ class SlotManager:
         info.update_idle_since(now_ms)
         return [RequestSlotReport(instance_id), *self._request_check(now_ms)]
 
+    def renewal_failed(self, instance_id: InstanceID) -> Effects:
+        """The TaskExecutor did not take the call, or has a slot in use after all. It is looked at again a little
+        later."""
+        info = self.task_executors.find(instance_id)
+        if info is None:
+            return []
+        info.is_being_renewed = False
+        if self._is_check_scheduled:
+            return []
+        self._is_check_scheduled = True
+        return [ScheduleRequirementsCheck(RENEWAL_RETRY_MS)]
+
     # --- the check --------------------------------------------------------------------------------------------------
 
     def check_requirements(self, now_ms: int) -> Effects:
@@ -233,15 +251,17 @@ class SlotManager:
         self._last_check_ms = now_ms
         free = self._free_slots_in_order()
         effects: Effects = []
-        num_unfulfilled = 0
+        unfulfilled: list[str] = []
         for job in self.requirements.active():
             held = [slot.resource_profile for _, slot in self.task_executors.slots_of_job(job.job_id)]
             for profile in job.missing_profiles(held):
-                if free:
-                    effects.append(self._allocate(job, profile, *free.pop(0), now_ms))
+                position = _matching_position(free, profile)
+                if position is not None:
+                    effects.append(self._allocate(job, profile, *free.pop(position), now_ms))
                 else:
-                    num_unfulfilled += 1
-        num_workers = self._needed_workers(num_unfulfilled, len(free))
+                    unfulfilled.append(profile)
+        effects += self._renew_idle(unfulfilled)
+        num_workers = self._needed_workers(len(unfulfilled), 0 if unfulfilled else len(free))
         return [*effects, DeclareNeededWorkers(num_workers)]
 
     def check_timeouts(self, now_ms: int, started_by_driver: Callable[[ResourceID], bool]) -> Effects:
@@ -314,6 +334,7 @@ class SlotManager:
     ) -> RequestSlot:
         allocation_id = self._new_allocation_id()
         slot.move_to(SlotState.PENDING, allocation_id, job.job_id, profile)
+        info.profile = profile
         info.update_idle_since(now_ms)
         return RequestSlot(
             instance_id=info.instance_id,
@@ -325,15 +346,31 @@ class SlotManager:
             job_master_id=job.job_master_id,
         )
 
+    def _renew_idle(self, unfulfilled: Sequence[str]) -> Effects:
+        """Processes that have no slot in use, as many as are needed, to serve a profile that is not theirs."""
+        missing = len(unfulfilled)
+        for info in self.task_executors:
+            missing -= len(info.slots) if info.is_being_renewed else 0
+        effects: Effects = []
+        for info in self.task_executors:
+            if missing <= 0:
+                break
+            if info.is_idle and info.profile is not None and not info.is_being_renewed:
+                info.is_being_renewed = True
+                missing -= len(info.slots)
+                effects.append(RenewTaskExecutor(info.instance_id))
+        return effects
+
     def _needed_workers(self, num_unfulfilled: int, num_free: int) -> int:
         options = self._options
         num_slots = self.task_executors.num_slots
         # Slots of a TaskExecutor that has registered but not reported yet are as good as free.
+        # Those of one that begins anew are, too.
         num_coming = sum(
             1
             for info in self.task_executors
             for slot in info.slots
-            if slot.state is SlotState.UNKNOWN and not info.possible_jobs
+            if info.is_being_renewed or (slot.state is SlotState.UNKNOWN and not info.possible_jobs)
         )
         redundant = options.redundant_workers * options.slots_per_worker
         needed = max(num_unfulfilled + redundant - num_free - num_coming, options.min_slots - num_slots, 0)
@@ -360,6 +397,15 @@ class SlotManager:
             reason = f"idle for {now_ms - info.idle_since_ms} ms"
             effects.append(ReleaseWorker(info.instance_id, info.resource_id, reason))
         return effects
+
+
+def _matching_position(free: list[tuple[TaskExecutorInfo, TaskManagerSlot]], profile: str) -> int | None:
+    """Of the first slot for this profile; for one that is not that of plain jobs, where possible in a process that has
+    it already."""
+    positions = [position for position, (info, _) in enumerate(free) if info.profile in (profile, None)]
+    if profile:
+        positions.sort(key=lambda position: free[position][0].profile is None)
+    return positions[0] if positions else None
 
 
 def _free_slot(info: TaskExecutorInfo, slot: TaskManagerSlot, reason: str) -> FreeSlot:

@@ -71,6 +71,8 @@ class TaskExecutorDescription:
     num_slots: int
     cpu_cores: int = 0
     memory_bytes: int = 0
+    #: What the process was dedicated to when it registered; None: to nothing yet.
+    profile: str | None = None
 
     def is_same_process(self, other: TaskExecutorDescription) -> bool:
         return (self.host, self.pid, self.address) == (other.host, other.pid, other.address)
@@ -117,6 +119,10 @@ class TaskExecutorInfo:
     idle_since_ms: int | None = None
     #: jobs that hold or may hold a slot here, also where the slot is UNKNOWN after a request without an answer
     possible_jobs: set[JobID] = field(default_factory=set)
+    #: The resource profile of the first slot that was requested here: a process serves no other one in its life.
+    profile: str | None = None
+    #: It was told to begin anew as a fresh process: nothing more is requested of this one.
+    is_being_renewed: bool = False
 
     @property
     def resource_id(self) -> ResourceID:
@@ -146,7 +152,7 @@ class TaskExecutorTracker:
 
     def add(self, instance_id: InstanceID, description: TaskExecutorDescription, now_ms: int) -> TaskExecutorInfo:
         slots = [TaskManagerSlot(index) for index in range(description.num_slots)]
-        info = TaskExecutorInfo(instance_id, description, slots, registered_ms=now_ms)
+        info = TaskExecutorInfo(instance_id, description, slots, registered_ms=now_ms, profile=description.profile)
         self._by_instance[instance_id] = info
         self._by_resource[description.resource_id] = info
         return info
@@ -188,7 +194,10 @@ class TaskExecutorTracker:
     def free_slots(self) -> list[tuple[TaskExecutorInfo, TaskManagerSlot]]:
         """Those whose requests failed come last."""
         free = [
-            (info, slot) for info in self._by_instance.values() for slot in info.slots if slot.state is SlotState.FREE
+            (info, slot)
+            for info in self._by_instance.values()
+            for slot in info.slots
+            if slot.state is SlotState.FREE and not info.is_being_renewed
         ]
         return sorted(free, key=lambda pair: pair[1].num_failed_requests)
 

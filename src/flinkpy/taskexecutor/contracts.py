@@ -110,6 +110,15 @@ class JobUserCode(Protocol):
 class TaskDeployer(Protocol):
     """Makes what tasks need on the data path. Thread: main thread."""
 
+    @property
+    def profile(self) -> str | None:
+        """The resource profile that this process is dedicated to; None: to none yet."""
+        ...
+
+    def dedicate(self, profile: str) -> None:
+        """Serve this resource profile and no other. Raises: SlotAllocationError where it serves another one."""
+        ...
+
     def user_code(self, job: taskexecutor_pb2.JobInformation) -> JobUserCode: ...
 
     def deploy(

@@ -41,6 +41,10 @@ FATAL_EXIT_CODE = 1
 #: What is still being written at the end belongs to checkpoints that nobody will complete.
 STOP_IO_TIMEOUT_S = 2.0
 
+#: No exit code: the process begins anew.
+RENEWED = -1
+READY_FILE = "--ready-file"
+
 
 async def run_taskexecutor(configuration: Configuration, *, ready_file: str | None = None) -> int:
     """Serve until SIGTERM or SIGINT (returns 0) or a fatal error (1, or the process ends at once).
@@ -55,6 +59,7 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
     loop = asyncio.get_running_loop()
+    directory = os.getcwd()
     ended: asyncio.Future[tuple[int, str]] = loop.create_future()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _end, ended, 0, f"received {number.name}")
@@ -78,6 +83,7 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
             options,
             on_fatal=lambda error: _fatal(error, working_directory),
             metrics=metrics,
+            on_renewal=lambda: _end(ended, RENEWED, "begins anew"),
         )
         task_executor.on_fatal_error = lambda error: _fatal(error, working_directory)
         server.add_endpoint("TaskExecutor", task_executor)
@@ -99,6 +105,8 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
         await rpc_client.close()
         network.close()
         working_directory.close()
+    if exit_code == RENEWED:
+        _begin_anew(directory)
     if leftover:
         # Their threads cannot be stopped, and the interpreter must not be taken down around them.
         logger.warning("these did not stop and end with the process: %s", ", ".join(leftover))
@@ -148,6 +156,21 @@ def network_options(configuration: Configuration) -> NetworkOptions:
 def _end(ended: asyncio.Future[tuple[int, str]], exit_code: int, reason: str) -> None:
     if not ended.done():
         ended.set_result((exit_code, reason))
+
+
+def _begin_anew(directory: str) -> None:
+    """Become a fresh process with the same command line. Nobody waits for it to be ready: it registers by itself."""
+    arguments = list(sys.orig_argv)
+    if READY_FILE in arguments:
+        position = arguments.index(READY_FILE)
+        nobody = os.open(os.devnull, os.O_WRONLY)
+        os.set_inheritable(nobody, True)
+        arguments[position + 1] = f"fd:{nobody}"
+    sys.stdout.flush()
+    sys.stderr.flush()
+    logging.shutdown()
+    os.chdir(directory)  # it may be that of a job's archives
+    os.execv(sys.executable, arguments)
 
 
 def _fatal(error: BaseException, working_directory: WorkingDirectory) -> None:

@@ -108,6 +108,7 @@ class JobService:
         if job is not None and str(job.job_master_id) != request.job_master_id:
             self.close_job(job, JobMasterLostError(f"job {job_id} has a new JobMaster, {request.job_master_id}"))
             job = None
+        self._deployer.dedicate(request.resource_profile)
         is_new = self.slots.allocate_slot(
             request.slot_index, job_id, allocation_id, request.resource_profile, self.now_ms
         )

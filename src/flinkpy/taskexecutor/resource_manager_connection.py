@@ -26,6 +26,11 @@ logger = logging.getLogger(__name__)
 class ResourceManagerListener(Protocol):
     """Thread: main thread."""
 
+    @property
+    def profile(self) -> str | None:
+        """The resource profile that this process is dedicated to."""
+        ...
+
     def slot_report(self) -> resourcemanager_pb2.SlotReport: ...
 
     def on_resource_manager_registered(self) -> None: ...
@@ -100,6 +105,7 @@ class ResourceManagerConnection(PeerConnection):
                 cpu_cores=len(os.sched_getaffinity(0)), memory_bytes=_physical_memory_bytes()
             ),
             num_slots=self._options.num_slots,
+            profile=self._listener.profile,
         )
         return await self._gateway.register_task_executor(request, timeout_s=timeout_s)
 

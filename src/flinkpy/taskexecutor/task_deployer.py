@@ -33,6 +33,7 @@ from flinkpy.common.errors import (
 )
 from flinkpy.common.working_directory import WorkingDirectory
 from flinkpy.configuration import checkpointing_options, cluster_options, read_option
+from flinkpy.configuration.python_options import environments_directory
 from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope
 from flinkpy.network.environment import NetworkEnvironment
 from flinkpy.network.input_gate import InputGate
@@ -48,6 +49,7 @@ from flinkpy.taskexecutor.local_state_directories import LocalStateDirectories
 from flinkpy.taskexecutor.local_state_store import LocalStateStore, remove_in_background
 from flinkpy.taskexecutor.options import TaskExecutorOptions
 from flinkpy.taskexecutor.peer_connection import RpcClientLike
+from flinkpy.taskexecutor.process_environment import ProcessEnvironment
 from flinkpy.taskexecutor.python_path import PythonPath
 from flinkpy.taskexecutor.task_state_manager import SubtaskStateManager
 from flinkpy.taskexecutor.user_code import UserCode
@@ -187,6 +189,9 @@ class NetworkTaskDeployer:
         self._configuration = configuration
         self._clock = clock or SystemClock()
         self._python_path = PythonPath()
+        self.process_environment = ProcessEnvironment(
+            working_directory.path / "python-environment", environments_directory(configuration)
+        )
         #: Numbered: a job or a task that comes again must not meet the directory it is just leaving.
         self._numbers = itertools.count()
         self._io_executor = IoExecutor(read_option(configuration, cluster_options.IO_POOL_SIZE))
@@ -199,13 +204,22 @@ class NetworkTaskDeployer:
     def close(self, timeout_s: float) -> bool:
         """Stop the I/O threads, after the tasks have ended. False where one still works after `timeout_s`."""
         has_ended = self._io_executor.close(timeout_s)
+        self.process_environment.close()
         self._local_state_directories.close()
         return has_ended
+
+    @property
+    def profile(self) -> str | None:
+        return self.process_environment.profile
+
+    def dedicate(self, profile: str) -> None:
+        self.process_environment.dedicate(profile)
 
     def user_code(self, job: taskexecutor_pb2.JobInformation) -> JobResources:
         name = f"{os.path.basename(job.job_id)}-{next(self._numbers)}"
         directory = self._working_directory.path / name
-        user_code = UserCode(job, directory, self._python_path, self._fetcher(job.blob_server_address))
+        fetch_blob = self._fetcher(job.blob_server_address)
+        user_code = UserCode(job, directory, self._python_path, self.process_environment, fetch_blob)
         return JobResources(user_code, LocalStateStore(self._local_state_directories.of_job(name), self._io_executor))
 
     def deploy(

@@ -59,8 +59,10 @@ ACKNOWLEDGE = common_pb2.Acknowledge()
 
 
 class TaskExecutor(RpcEndpoint):
-    """Args: on_fatal: the process cannot go on (a task that does not stop, no ResourceManager); must not return
-    work."""
+    """Args:
+    on_fatal: the process cannot go on (a task that does not stop, no ResourceManager); must not return work.
+    on_renewal: the process is to begin anew, after the call that asked for it has been answered.
+    """
 
     def __init__(
         self,
@@ -73,9 +75,12 @@ class TaskExecutor(RpcEndpoint):
         clock: Clock | None = None,
         make_thread: Callable[..., TaskThread] = TaskThread,
         metrics: MetricRegistry | None = None,
+        on_renewal: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(loop, clock)
         self._metrics = metrics or MetricRegistry()
+        self._deployer = deployer
+        self._on_renewal = on_renewal
         self.options = options
         self._rpc_client = rpc_client
         self._address = ""
@@ -144,6 +149,16 @@ class TaskExecutor(RpcEndpoint):
             else SlotAllocationError("the slot was freed by its job")
         )
         self.service.free_slot(request.allocation_id, cause)
+        return ACKNOWLEDGE
+
+    def renew(self, request: taskexecutor_pb2.RenewRequest, context: CallContext) -> common_pb2.Acknowledge:
+        """Begin anew as a fresh process. Raises: SlotAllocationError while this one is in use."""
+        self.validate_runs_in_main_thread()
+        self._check_resource_manager(context, request.resource_manager_id)
+        is_held = any(slot.allocation_id is not None for slot in self.service.slots.slots)
+        if is_held or list(self.service.jobs) or self.service.unfinished_tasks:
+            raise SlotAllocationError(f"{self.options.resource_id} is in use")
+        self._on_renewal()
         return ACKNOWLEDGE
 
     # ---- tasks (JobMaster)
@@ -302,6 +317,10 @@ class TaskExecutor(RpcEndpoint):
                 for slot in self.service.slots.slots
             ]
         )
+
+    @property
+    def profile(self) -> str | None:
+        return self._deployer.profile
 
     def on_resource_manager_registered(self) -> None:
         if self._registration_timer is not None:

@@ -11,7 +11,7 @@ from typing import Any
 from virtual_time import LoopClock, VirtualTimeLoop
 
 from flinkpy._proto import common_pb2, job_pb2, jobmaster_pb2, resourcemanager_pb2, taskexecutor_pb2
-from flinkpy.common.errors import FlinkError
+from flinkpy.common.errors import FlinkError, SlotAllocationError
 from flinkpy.rpc.server import CallContext
 from flinkpy.taskexecutor.options import TaskExecutorOptions
 from flinkpy.taskexecutor.task_executor import TaskExecutor
@@ -186,6 +186,12 @@ class FakeDeployer:
         self.unread_partitions: set[str] = set()
         self.released_partitions: list[str] = []
         self.input_failures: dict[str, Callable[[FlinkError], None]] = {}
+        self.profile: str | None = None
+
+    def dedicate(self, profile: str) -> None:
+        if self.profile not in (None, profile):
+            raise SlotAllocationError(f"dedicated to {self.profile}")
+        self.profile = profile
 
     def user_code(self, job: taskexecutor_pb2.JobInformation) -> FakeUserCode:
         code = FakeUserCode()

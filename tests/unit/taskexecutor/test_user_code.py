@@ -14,6 +14,7 @@ import pytest
 
 from flinkpy._proto import job_pb2, taskexecutor_pb2
 from flinkpy.common.errors import ExternalError, FlinkError, RpcUnavailableError, UnsupportedOperationError, UserError
+from flinkpy.taskexecutor.process_environment import ProcessEnvironment
 from flinkpy.taskexecutor.python_path import PythonPath
 from flinkpy.taskexecutor.user_code import UserCode
 
@@ -49,7 +50,8 @@ def user_code(
     tmp_path: Path, path: PythonPath, blobs: Blobs, *artifacts: job_pb2.UserArtifact, **job: object
 ) -> UserCode:
     information = taskexecutor_pb2.JobInformation(job_id="j", artifacts=artifacts, **job)  # type: ignore[arg-type]
-    return UserCode(information, tmp_path / "job", path, blobs.fetch)
+    environment = ProcessEnvironment(tmp_path / "environment", tmp_path / "environments")
+    return UserCode(information, tmp_path / "job", path, environment, blobs.fetch)
 
 
 def test_a_module_is_importable_while_the_job_is_here_and_forgotten_after(
@@ -132,7 +134,10 @@ def test_modules_of_an_entry_inside_another_stay(tmp_path: Path, python_path: Py
         sys.modules.pop("kept_module", None)
 
 
-def test_archives_are_unpacked_and_files_cached(tmp_path: Path, python_path: PythonPath) -> None:
+def test_archives_become_the_working_directory_and_files_are_cached(
+    tmp_path: Path, python_path: PythonPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
         info = tarfile.TarInfo("model/weights.txt")
@@ -147,7 +152,7 @@ def test_archives_are_unpacked_and_files_cached(tmp_path: Path, python_path: Pyt
         blobs.add("lookup.csv", b"1,2", "CACHED_FILE"),
     )
     asyncio.run(code.prepare())
-    assert (tmp_path / "job" / "archives" / "m" / "model" / "weights.txt").read_bytes() == b"abc"
+    assert Path("m/model/weights.txt").read_bytes() == b"abc"
     assert Path(code.cached_files["lookup.csv"]).read_bytes() == b"1,2"
     code.close()
 

@@ -7,22 +7,25 @@ Source: org.apache.flink.runtime.execution.librarycache.BlobLibraryCacheManager.
 
 from __future__ import annotations
 
-import hashlib
+import asyncio
 import importlib
 import os
 import sys
-import tarfile
-import zipfile
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from flinkpy._proto import job_pb2
-from flinkpy.common.errors import ExternalError, UserError
+from flinkpy.common.python_environment import (
+    PYTHON_ARCHIVE,
+    PYTHON_FILE,
+    PYTHON_REQUIREMENTS,
+    PYTHON_REQUIREMENTS_CACHE,
+    check_loaded_packages,
+    install,
+)
+from flinkpy.common.user_files import IMPORTABLE_ARCHIVES, FetchBlob, below, fetch_file, unpack
 
-#: Yields the content of a blob key in chunks.
-FetchBlob = Callable[[str], AsyncIterator[bytes]]
-
-_IMPORTABLE_ARCHIVES = (".zip", ".egg", ".whl")
+_KINDS = (PYTHON_FILE, PYTHON_ARCHIVE, PYTHON_REQUIREMENTS, PYTHON_REQUIREMENTS_CACHE)
 
 
 def add_to_import_path(directories: Iterable[str]) -> None:
@@ -34,47 +37,40 @@ def add_to_import_path(directories: Iterable[str]) -> None:
 
 
 async def fetch_artifacts(
-    artifacts: Iterable[job_pb2.UserArtifact], directory: Path, fetch_blob: FetchBlob
+    artifacts: Iterable[job_pb2.UserArtifact], directory: Path, fetch_blob: FetchBlob, environments: Path
 ) -> list[str]:
-    """Fetch the job's Python files and archives; returns what belongs on the import path. Cached files are for tasks.
+    """Fetch the job's Python files, archives and requirements; returns what belongs on the import path. What is in the
+    archives becomes the working directory. Cached files are for tasks.
 
-    Raises: ExternalError (a blob is missing or damaged), UserError (an archive is broken).
+    Args:
+        environments: where this host keeps installed requirements.
+
+    Raises: ExternalError (a blob is missing or damaged), UserError (an archive is broken), PythonEnvironmentError (pip
+    failed).
     """
     entries: list[str] = []
+    paths: dict[str, Path] = {}
+    archives = directory / "archives"
     for artifact in artifacts:
-        if artifact.kind == "CACHED_FILE":
+        if artifact.kind not in _KINDS:
             continue
         path = directory / artifact.blob_key[:16] / os.path.basename(artifact.name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        await _fetch(artifact, path, fetch_blob)
-        if artifact.kind == "PYTHON_ARCHIVE":
-            target = path.parent / "unpacked"
-            _unpack(path, target)
-            entries.append(str(target))
-        else:
-            entries.append(str(path if path.suffix in _IMPORTABLE_ARCHIVES else path.parent))
+        await fetch_file(artifact.name, artifact.blob_key, path, fetch_blob)
+        paths[artifact.kind] = path
+        if artifact.kind == PYTHON_ARCHIVE:
+            target = artifact.attributes.get("target_dir") or artifact.name
+            await asyncio.to_thread(unpack, path, below(archives, target, f"archive {artifact.name!r}"))
+        elif artifact.kind == PYTHON_FILE:
+            entries.append(str(path if path.suffix in IMPORTABLE_ARCHIVES else path.parent))
+    if archives.exists():
+        os.chdir(archives)
+    if PYTHON_REQUIREMENTS in paths:
+        packages = None
+        if PYTHON_REQUIREMENTS_CACHE in paths:
+            packages = directory / "packages"
+            await asyncio.to_thread(unpack, paths[PYTHON_REQUIREMENTS_CACHE], packages)
+        # Not released: this process uses it until it ends.
+        installed = await asyncio.to_thread(install, paths[PYTHON_REQUIREMENTS], packages, environments)
+        check_loaded_packages(installed.path)
+        entries.append(str(installed.path))
     return entries
-
-
-async def _fetch(artifact: job_pb2.UserArtifact, path: Path, fetch_blob: FetchBlob) -> None:
-    digest = hashlib.sha256()
-    with path.open("wb") as file:
-        async for chunk in fetch_blob(artifact.blob_key):
-            digest.update(chunk)
-            file.write(chunk)
-    if digest.hexdigest() != artifact.blob_key:
-        path.unlink()
-        raise ExternalError(f"the BlobServer sent {artifact.name!r} damaged")
-
-
-def _unpack(archive: Path, target: Path) -> None:
-    target.mkdir()
-    try:
-        if zipfile.is_zipfile(archive):
-            with zipfile.ZipFile(archive) as zipped:
-                zipped.extractall(target)
-        else:
-            with tarfile.open(archive) as tar:
-                tar.extractall(target, filter="data")
-    except (tarfile.TarError, zipfile.BadZipFile, OSError) as error:
-        raise UserError(f"cannot unpack the archive {archive.name!r}: {error}") from error

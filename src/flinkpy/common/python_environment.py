@@ -1,0 +1,262 @@
+"""The packages that a job requires, installed once per host and kept for the next job that requires the same.
+
+```
+<root>/<id>/lib/...            what pip installed; complete, or not there at all
+      /<id>/pip.log
+      /<id>.lock               held shared by processes that use it, exclusively by the one that makes or removes it
+```
+
+The id is a hash of everything that decides what pip installs: the requirements, the packages that came along, the
+interpreter, and the versions of flinkpy's own dependencies. Those are constraints for pip: a process that runs
+functions has them loaded, so no other version of them could be used.
+
+Source: PyFlink's ProcessPythonEnvironmentManager. Differs: it installs anew for each Python worker process.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from flinkpy.common.errors import PythonEnvironmentError
+
+#: Kinds of a job's artifacts.
+PYTHON_FILE = "PYTHON_FILE"
+PYTHON_ARCHIVE = "PYTHON_ARCHIVE"
+PYTHON_REQUIREMENTS = "PYTHON_REQUIREMENTS"
+#: The directory of packages that belongs to the requirements, as a zip.
+PYTHON_REQUIREMENTS_CACHE = "PYTHON_REQUIREMENTS_CACHE"
+CACHED_FILE = "CACHED_FILE"
+
+#: Kinds that make a process one of this environment, for as long as it lives.
+ENVIRONMENT_KINDS = frozenset({PYTHON_ARCHIVE, PYTHON_REQUIREMENTS, PYTHON_REQUIREMENTS_CACHE})
+#: Environments that are kept although nobody uses them now.
+MAX_UNUSED = 20
+#: What is shown of pip's output where it fails: its end says why.
+MAX_OUTPUT_CHARS = 4_000
+_PACKAGE = "flinkpy"
+
+
+class Artifact(Protocol):
+    """What is needed of a UserArtifact of job.proto."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def blob_key(self) -> str: ...
+
+    @property
+    def attributes(self) -> Mapping[str, str]: ...
+
+
+def environment_profile(artifacts: Iterable[Artifact]) -> str:
+    """What a process must be dedicated to in order to run functions of a job with these artifacts; "" for a plain job.
+
+    A process has one set of packages and one working directory. So functions whose job brings requirements or archives
+    share it only with functions of jobs that bring the very same.
+    """
+    parts = sorted(
+        f"{artifact.kind}\0{artifact.name}\0{artifact.blob_key}\0{artifact.attributes.get('target_dir', '')}"
+        for artifact in artifacts
+        if artifact.kind in ENVIRONMENT_KINDS
+    )
+    return f"python-environment:{hashlib.sha256(chr(1).join(parts).encode()).hexdigest()[:32]}" if parts else ""
+
+
+def default_root() -> Path:
+    """Of this user, on this host."""
+    return Path(tempfile.gettempdir()) / f"flinkpy-python-environments-{os.getuid()}"
+
+
+class InstalledEnvironment:
+    """An environment that is there until `release`."""
+
+    def __init__(self, path: Path, lock: int) -> None:
+        self.path = path
+        self._lock: int | None = lock
+
+    def release(self) -> None:
+        """Idempotent."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            os.close(lock)
+
+
+def install(requirements: Path, packages: Path | None, root: Path) -> InstalledEnvironment:
+    """The environment of these requirements, made where this host does not have it yet. Blocking; may take minutes.
+
+    Args:
+        packages: a directory of packages; pip then takes nothing from anywhere else.
+
+    Raises: PythonEnvironmentError with the end of pip's output.
+    """
+    constraints = own_requirements()
+    key = _environment_key(requirements, packages, constraints)
+    _make_private(root)
+    lock = os.open(root / f"{key}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        home = root / key
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        while not home.exists():
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not home.exists():
+                _remove_unused(root)
+                _build(home, requirements, packages, constraints)
+            # Not in one step with letting go of the other lock: somebody may remove it in between.
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        os.utime(home)
+    except BaseException:
+        os.close(lock)
+        raise
+    return InstalledEnvironment(home / "lib", lock)
+
+
+def check_loaded_packages(path: Path) -> None:
+    """Raises: PythonEnvironmentError where this process has another version loaded of a package in `path`."""
+    for distribution in importlib.metadata.distributions(path=[str(path)]):
+        name = distribution.metadata["Name"]
+        for module_name in _top_level_modules(distribution):
+            file = getattr(sys.modules.get(module_name), "__file__", None)
+            if file is None or Path(file).is_relative_to(path):
+                continue
+            present = _version_of(name)
+            if present is not None and present != distribution.version:
+                raise PythonEnvironmentError(
+                    f"the job requires {name} {distribution.version}, but this process has loaded {name} {present} "
+                    f"from {file}; flinkpy uses it itself",
+                    details={"package": name},
+                )
+
+
+def own_requirements() -> list[str]:
+    """flinkpy's dependencies, and theirs, as `name==version`."""
+    seen: dict[str, str] = {}
+    waiting = [_PACKAGE]
+    while waiting:
+        name = _normalised(waiting.pop())
+        if name in seen:
+            continue
+        try:
+            distribution = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        seen[name] = distribution.version
+        for requirement in distribution.requires or ():
+            wanted, _, marker = requirement.partition(";")
+            match = re.match(r"[A-Za-z0-9._-]+", wanted)
+            if match is not None and "extra" not in marker:
+                waiting.append(match.group())
+    seen.pop(_PACKAGE, None)
+    return [f"{name}=={version}" for name, version in sorted(seen.items())]
+
+
+def _environment_key(requirements: Path, packages: Path | None, constraints: Iterable[str]) -> str:
+    digest = hashlib.sha256()
+    for text in (sys.implementation.cache_tag or "", platform.platform(), sysconfig.get_platform(), *constraints):
+        digest.update(f"{text}\0".encode())
+    digest.update(requirements.read_bytes())
+    for file in sorted(packages.rglob("*")) if packages is not None else ():
+        if file.is_file():
+            digest.update(f"\0{file.relative_to(packages or file)}\0".encode())
+            digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()[:32]
+
+
+def _build(home: Path, requirements: Path, packages: Path | None, constraints: Iterable[str]) -> None:
+    building = home.with_name(f"{home.name}.building")
+    shutil.rmtree(building, ignore_errors=True)  # of one that was killed
+    building.mkdir(parents=True)
+    try:
+        pinned = building / "constraints.txt"
+        pinned.write_text("\n".join(constraints))
+        command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
+        command += ["--no-warn-script-location", "--target", str(building / "lib")]
+        command += ["--requirement", str(requirements), "--constraint", str(pinned)]
+        if packages is not None:
+            command += ["--no-index", "--find-links", str(packages)]
+        done = subprocess.run(
+            command,
+            cwd=requirements.parent,  # paths in the requirements are relative to them
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        (building / "pip.log").write_text(done.stdout)
+        if done.returncode != 0:
+            raise PythonEnvironmentError(
+                f"the requirements of the job cannot be installed: pip ended with status {done.returncode}:\n"
+                f"{done.stdout.strip()[-MAX_OUTPUT_CHARS:]}"
+            )
+        (building / "lib").mkdir(exist_ok=True)  # no requirements at all
+        building.rename(home)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def _make_private(root: Path) -> None:
+    """Raises: PythonEnvironmentError where another user could have put something there."""
+    try:
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if root.stat().st_uid != os.getuid():
+            raise PythonEnvironmentError(f"{root} belongs to another user; set python.environment.dir")
+    except OSError as error:
+        raise PythonEnvironmentError(f"Python environments cannot be kept in {root}: {error}") from error
+
+
+def _remove_unused(root: Path) -> None:
+    """All but the `MAX_UNUSED` youngest that no process uses."""
+    homes = sorted(
+        (path for path in root.iterdir() if path.is_dir() and path.suffix == ""),
+        key=lambda path: path.stat().st_mtime,
+        reverse=True,
+    )
+    for home in homes[MAX_UNUSED - 1 :]:
+        lock = os.open(home.with_name(f"{home.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(home, ignore_errors=True)
+        except BlockingIOError:
+            continue
+        finally:
+            os.close(lock)
+
+
+def _top_level_modules(distribution: importlib.metadata.Distribution) -> set[str]:
+    modules = set()
+    for file in distribution.files or ():
+        top = file.parts[0]
+        if len(file.parts) == 1:
+            top = top.removesuffix(".py") if top.endswith(".py") else ""
+        if top.isidentifier():
+            modules.add(top)
+    return modules
+
+
+def _version_of(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _normalised(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

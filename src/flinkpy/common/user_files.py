@@ -1,0 +1,69 @@
+"""The files that a job brought, as they are put on the disk of a process: fetched, checked, unpacked.
+
+Source: org.apache.flink.runtime.execution.librarycache.BlobLibraryCacheManager, PyFlink's dependency handling.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tarfile
+import zipfile
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+from flinkpy.common.errors import ExternalError, FlinkError, UserError
+
+#: `fetch(blob_key)`: yields the content in chunks.
+FetchBlob = Callable[[str], AsyncIterator[bytes]]
+
+#: Archives that Python imports from as they are.
+IMPORTABLE_ARCHIVES = (".zip", ".egg", ".whl")
+
+
+async def fetch_file(name: str, blob_key: str, path: Path, fetch_blob: FetchBlob) -> None:
+    """Write the blob to `path`, whole or not at all.
+
+    Raises: ExternalError where it cannot be had, or is not what its key says.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    digest = hashlib.sha256()
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            async for chunk in fetch_blob(blob_key):
+                digest.update(chunk)
+                file.write(chunk)
+    except FlinkError as error:
+        raise ExternalError(f"cannot fetch {name!r} of the job from the BlobServer: {error}") from error
+    if digest.hexdigest() != blob_key:
+        part.unlink()
+        raise ExternalError(f"the BlobServer sent {name!r} damaged: SHA-256 {digest.hexdigest()}, not {blob_key}")
+    part.rename(path)
+
+
+def unpack(archive: Path, target: Path) -> None:
+    """A zip or tar, with the permissions it has. Blocking. Raises: UserError where it is broken or leaves `target`."""
+    target.mkdir(parents=True, exist_ok=True)
+    try:
+        if zipfile.is_zipfile(archive):
+            with zipfile.ZipFile(archive) as zipped:
+                for member in zipped.infolist():
+                    made = zipped.extract(member, target)  # drops absolute paths and ".."
+                    permissions = stat.S_IMODE(member.external_attr >> 16)
+                    if permissions and os.path.isfile(made):
+                        os.chmod(made, permissions & 0o777)
+        else:
+            with tarfile.open(archive) as tar:
+                tar.extractall(target, filter="data")
+    except (tarfile.TarError, zipfile.BadZipFile, OSError) as error:
+        raise UserError(f"cannot unpack the archive {archive.name!r}: {error}") from error
+
+
+def below(root: Path, name: str, what: str) -> Path:
+    """`root / name`. Raises: UserError where that is not below `root`."""
+    target = root / name
+    if not target.resolve().is_relative_to(root.resolve()) or target.resolve() == root.resolve():
+        raise UserError(f"{what}: {name!r} leaves the job's directory")
+    return target

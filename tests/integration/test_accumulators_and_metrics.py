@@ -1,0 +1,207 @@
+"""What functions count is seen from outside, while the job runs and after it, and is right although tasks fail."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clusters import RunningCluster
+from job_support import FIXED_DELAY, Gate, environment, wait_until
+
+from flinkpy.common.accumulators import Accumulator
+from flinkpy.common.errors import AccumulatorError, JobExecutionError
+from flinkpy.datastream.functions import MapFunction, RuntimeContext
+
+
+class Longest(Accumulator[str, str]):
+    """An accumulator of the user's own."""
+
+    def __init__(self) -> None:
+        self.word = ""
+
+    def add(self, value: str) -> None:
+        self.word = max(self.word, value, key=len)
+
+    def get_local_value(self) -> str:
+        return self.word
+
+    def reset_local(self) -> None:
+        self.word = ""
+
+    def merge(self, other: Longest) -> None:
+        self.add(other.word)
+
+
+class Unmergeable(Longest):
+    def merge(self, other: Longest) -> None:
+        raise ValueError("these do not mix")
+
+
+class Counting(MapFunction):
+    """Counts in every way, and raises in its first attempt at `fails_at`."""
+
+    def __init__(self, fails_at: int | None = None) -> None:
+        self.fails_at = fails_at
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.records = runtime_context.get_int_counter("records")
+        self.remainders = runtime_context.get_histogram("remainders")
+        self.longest = Longest()
+        runtime_context.add_accumulator("longest", self.longest)
+        group = runtime_context.get_metrics_group().add_group("mine", "here")
+        self.hits = group.counter("hits")
+        self.sizes = group.distribution("sizes")
+        group.gauge("last", lambda: self.hits.get_count() * 10)
+        self.attempt = runtime_context.get_attempt_number()
+
+    def map(self, value: int) -> int:
+        if value == self.fails_at and self.attempt == 0:
+            raise RuntimeError("the first attempt fails")
+        self.records.add(1)
+        self.remainders.add(value % 3)
+        self.longest.add("x" * value)
+        self.hits.inc()
+        self.sizes.update(value)
+        return value
+
+
+def discard(stream: Any) -> None:
+    stream.filter(lambda value: False).print()
+
+
+EXPECTED = {"records": 60, "remainders": {0: 20, 1: 20, 2: 20}, "longest": "x" * 60}
+
+
+def test_the_result_of_a_job_has_the_totals_of_all_its_subtasks(cluster: RunningCluster) -> None:
+    env = environment(cluster)
+    discard(env.from_sequence(1, 60).map(Counting()))
+    result = env.execute("count")
+    assert result.get_all_accumulator_results() == EXPECTED
+    assert result.get_accumulator_result("records") == 60
+    assert result.get_accumulator_result("unknown") is None
+    shown = cluster.flinkpy("info", str(result.get_job_id())).stdout
+    assert "records\tIntCounter\t60" in shown
+
+
+def test_what_a_failed_attempt_has_counted_is_not_counted_twice(cluster: RunningCluster) -> None:
+    env = environment(cluster, **FIXED_DELAY)
+    discard(env.from_sequence(1, 60).map(Counting(fails_at=55)))
+    assert env.execute("count again").get_all_accumulator_results() == EXPECTED
+
+
+def test_accumulators_are_seen_while_the_job_runs_and_after_it(cluster: RunningCluster, tmp_path: Path) -> None:
+    gate = Gate(tmp_path)
+    env = environment(cluster, 1)
+    env.set_buffer_timeout(0)
+    discard(env.from_sequence(1, 60).map(Counting()).rebalance().map(gate.pass_at(40)))
+    client = env.execute_async("watched")
+    gate.wait_for_arrival()
+    wait_until(lambda: client.get_accumulators().result().get("records", 0) >= 40, "forty records are counted")
+    gate.open()
+    assert client.get_job_execution_result().result().get_all_accumulator_results() == EXPECTED
+    assert client.get_accumulators().result() == EXPECTED
+
+
+def test_an_accumulator_that_cannot_be_merged_fails_alone(cluster: RunningCluster) -> None:
+    class Mixed(MapFunction):
+        def open(self, runtime_context: RuntimeContext) -> None:
+            runtime_context.add_accumulator("bad", Unmergeable())
+            self.good = runtime_context.get_int_counter("good")
+
+        def map(self, value: int) -> int:
+            self.good.add(1)
+            return value
+
+    env = environment(cluster)
+    discard(env.from_sequence(1, 10).map(Mixed()))
+    result = env.execute("mixed")
+    assert result.get_accumulator_result("good") == 10
+    with pytest.raises(AccumulatorError, match="'bad': cannot be merged: ValueError: these do not mix"):
+        result.get_accumulator_result("bad")
+
+
+def test_two_functions_of_a_task_must_not_add_the_same_accumulator(cluster: RunningCluster) -> None:
+    env = environment(cluster, 1)
+    discard(env.from_sequence(1, 3).map(Counting()).map(Counting()))
+    with pytest.raises(JobExecutionError, match="the accumulator 'longest' already exists"):
+        env.execute("twice")
+
+
+def test_the_metrics_of_a_running_job_are_shown(cluster: RunningCluster, tmp_path: Path) -> None:
+    gate = Gate(tmp_path)
+    env = environment(cluster, 1)
+    env.set_buffer_timeout(0)
+    # Held in the task itself: metrics are those of tasks that run.
+    discard(env.from_sequence(1, 60).map(Counting()).name("counts").map(gate.pass_at(60)).name("holds"))
+    client = env.execute_async("measured")
+    gate.wait_for_arrival()
+    job_id = str(client.get_job_id())
+
+    def shown(pattern: str) -> dict[str, dict[str, Any]]:
+        output = cluster.flinkpy("metrics", "--json", "-f", pattern, job_id)
+        assert output.returncode == 0, output.stderr
+        lines = [json.loads(line) for line in output.stdout.splitlines()]
+        return {f"{line['operator']}/{line['metric']}": line for line in lines}
+
+    mine = shown("mine.here.*")
+    assert mine["counts/mine.here.hits"]["value"] == 60
+    assert mine["counts/mine.here.last"]["value"] == 600
+    sizes = mine["counts/mine.here.sizes"]
+    assert (sizes["value"], sizes["min"], sizes["max"], sizes["sum"], sizes["mean"]) == (60, 1, 60, 1830, 30.5)
+    records = shown("numRecords*")
+    assert records["counts/numRecordsIn"]["value"] == 60
+    assert records["Source: Sequence Source/numRecordsOut"]["value"] == 60
+    assert "/numRecordsOut" in records  # of the task
+    gate.open()
+    client.get_job_execution_result().result()
+
+
+def test_metrics_can_be_switched_off(cluster: RunningCluster) -> None:
+    env = environment(cluster, 1, **{"python.metric.enabled": "false"})
+    discard(env.from_sequence(1, 3).map(Counting()))
+    with pytest.raises(JobExecutionError, match="Metric has not been enabled"):
+        env.execute("without metrics")
+
+
+def test_functions_read_the_files_that_the_program_registered(cluster: RunningCluster, tmp_path: Path) -> None:
+    (tmp_path / "factor.txt").write_text("7")
+    table = tmp_path / "table"
+    (table / "inner").mkdir(parents=True)
+    (table / "inner" / "offset.txt").write_text("100")
+    script = tmp_path / "script.sh"
+    script.write_text("#!/bin/sh\necho 5\n")
+
+    class Scaled(MapFunction):
+        def open(self, runtime_context: RuntimeContext) -> None:
+            import subprocess
+
+            cache = runtime_context.get_distributed_cache()
+            self.factor = int(Path(cache.get_file("factor")).read_text())
+            self.offset = int((Path(cache.get_file("table")) / "inner" / "offset.txt").read_text())
+            self.offset += int(subprocess.run([cache.get_file("script")], check=True, capture_output=True).stdout)
+
+        def map(self, value: int) -> int:
+            return value * self.factor + self.offset
+
+    env = environment(cluster)
+    env.register_cached_file(str(tmp_path / "factor.txt"), "factor")
+    env.register_cached_file(str(table), "table")
+    env.register_cached_file(str(script), "script", executable=True)
+    with env.from_sequence(1, 3).map(Scaled()).execute_and_collect() as results:
+        assert sorted(results) == [112, 119, 126]
+
+
+def test_a_file_that_was_not_registered_is_named(cluster: RunningCluster) -> None:
+    class Reading(MapFunction):
+        def open(self, runtime_context: RuntimeContext) -> None:
+            runtime_context.get_distributed_cache().get_file("nothing")
+
+        def map(self, value: int) -> int:
+            return value
+
+    env = environment(cluster, 1)
+    discard(env.from_sequence(1, 3).map(Reading()))
+    with pytest.raises(JobExecutionError, match="no cached file is registered as 'nothing'"):
+        env.execute("nothing registered")
