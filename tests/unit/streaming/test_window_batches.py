@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from memory_checkpoints import OPTIONS
 from row_windows import BACKENDS, Subtasks, keyed_spec
 
 from flinkpy.common.time import Time
@@ -204,3 +205,34 @@ def test_triggers_act_on_each_record_and_are_restored(assigner: str, trigger: An
     # Where a watermark comes next: one that comes a second time would fire timers that were set for the past.
     restores = tuple(position for position, item in enumerate(run) if isinstance(item, int))[2:6:3]
     assert in_any_order(play(spec, run, backend, 9, restores)) == expected
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("assigner", ["sliding", "sessions"])
+def test_a_snapshot_that_is_written_later_has_what_was_there(assigner: str, operation: str, backend: str) -> None:
+    spec = spec_for(assigner, operation, 0)
+    first, second = a_run(1, 30)[:-1], [("a", 100, 40), ("b", 101, 41), ("a", 102, 33), 10_000]
+    whole = play(spec, first + second, backend, 4)
+
+    subtasks = Subtasks(spec, backend)
+    feed(subtasks, first)
+    before = subtasks.results()
+    (harness,) = subtasks.harnesses
+    snapshot = harness.operator.snapshots(1, OPTIONS)["op0"].keyed
+    feed(subtasks, second)
+    assert in_any_order(subtasks.results()) == in_any_order(whole)
+    handle = snapshot.write(subtasks.files)
+    snapshot.release()
+
+    restored = Subtasks(spec, backend, 1, [handle], subtasks.files)
+    feed(restored, [max(item for item in first if isinstance(item, int)), *second])
+    assert in_any_order(before + restored.results()) == in_any_order(whole)
+
+
+def feed(subtasks: Subtasks, run: list[Any]) -> None:
+    for item in run:
+        if isinstance(item, int):
+            subtasks.watermark(item)
+        else:
+            subtasks.process([item[:2]], [item[2]])
