@@ -101,3 +101,20 @@ class AsyncHarness(OperatorHarness):
     def drain(self) -> list[Any]:
         self.run_until(lambda: self.operator.is_drained)
         return self.output.rows
+
+
+class SharedGated(Gated):
+    """The function of whole tasks, whose specs are pickled: every copy is `SharedGated.current`."""
+
+    current: Gated
+
+    def __init__(self) -> None:
+        super().__init__()
+        SharedGated.current = self
+
+    def __reduce__(self) -> Any:
+        return _current, ()
+
+
+def _current() -> Gated:
+    return SharedGated.current

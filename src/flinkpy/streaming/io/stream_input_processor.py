@@ -76,6 +76,7 @@ class StreamInputProcessor:
         on_available: Callable[[], None],
         checkpointed: Callable[[list[tuple[int, Any]]], CheckpointedInputs],
         clock: Clock,
+        max_batch_rows: int | None = None,
     ) -> None:
         if not gates:
             raise InternalError(f"operator {head.context.name} has inputs but no input gate")
@@ -99,6 +100,8 @@ class StreamInputProcessor:
         self._open_channels = {index: set(range(count)) for index, count in channels.items()}
         self._next = 0
         self._batch_size = AdaptiveBatchSize(clock)
+        if max_batch_rows is not None:
+            self._batch_size.limit(max_batch_rows)
         for entry in self._inputs:
             entry.gate.set_availability_listener(on_available)
 

@@ -24,12 +24,18 @@ MIN_BATCH_TIME_NS = 8_000_000
 class AdaptiveBatchSize:
     """Thread: task thread."""
 
-    __slots__ = ("_clock", "_started_ns", "rows")
+    __slots__ = ("_clock", "_max_rows", "_started_ns", "rows")
 
     def __init__(self, clock: Clock) -> None:
         self.rows = INITIAL_BATCH_ROWS
+        self._max_rows = MAX_BATCH_ROWS
         self._clock = clock
         self._started_ns = 0
+
+    def limit(self, max_rows: int) -> None:
+        """No batch is to have more rows: an operator keeps them, whatever time the chain takes for a batch."""
+        self._max_rows = min(self._max_rows, max_rows)
+        self.rows = min(self.rows, self._max_rows)
 
     def begin(self) -> None:
         self._started_ns = self._clock.monotonic_ns()
@@ -40,4 +46,4 @@ class AdaptiveBatchSize:
         if took_ns > MAX_BATCH_TIME_NS:
             self.rows = max(MIN_BATCH_ROWS, min(self.rows, rows) // 2)
         elif took_ns < MIN_BATCH_TIME_NS and rows >= self.rows:
-            self.rows = min(MAX_BATCH_ROWS, self.rows * 2)
+            self.rows = min(self._max_rows, self.rows * 2)

@@ -221,6 +221,11 @@ class StreamOperator(ABC):
         return True
 
     @property
+    def max_batch_rows(self) -> int | None:
+        """The most records it wants at once, as it keeps them; None: it does not matter."""
+        return None
+
+    @property
     def is_drained(self) -> bool:
         """False: results of records it was given are still to come, by mail; `finish` comes after them."""
         return True

@@ -45,6 +45,7 @@ class FinishedOperatorChain:
     is_restored_as_finished = True
     is_writable = True
     is_drained = True
+    max_batch_rows = None
     has_finished = True
 
     def __init__(

@@ -37,6 +37,7 @@ class InputStreamTask(StreamTask):
             self.mailbox.wake,
             self._create_checkpointed_inputs,
             self._clock,
+            self.chain.max_batch_rows,
         )
 
     def _create_checkpointed_inputs(self, gates: list[tuple[int, Any]]) -> CheckpointedInputs:

@@ -66,6 +66,9 @@ class OperatorChain:
         self.operators.reverse()
         self.sinks = [operator for operator in self.operators if isinstance(operator, SinkOperator)]
         self._fillable = [o for o in self.operators if type(o).is_writable is not StreamOperator.is_writable]
+        limits = [operator.max_batch_rows for operator in self.operators]
+        #: The most records that an operator wants at once; None: it does not matter.
+        self.max_batch_rows = min((limit for limit in limits if limit is not None), default=None)
         self._to_close: list[StreamOperator] = []
 
     # -- building ------------------------------------------------------------------------------------------------

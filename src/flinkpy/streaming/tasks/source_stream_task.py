@@ -31,6 +31,8 @@ class SourceStreamTask(StreamTask):
         if not isinstance(head, SourceOperator):
             raise InternalError(f"{self.environment.task_name} has no inputs and its head is no source")
         self._source = head
+        if chain.max_batch_rows is not None:
+            head.batch_size.limit(chain.max_batch_rows)
 
     def process_input(self) -> ActionStatus:
         if not self.chain.is_writable:

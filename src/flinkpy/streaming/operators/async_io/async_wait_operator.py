@@ -131,6 +131,10 @@ class AsyncWaitOperator(UserFunctionOperator):
         return self._unfinished < self._spec.capacity + MAX_WAITING_ROWS
 
     @property
+    def max_batch_rows(self) -> int:
+        return max(self._spec.capacity, MAX_WAITING_ROWS)
+
+    @property
     def is_drained(self) -> bool:
         return not self._unfinished and self._last_element is None
 
