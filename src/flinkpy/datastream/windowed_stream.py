@@ -6,11 +6,13 @@ Source: pyflink.datastream.{WindowedStream,AllWindowedStream}. Beyond PyFlink: `
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from flinkpy.common.typeinfo import TypeInformation
 from flinkpy.datastream import function_checks as checks
+from flinkpy.datastream.event_time import sources_without_watermarks
 from flinkpy.datastream.functions import AggregateFunction, KeySelector, ReduceFunction
 from flinkpy.datastream.output_tag import OutputTag
 from flinkpy.datastream.window import (
@@ -50,6 +52,8 @@ class _Windows(Generic[_Apply, _Process]):
     _apply_class: type
     _process_class: type
     _description: str
+    #: From the program's call to `__init__`: so that a warning names the program's line.
+    _calls_to_here = 3
 
     def __init__(self, keyed_stream: KeyedStream, window_assigner: WindowAssigner) -> None:
         if not isinstance(window_assigner, WindowAssigner):
@@ -60,6 +64,13 @@ class _Windows(Generic[_Apply, _Process]):
         self._late_data_output_tag: OutputTag | None = None
         self._window_trigger: Trigger | None = None
         self._evictor: Evictor | None = None
+        if window_assigner.is_event_time():
+            for source in sources_without_watermarks(keyed_stream.transformation):
+                warnings.warn(
+                    f"{window_assigner}: these windows never end, as {source.display_name!r} has no watermarks; "
+                    "give it a WatermarkStrategy, or call assign_timestamps_and_watermarks on the stream",
+                    stacklevel=self._calls_to_here,
+                )
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:
         return self._keyed_stream.get_execution_environment()
@@ -149,6 +160,7 @@ class _Windows(Generic[_Apply, _Process]):
                 raise TypeError(f"aggregate takes a function or columns ({', '.join(aggregates)}), not both")
             from flinkpy.datastream import window_aggregates
 
+            assert isinstance(self, WindowedStream | AllWindowedStream)
             return window_aggregates.aggregate(self, aggregates)
         if not isinstance(aggregate_function, AggregateFunction):
             raise TypeError("aggregate_function should be an AggregateFunction")
@@ -273,6 +285,7 @@ class AllWindowedStream(_Windows[AllWindowFunction, ProcessAllWindowFunction]):
     _apply_class = AllWindowFunction
     _process_class = ProcessAllWindowFunction
     _description = "AllWindow"
+    _calls_to_here = 4
 
     def __init__(self, data_stream: DataStream, window_assigner: WindowAssigner) -> None:
         super().__init__(data_stream.key_by(_NullByteKeySelector()), window_assigner)

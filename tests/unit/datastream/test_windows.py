@@ -9,6 +9,8 @@ import pytest
 
 from flinkpy.common.time import Duration, Time
 from flinkpy.common.typeinfo import Types
+from flinkpy.common.watermark_strategy import WatermarkStrategy
+from flinkpy.connector_api.source import Boundedness, SourceBase
 from flinkpy.datastream import OutputTag, StreamExecutionEnvironment
 from flinkpy.datastream.functions import AggregateFunction, AllWindowFunction, ProcessWindowFunction, WindowFunction
 from flinkpy.datastream.window import (
@@ -378,3 +380,44 @@ def test_a_function_and_columns_are_not_mixed(keyed: Any) -> None:
 
     with pytest.raises(TypeError, match="takes a function or columns"):
         keyed.window(TumblingEventTimeWindows.of(ms(10))).aggregate(Mean(), n=count())
+
+
+# -- event time that never advances ------------------------------------------------------------------------------------
+
+
+class Endless(SourceBase):
+    boundedness = Boundedness.CONTINUOUS_UNBOUNDED
+    produced_type = PAIR
+
+    def create_enumerator(self, context: Any) -> Any:
+        raise NotImplementedError
+
+    def create_reader(self, context: Any) -> Any:
+        raise NotImplementedError
+
+
+NO_WATERMARKS = WatermarkStrategy.no_watermarks()
+WATERMARKS = WatermarkStrategy.for_monotonous_timestamps()
+
+
+def test_an_event_time_window_whose_watermark_never_comes_is_warned_of() -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    clicks = env.from_source(Endless(), NO_WATERMARKS, "clicks")
+    views = env.from_source(Endless(), WATERMARKS, "views")
+    for stream in (clicks, clicks.map(lambda value: value, PAIR).union(views), clicks.rebalance()):
+        with pytest.warns(UserWarning, match="never end, as 'Source: clicks' has no watermarks"):
+            stream.key_by(lambda value: value[0]).window(TumblingEventTimeWindows.of(ms(10))).reduce(lambda a, b: a)
+        with pytest.warns(UserWarning, match="call assign_timestamps_and_watermarks") as caught:
+            stream.window_all(EventTimeSessionWindows.with_gap(ms(10))).apply(ListedAll())
+        assert caught[0].filename == __file__
+
+
+def test_windows_that_end_are_not_warned_of() -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    clicks = env.from_source(Endless(), NO_WATERMARKS, "clicks")
+    event_time = TumblingEventTimeWindows.of(ms(10))
+    # Warnings are errors in tests.
+    clicks.window_all(TumblingProcessingTimeWindows.of(ms(10))).max(1)
+    clicks.assign_timestamps_and_watermarks(WATERMARKS).window_all(event_time).max(1)
+    env.from_source(Endless(), WATERMARKS, "views").map(lambda value: value, PAIR).window_all(event_time).max(1)
+    env.from_collection([("a", 1)], PAIR).window_all(event_time).max(1)
