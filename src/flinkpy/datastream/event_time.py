@@ -26,7 +26,7 @@ def sources_without_watermarks(stream: Transformation) -> Iterator[OperatorTrans
             if isinstance(spec, SourceSpec):
                 assert isinstance(transformation, OperatorTransformation)
                 # A SourceFunction may emit watermarks itself.
-                if not transformation.is_bounded and not hasattr(spec.source, "source_function"):
+                if not transformation.is_bounded and spec.source.source_function is None:
                     yield transformation
                 continue
         waiting.extend(transformation.inputs)
