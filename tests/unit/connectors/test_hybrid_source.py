@@ -1,0 +1,161 @@
+"""One source after the other, exactly once, whatever fails in between."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulated_source import SimulatedSource
+
+from flinkpy.common.errors import InternalError
+from flinkpy.common.typeinfo import Types
+from flinkpy.connector_api.source import Boundedness
+from flinkpy.connectors.collection import CollectionSource
+from flinkpy.connectors.datagen import DataGeneratorSource
+from flinkpy.connectors.hybrid_source import HybridSource
+from flinkpy.connectors.number_sequence import NumberSequenceSource
+from flinkpy.connectors.split_enumerator import StaticSplitEnumerator
+from flinkpy.datastream.connectors.hybrid_source import HybridSourceBuilder
+from flinkpy.datastream.functions import SourceFunction
+
+PAST = list(range(1, 12))
+MIDDLE = list(range(100, 107))
+NOW = list(range(1_000, 1_009))
+
+
+def three() -> HybridSource:
+    """Numbers, a collection in one split, numbers again."""
+    builder = HybridSource.builder(NumberSequenceSource(PAST[0], PAST[-1]))
+    builder.add_source(CollectionSource(MIDDLE, Types.LONG()))
+    return builder.add_source(NumberSequenceSource(NOW[0], NOW[-1])).build()
+
+
+def test_all_sources_are_read_once_and_none_before_the_one_before_is_finished_everywhere():
+    simulated = SimulatedSource(three())
+    rows = simulated.run_to_end()
+
+    assert sorted(rows) == PAST + MIDDLE + NOW
+    for emitted in simulated.emitted:
+        kinds = [0 if row < 100 else 1 if row < 1_000 else 2 for row in emitted]
+        assert kinds == sorted(kinds)
+
+
+def test_a_reader_does_not_go_on_while_another_is_still_reading():
+    simulated = SimulatedSource(three())
+    for _ in range(30):
+        simulated.step(0)
+    # Subtask 0 has taken all splits but the one that subtask 1 asked for when it started.
+    assert simulated.emitted[0]
+    assert max(simulated.emitted[0]) < 100
+    assert sorted(simulated.run_to_end()) == PAST + MIDDLE + NOW
+
+
+actions = st.lists(
+    st.tuples(
+        st.sampled_from(["step", "step", "step", "step", "checkpoint", "complete", "fail", "fail_all"]),
+        st.integers(0, 2),
+    ),
+    max_size=60,
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(actions, st.integers(1, 3))
+def test_every_record_is_emitted_once_whatever_fails_when(steps, parallelism):
+    simulated = SimulatedSource(three(), parallelism)
+    pending = None
+    for action, number in steps:
+        subtask = number % parallelism
+        if action == "step":
+            simulated.step(subtask)
+        elif action == "checkpoint":
+            pending = simulated.checkpoint()
+        elif action == "complete" and pending is not None:
+            simulated.complete(pending)
+            pending = None
+        elif action == "fail":
+            simulated.fail_subtask(subtask)
+            pending = None
+        elif action == "fail_all":
+            simulated.fail_all()
+            pending = None
+
+    assert sorted(simulated.run_to_end()) == PAST + MIDDLE + NOW
+
+
+#: What the factories were told, in the order in which they were called; they run in copies of the source.
+MADE: list[int] = []
+
+
+class Remembering(StaticSplitEnumerator):
+    newest = PAST[-1]
+
+
+class Past(NumberSequenceSource):
+    def create_enumerator(self, context):
+        return Remembering(context, lambda: self.split(context.parallelism))
+
+
+def after_the_newest(context):
+    MADE.append(context.get_previous_enumerator().newest)
+    return NumberSequenceSource(MADE[-1] + 1, MADE[-1] + 3)
+
+
+def no_source(context):
+    return 5
+
+
+def made_later(factory=after_the_newest) -> HybridSource:
+    builder = HybridSource.builder(Past(PAST[0], PAST[-1]))
+    return builder.add_source_factory(factory, Boundedness.BOUNDED).build()
+
+
+def test_a_factory_makes_the_next_source_of_what_the_enumerator_before_knows():
+    MADE.clear()
+    rows = SimulatedSource(made_later()).run_to_end()
+
+    assert sorted(rows) == [*PAST, 12, 13, 14]
+    assert MADE == [11]
+
+
+def test_what_a_factory_made_is_kept_in_checkpoints():
+    MADE.clear()
+    simulated = SimulatedSource(made_later())
+    while not MADE:
+        for index in range(simulated.parallelism):
+            simulated.step(index)
+    simulated.complete(simulated.checkpoint())
+    simulated.fail_all()
+
+    assert sorted(simulated.run_to_end()) == [*PAST, 12, 13, 14]
+    assert MADE == [11]
+
+
+def test_a_factory_that_gives_no_source_fails_the_job():
+    with pytest.raises(InternalError, match="the factory of source 1 of a hybrid source gave 5, no source"):
+        SimulatedSource(made_later(no_source)).run_to_end()
+
+
+def test_only_the_last_source_may_go_on_for_ever():
+    endless = DataGeneratorSource(lambda index: index)
+    builder = HybridSource.builder(endless)
+
+    assert builder.build().boundedness is Boundedness.CONTINUOUS_UNBOUNDED
+    with pytest.raises(ValueError, match="All sources except the final source need to be bounded"):
+        builder.add_source(NumberSequenceSource(1, 2))
+    assert three().boundedness is Boundedness.BOUNDED
+    assert made_later().produced_type == Types.LONG()
+
+
+def test_what_cannot_be_part_of_a_hybrid_source_is_refused():
+    class Ticks(SourceFunction):
+        pass
+
+    with pytest.raises(TypeError, match="a SourceFunction cannot be part of a HybridSource"):
+        HybridSource.builder(Ticks().to_source())
+    with pytest.raises(TypeError, match="a source is needed, not 5"):
+        HybridSource.builder(5)
+    with pytest.raises(TypeError, match="a function that makes a source is needed"):
+        HybridSource.builder(NumberSequenceSource(1, 2)).add_source_factory(None)
+    with pytest.raises(ValueError, match="The first source must be a source"):
+        HybridSourceBuilder().add_source_factory(after_the_newest)
