@@ -11,14 +11,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.serialization import BulkWriterFactory, Encoder
 from flinkpy.connector_api.sink import Committer, SinkBase, SinkWriter, WriterContext
+from flinkpy.connectors.file_compaction import FileCompactor, FileCompactStrategy
 from flinkpy.connectors.file_sink_config import (
-    NO_COMPACTION,
     BucketAssigner,
-    FileCompactor,
-    FileCompactStrategy,
     OnCheckpointRollingPolicy,
     OutputFileConfig,
     RollingPolicy,
@@ -42,6 +39,7 @@ class FileSink(SinkBase):
         rolling_policy: RollingPolicy,
         file_config: OutputFileConfig,
         is_resumable: bool = False,
+        compaction: tuple[FileCompactStrategy, FileCompactor] | None = None,
     ) -> None:
         self._base_path = local_path(base_path)
         self._make_content = make_content
@@ -49,9 +47,10 @@ class FileSink(SinkBase):
         self._rolling_policy = rolling_policy
         self._file_config = file_config
         self._is_resumable = is_resumable
+        self._compaction = compaction
 
     def get_transformer(self) -> None:
-        """There is nothing to do before the sink: it does not merge files."""
+        """There is nothing to do before the sink."""
         return
 
     def create_writer(self, context: WriterContext) -> SinkWriter:
@@ -77,6 +76,7 @@ class FileSink(SinkBase):
             self._file_config,
             self._is_resumable,
             states,
+            compaction=self._compaction,
         )
 
     @staticmethod
@@ -99,7 +99,7 @@ class FileSink(SinkBase):
                 f"{writer_factory!r} cannot write files: use ParquetBulkWriters.for_row_type, "
                 "CsvBulkWriters.for_schema, AvroBulkWriters.for_generic_record, ..."
             )
-        return FileSink.BulkFormatBuilder(base_path, writer_factory.create)
+        return FileSink.BulkFormatBuilder(base_path, writer_factory.create, writer_factory.is_concatenable)
 
     class BaseBuilder:
         """Buckets by the hour of processing time unless told otherwise, as Flink does."""
@@ -109,6 +109,8 @@ class FileSink(SinkBase):
             self._make_content = make_content
             self._rolling_policy = rolling_policy
             self._is_resumable = False
+            self._is_concatenable = True
+            self._compaction: tuple[FileCompactStrategy, FileCompactor] | None = None
             self._bucket_assigner = BucketAssigner.date_time_bucket_assigner()
             self._file_config = OutputFileConfig.builder().build()
 
@@ -139,9 +141,25 @@ class FileSink(SinkBase):
             return self
 
         def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> Any:
-            raise UnsupportedOperationError(f"FileSink.enable_compact: {NO_COMPACTION}")
+            """Merge complete files before they become visible: fewer and larger ones, later.
+
+            Raises: ValueError: the compactor joins bytes, and files of this format have a head or a tail.
+            """
+            if not isinstance(strategy, FileCompactStrategy):
+                raise TypeError(f"{strategy!r} is not a FileCompactStrategy")
+            if not isinstance(compactor, FileCompactor):
+                raise TypeError(f"{compactor!r} is not a FileCompactor")
+            if compactor.joins_bytes and not self._is_concatenable:
+                raise ValueError(
+                    "files of this format cannot be put one behind the other: "
+                    "use FileCompactor.parquet_file_compactor() for Parquet, or a FileCompactor of your own"
+                )
+            self._compaction = (strategy, compactor)
+            return self
 
         def disable_compact(self) -> Any:
+            """Merge nothing: the default. Files that wait in a restored state are committed as they are."""
+            self._compaction = None
             return self
 
         def build(self) -> FileSink:
@@ -152,6 +170,7 @@ class FileSink(SinkBase):
                 self._rolling_policy,
                 self._file_config,
                 self._is_resumable,
+                self._compaction,
             )
 
     class RowFormatBuilder(BaseBuilder):
@@ -160,8 +179,9 @@ class FileSink(SinkBase):
             self._is_resumable = True
 
     class BulkFormatBuilder(BaseBuilder):
-        def __init__(self, base_path: str, make_content: Callable[..., Any]) -> None:
+        def __init__(self, base_path: str, make_content: Callable[..., Any], is_concatenable: bool = False) -> None:
             super().__init__(base_path, make_content, RollingPolicy.on_checkpoint_rolling_policy())
+            self._is_concatenable = is_concatenable
 
         def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Any:
             """Only OnCheckpointRollingPolicy: a bulk file cannot be closed in the middle of a checkpoint."""

@@ -6,6 +6,7 @@ import datetime
 import re
 import zoneinfo
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 from flinkpy.common.errors import UnsupportedOperationError
@@ -113,12 +114,45 @@ class OnCheckpointRollingPolicy(RollingPolicy):
         return True
 
 
-class BucketAssigner(ABC):
-    """The directory below the base path into which records go."""
+@dataclass(frozen=True, slots=True)
+class BucketAssignerContext:
+    """What a BucketAssigner may look at besides the record. Times are in milliseconds since the epoch.
 
-    @abstractmethod
+    Source: org.apache.flink.streaming.api.functions.sink.filesystem.BucketAssigner.Context.
+    """
+
+    processing_time_ms: int
+    watermark_ms: int
+    timestamp_ms: int | None
+
+    def current_processing_time(self) -> int:
+        return self.processing_time_ms
+
+    def current_watermark(self) -> int:
+        """The least there is where there has been none."""
+        return self.watermark_ms
+
+    def timestamp(self) -> int | None:
+        """Of the record; None where it has none."""
+        return self.timestamp_ms
+
+
+class BucketAssigner:
+    """The directory below the base path into which records go.
+
+    Beyond PyFlink: subclass it and define `get_bucket_id`.
+    """
+
+    #: Whether the bucket is the same for all that is written at one time.
+    looks_at_records = True
+
+    def get_bucket_id(self, element: Any, context: BucketAssignerContext) -> str:
+        """The bucket of a record: names of directories, with slashes in between; empty: the base path itself."""
+        raise NotImplementedError(f"{type(self).__name__} does not define get_bucket_id")
+
     def bucket_id(self, now_ms: int) -> str:
-        """The bucket of what is written now; empty: the base path itself."""
+        """The bucket of what is written now, of an assigner that does not look at records."""
+        raise NotImplementedError(f"{type(self).__name__} looks at records")
 
     @staticmethod
     def base_path_bucket_assigner() -> BucketAssigner:
@@ -137,6 +171,8 @@ class BucketAssigner(ABC):
 
 
 class _BasePathBucketAssigner(BucketAssigner):
+    looks_at_records = False
+
     def bucket_id(self, now_ms: int) -> str:
         return ""
 
@@ -146,6 +182,8 @@ _STRFTIME = {"yyyy": "%Y", "uuuu": "%Y", "yy": "%y", "MM": "%m", "dd": "%d", "HH
 
 
 class _DateTimeBucketAssigner(BucketAssigner):
+    looks_at_records = False
+
     def __init__(self, format_str: str, timezone_id: str | None) -> None:
         self._parts = _parse_pattern(format_str)
         try:
@@ -181,30 +219,3 @@ def _parse_pattern(pattern: str) -> list[str]:
                 f"bucket format {pattern!r}: {token[0]!r} is not known; known are {', '.join((*_STRFTIME, 'SSS'))}"
             )
     return parts
-
-
-#: What to do instead.
-NO_COMPACTION = (
-    "this release does not merge part files: leave compaction out, and let the rolling policy make larger files "
-    "(RollingPolicy.default_rolling_policy) or merge them in a job of its own"
-)
-
-
-class FileCompactStrategy:
-    """When part files are merged: not in this release."""
-
-    @staticmethod
-    def builder() -> Any:
-        raise UnsupportedOperationError(f"FileCompactStrategy: {NO_COMPACTION}")
-
-
-class FileCompactor:
-    """How part files are merged: not in this release."""
-
-    @staticmethod
-    def concat_file_compactor(file_delimiter: bytes | None = None) -> Any:
-        raise UnsupportedOperationError(f"FileCompactor: {NO_COMPACTION}")
-
-    @staticmethod
-    def identical_file_compactor() -> Any:
-        raise UnsupportedOperationError(f"FileCompactor: {NO_COMPACTION}")

@@ -25,16 +25,21 @@ from flinkpy.common.errors import StateRestoreError
 from flinkpy.common.failpoints import failpoint
 from flinkpy.connector_api.sink import StatefulSinkWriter, WriterContext
 from flinkpy.connectors.file_committer import PendingFile, SupersededFile
+from flinkpy.connectors.file_compaction import FileCompaction
+from flinkpy.connectors.file_sink_config import BucketAssignerContext
 from flinkpy.connectors.part_file import PartFile, PartNaming, make_directory, unlink_if_there
 from flinkpy.connectors.text_form import formatter_of
 from flinkpy.formats.bulk_writer import BulkWriter
 
 if TYPE_CHECKING:
+    from flinkpy.connectors.file_compaction import FileCompactor, FileCompactStrategy
     from flinkpy.connectors.file_sink_config import BucketAssigner, OutputFileConfig, RollingPolicy
     from flinkpy.records.batch import Batch
 
 _LOG = logging.getLogger(__name__)
 
+#: The watermark before there has been one.
+MIN_TIMESTAMP = -(1 << 63)
 #: Makes what writes into one file: given the file and the type of the stream's records.
 ContentFactory = Callable[[BinaryIO, Any], BulkWriter]
 
@@ -73,6 +78,10 @@ class FileWriterState:
     #: Files of that uid with this number or a higher one were begun after the checkpoint.
     next_number: int
     in_progress: tuple[InProgressFile, ...]
+    #: Complete files that wait to be merged.
+    to_compact: tuple[PendingFile, ...] = ()
+    #: What was being written of them.
+    compacting: tuple[SupersededFile, ...] = ()
 
 
 class FileSinkWriter(StatefulSinkWriter):
@@ -97,6 +106,7 @@ class FileSinkWriter(StatefulSinkWriter):
         is_resumable: bool = False,
         states: list[FileWriterState] | None = None,
         clock: Clock | None = None,
+        compaction: tuple[FileCompactStrategy, FileCompactor] | None = None,
     ) -> None:
         self._context = context
         self._base_path = base_path
@@ -118,12 +128,22 @@ class FileSinkWriter(StatefulSinkWriter):
         self._open: dict[str, _OpenPart] = {}
         #: Complete and on the disk, not handed over yet.
         self._closed: list[PendingFile] = []
+        #: Committables of what was merged at the end of the input.
+        self._compacted: list[Any] = []
         self._superseded: list[SupersededFile] = []
+        self._watermark_ms = MIN_TIMESTAMP
+        #: Hidden names of complete files that a checkpoint has, completed or not.
+        self._in_snapshot: set[str] = set()
+        self._compaction: FileCompaction | None = None
+        if compaction is not None:
+            self._compaction = FileCompaction(base_path, *compaction, self._new_part, self._in_snapshot)
         self._remove_orphans(states)
         try:
             for state in states or ():
+                is_ours = state.job_id == context.job_id
                 for file in state.in_progress:
-                    self._continue_file(file, is_ours=state.job_id == context.job_id)
+                    self._continue_file(file, is_ours)
+                self._restore_compaction(state, is_ours)
         except BaseException:
             self.close()
             raise
@@ -133,16 +153,46 @@ class FileSinkWriter(StatefulSinkWriter):
     def write(self, batch: Batch) -> None:
         now_ms = self._clock.now_ms()
         self._roll(now_ms)
-        bucket = self._bucket_assigner.bucket_id(now_ms)
+        if not self._bucket_assigner.looks_at_records:
+            self._write_to(self._bucket_assigner.bucket_id(now_ms), batch, now_ms)
+        else:
+            for bucket, part in self._by_bucket(batch, now_ms):
+                self._write_to(bucket, part, now_ms)
+        self._roll(now_ms)
+
+    def _write_to(self, bucket: str, batch: Batch, now_ms: int) -> None:
         entry = self._open.get(bucket) or self._open_part(bucket, now_ms)
         entry.content.add(batch)
         entry.last_write_ms = now_ms
-        self._roll(now_ms)
+
+    def _by_bucket(self, batch: Batch, now_ms: int) -> list[tuple[str, Batch]]:
+        """The records of each bucket, in their order."""
+        import numpy as np
+
+        from flinkpy.records.lanes import rows_of
+
+        rows = rows_of(batch, self._context.input_type)
+        timestamps = [None] * len(rows) if batch.timestamps is None else batch.timestamps.tolist()
+        positions: dict[str, list[int]] = {}
+        for position, (row, timestamp_ms) in enumerate(zip(rows, timestamps)):
+            context = BucketAssignerContext(now_ms, self._watermark_ms, timestamp_ms)
+            bucket = checked_bucket(self._bucket_assigner.get_bucket_id(row, context))
+            positions.setdefault(bucket, []).append(position)
+        if len(positions) == 1:
+            return [(next(iter(positions)), batch)]
+        return [(bucket, batch.take(np.array(found, np.int64))) for bucket, found in positions.items()]
+
+    def write_watermark(self, timestamp: int) -> None:
+        self._watermark_ms = timestamp
 
     def flush(self, end_of_input: bool) -> None:
         if end_of_input:
             for bucket in list(self._open):
                 self._close_part(bucket)
+            if self._compaction is not None:
+                self._compaction.add(self._closed)
+                self._closed = []
+                self._compacted += self._compaction.finish()
 
     def prepare_commit(self) -> list[Any]:
         now_ms = self._clock.now_ms()
@@ -151,9 +201,14 @@ class FileSinkWriter(StatefulSinkWriter):
         for bucket, entry in list(self._open.items()):
             if not self._is_resumable or self._rolling_policy.should_roll_on_checkpoint(entry.part.size_bytes):
                 self._close_part(bucket)
-        committables = [*self._closed, *self._superseded]
         self._sync_directories(file.bucket for file in self._closed)
-        self._closed, self._superseded = [], []
+        complete: list[Any] = self._closed
+        if self._compaction is not None:
+            self._compaction.add(complete)
+            complete = [*self._compacted, *self._compaction.at_checkpoint()]
+            self._sync_directories(file.bucket for file in complete if isinstance(file, PendingFile))
+        committables = [*complete, *self._superseded]
+        self._closed, self._superseded, self._compacted = [], [], []
         return committables
 
     def snapshot_state(self, checkpoint_id: int) -> list[FileWriterState]:
@@ -168,16 +223,29 @@ class FileSinkWriter(StatefulSinkWriter):
                 )
             )
         self._sync_directories(self._open)
-        context = self._context
+        context, compaction = self._context, self._compaction
+        if compaction is not None:
+            compaction.on_snapshot()
         return [
-            FileWriterState(context.job_id, context.subtask_index, self._uid, self._next_number, tuple(in_progress))
+            FileWriterState(
+                context.job_id,
+                context.subtask_index,
+                self._uid,
+                self._next_number,
+                tuple(in_progress),
+                () if compaction is None else tuple(compaction.files),
+                () if compaction is None else tuple(compaction.targets),
+            )
         ]
 
     def close(self) -> None:
         """Delete what no checkpoint has."""
-        while self._closed:
-            file = self._closed.pop()
-            unlink_if_there(os.path.join(self._base_path, file.bucket, file.hidden_name))
+        if self._compaction is not None:
+            self._compaction.close()
+        complete, self._closed, self._compacted = [*self._closed, *self._compacted], [], []
+        for file in complete:
+            if file.hidden_name not in self._in_snapshot:
+                unlink_if_there(os.path.join(self._base_path, file.bucket, file.hidden_name))
         while self._open:
             _, entry = self._open.popitem()
             try:
@@ -193,9 +261,7 @@ class FileSinkWriter(StatefulSinkWriter):
     def _open_part(
         self, bucket: str, now_ms: int, created_ms: int | None = None, continue_from: tuple[str, int] | None = None
     ) -> _OpenPart:
-        directory = make_directory(self._base_path, bucket)
-        number, self._next_number = self._next_number, self._next_number + 1
-        part = PartFile(directory, self._naming.hidden_name(number), self._naming.final_name(number), continue_from)
+        part = self._new_part(bucket, continue_from)
         try:
             content = self._make_content(part.file, self._context.input_type)
         except BaseException:
@@ -204,6 +270,11 @@ class FileSinkWriter(StatefulSinkWriter):
         entry = _OpenPart(part, content, now_ms if created_ms is None else created_ms, now_ms)
         self._open[bucket] = entry
         return entry
+
+    def _new_part(self, bucket: str, continue_from: tuple[str, int] | None = None) -> PartFile:
+        directory = make_directory(self._base_path, bucket)
+        number, self._next_number = self._next_number, self._next_number + 1
+        return PartFile(directory, self._naming.hidden_name(number), self._naming.final_name(number), continue_from)
 
     def _roll(self, now_ms: int) -> None:
         due = [
@@ -254,6 +325,32 @@ class FileSinkWriter(StatefulSinkWriter):
             # Not those of another job: it may be running, or be started from that savepoint once more.
             self._superseded.append(SupersededFile(file.bucket, file.hidden_name))
 
+    def _restore_compaction(self, state: FileWriterState, is_ours: bool) -> None:
+        """Go on with the files that wait to be merged; without compaction they are to be committed as they are."""
+        for file in state.to_compact:
+            path = os.path.join(self._base_path, file.bucket, file.hidden_name)
+            if not os.path.exists(path):
+                raise StateRestoreError(
+                    f"part file {path} of the checkpoint is gone: it has been merged since", details={"path": path}
+                )
+            if is_ours:
+                self._in_snapshot.add(file.hidden_name)
+            else:
+                file = self._adopt(file)
+            if self._compaction is None:
+                self._closed.append(file)
+            else:
+                self._compaction.add([file])
+        if is_ours:
+            for target in state.compacting:
+                unlink_if_there(os.path.join(self._base_path, target.bucket, target.hidden_name))
+
+    def _adopt(self, file: PendingFile) -> PendingFile:
+        """A complete file of another job under a name of ours: that job may delete its own."""
+        path = os.path.join(self._base_path, file.bucket, file.hidden_name)
+        part = self._new_part(file.bucket, (path, file.size_bytes))
+        return PendingFile(file.bucket, part.hidden_name, part.final_name, part.close())
+
     def _remove_orphans(self, states: list[FileWriterState] | None) -> None:
         """Delete what earlier attempts of this job wrote after the checkpoint that is restored, so far as it is known
         to be of this subtask's predecessors.
@@ -263,6 +360,8 @@ class FileSinkWriter(StatefulSinkWriter):
         if is_fresh and context.attempt_number == 0:
             return
         known = {state.uid: state for state in states or () if state.job_id == context.job_id}
+        # Of whichever attempt: they stay until they are merged.
+        needed = {file.hidden_name for state in states or () for file in state.to_compact}
         # Otherwise the state has been dealt out anew, and what the predecessor had may be in another subtask.
         has_own = is_fresh or any(state.subtask_index == context.subtask_index for state in known.values())
         for file in list(self._naming.hidden_files_of_job(self._base_path)):
@@ -271,8 +370,16 @@ class FileSinkWriter(StatefulSinkWriter):
             else:
                 is_earlier = file.attempt_number < context.attempt_number
                 is_orphan = has_own and is_earlier and file.subtask_index == context.subtask_index
-            if is_orphan:
+            if is_orphan and file.name not in needed:
                 unlink_if_there(os.path.join(file.directory, file.name))
+
+
+def checked_bucket(bucket: Any) -> str:
+    """Raises: ValueError for what is no path below the sink's."""
+    parts = bucket.split("/") if isinstance(bucket, str) else [".."]
+    if ".." in parts or "\0" in str(bucket) or (bucket and not all(parts)):
+        raise ValueError(f"{bucket!r} is no bucket: names of directories with slashes in between, or an empty string")
+    return bucket  # type: ignore[no-any-return]
 
 
 class RowContent:

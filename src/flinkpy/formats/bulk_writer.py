@@ -34,7 +34,13 @@ class BulkWriter(Protocol):
 
 
 class BatchWriterFactory(BulkWriterFactory):
-    """Makes a writer per file. Subclass it for another format. Beyond PyFlink."""
+    """Makes a writer per file. Subclass it for another format. Beyond PyFlink.
+
+    Attributes:
+        is_concatenable: two files one behind the other are a file of this format with the records of both.
+    """
+
+    is_concatenable = False
 
     @abstractmethod
     def create(self, file: BinaryIO, input_type: Any) -> BulkWriter:
@@ -156,6 +162,7 @@ class CsvBulkWriterFactory(ColumnBulkWriterFactory):
         super().__init__(row_type)
         self._options = options
         self._line_separator = line_separator
+        self.is_concatenable = options.header is HeaderMode.NONE
 
     def create(self, file: BinaryIO, input_type: Any) -> BulkWriter:
         return _CsvBulkWriter(self, self._options, self._line_separator, file, input_type)
@@ -194,6 +201,8 @@ class _CsvBulkWriter:
 
 class JsonBulkWriterFactory(ColumnBulkWriterFactory):
     """Files of one JSON object a line. Beyond PyFlink."""
+
+    is_concatenable = True
 
     def create(self, file: BinaryIO, input_type: Any) -> BulkWriter:
         row_type = self._row_type or input_type

@@ -10,12 +10,11 @@ from connector_fakes import read_splits
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import InputFormatError, UnsupportedOperationError
 from flinkpy.common.typeinfo import Types
 from flinkpy.connectors.file_source import FileSource
 from flinkpy.datastream.formats.parquet import (
-    AvroParquetReaders,
-    AvroParquetWriters,
     ParquetBulkWriters,
     ParquetColumnarRowInputFormat,
 )
@@ -125,9 +124,8 @@ def test_what_needs_a_jvm_is_refused():
         ParquetBulkWriters.for_row_type(None, object())
     with pytest.raises(ValueError, match="batch_size"):
         ParquetColumnarRowInputFormat({"id": Types.LONG()}, batch_size=0)
-    for call in (AvroParquetReaders.for_generic_record, AvroParquetWriters.for_generic_record):
-        with pytest.raises(UnsupportedOperationError, match="not there yet"):
-            call(None)
+    ParquetColumnarRowInputFormat({"id": Types.LONG()}, Configuration())
+    ParquetBulkWriters.for_row_type(None, Configuration())
     for bad in ("id BIGINT", {"id": "BIGINT"}):
         with pytest.raises(UnsupportedOperationError, match="BIGINT"):
             row_type_of(bad)

@@ -1,11 +1,11 @@
 """PyFlink's `pyflink.datastream.connectors.file_system`."""
 
+from flinkpy.connectors.file_compaction import FileCompactor, FileCompactStrategy
 from flinkpy.connectors.file_sink import FileSink
 from flinkpy.connectors.file_sink_config import (
     BucketAssigner,
+    BucketAssignerContext,
     DefaultRollingPolicy,
-    FileCompactor,
-    FileCompactStrategy,
     OnCheckpointRollingPolicy,
     OutputFileConfig,
     RollingPolicy,
@@ -21,6 +21,7 @@ from flinkpy.formats.file_format import BulkFormat, StreamFormat
 
 __all__ = [
     "BucketAssigner",
+    "BucketAssignerContext",
     "BulkFormat",
     "DefaultRollingPolicy",
     "FileCompactStrategy",
