@@ -339,6 +339,7 @@ class TestFailures:
         lines = caught.value.remote_traceback.splitlines()
         assert "in async_invoke" in lines[1]
         assert "in look_up" in caught.value.remote_traceback
+        assert "during handling input '3'" in caught.value.remote_traceback
 
     @pytest.mark.parametrize(
         ("result", "message"),
@@ -390,6 +391,26 @@ class TestFailures:
         harness.process([1])
         with pytest.raises(FunctionError, match="SystemExit: 3"):
             harness.drain()
+
+
+    def test_a_function_that_ends_its_loop_fails_the_task(self, opened: Any) -> None:
+        class Stopping(AsyncFunction):
+            async def async_invoke(self, value: int) -> Any:
+                asyncio.get_running_loop().stop()
+                await asyncio.sleep(3600)
+
+        class Exiting(AsyncFunction):
+            async def async_invoke(self, value: int) -> Any:
+                async def leave() -> None:
+                    raise SystemExit(4)
+
+                await asyncio.wait([asyncio.create_task(leave())])
+
+        for function, message in ((Stopping(), "has stopped the loop"), (Exiting(), "SystemExit: 4")):
+            harness = open_harness(opened, function)
+            harness.process([1])
+            with pytest.raises(FunctionError, match=message):
+                harness.drain()
 
 
 class TestLife:

@@ -70,7 +70,7 @@ class AsyncRunner:
         invoke: called for each record.
         time_out: value -> results, for a record that took longer than `timeout_s`; 0: they may take any time.
         on_released: `take` will give something. Called on the loop thread, once until `take` was called.
-        on_error: the operator has failed. Called on the loop thread, once.
+        on_error: the operator has failed, of that record where it is known. Called on the loop thread, once.
     """
 
     _loop: asyncio.AbstractEventLoop
@@ -86,7 +86,7 @@ class AsyncRunner:
         timeout_s: float,
         check_results: Callable[[Any], list[Any]],
         on_released: Callable[[], None],
-        on_error: Callable[[BaseException, Any], None],
+        on_error: Callable[[BaseException, Item | None], None],
     ) -> None:
         self._invoke = invoke
         self._time_out = time_out
@@ -180,7 +180,7 @@ class AsyncRunner:
         loop = self._loop
         asyncio.set_event_loop(loop)
         try:
-            loop.run_forever()
+            self._run_loop()
             self._cancel_tasks()
             if self._closer is not None:
                 loop.run_until_complete(self._closer())
@@ -191,6 +191,17 @@ class AsyncRunner:
         finally:
             asyncio.set_event_loop(None)
             loop.close()
+
+    def _run_loop(self) -> None:
+        """Until `stop`. Where user code ends the loop instead, the operator has failed."""
+        try:
+            self._loop.run_forever()
+        except BaseException as error:  # noqa: BLE001 - e.g. SystemExit in a task that a function has started
+            if not self._is_stopping:
+                self._fail(error, None)
+        else:
+            if not self._is_stopping:
+                self._fail(RuntimeError("an asynchronous function has stopped the loop that it runs on"), None)
 
     def _cancel_tasks(self) -> None:
         tasks = asyncio.all_tasks(self._loop)
@@ -354,7 +365,7 @@ class AsyncRunner:
     def _fail(self, error: BaseException, item: Item | None) -> None:
         if not self._has_failed:
             self._has_failed = True
-            self._on_error(error, None if item is None else item[2])
+            self._on_error(error, item)
 
     def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """An error in a callback of ours would leave the operator waiting for ever; others are only logged."""

@@ -26,6 +26,7 @@ from flinkpy.streaming.mailbox.task_mailbox import Mail, MailPriority
 from flinkpy.streaming.operators.async_io.async_runner import AsyncRunner, checked_results, with_retries
 from flinkpy.streaming.operators.async_io.element_queue import (
     Chunk,
+    Item,
     OrderedElementQueue,
     Part,
     UnorderedElementQueue,
@@ -148,8 +149,13 @@ class AsyncWaitOperator(UserFunctionOperator):
     def _announce_results(self) -> None:
         self.context.mailbox.put(Mail("results of asynchronous calls", self._emit_released))
 
-    def _announce_error(self, error: BaseException, value: Any) -> None:
+    def _announce_error(self, error: BaseException, item: Item | None) -> None:
         def fail() -> None:
+            if item is not None:
+                value = str(item[2])[:200]
+                error.add_note(
+                    f"Error happens inside the class '{type(self.function)}' during handling input '{value}'"
+                )
             raise self.context.function_error(error) from error
 
         self.context.mailbox.put(Mail("an asynchronous call failed", fail, MailPriority.URGENT))
