@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from pathlib import Path
@@ -24,7 +25,7 @@ from flinkpy.datastream.connectors.kafka import (
     KafkaSource,
 )
 
-NUM_RECORDS = 3000
+NUM_RECORDS = 16_000
 SETTINGS = {
     "restart-strategy.type": "fixed-delay",
     "restart-strategy.fixed-delay.attempts": "20",
@@ -33,16 +34,23 @@ SETTINGS = {
 }
 
 
-class Slowly(MapFunction):
-    """The identity, slow enough that a job lasts over some checkpoints."""
+class SlowlyUntil(MapFunction):
+    """The identity: so slow that a job lasts over many checkpoints, until the file is gone."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = str(path)
+        self._is_slow = True
 
     def map(self, value: str) -> str:
-        if value.endswith("0"):
-            time.sleep(0.004)
+        if self._is_slow:
+            time.sleep(0.0003)
+            self._is_slow = not value.endswith("0") or os.path.exists(self._path)
         return value
 
 
-def copying_job(env, kafka: KafkaBroker, source_topic: str, sink_topic: str, prefix: str, **properties: str):
+def copying_job(env, kafka: KafkaBroker, topics: tuple[str, str], prefix: str, slow: Path, **properties: str):
+    """`slow`: a file; the job takes its time while it is there."""
+    source_topic, sink_topic = topics
     source = (
         KafkaSource.builder()
         .set_bootstrap_servers(kafka.bootstrap_servers)
@@ -69,7 +77,7 @@ def copying_job(env, kafka: KafkaBroker, source_topic: str, sink_topic: str, pre
     for key, value in properties.items():
         builder.set_property(key.replace("_", "."), value)
     stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "kafka").uid("source")
-    stream.map(Slowly(), Types.STRING()).uid("slowly").rebalance().sink_to(builder.build()).uid("sink")
+    stream.map(SlowlyUntil(slow), Types.STRING()).uid("slowly").rebalance().sink_to(builder.build()).uid("sink")
 
 
 def filled_topics(kafka: KafkaBroker) -> tuple[str, str]:
@@ -98,10 +106,10 @@ def completed_checkpoints(cluster: RunningCluster, job_id: str) -> int:
         return 0
 
 
-def test_without_failures_every_record_comes_once(cluster: RunningCluster, kafka: KafkaBroker) -> None:
-    source_topic, sink_topic = filled_topics(kafka)
+def test_without_failures_every_record_comes_once(cluster: RunningCluster, kafka: KafkaBroker, tmp_path: Path) -> None:
+    topics = source_topic, sink_topic = filled_topics(kafka)
     env = environment(cluster, **SETTINGS)
-    copying_job(env, kafka, source_topic, sink_topic, "calm")
+    copying_job(env, kafka, topics, "calm", tmp_path / "not-slow")
     env.execute("calm")
     assert_each_once(kafka, sink_topic)
     assert_no_open_transactions(kafka, "calm")
@@ -121,20 +129,25 @@ def committed_offsets(kafka: KafkaBroker, topic: str, group: str) -> list[tuple[
         consumer.close()
 
 
-def test_a_killed_task_executor_loses_and_repeats_nothing(start_cluster: StartCluster, kafka: KafkaBroker) -> None:
+def test_a_killed_task_executor_loses_and_repeats_nothing(
+    start_cluster: StartCluster, kafka: KafkaBroker, tmp_path: Path
+) -> None:
     cluster = start_cluster(2, restart_services=True)
-    source_topic, sink_topic = filled_topics(kafka)
+    topics = filled_topics(kafka)
+    slow = tmp_path / "slow"
+    slow.touch()
     env = environment(cluster, **SETTINGS)
-    copying_job(env, kafka, source_topic, sink_topic, "killed")
+    copying_job(env, kafka, topics, "killed", slow)
     client = env.execute_async("killed")
     job_id = str(client.get_job_id())
     for name in ("taskexecutor-1", "taskexecutor-2"):
         before = completed_checkpoints(cluster, job_id)
         wait_until(lambda before=before: completed_checkpoints(cluster, job_id) > before + 1, "checkpoints")
         cluster.kill(name)
+    wait_until(lambda: cluster.client.request_job(job_id).num_restarts >= 2, "two restarts")
+    slow.unlink()
     client.get_job_execution_result().result()
-    assert cluster.client.request_job(job_id).num_restarts >= 1
-    assert_each_once(kafka, sink_topic)
+    assert_each_once(kafka, topics[1])
     assert_no_open_transactions(kafka, "killed")
 
 
@@ -143,18 +156,17 @@ def test_a_crash_at_any_step_of_a_transaction_loses_and_repeats_nothing(
     start_cluster: StartCluster, kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
     name = f"kafka_sink.{point}"
-    tokens = tmp_path / "tokens"
-    tokens.mkdir()
-    for number in range(2):
-        (tokens / f"{name}.{number}").touch()
-    # Not at once: there is something to lose then.
-    monkeypatch.setenv(SPECIFICATION_VARIABLE, f"{name}=crash@3")
-    monkeypatch.setenv(TOKENS_VARIABLE, str(tokens))
+    token = tmp_path / "tokens" / name
+    token.parent.mkdir()
+    token.touch()
+    # The second time, when there is a transaction before it.
+    monkeypatch.setenv(SPECIFICATION_VARIABLE, f"{name}=crash@2")
+    monkeypatch.setenv(TOKENS_VARIABLE, str(token.parent))
     cluster = start_cluster(2, restart_services=True)
-    source_topic, sink_topic = filled_topics(kafka)
+    topics = filled_topics(kafka)
     env = environment(cluster, **SETTINGS)
-    copying_job(env, kafka, source_topic, sink_topic, point)
+    copying_job(env, kafka, topics, point, token)
     env.execute(point)
-    assert len(list(tokens.iterdir())) == 0, "the process did not die at that point"
-    assert_each_once(kafka, sink_topic)
+    assert not token.exists(), "the process did not die at that point"
+    assert_each_once(kafka, topics[1])
     assert_no_open_transactions(kafka, point)

@@ -284,8 +284,6 @@ IN_PROGRESS = {
     "datastream.async_data_stream": "asynchronous functions",
     "datastream.data_stream": "windows and cached streams",
     "datastream.connectors.file_system": "the other builders of file sinks",
-    "datastream.connectors.kafka": "Kafka",
-    "datastream.connectors.dynamic_kafka": "Kafka",
     "datastream.connectors.cassandra": "Cassandra",
     "datastream.connectors.elasticsearch": "Elasticsearch",
     "datastream.connectors.jdbc": "JDBC",

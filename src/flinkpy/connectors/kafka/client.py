@@ -48,6 +48,8 @@ _WITHOUT_EFFECT = {
     "sasl.login.callback.handler.class",
     API_TIMEOUT,
     PARTITION_DISCOVERY_INTERVAL,
+    "stream-metadata-discovery-interval-ms",
+    "stream-metadata-discovery-failure-threshold",
     COMMIT_OFFSETS_ON_CHECKPOINT,
     CLIENT_ID_PREFIX,
     REGISTER_METRICS,

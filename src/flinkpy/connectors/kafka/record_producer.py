@@ -28,7 +28,8 @@ class RecordProducer:
         KafkaError: records that were sent before could not be stored.
     """
 
-    def __init__(self, settings: dict[str, Any]) -> None:
+    def __init__(self, settings: dict[str, Any], logs_failures: bool = False) -> None:
+        self._logs_failures = logs_failures
         self._brokers = settings["bootstrap.servers"]
         self._error: KafkaError | None = None
         self._partitions: dict[str, list[int]] = {}
@@ -100,9 +101,13 @@ class RecordProducer:
             raise self._error
 
     def _on_delivery_error(self, error: Any, message: Any) -> None:
-        if error is not None and self._error is None:
-            where = f"Kafka topic {message.topic()}, brokers {self._brokers}"
-            self._error = typed_error(error, f"{where}: a record was not stored")
+        if error is None:
+            return
+        failed = typed_error(error, f"Kafka topic {message.topic()}, brokers {self._brokers}: a record was not stored")
+        if self._logs_failures:
+            _LOG.error("%s", failed)
+        elif self._error is None:
+            self._error = failed
 
     def _on_client_error(self, error: Any) -> None:
         if error.fatal() and self._error is None:

@@ -131,7 +131,7 @@ class KafkaRecordSerializationSchema(SerializationSchema):
         )
 
 
-class _BuiltSchema(KafkaRecordSerializationSchema):
+class BuiltSchema(KafkaRecordSerializationSchema):
     """A topic or a selector, schemas for key and value, and a partitioner."""
 
     def __init__(
@@ -141,6 +141,7 @@ class _BuiltSchema(KafkaRecordSerializationSchema):
         key_schema: SerializationSchema | None,
         value_schema: SerializationSchema,
         partitioner: KafkaPartitioner | None,
+        writes_timestamps: bool = True,
     ) -> None:
         super().__init__()
         self.topic = topic
@@ -148,6 +149,7 @@ class _BuiltSchema(KafkaRecordSerializationSchema):
         self.key_schema = key_schema
         self.value_schema = value_schema
         self.partitioner = partitioner
+        self.writes_timestamps = writes_timestamps
         self._context: KafkaSinkContext | None = None
 
     def open(self, context: KafkaSinkContext) -> None:
@@ -173,7 +175,8 @@ class _BuiltSchema(KafkaRecordSerializationSchema):
                     choose(row, key, value, topic, partitions_of(topic))
                     for row, key, value, topic in zip(rows, keys, values, topics)
                 ]
-        return EncodedRecords(topics, values, keys, partitions, _timestamps(batch))
+        timestamps = _timestamps(batch) if self.writes_timestamps else repeat(NOW)
+        return EncodedRecords(topics, values, keys, partitions, timestamps)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_context": None}
@@ -238,7 +241,7 @@ class KafkaRecordSerializationSchemaBuilder:
             raise ConfigurationError("No value serializer is configured.")
         if self._topic is None and self._topic_selector is None:
             raise ConfigurationError("No topic selector is configured.")
-        return _BuiltSchema(self._topic, self._topic_selector, self._key_schema, self._value_schema, self._partitioner)
+        return BuiltSchema(self._topic, self._topic_selector, self._key_schema, self._value_schema, self._partitioner)
 
     def _check_no_topic(self) -> None:
         if self._topic is not None or self._topic_selector is not None:

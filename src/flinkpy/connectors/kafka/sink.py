@@ -24,7 +24,9 @@ DEFAULT_TRANSACTION_TIMEOUT_MS = 3_600_000
 TRANSACTION_TIMEOUT = "transaction.timeout.ms"
 #: A transactional id is a string of Kafka's protocol, which has a length of 16 bits.
 MAX_PREFIX_BYTES = 64_000
+#: Options of the sink, not of the client.
 IGNORE_FAILURES = "ignore.failures.after.transaction.timeout"
+LOG_FAILURES_ONLY = "log.failures.only"
 
 
 class KafkaSink(SinkBase):
@@ -82,7 +84,9 @@ class KafkaSink(SinkBase):
         if self._guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
             from flinkpy.connectors.kafka.writer import KafkaWriter
 
-            return KafkaWriter(context, settings, self._schema, self._guarantee is DeliveryGuarantee.AT_LEAST_ONCE)
+            logs_failures = boolean_property(self._properties, LOG_FAILURES_ONLY, False)
+            flushes = self._guarantee is DeliveryGuarantee.AT_LEAST_ONCE
+            return KafkaWriter(context, settings, self._schema, flushes, logs_failures)
         from flinkpy.connectors.kafka.exactly_once_writer import ExactlyOnceKafkaWriter
 
         assert self._prefix is not None
@@ -179,7 +183,8 @@ class KafkaSinkBuilder:
 
 def producer_settings(properties: dict[str, str]) -> dict[str, Any]:
     """librdkafka's, with the defaults of Java's producer where they matter."""
-    settings = client_settings({key: value for key, value in properties.items() if key != IGNORE_FAILURES})
+    own = (IGNORE_FAILURES, LOG_FAILURES_ONLY)
+    settings = client_settings({key: value for key, value in properties.items() if key not in own})
     # Java's way to choose a partition: other programs must find a key where they look for it.
     settings.setdefault("partitioner", "murmur2_random")
     if not {"delivery.timeout.ms", "message.timeout.ms"} & settings.keys():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import ConfigurationError
 from flinkpy.common.serialization import DeserializationSchema
@@ -41,6 +41,9 @@ from flinkpy.connectors.kafka.subscriber import (
     TopicListSubscriber,
     TopicPatternSubscriber,
 )
+
+if TYPE_CHECKING:
+    from flinkpy.connectors.kafka.enumerator import PartitionDiscovery
 
 _LOG = logging.getLogger(__name__)
 
@@ -117,18 +120,23 @@ class KafkaSource(SourceBase):
         return self.restore_enumerator(context, None)
 
     def restore_enumerator(self, context: SplitEnumeratorContext, state: Any) -> SplitEnumerator:
-        from flinkpy.connectors.kafka.enumerator import KafkaSourceEnumerator, PartitionDiscovery
+        from flinkpy.connectors.kafka.enumerator import KafkaSourceEnumerator
 
-        discovery = PartitionDiscovery(
+        interval_ms = int_property(self._properties, PARTITION_DISCOVERY_INTERVAL, DEFAULT_DISCOVERY_INTERVAL_MS)
+        ends = not isinstance(self._stopping_offsets, NoStoppingOffsets)
+        return KafkaSourceEnumerator(context, self.partition_discovery().find, interval_ms, ends, state)
+
+    def partition_discovery(self) -> PartitionDiscovery:
+        """Finds the partitions, and where they begin and end."""
+        from flinkpy.connectors.kafka.enumerator import PartitionDiscovery
+
+        return PartitionDiscovery(
             self._properties,
             self._subscriber,
             self._starting_offsets,
             self._stopping_offsets,
             f"{self._properties[CLIENT_ID_PREFIX]}-enumerator-admin-client",
         )
-        interval_ms = int_property(self._properties, PARTITION_DISCOVERY_INTERVAL, DEFAULT_DISCOVERY_INTERVAL_MS)
-        ends = not isinstance(self._stopping_offsets, NoStoppingOffsets)
-        return KafkaSourceEnumerator(context, discovery.find, interval_ms, ends, state)
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
         from flinkpy.connectors.kafka.fetcher import KafkaFetcher

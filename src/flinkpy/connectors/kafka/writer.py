@@ -38,6 +38,7 @@ class KafkaWriter(SinkWriter):
 
     Args:
         flushes: all that was written is stored before a checkpoint goes on; otherwise only at the end of the input.
+        logs_failures: go on without records that Kafka did not take.
     """
 
     def __init__(
@@ -46,11 +47,12 @@ class KafkaWriter(SinkWriter):
         settings: dict[str, Any],
         schema: KafkaRecordSerializationSchema,
         flushes: bool,
+        logs_failures: bool = False,
     ) -> None:
         self._input_type = context.input_type
         self._schema = schema
         self._flushes = flushes
-        self._producer = RecordProducer(settings)
+        self._producer = RecordProducer(settings, logs_failures)
         schema.open(WriterSinkContext(context, self._producer.partitions_of))
 
     def write(self, batch: Batch) -> None:

@@ -13,10 +13,21 @@ from flinkpy.connectors.kafka.serialization import (
 )
 from flinkpy.connectors.kafka.sink import KafkaSink, KafkaSinkBuilder
 from flinkpy.connectors.kafka.source import KafkaSource, KafkaSourceBuilder
+from flinkpy.datastream.connectors.kafka_functions import (
+    FlinkKafkaConsumer,
+    FlinkKafkaConsumerBase,
+    FlinkKafkaProducer,
+    FlinkKafkaProducerBase,
+    Semantic,
+)
 
 __all__ = [
     "ConsumerRecord",
     "FlinkFixedPartitioner",
+    "FlinkKafkaConsumer",
+    "FlinkKafkaConsumerBase",
+    "FlinkKafkaProducer",
+    "FlinkKafkaProducerBase",
     "KafkaOffsetResetStrategy",
     "KafkaOffsetsInitializer",
     "KafkaPartitioner",
@@ -30,4 +41,5 @@ __all__ = [
     "KafkaTopicPartition",
     "KafkaTopicSelector",
     "ProducerRecord",
+    "Semantic",
 ]
