@@ -19,6 +19,7 @@ from flinkpy.datastream.window import (
     EventTimeSessionWindows,
     EventTimeTrigger,
     PurgingTrigger,
+    SessionWindowTimeGapExtractor,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
 )
@@ -236,3 +237,28 @@ def feed(subtasks: Subtasks, run: list[Any]) -> None:
             subtasks.watermark(item)
         else:
             subtasks.process([item[:2]], [item[2]])
+
+
+class Gap(SessionWindowTimeGapExtractor):
+    def extract(self, element: Any) -> int:
+        return 1 + int(element[1]) % 9
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("lateness", [0, 7])
+@pytest.mark.parametrize("operation", ["mutable", "reduce", "process"])
+def test_sessions_of_any_gap_are_what_they_are_one_record_at_a_time(
+    operation: str, lateness: int, backend: str
+) -> None:
+    def spec(trigger: Any) -> Any:
+        windows = EventTimeSessionWindows.with_dynamic_gap(Gap())
+        return keyed_spec(
+            lambda keyed: OPERATIONS[operation](keyed.window(windows).allowed_lateness(lateness).trigger(trigger))
+        )
+
+    for seed in range(4):
+        run = a_run(seed, 80)
+        expected = in_any_order(play(spec(Same()), run, "hashmap", 1))
+        for cut in (3, 1000):
+            assert in_any_order(play(spec(EventTimeTrigger()), run, backend, cut)) == expected, (seed, cut)
+        assert in_any_order(play(spec(EventTimeTrigger()), run, backend, 8, (30, 60))) == expected

@@ -47,7 +47,7 @@ _TRIGGERS: dict[type, type] = {
 #: Records, times the windows of each, that are added at once.
 _MAX_PANES = 65_536
 #: Panes that fire at once.
-_FIRED_AT_ONCE = 8_192
+FIRED_AT_ONCE = 8_192
 #: Times beyond this are left to Python's ints.
 _MAX_TIME = 1 << 62
 #: Records between two that fire, below which looking for runs of others does not pay.
@@ -60,10 +60,12 @@ def is_fixed(spec: WindowSpec) -> bool:
     trigger = _TRIGGERS.get(type(spec.assigner))
     if trigger is None or type(spec.trigger) is not trigger or spec.evictor is not None:
         return False
-    # A function that is opened may use state, and then needs to find its key with every record.
-    return getattr(type(spec.aggregation), "open", Function.open) is Function.open or not isinstance(
-        spec.aggregation, Function
-    )
+    return not is_opened(spec.aggregation)
+
+
+def is_opened(function: Any) -> bool:
+    """Such a function may use state, and then needs to find its key with every record."""
+    return isinstance(function, Function) and type(function).open is not Function.open
 
 
 class FixedWindowOperator(WindowOperator):
@@ -202,7 +204,7 @@ class FixedWindowOperator(WindowOperator):
             super().fire(queue, up_to, in_event_time)
             return
         due = queue.pop_due(up_to)
-        while timers := list(islice(due, _FIRED_AT_ONCE)):
+        while timers := list(islice(due, FIRED_AT_ONCE)):
             try:
                 self._fire_timers(timers)
             except USER_ERRORS as error:
