@@ -104,10 +104,11 @@ def result_type(aggregate: ColumnAggregate, columns: dict[str, TypeInformation])
     Raises:
         UserError: there is no such column, or it cannot be aggregated so; names it.
     """
-    if aggregate.column is not None and aggregate.column not in columns:
-        raise UserError(
-            f"aggregate {aggregate.name!r}: the stream has no column {aggregate.column!r}, only {list(columns)}"
-        )
+    for column in (aggregate.column, *aggregate.columns):
+        if column is not None and column not in columns:
+            raise UserError(f"aggregate {aggregate.name!r}: the stream has no column {column!r}, only {list(columns)}")
+    if aggregate.compiled is not None:
+        return aggregate.compiled.output_type  # type: ignore[no-any-return]
     if aggregate.function == COUNT:
         return Types.LONG()
     column_type = columns[aggregate.column or ""]

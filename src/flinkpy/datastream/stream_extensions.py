@@ -66,6 +66,31 @@ class StreamExtensions:
         types = self._types(_column_type(output_type, self._transformation.output_type))
         return self._one_input("Map Batches", specs.MapBatchesSpec(func, **types))
 
+    def flat_map_batches(self, func: Callable[[Any], Any], output_type: Any = None) -> DataStream:
+        """Vectorised flat map: `func(pyarrow.RecordBatch)` gives any number of RecordBatches, e.g. as a generator.
+
+        Its records carry no timestamps. Beyond PyFlink.
+
+        Args:
+            output_type: a TypeInformation or a `pyarrow.Schema`; None: the results have this stream's columns.
+        """
+        self._check_columns("flat_map_batches")
+        if isinstance(func, type) or not callable(func):
+            raise TypeError("The input must be a callable function of a RecordBatch")
+        types = self._types(_column_type(output_type, self._transformation.output_type))
+        return self._one_input("Flat Map Batches", specs.FlatMapBatchesSpec(func, **types))
+
+    def map_columns(self, **columns: Any) -> DataStream:
+        """The same records with more columns, or with other values in some. Beyond PyFlink.
+
+        `map_columns(total=compiled(lambda price, quantity: price * quantity, Types.DOUBLE()))`; see
+        `flinkpy.datastream.compiled`. All functions see the columns as they were.
+        """
+        from flinkpy.datastream.compiled import AddColumns, type_with_columns
+
+        types = self._types(type_with_columns(self._transformation.output_type, columns))
+        return self._one_input("Map Columns", specs.MapBatchesSpec(AddColumns(columns), **types))
+
     def filter_batches(self, func: Any) -> DataStream:
         """Vectorised filter. Beyond PyFlink.
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.common.errors import UnsupportedOperationError, UserError
 from flinkpy.datastream import aggregates as column_aggregates
 from flinkpy.datastream.window import EventTimeTrigger, ProcessingTimeTrigger
 from flinkpy.datastream.window.session_windows import EventTimeSessionWindows, ProcessingTimeSessionWindows
@@ -29,7 +29,9 @@ from flinkpy.datastream.window.time_windows import (
     TumblingProcessingTimeWindows,
 )
 from flinkpy.graph import operator_specs as specs
+from flinkpy.graph import partitioning
 from flinkpy.graph.operator_specs import ColumnAggregate, FieldKeySelector
+from flinkpy.graph.partitioning import Partitioning
 
 if TYPE_CHECKING:
     from flinkpy.datastream.base_stream import DataStream
@@ -51,7 +53,7 @@ def aggregate(windows: WindowedStream | AllWindowedStream, wanted: dict[str, Col
 
     Raises:
         UnsupportedOperationError: a trigger or evictor of the program's own, or windows that have no slices of time.
-        UserError: the stream or its key are no columns, or there is no such column.
+        UserError: the stream or its key are no columns, there is no such column, or an aggregate cannot be merged.
     """
     from flinkpy.datastream.windowed_stream import AllWindowedStream
 
@@ -70,10 +72,20 @@ def aggregate(windows: WindowedStream | AllWindowedStream, wanted: dict[str, Col
             f"aggregates over columns keep no records that {windows._evictor!r} could evict; "
             "an AggregateFunction works with an evictor"
         )
+    merges = shape.get("gap_ms") is not None or shape["size_ms"] != shape["slide_ms"] or windows._allowed_lateness
+    for each in aggregates:
+        if merges and each.compiled is not None and each.compiled.merge is None:
+            raise UserError(
+                f"aggregate {each.name!r}: sliding windows, sessions and windows with allowed lateness put "
+                "accumulators together: give compiled_aggregate a `merge`"
+            )
     keyed = windows._keyed_stream
     is_all = isinstance(windows, AllWindowedStream)
-    stream = keyed._origin_stream if is_all else keyed._values()
     key_selector = FieldKeySelector(()) if is_all else keyed.key_selector
+    stream = keyed._values()
+    if is_all:
+        # One subtask has all records: nobody has to ask for their keys.
+        stream = keyed._origin_stream._partitioned(Partitioning(partitioning.HASH, key_selector))
     tag = windows._late_data_output_tag
     spec = specs.WindowAggregateSpec(
         key_selector,

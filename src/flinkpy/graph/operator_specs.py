@@ -49,6 +49,13 @@ class MapBatchesSpec(OperatorSpec):
 
 
 @dataclass(frozen=True, slots=True)
+class FlatMapBatchesSpec(OperatorSpec):
+    """Vectorised: `function(RecordBatch)` gives RecordBatches, any number (beyond PyFlink)."""
+
+    function: Any
+
+
+@dataclass(frozen=True, slots=True)
 class FilterBatchesSpec(OperatorSpec):
     """Vectorised: `function(RecordBatch) -> boolean array or Arrow compute Expression` (beyond PyFlink)."""
 
@@ -125,12 +132,35 @@ class FieldAggregation:
 
 
 @dataclass(frozen=True, slots=True)
+class CompiledAggregate:
+    """An aggregate function of numbers, for numba.
+
+    `initial`: numbers that a key's accumulator begins with. `add(accumulator, value, ...)` and `merge(one, other)` give
+    the next accumulator, `result(accumulator)` a number. An accumulator is a tuple, or with `is_scalar` one number.
+    `arrow_type`: of the result; set where the operator runs.
+    """
+
+    name: str
+    initial: tuple[Any, ...]
+    is_scalar: bool
+    add: Any
+    merge: Any
+    result: Any
+    output_type: Any
+    arrow_type: Any = None
+
+
+@dataclass(frozen=True, slots=True)
 class ColumnAggregate:
-    """One result column: `function` in COUNT SUM MIN MAX MEAN over `column` (None for COUNT of rows)."""
+    """One result column: `function` in COUNT SUM MIN MAX MEAN over `column` (None for COUNT of rows); or COMPILED: the
+    function `compiled` over `columns`.
+    """
 
     name: str
     function: str
     column: str | None = None
+    columns: tuple[str, ...] = ()
+    compiled: CompiledAggregate | None = None
 
     def renamed(self, name: str) -> ColumnAggregate:
         return replace(self, name=name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,14 +26,30 @@ from flinkpy.state.type_snapshot import PICKLED
 
 #: Rows of one batch in a file: about a millisecond.
 _BATCH_ROWS = 16_384
+#: The function of an AggregateColumn that the program brings.
+COMPILED = "COMPILED"
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateColumn:
-    """`function`: COUNT SUM MIN MAX MEAN; `value_type` None: COUNT of rows."""
+    """`function`: COUNT SUM MIN MAX MEAN; `value_type` None: COUNT of rows.
+
+    COMPILED: the function is `compiled` (a CompiledAggregate; None where only snapshots are read), over a struct of
+    columns, and its accumulators are of `accumulator_types`.
+    """
 
     function: str
     value_type: pa.DataType | None = None
+    accumulator_types: tuple[pa.DataType, ...] = ()
+    compiled: Any = field(default=None, compare=False)
+
+    def create_accumulator(self) -> Accumulator:
+        if self.function == COMPILED:
+            from flinkpy.state.compiled_accumulator import CompiledAccumulator
+
+            assert self.value_type is not None
+            return CompiledAccumulator(self.value_type, self.compiled, self.accumulator_types)
+        return create_accumulator(self.function, self.value_type)
 
 
 @dataclass(frozen=True)
@@ -54,7 +70,7 @@ class TableLayout:
         return (*self.key_types, *[pa.int64()] * self.namespaces)
 
     def create_accumulators(self) -> list[Accumulator]:
-        return [create_accumulator(aggregate.function, aggregate.value_type) for aggregate in self.aggregates]
+        return [aggregate.create_accumulator() for aggregate in self.aggregates]
 
     def to_json(self) -> dict[str, Any]:
         """`keys` and `values` are Arrow schemas in IPC form; a COUNT of rows has no value."""
@@ -64,13 +80,21 @@ class TableLayout:
             "functions": [aggregate.function.upper() for aggregate in self.aggregates],
             "values": _schema_text([(str(i), kind) for i, kind in values if kind is not None]),
             "namespaces": self.namespaces,
+            "accumulators": [
+                _schema_text([(str(i), kind) for i, kind in enumerate(aggregate.accumulator_types)])
+                for aggregate in self.aggregates
+            ],
         }
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> TableLayout:
         values = _schema_of(data["values"])
         types = {int(field.name): field.type for field in values}
-        aggregates = [AggregateColumn(function, types.get(i)) for i, function in enumerate(data["functions"])]
+        accumulators = data.get("accumulators") or [None] * len(data["functions"])
+        aggregates = [
+            AggregateColumn(function, types.get(i), () if text is None else tuple(_schema_of(text).types))
+            for i, (function, text) in enumerate(zip(data["functions"], accumulators))
+        ]
         return TableLayout(tuple(_schema_of(data["keys"]).types), tuple(aggregates), data.get("namespaces", 0))
 
     def meta_info(self, name: str) -> StateMetaInfo:
@@ -96,7 +120,7 @@ class TableLayout:
                 details={**details, "field": "key"},
             )
         for position, (old, new) in enumerate(zip(was.aggregates, self.aggregates)):
-            if (old.function.upper(), old.value_type) != (new.function.upper(), new.value_type):
+            if _identity(old) != _identity(new):
                 raise StateMigrationError(
                     f"{state}: aggregate {position} was {_show_aggregate(old)} and is {_show_aggregate(new)} now",
                     details={**details, "field": str(position)},
@@ -245,9 +269,15 @@ def _schema_of(text: str) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
 
 
+def _identity(aggregate: AggregateColumn) -> tuple[Any, ...]:
+    """What must be the same for stored accumulators to be these."""
+    return aggregate.function.upper(), aggregate.value_type, aggregate.accumulator_types
+
+
 def _show(types: tuple[pa.DataType, ...]) -> str:
     return f"({', '.join(map(str, types))})"
 
 
 def _show_aggregate(aggregate: AggregateColumn) -> str:
-    return f"{aggregate.function}({'*' if aggregate.value_type is None else aggregate.value_type})"
+    shown = f"{aggregate.function}({'*' if aggregate.value_type is None else aggregate.value_type})"
+    return f"{shown} in {_show(aggregate.accumulator_types)}" if aggregate.accumulator_types else shown

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from flinkpy.common.errors import TypeMismatchError, UnsupportedOperationError
+from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.graph.operator_specs import ColumnAggregateSpec, FieldKeySelector
 from flinkpy.records.batch import Batch
-from flinkpy.state.aggregate_table import AggregateColumn, AggregateTable
+from flinkpy.state.aggregate_table import AggregateTable
 from flinkpy.state.backend import KeyContext
+from flinkpy.streaming.operators.aggregate_inputs import AggregateInputs
 from flinkpy.streaming.operators.keyed_operator import KeyedStateOperator
 from flinkpy.streaming.operators.lane_border import as_columnar
 from flinkpy.streaming.operators.output import Output
@@ -65,9 +66,7 @@ class ColumnAggregateOperator(KeyedStateOperator):
         self._is_final = spec.emit == "FINAL"
         self._has_emitted_final = False
         self._table: AggregateTable | None = None
-        self._key_positions: list[int] = []
-        self._key_names: list[str] = []
-        self._value_positions: list[int | None] = []
+        self._inputs: AggregateInputs | None = None
         #: Row of the batch that last touched each slot.
         self._last_row = np.empty(0, dtype=np.int64)
 
@@ -100,9 +99,10 @@ class ColumnAggregateOperator(KeyedStateOperator):
         table = self._table
         if table is None:
             table = self._set_up(columns.schema)
-        key_columns = [columns.column(position) for position in self._key_positions]
-        values = [None if position is None else columns.column(position) for position in self._value_positions]
-        slots = table.add(key_columns, values)
+        inputs = self._inputs
+        assert inputs is not None
+        key_columns = inputs.key_columns(columns)
+        slots = table.add(key_columns, inputs.value_columns(columns))
         if not self._is_final:
             self._emit_touched(batch, slots, key_columns, table.size)
 
@@ -110,24 +110,11 @@ class ColumnAggregateOperator(KeyedStateOperator):
         """Now the columns are known: at the first batch, or from what is restored."""
         selector = self._spec.key_selector
         assert isinstance(selector, FieldKeySelector)
-        self._key_positions = [self._position(schema, field) for field in selector.fields]
-        self._key_names = [schema.names[position] for position in self._key_positions]
-        aggregates = []
-        for aggregate in self._spec.aggregates:
-            position = None if aggregate.column is None else self._position(schema, aggregate.column)
-            self._value_positions.append(position)
-            value_type = None if position is None else schema.types[position]
-            aggregates.append(AggregateColumn(aggregate.function, value_type))
-        key_types = [schema.types[position] for position in self._key_positions]
-        self._table = self.backend.aggregate_table(_TABLE_NAME, key_types, aggregates)
+        inputs = AggregateInputs(schema, selector, self._spec.aggregates, self.context.name)
+        self._table = self.backend.aggregate_table(_TABLE_NAME, inputs.key_types, inputs.aggregates)
         self.operator_state.get_union_list_state(_SchemaDescriptor()).update([schema.serialize().to_pybytes()])
+        self._inputs = inputs
         return self._table
-
-    def _position(self, schema: pa.Schema, field: int | str) -> int:
-        position = field if isinstance(field, int) else schema.get_field_index(field)
-        if not 0 <= position < len(schema.names):
-            raise TypeMismatchError(f"operator {self.context.name}: no column {field!r} among {schema.names}")
-        return position
 
     def _emit_touched(self, batch: Batch, slots: np.ndarray, key_columns: list[pa.Array], size: int) -> None:
         """The new row of each key in the batch, in the order of the keys' last records."""
@@ -142,9 +129,9 @@ class ColumnAggregateOperator(KeyedStateOperator):
         self._emit([column.take(indices) for column in key_columns], slots[last], timestamps)
 
     def _emit(self, key_columns: list[pa.Array], slots: np.ndarray, timestamps: np.ndarray | None) -> None:
-        assert self._table is not None
+        assert self._table is not None and self._inputs is not None
         columns = key_columns + self._table.results(slots)
-        names = self._key_names + [aggregate.name for aggregate in self._spec.aggregates]
+        names = self._inputs.key_names + [aggregate.name for aggregate in self._spec.aggregates]
         self.output.emit(Batch(pa.RecordBatch.from_arrays(columns, names=names), timestamps))
 
     def finish(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,47 @@ class MapBatchesOperator(UserFunctionOperator):
             )
         elif columns.num_rows:
             self.output.emit(Batch(columns))
+
+
+class FlatMapBatchesOperator(UserFunctionOperator):
+    """`function(RecordBatch)` gives RecordBatches or Tables, any number; their records have no timestamps."""
+
+    def __init__(
+        self, function: Any, input_type: Any, context: OperatorContext, output: Output, side: dict[str, Output]
+    ) -> None:
+        super().__init__(context, output, side, function)
+        self._input_type = input_type
+        self._call = _callable(function, "flat_map")
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        if batch.kinds is not None and batch.kinds.any():
+            raise TypeMismatchError(
+                f"operator {self.context.name}: a flat_map_batches function takes no changelog: whose row kinds would "
+                "its results have?"
+            )
+        batch = as_columnar(batch, self._input_type)
+        try:
+            results = iter(self._call(batch.values) or ())
+        except USER_ERRORS as error:
+            raise self.context.function_error(error) from error
+        # One after the other: all that it gives may be too much at once.
+        while (columns := self._next(results)) is not None:
+            if columns.num_rows:
+                self.output.emit(Batch(columns))
+
+    def _next(self, results: Iterator[Any]) -> pa.RecordBatch | None:
+        try:
+            columns = next(results, None)
+        except USER_ERRORS as error:
+            raise self.context.function_error(error) from error
+        if isinstance(columns, pa.Table):
+            return _one_batch(columns)
+        if columns is not None and not isinstance(columns, pa.RecordBatch):
+            raise TypeMismatchError(
+                f"operator {self.context.name}: a flat_map_batches function gives pyarrow.RecordBatches, not "
+                f"{type(columns).__name__}"
+            )
+        return columns
 
 
 class FilterBatchesOperator(UserFunctionOperator):

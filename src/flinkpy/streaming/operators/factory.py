@@ -96,6 +96,14 @@ def _map_batches(spec: specs.MapBatchesSpec, context: OperatorContext, output: O
     return MapBatchesOperator(spec.function, input_type(spec), context, output, side)
 
 
+def _flat_map_batches(
+    spec: specs.FlatMapBatchesSpec, context: OperatorContext, output: Output, side: _Side
+) -> StreamOperator:
+    from flinkpy.streaming.operators.column_operators import FlatMapBatchesOperator
+
+    return FlatMapBatchesOperator(spec.function, input_type(spec), context, output, side)
+
+
 def _filter_batches(
     spec: specs.FilterBatchesSpec, context: OperatorContext, output: Output, side: _Side
 ) -> StreamOperator:
@@ -218,6 +226,7 @@ _FACTORIES: dict[type, _Factory] = {
     specs.RollingAggregateSpec: _rolling,
     specs.WindowSpec: _window,
     specs.MapBatchesSpec: _map_batches,
+    specs.FlatMapBatchesSpec: _flat_map_batches,
     specs.FilterBatchesSpec: _filter_batches,
     specs.ProjectSpec: _project,
     specs.ColumnAggregateSpec: _column_aggregate,

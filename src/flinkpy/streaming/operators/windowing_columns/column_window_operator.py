@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from flinkpy.common.errors import TypeMismatchError, UnsupportedOperationError
+from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.graph.operator_specs import FieldKeySelector, WindowAggregateSpec
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MAX_WATERMARK, MIN_WATERMARK, Watermark
@@ -24,6 +24,7 @@ from flinkpy.records.key_hash import hash_columns, key_groups
 from flinkpy.records.lanes import to_rows
 from flinkpy.state.aggregate_table import AggregateColumn
 from flinkpy.state.backend import KeyContext
+from flinkpy.streaming.operators.aggregate_inputs import AggregateInputs
 from flinkpy.streaming.operators.keyed_operator import KeyedStateOperator
 from flinkpy.streaming.operators.lane_border import as_columnar
 from flinkpy.streaming.operators.output import Output
@@ -58,6 +59,7 @@ class ColumnWindowOperator(KeyedStateOperator):
 
     Attributes:
         fired_until: windows whose last ms is not after it have fired.
+        inputs: known from the first batch on, or from what is restored.
     """
 
     def __init__(
@@ -77,10 +79,8 @@ class ColumnWindowOperator(KeyedStateOperator):
         self.fired_until = MIN_WATERMARK
         self._input_type = input_type
         self._clock = context.processing_time_service
-        self._key_positions: list[int] = []
-        self._value_positions: list[int | None] = []
+        self.inputs: AggregateInputs | None = None
         self._names: list[str] = []
-        self._is_set_up = False
         #: Per own key group, how far it had fired when the restored snapshot was taken; None once that is behind.
         self._restored_progress: np.ndarray | None = None
         self._late_records_dropped = context.metrics.counter("numLateRecordsDropped")
@@ -137,30 +137,17 @@ class ColumnWindowOperator(KeyedStateOperator):
         self.operator_state.get_union_list_state(_PROGRESS).update(progress)
         return super().snapshot_state(checkpoint_id, options)
 
-    def _set_up(self, schema: pa.Schema) -> None:
+    def _set_up(self, schema: pa.Schema) -> AggregateInputs:
         """Now the columns are known: at the first batch, or from what is restored."""
         selector = self.spec.key_selector
         assert isinstance(selector, FieldKeySelector)
-        self._key_positions = [self._position(schema, field) for field in selector.fields]
-        aggregates = []
-        for aggregate in self.spec.aggregates:
-            position = None if aggregate.column is None else self._position(schema, aggregate.column)
-            self._value_positions.append(position)
-            value_type = None if position is None else schema.types[position]
-            aggregates.append(AggregateColumn(aggregate.function, value_type))
-        self._names = [schema.names[position] for position in self._key_positions]
-        self._names += ["window_start", "window_end", *(aggregate.name for aggregate in self.spec.aggregates)]
-        # Without keys all records have the same one.
-        key_types = [schema.types[position] for position in self._key_positions] or [pa.int8()]
-        self.create_table(key_types, aggregates)
+        inputs = AggregateInputs(schema, selector, self.spec.aggregates, self.context.name)
+        self._names = [*inputs.key_names, "window_start", "window_end"]
+        self._names += [aggregate.name for aggregate in self.spec.aggregates]
+        self.create_table(inputs.key_types, inputs.aggregates)
         self.operator_state.get_union_list_state(_SCHEMA).update([schema.serialize().to_pybytes()])
-        self._is_set_up = True
-
-    def _position(self, schema: pa.Schema, field: int | str) -> int:
-        position = field if isinstance(field, int) else schema.get_field_index(field)
-        if not 0 <= position < len(schema.names):
-            raise TypeMismatchError(f"operator {self.context.name}: no column {field!r} among {schema.names}")
-        return position
+        self.inputs = inputs
+        return inputs
 
     # -- data ----------------------------------------------------------------------------------------------------
 
@@ -170,19 +157,13 @@ class ColumnWindowOperator(KeyedStateOperator):
         batch = as_columnar(batch, self._input_type)
         columns = batch.values
         assert isinstance(columns, pa.RecordBatch)
-        if not self._is_set_up:
-            self._set_up(columns.schema)
+        inputs = self.inputs
+        if inputs is None:
+            inputs = self._set_up(columns.schema)
         batch = Batch(columns, self._times(batch), None)
-        self.add(batch, self.key_columns(columns), self.value_columns(columns))
+        self.add(batch, inputs.key_columns(columns), inputs.value_columns(columns))
         if not self.spec.is_event_time:
             self._set_timer()
-
-    def key_columns(self, columns: pa.RecordBatch) -> list[pa.Array]:
-        keys = [columns.column(position) for position in self._key_positions]
-        return keys or [pa.array(np.zeros(columns.num_rows, dtype=np.int8))]
-
-    def value_columns(self, columns: pa.RecordBatch) -> list[pa.Array | None]:
-        return [None if position is None else columns.column(position) for position in self._value_positions]
 
     def _times(self, batch: Batch) -> np.ndarray:
         if not self.spec.is_event_time:
@@ -217,7 +198,7 @@ class ColumnWindowOperator(KeyedStateOperator):
 
     def open(self) -> None:
         super().open()
-        if not self.spec.is_event_time and self._is_set_up:
+        if not self.spec.is_event_time and self.inputs is not None:
             self._set_timer()
 
     _timer: Any = None
@@ -239,7 +220,7 @@ class ColumnWindowOperator(KeyedStateOperator):
     def _fire_until(self, time: int) -> None:
         if time <= self.fired_until:
             return
-        if self._is_set_up:
+        if self.inputs is not None:
             self.fire(time)
         self.fired_until = time
         restored = self._restored_progress
@@ -275,7 +256,8 @@ class ColumnWindowOperator(KeyedStateOperator):
         Args:
             again: whether they may have been fired before; where not, what a restored snapshot had fired is left out.
         """
-        own_keys = key_columns if self._key_positions else []
+        assert self.inputs is not None
+        own_keys = key_columns if self.inputs.key_names else []
         columns = [*own_keys, pa.array(starts), pa.array(ends), *results]
         batch = Batch(pa.RecordBatch.from_arrays(columns, names=self._names), ends - 1)
         restored = self._restored_progress

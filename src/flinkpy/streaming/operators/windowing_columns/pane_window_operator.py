@@ -86,10 +86,10 @@ class PaneWindowOperator(ColumnWindowOperator):
         if not len(rows):
             return None
         columns = batch.values
-        assert isinstance(columns, pa.RecordBatch)
+        assert isinstance(columns, pa.RecordBatch) and self.inputs is not None
         if len(rows) < len(panes):
             columns, panes = columns.take(pa.array(rows)), panes.take(rows)
-        return self._table.add(self.key_columns(columns), panes, self.value_columns(columns))
+        return self._table.add(self.inputs.key_columns(columns), panes, self.inputs.value_columns(columns))
 
     # -- results -----------------------------------------------------------------------------------------------------
 
@@ -157,14 +157,14 @@ class PaneWindowOperator(ColumnWindowOperator):
         Records of one key come one after the other, in turns; those of different keys do not see each other.
         """
         columns = batch.values
-        assert isinstance(columns, pa.RecordBatch)
+        assert isinstance(columns, pa.RecordBatch) and self.inputs is not None
         table, arithmetic = self._table, self._panes
         progress = np.broadcast_to(progress, len(panes))
         firsts = np.maximum(arithmetic.first_window(panes), arithmetic.last_ended(progress - self._lateness) + 1)
         lasts = np.minimum(arithmetic.last_window(panes), arithmetic.last_ended(progress))
         fired: list[tuple[np.ndarray, np.ndarray, np.ndarray, list[pa.Array]]] = []
         indices = pa.array(rows)
-        key_columns = [column.take(indices) for column in self.key_columns(columns)]
+        key_columns = [column.take(indices) for column in self.inputs.key_columns(columns)]
         keys = KeySlots([column.type for column in key_columns]).slots_of(key_columns)
         for turn in turns_of(keys, np.ones(len(rows), dtype=bool)):
             turn_rows = rows.take(turn)

@@ -118,9 +118,9 @@ class SessionWindowOperator(ColumnWindowOperator):
         if not len(rows):
             return None
         columns = batch.values
-        assert isinstance(columns, pa.RecordBatch) and batch.timestamps is not None
+        assert isinstance(columns, pa.RecordBatch) and batch.timestamps is not None and self.inputs is not None
         starts = batch.timestamps.take(rows)
-        values = self.value_columns(columns.take(pa.array(rows)))
+        values = self.inputs.value_columns(columns.take(pa.array(rows)))
         return self._table.add(numbers.take(rows), starts, starts + self._gap, values)
 
     # -- results -----------------------------------------------------------------------------------------------------

@@ -1,0 +1,90 @@
+"""AggregateInputs: which columns of a stream are the keys and values of aggregates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flinkpy.common.errors import TypeMismatchError
+from flinkpy.graph.operator_specs import ColumnAggregate, FieldKeySelector
+from flinkpy.records.compiling import is_number
+from flinkpy.records.lanes import arrow_schema
+from flinkpy.state.aggregate_table import COMPILED, AggregateColumn
+
+
+class AggregateInputs:
+    """Attributes:
+    key_names: of the result. aggregates: what the state is to hold.
+
+    Raises: TypeMismatchError: a column is not there, or not one of numbers where it has to be.
+    """
+
+    def __init__(
+        self, schema: pa.Schema, selector: FieldKeySelector, wanted: tuple[ColumnAggregate, ...], operator_name: str
+    ) -> None:
+        self._schema = schema
+        self._operator_name = operator_name
+        self._key_positions = [self._position(field) for field in selector.fields]
+        self._value_positions: list[int | list[int] | None] = []
+        self.key_names = [schema.names[position] for position in self._key_positions]
+        self.aggregates = [self._column(aggregate) for aggregate in wanted]
+
+    @property
+    def key_types(self) -> list[pa.DataType]:
+        """Without keys all records have the same one."""
+        return [self._schema.types[position] for position in self._key_positions] or [pa.int8()]
+
+    def key_columns(self, columns: pa.RecordBatch) -> list[pa.Array]:
+        keys = [columns.column(position) for position in self._key_positions]
+        return keys or [pa.array(np.zeros(columns.num_rows, dtype=np.int8))]
+
+    def value_columns(self, columns: pa.RecordBatch) -> list[pa.Array | None]:
+        """Of each aggregate; a struct where it has several, None for a COUNT of rows."""
+        return [
+            None
+            if position is None
+            else columns.column(position)
+            if isinstance(position, int)
+            else _struct([columns.column(each) for each in position], position)
+            for position in self._value_positions
+        ]
+
+    def _column(self, aggregate: ColumnAggregate) -> AggregateColumn:
+        if aggregate.compiled is None:
+            position = None if aggregate.column is None else self._position(aggregate.column)
+            self._value_positions.append(position)
+            return AggregateColumn(aggregate.function, None if position is None else self._schema.types[position])
+        positions = [self._position(column) for column in aggregate.columns]
+        for position in positions:
+            if not is_number(self._schema.types[position]):
+                raise TypeMismatchError(
+                    f"operator {self._operator_name}: column {self._schema.names[position]!r} is "
+                    f"{self._schema.types[position]}, and the compiled aggregate {aggregate.name!r} takes numbers"
+                )
+        self._value_positions.append(positions)
+        return AggregateColumn(
+            COMPILED,
+            pa.struct([pa.field(str(each), self._schema.types[each]) for each in positions]),
+            tuple(pa.array([number]).type for number in aggregate.compiled.initial),
+            replace(aggregate.compiled, arrow_type=_arrow_type(aggregate.compiled.output_type)),
+        )
+
+    def _position(self, field: int | str) -> int:
+        names = self._schema.names
+        position = field if isinstance(field, int) else self._schema.get_field_index(field)
+        if not 0 <= position < len(names):
+            raise TypeMismatchError(f"operator {self._operator_name}: no column {field!r} among {names}")
+        return position
+
+
+def _struct(columns: list[pa.Array], positions: list[int]) -> pa.StructArray:
+    return pa.StructArray.from_arrays(columns, names=[str(position) for position in positions])
+
+
+def _arrow_type(type_info: Any) -> pa.DataType:
+    schema = arrow_schema(type_info)
+    assert schema is not None
+    return schema.types[0]

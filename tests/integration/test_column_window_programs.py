@@ -1,0 +1,122 @@
+"""Windows over columns and compiled functions in programs on real processes."""
+
+from __future__ import annotations
+
+import ast
+import random
+from typing import Any
+
+from test_embedded_programs import Program
+
+PROGRAM = """
+import random
+from flinkpy.common import Duration, Time
+from flinkpy.datastream.aggregates import count, max_
+from flinkpy.datastream.compiled import compiled, compiled_aggregate
+from flinkpy.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
+
+env.set_parallelism(2)
+chance = random.Random(7)
+bids = [(f"a{chance.randrange(40)}", chance.randrange(1000), i + chance.randrange(-30, 30)) for i in range(3000)]
+types = [Types.STRING(), Types.LONG(), Types.LONG()]
+by_time = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(60)).with_timestamp_column("at")
+stream = (
+    env.from_collection(bids, Types.TUPLE(types))
+    .map(tuple, Types.ROW_NAMED(["item", "price", "at"], types)).set_parallelism(1)
+    .assign_timestamps_and_watermarks(by_time).set_parallelism(1)
+)
+WINDOWS = {
+    "tumble": TumblingEventTimeWindows.of(Time.milliseconds(100)),
+    "hop": SlidingEventTimeWindows.of(Time.milliseconds(100), Time.milliseconds(40)),
+    "session": EventTimeSessionWindows.with_gap(Time.milliseconds(20)),
+}
+"""
+
+
+def bids() -> list[tuple[str, int, int]]:
+    chance = random.Random(7)
+    return [(f"a{chance.randrange(40)}", chance.randrange(1000), i + chance.randrange(-30, 30)) for i in range(3000)]
+
+
+def fixed(records: list[tuple[str, int, int]], size: int, slide: int) -> dict[tuple[str, int], list[int]]:
+    """Prices by item and start of the window."""
+    windows: dict[tuple[str, int], list[int]] = {}
+    for item, price, at in records:
+        for start in range(at // slide * slide, at - size, -slide):
+            windows.setdefault((item, start), []).append(price)
+    return windows
+
+
+def sessions(records: list[tuple[str, int, int]], gap: int) -> list[Any]:
+    rows = []
+    for item in {record[0] for record in records}:
+        mine = sorted((at, price) for other, price, at in records if other == item)
+        prices, start, end = [], mine[0][0], mine[0][0]
+        for at, price in mine:
+            if at > end:
+                rows.append((item, start, end, len(prices), max(prices)))
+                prices, start = [], at
+            prices.append(price)
+            end = at + gap
+        rows.append((item, start, end, len(prices), max(prices)))
+    return rows
+
+
+def run(tmp_path, text: str) -> dict[str, list[Any]]:
+    """The rows it prints, by the name before each."""
+    program = Program(tmp_path, PROGRAM + text)
+    status, output, error = program.finish()
+    assert status == 0, error
+    rows: dict[str, list[Any]] = {}
+    for line in output.splitlines():
+        name, _, row = line.partition(" ")
+        rows.setdefault(name, []).append(ast.literal_eval(row))
+    return rows
+
+
+def test_windows_of_a_program_are_those_of_its_records(tmp_path):
+    got = run(
+        tmp_path,
+        """
+for name, windows in WINDOWS.items():
+    result = stream.key_by("item").window(windows).aggregate(n=count(), top=max_("price"))
+    for row in result.execute_and_collect():
+        print(name, tuple(row))
+for row in stream.window_all(WINDOWS["tumble"]).aggregate(n=count()).execute_and_collect():
+    print("all", tuple(row))
+""",
+    )
+
+    for name, slide in (("tumble", 100), ("hop", 40)):
+        windows = fixed(bids(), 100, slide).items()
+        expected = [(item, start, start + 100, len(prices), max(prices)) for (item, start), prices in windows]
+        assert sorted(got[name]) == sorted(expected)
+    assert sorted(got["session"]) == sorted(sessions(bids(), 20))
+    whole = fixed([("", price, at) for _, price, at in bids()], 100, 100).items()
+    assert sorted(got["all"]) == sorted((start, start + 100, len(prices)) for (_, start), prices in whole)
+
+
+def test_compiled_functions_run_in_tasks(tmp_path):
+    got = run(
+        tmp_path,
+        """
+def doubled(price):
+    return price * 2
+
+spread = compiled_aggregate(
+    ["twice"], initial=(10**9, -1), add=lambda acc, x: (min(acc[0], x), max(acc[1], x)),
+    merge=lambda a, b: (min(a[0], b[0]), max(a[1], b[1])), result=lambda acc: acc[1] - acc[0],
+    output_type=Types.LONG(),
+)
+large = stream.map_columns(twice=compiled(doubled, Types.LONG())).filter_batches(
+    compiled(lambda twice: twice >= 1000, Types.BOOLEAN())
+)
+for row in large.key_by("item").window(WINDOWS["hop"]).aggregate(spread=spread, n=count()).execute_and_collect():
+    print("hop", tuple(row))
+""",
+    )
+
+    windows = fixed([bid for bid in bids() if bid[1] >= 500], 100, 40).items()
+    assert sorted(got["hop"]) == sorted(
+        (item, start, start + 100, 2 * (max(prices) - min(prices)), len(prices)) for (item, start), prices in windows
+    )

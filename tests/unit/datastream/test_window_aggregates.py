@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import pytest
+
+from flinkpy.common import Time, Types
+from flinkpy.common.errors import UnsupportedOperationError, UserError
+from flinkpy.datastream import OutputTag, StreamExecutionEnvironment
+from flinkpy.datastream.aggregates import count, max_, mean
+from flinkpy.datastream.compiled import compiled_aggregate
+from flinkpy.datastream.window import (
+    CountEvictor,
+    CountTrigger,
+    DynamicEventTimeSessionWindows,
+    EventTimeSessionWindows,
+    EventTimeTrigger,
+    GlobalWindows,
+    SessionWindowTimeGapExtractor,
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+)
+
+BIDS = Types.ROW_NAMED(["auction", "price"], [Types.LONG(), Types.DOUBLE()])
+TEN_SECONDS = TumblingEventTimeWindows.of(Time.seconds(10))
+
+
+@pytest.fixture
+def bids():
+    env = StreamExecutionEnvironment.get_execution_environment()
+    return env.from_collection([(1, 2.0)], Types.TUPLE([Types.LONG(), Types.DOUBLE()])).map(tuple, BIDS)
+
+
+def spec_of(stream):
+    return stream.transformation.spec
+
+
+def test_the_result_has_the_keys_the_window_and_the_aggregates(bids):
+    result = bids.key_by("auction").window(TEN_SECONDS).aggregate(n=count(), top=max_("price"), avg=mean("price"))
+
+    assert result.get_type() == Types.ROW_NAMED(
+        ["auction", "window_start", "window_end", "n", "top", "avg"],
+        [Types.LONG(), Types.LONG(), Types.LONG(), Types.LONG(), Types.DOUBLE(), Types.DOUBLE()],
+    )
+
+
+def test_windows_are_described_to_the_operator(bids):
+    keyed = bids.key_by("auction")
+    sliding = SlidingEventTimeWindows.of(Time.seconds(10), Time.seconds(2), Time.seconds(1))
+    tag = OutputTag("late", BIDS)
+    windows = keyed.window(sliding).allowed_lateness(500).side_output_late_data(tag).trigger(EventTimeTrigger.create())
+    spec = spec_of(windows.aggregate(n=count()))
+    assert (spec.size_ms, spec.slide_ms, spec.offset_ms, spec.gap_ms) == (10_000, 2_000, 1_000, None)
+    assert (spec.is_event_time, spec.allowed_lateness_ms) == (True, 500)
+    assert (spec.late_output_tag, spec.late_output_is_typed) == ("late", True)
+
+    by_clock = SlidingProcessingTimeWindows.of(Time.seconds(10), Time.seconds(2))
+    assert not spec_of(keyed.window(by_clock).aggregate(n=count())).is_event_time
+    sessions = EventTimeSessionWindows.with_gap(Time.seconds(3))
+    assert spec_of(keyed.window(sessions).aggregate(n=count())).gap_ms == 3_000
+
+
+def test_windows_of_the_whole_stream_are_done_by_one_subtask(bids):
+    result = bids.window_all(TEN_SECONDS).aggregate(n=count())
+
+    assert result.get_type() == Types.ROW_NAMED(["window_start", "window_end", "n"], [Types.LONG()] * 3)
+    assert spec_of(result).key_selector.fields == ()
+    assert result.transformation.parallelism == 1
+
+
+class _Gap(SessionWindowTimeGapExtractor):
+    def extract(self, element):
+        return 5
+
+
+def test_what_columns_cannot_do_is_refused(bids):
+    keyed = bids.key_by("auction")
+    with pytest.raises(UnsupportedOperationError, match="not by the trigger"):
+        keyed.window(TEN_SECONDS).trigger(CountTrigger.of(3)).aggregate(n=count())
+    with pytest.raises(UnsupportedOperationError, match="could evict"):
+        keyed.window(TEN_SECONDS).evictor(CountEvictor.of(3)).aggregate(n=count())
+    with pytest.raises(UnsupportedOperationError, match="tumbling and sliding windows, and sessions with a fixed gap"):
+        keyed.window(GlobalWindows.create()).aggregate(n=count())
+    with pytest.raises(UnsupportedOperationError, match="sessions with a fixed gap"):
+        keyed.window(DynamicEventTimeSessionWindows(_Gap())).aggregate(n=count())
+    with pytest.raises(UserError, match="key by columns"):
+        bids.key_by(lambda row: row[0]).window(TEN_SECONDS).aggregate(n=count())
+    with pytest.raises(UserError, match="two columns 'window_end'"):
+        keyed.window(TEN_SECONDS).aggregate(window_end=count())
+    with pytest.raises(UserError, match="no column 'size'"):
+        keyed.window(TEN_SECONDS).aggregate(n=max_("size"))
+    with pytest.raises(TypeError, match="is not an aggregate"):
+        keyed.window(TEN_SECONDS).aggregate(n="count")
+
+
+def test_a_compiled_aggregate_needs_a_merge_where_accumulators_are_put_together(bids):
+    total = compiled_aggregate("price", initial=0.0, add=lambda acc, price: acc + price, output_type=Types.DOUBLE())
+    keyed = bids.key_by("auction")
+    result = keyed.window(TEN_SECONDS).aggregate(total=total)
+    assert result.get_type().get_field_types()[-1] == Types.DOUBLE()
+    for windows in (
+        keyed.window(SlidingEventTimeWindows.of(Time.seconds(10), Time.seconds(2))),
+        keyed.window(EventTimeSessionWindows.with_gap(Time.seconds(1))),
+        keyed.window(TEN_SECONDS).allowed_lateness(1),
+    ):
+        with pytest.raises(UserError, match=r"aggregate 'total': .* give compiled_aggregate a `merge`"):
+            windows.aggregate(total=total)
