@@ -49,6 +49,7 @@ class RowTypeInfo(TypeInformation):
     def __init__(self, field_types: list[TypeInformation], field_names: list[str] | None = None) -> None:
         super().__init__()
         _check_types(field_types)
+        self._has_default_names = field_names is None
         if field_names is None:
             field_names = [f"f{position}" for position in range(len(field_types))]
         if len(field_names) != len(field_types):
@@ -62,8 +63,13 @@ class RowTypeInfo(TypeInformation):
         return self._field_names
 
     def get_field_index(self, field_name: str) -> int:
-        """The position of the field, or -1."""
-        return self._field_names.index(field_name) if field_name in self._field_names else -1
+        """The position of the field.
+
+        Raises: ValueError where there is none of that name.
+        """
+        if field_name not in self._field_names:
+            raise ValueError(f"there is no field {field_name!r} in {self!r}")
+        return self._field_names.index(field_name)
 
     def get_field_types(self) -> list[TypeInformation]:
         return self._field_types
@@ -102,6 +108,8 @@ class RowTypeInfo(TypeInformation):
         return (tuple(self._field_names), tuple(self._field_types))
 
     def __repr__(self) -> str:
+        if self._has_default_names:
+            return f"RowTypeInfo({', '.join(map(repr, self._field_types))})"
         fields = ", ".join(f"{name}: {field}" for name, field in zip(self._field_names, self._field_types))
         return f"RowTypeInfo({fields})"
 

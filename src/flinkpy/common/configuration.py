@@ -47,7 +47,7 @@ class Configuration:
 
     @staticmethod
     def parse_list_value(value: str) -> list[str]:
-        """The elements of a list option: YAML flow or block form, or `a;b;c`; an empty string has none."""
+        """The elements of a list option: YAML flow or block form, or `a;b;c` as it is; an empty string has none."""
         if not value:
             return []
         import yaml
@@ -58,7 +58,7 @@ class Configuration:
             parsed = None
         if isinstance(parsed, list):
             return [element if isinstance(element, str) else str(element) for element in parsed]
-        return [element.strip() for element in value.split(";") if element.strip()]
+        return value.split(";")
 
     def get_integer(self, key: str, default_value: int) -> int:
         if key not in self._values:

@@ -136,15 +136,19 @@ class BroadcastConnectedStream:
         types = _types(first, second, output_type)
         spec: specs.OperatorSpec
         if isinstance(first, KeyedStream):
+            if isinstance(func, BroadcastProcessFunction):
+                raise TypeError("BroadcastProcessFunction should be applied to non-keyed DataStream")
             if not isinstance(func, KeyedBroadcastProcessFunction):
-                raise TypeError("The input must be a KeyedBroadcastProcessFunction: the stream is keyed.")
+                raise TypeError("The input must be a KeyedBroadcastProcessFunction!")
             name = "Co-Process-Broadcast-Keyed"
             spec = specs.KeyedBroadcastProcessSpec(
                 first.key_selector, func, descriptors, key_type=first.key_type, **types
             )
         else:
+            if isinstance(func, KeyedBroadcastProcessFunction):
+                raise TypeError("KeyedBroadcastProcessFunction should be applied to keyed DataStream")
             if not isinstance(func, BroadcastProcessFunction):
-                raise TypeError("The input must be a BroadcastProcessFunction: the stream is not keyed.")
+                raise TypeError("The input must be a BroadcastProcessFunction!")
             name = "Co-Process-Broadcast"
             spec = specs.BroadcastProcessSpec(func, descriptors, **types)
         return two_inputs(name, spec, first, second)
@@ -181,7 +185,7 @@ def _checked_descriptors(descriptors: Sequence[MapStateDescriptor]) -> list[MapS
     seen: set[str] = set()
     for descriptor in descriptors:
         if not isinstance(descriptor, MapStateDescriptor):
-            raise TypeError(f"broadcast state is described by a MapStateDescriptor, not {descriptor!r}")
+            raise TypeError(f"broadcast_state_descriptor must be MapStateDescriptor, not {descriptor!r}")
         if descriptor.name in seen:
             raise ValueError(f"two broadcast states have the name {descriptor.name!r}")
         seen.add(descriptor.name)

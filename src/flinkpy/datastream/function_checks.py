@@ -129,8 +129,8 @@ def check_position(what: str, position: Any, type_info: TypeInformation | None) 
     """
     if isinstance(position, bool) or not isinstance(position, (int, str)):
         raise TypeError(
-            f"The field position must be of int or str type to locate the value to calculate for {what}. The given "
-            f"type is: {type(position)}"
+            f"The field position must be of int or str type to locate the value to calculate for {what}."
+            f"The given type is: {type(position)}"
         )
     columns = columns_of_type(type_info)
     if columns is None:

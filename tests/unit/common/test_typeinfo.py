@@ -15,10 +15,12 @@ def test_row_type_has_named_fields() -> None:
 
     assert row_type.get_field_names() == ["a", "b"]
     assert row_type.get_field_index("b") == 1
-    assert row_type.get_field_index("c") == -1
+    with pytest.raises(ValueError, match="no field 'c'"):
+        row_type.get_field_index("c")
     assert row_type.get_field_types() == [Types.STRING(), Types.INT()]
     assert str(row_type) == "RowTypeInfo(a: String, b: Integer)"
     assert Types.ROW([Types.STRING()]).get_field_names() == ["f0"]
+    assert str(Types.ROW([Types.STRING()])) == "RowTypeInfo(String)"
 
 
 def test_types_are_equal_by_structure() -> None:
