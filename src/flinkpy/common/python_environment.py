@@ -79,9 +79,11 @@ def environment_profile(artifacts: Iterable[Artifact]) -> str:
     return f"python-environment:{hashlib.sha256(chr(1).join(parts).encode()).hexdigest()[:32]}" if parts else ""
 
 
-def default_root() -> Path:
-    """Of this user, on this host."""
-    return Path(tempfile.gettempdir()) / f"flinkpy-python-environments-{os.getuid()}"
+def environments_root(configured: str | None = None) -> Path:
+    """Where this host keeps environments: `python.environment.dir`, else this user's own place."""
+    return (
+        Path(configured) if configured else Path(tempfile.gettempdir()) / f"flinkpy-python-environments-{os.getuid()}"
+    )
 
 
 class InstalledEnvironment:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flinkpy.configuration.options import bool_option, duration_option, enum_option
+from flinkpy.configuration.options import bool_option, duration_option, enum_option, string_option
 
 RUNTIME_MODE = enum_option(
     "execution.runtime-mode",
@@ -15,4 +15,10 @@ BUFFER_TIMEOUT_ENABLED = bool_option(
 )
 BUFFER_TIMEOUT = duration_option(
     "execution.buffer-timeout.interval", "100 ms", "Longest time a record waits in a batch; 0 sends after every record."
+)
+CACHED_STREAM_DIR = string_option(
+    "execution.cached-stream.dir",
+    None,
+    "Where the records of cached streams are kept; every process of the cluster, and the program, must reach it under "
+    "this path. By default the temporary directory of the program's host, which does for a cluster on that host.",
 )

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from flinkpy.common.configuration import Configuration
-from flinkpy.common.python_environment import default_root
-from flinkpy.configuration.options import read_option, string_option
+from flinkpy.configuration.options import string_option
 
 PYTHON_FILES = string_option(
     "python.files",
@@ -36,9 +32,3 @@ ENVIRONMENT_DIR = string_option(
     "Where each host keeps the packages that jobs require, made once and used again; by default in its temporary "
     "directory, one per user.",
 )
-
-
-def environments_directory(configuration: Configuration) -> Path:
-    """Of this host."""
-    configured = read_option(configuration, ENVIRONMENT_DIR)
-    return Path(configured) if configured else default_root()

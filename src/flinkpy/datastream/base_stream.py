@@ -36,6 +36,7 @@ from flinkpy.graph.transformation import (
 if TYPE_CHECKING:
     from flinkpy.common.execution_config import ExecutionConfig
     from flinkpy.common.watermark_strategy import WatermarkStrategy
+    from flinkpy.datastream.cached_data_stream import CachedDataStream
     from flinkpy.datastream.closeable_iterator import CloseableIterator
     from flinkpy.datastream.connected_streams import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
     from flinkpy.datastream.keyed_stream import KeyedStream
@@ -352,10 +353,9 @@ class DataStream(StreamExtensions):
             return self.window_all(CountTumblingWindowAssigner.of(size))
         return self.window_all(CountSlidingWindowAssigner.of(size, slide))
 
-    # -- not available yet -----------------------------------------------------------------------------------------
-
-    def cache(self) -> Any:
-        raise UnsupportedOperationError("cache: cached intermediate results are not available yet")
+    def cache(self) -> CachedDataStream:
+        """The same records, computed by the first job that uses them and read by later ones. Bounded streams only."""
+        return self._environment.cluster_datasets.cached(self, self._environment)
 
     # -- inside ----------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flinkpy.datastream.base_stream import DataStream, DataStreamSink
+from flinkpy.datastream.cached_data_stream import CachedDataStream
 from flinkpy.datastream.closeable_iterator import CloseableIterator
 from flinkpy.datastream.connected_streams import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
 from flinkpy.datastream.keyed_stream import KeyedStream
@@ -15,6 +16,7 @@ __all__ = [
     "AllWindowedStream",
     "BroadcastConnectedStream",
     "BroadcastStream",
+    "CachedDataStream",
     "CloseableIterator",
     "ConnectedStreams",
     "DataStream",

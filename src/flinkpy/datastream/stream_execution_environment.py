@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -17,12 +16,13 @@ from flinkpy.common.watermark_strategy import WatermarkStrategy
 from flinkpy.connector_api.source import SourceBase
 from flinkpy.datastream import function_checks as checks
 from flinkpy.datastream.base_stream import DataStream
+from flinkpy.datastream.cached_data_stream import ClusterDatasets, has_finished
 from flinkpy.datastream.checkpoint_config import CheckpointConfig
 from flinkpy.datastream.checkpointing_mode import CheckpointingMode
 from flinkpy.datastream.execution_mode import RuntimeExecutionMode
 from flinkpy.datastream.program_sources import ProgramSources
 from flinkpy.datastream.slot_sharing_group import SlotSharingGroup
-from flinkpy.datastream.user_artifacts import UserArtifacts
+from flinkpy.datastream.user_artifacts import UserArtifacts, check_python_executable
 from flinkpy.graph.operator_specs import SourceSpec
 from flinkpy.graph.partitioning import CUSTOM
 from flinkpy.graph.stream_graph import StreamGraph, StreamGraphOptions, build_stream_graph
@@ -66,6 +66,7 @@ class StreamExecutionEnvironment(ProgramSources):
         self._collecting: list[ResultsToCome] = []
         self._slot_sharing_groups: dict[str, SlotSharingGroup] = {}
         self._artifacts = UserArtifacts()
+        self.cluster_datasets = ClusterDatasets()
 
     @staticmethod
     def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
@@ -238,14 +239,7 @@ class StreamExecutionEnvironment(ProgramSources):
         Raises:
             UnsupportedOperationError: it is another interpreter.
         """
-        if os.path.realpath(python_exec) != os.path.realpath(sys.executable) and python_exec not in (
-            "python",
-            "python3",
-        ):
-            raise UnsupportedOperationError(
-                f"set_python_executable({python_exec!r}): functions run inside the TaskExecutor processes; start the "
-                "cluster with that interpreter instead"
-            )
+        check_python_executable(python_exec)
 
     def add_jars(self, *jars_path: str) -> None:
         """Accepted for compatibility; a jar can do nothing here."""
@@ -308,7 +302,10 @@ class StreamExecutionEnvironment(ProgramSources):
 
         if self._collecting:
             raise UserError("the results of collect_async are read while the job runs: call execute_async, not execute")
-        return execute_and_wait(self.generate_job_graph(job_name), self._configuration)
+        result = execute_and_wait(self.generate_job_graph(job_name), self._configuration)
+        if result.get_net_runtime() >= 0:  # it was waited for
+            self.cluster_datasets.submitted(lambda: True)
+        return result
 
     def execute_async(self, job_name: str = DEFAULT_JOB_NAME) -> JobClient:
         """Execute the program without waiting for it."""
@@ -316,6 +313,7 @@ class StreamExecutionEnvironment(ProgramSources):
         from flinkpy.common.job_client import JobClient
 
         client = execute(self.generate_job_graph(job_name), self._configuration)
+        self.cluster_datasets.submitted(has_finished(client.job_result()))
         for results in self._collecting:
             results.start(client)
         self._collecting.clear()
@@ -328,8 +326,13 @@ class StreamExecutionEnvironment(ProgramSources):
         return execution_plan(self._stream_graph(None))
 
     def close(self) -> None:
-        """Forget the program built so far."""
+        """Forget the program built so far, and what was cached."""
         self._operators.clear()
+        self.cluster_datasets.close()
+
+    def invalidate_cluster_dataset(self, dataset_id: str) -> None:
+        """Delete what was cached under this id, which `CachedDataStream.dataset_id` has. Beyond PyFlink."""
+        self.cluster_datasets.invalidate(dataset_id)
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -357,6 +360,7 @@ class StreamExecutionEnvironment(ProgramSources):
 
         operator_id = _collect(stream, _COLLECT_UID)
         client = execute(self.generate_job_graph(job_name), self._configuration)
+        self.cluster_datasets.submitted(has_finished(client.job_result()))
         return CollectedResults(client, operator_id)
 
     def collect_later(self, stream: DataStream) -> Any:
@@ -402,7 +406,8 @@ class StreamExecutionEnvironment(ProgramSources):
             are_uids_generated=self._config.has_auto_generated_uids_enabled(),
         )
         name = job_name or read_option(configuration, pipeline_options.NAME) or DEFAULT_JOB_NAME
-        return build_stream_graph(self._operators, name, options)
+        operators = self.cluster_datasets.plan(self._operators, configuration, options.parallelism)
+        return build_stream_graph(operators, name, options)
 
     def _refuse_unavailable(self, graph: StreamGraph) -> None:
         """Options that this release would have to ignore, and must not."""

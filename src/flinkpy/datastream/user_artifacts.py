@@ -6,12 +6,13 @@ import hashlib
 import io
 import os
 import stat
+import sys
 import zipfile
 from dataclasses import dataclass
 
 from flinkpy._proto import job_pb2
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.errors import InputNotFoundError, UserError
+from flinkpy.common.errors import InputNotFoundError, UnsupportedOperationError, UserError
 from flinkpy.common.python_environment import (
     CACHED_FILE,
     PYTHON_ARCHIVE,
@@ -19,6 +20,7 @@ from flinkpy.common.python_environment import (
     PYTHON_REQUIREMENTS,
     PYTHON_REQUIREMENTS_CACHE,
 )
+from flinkpy.configuration import python_options, read_option
 
 #: Where the client finds the content of an artifact to upload; removed from the JobGraph once it has.
 LOCAL_PATH = "local_path"
@@ -79,18 +81,30 @@ class UserArtifacts:
         """The artifacts with the SHA-256 of their present content.
 
         Those of `python.files` and `python.archives` too, and where the program has set no requirements those of
-        `python.requirements`.
+        `python.requirements`. Raises: UnsupportedOperationError where `python.executable` is another interpreter.
         """
-        for path in _entries(configuration.get_string("python.files", "")):
+        check_python_executable(read_option(configuration, python_options.PYTHON_EXECUTABLE))
+        for path in _entries(read_option(configuration, python_options.PYTHON_FILES) or ""):
             self.add_python_file(path)
-        for entry in _entries(configuration.get_string("python.archives", "")):
+        for entry in _entries(read_option(configuration, python_options.PYTHON_ARCHIVES) or ""):
             path, _, target_dir = entry.partition("#")
             self.add_python_archive(path, target_dir or None)
-        requirements = configuration.get_string("python.requirements", "")
+        requirements = read_option(configuration, python_options.PYTHON_REQUIREMENTS)
         if requirements and not any(one.kind == PYTHON_REQUIREMENTS for one in self._artifacts):
             path, _, packages = requirements.partition("#")
             self.set_requirements(path.strip(), packages.strip() or None)
         return [_described(artifact) for artifact in self._artifacts]
+
+
+def check_python_executable(executable: str | None) -> None:
+    """Raises: UnsupportedOperationError where it is not the interpreter that runs this program."""
+    if executable is None or executable in ("python", "python3"):
+        return
+    if os.path.realpath(executable) != os.path.realpath(sys.executable):
+        raise UnsupportedOperationError(
+            f"set_python_executable({executable!r}): functions run inside the TaskExecutor processes; start the "
+            "cluster with that interpreter instead"
+        )
 
 
 def read_artifact(artifact: job_pb2.UserArtifact) -> bytes:

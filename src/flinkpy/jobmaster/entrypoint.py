@@ -22,8 +22,9 @@ from flinkpy.checkpoint.storage.file_systems import initialize_file_systems
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.process import announce_ready
+from flinkpy.common.python_environment import environments_root
 from flinkpy.common.shutdown import ShutdownRequest
-from flinkpy.configuration.python_options import environments_directory
+from flinkpy.configuration import python_options, read_option
 from flinkpy.jobmaster.dispatcher_connection import DispatcherConnection
 from flinkpy.jobmaster.job_master import JobMaster
 from flinkpy.jobmaster.job_master_environment import JobMasterEnvironment
@@ -151,7 +152,7 @@ class _JobMasterProcess:
             random=Random(),
             graph_id=secrets.token_hex(8),
             recovery_directory=Path(command.recovery_directory) if command.recovery_directory else None,
-            python_environments=environments_directory(Configuration.from_dict(cluster_configuration)),
+            python_environments=environments_root(read_option(cluster_configuration, python_options.ENVIRONMENT_DIR)),
         )
         initialize_file_systems({**cluster_configuration, **command.job_graph.configuration.entries})
         try:

@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from flinkpy.common.python_environment import default_root
+from flinkpy.common.python_environment import environments_root
 from flinkpy.common.user_files import FetchBlob
 from flinkpy.rpc.peers import Peers
 
@@ -30,4 +30,4 @@ class JobMasterEnvironment:
     #: For what the job's next JobMaster must find; None: below `working_directory`, where none will look.
     recovery_directory: Path | None = None
     #: Where this host keeps the packages that jobs require.
-    python_environments: Path = field(default_factory=default_root)
+    python_environments: Path = field(default_factory=environments_root)

@@ -31,9 +31,9 @@ from flinkpy.common.errors import (
     UnsupportedOperationError,
     format_user_traceback,
 )
+from flinkpy.common.python_environment import environments_root
 from flinkpy.common.working_directory import WorkingDirectory
-from flinkpy.configuration import checkpointing_options, cluster_options, read_option
-from flinkpy.configuration.python_options import environments_directory
+from flinkpy.configuration import checkpointing_options, cluster_options, python_options, read_option
 from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope
 from flinkpy.network.environment import NetworkEnvironment
 from flinkpy.network.input_gate import InputGate
@@ -190,7 +190,8 @@ class NetworkTaskDeployer:
         self._clock = clock or SystemClock()
         self._python_path = PythonPath()
         self.process_environment = ProcessEnvironment(
-            working_directory.path / "python-environment", environments_directory(configuration)
+            working_directory.path / "python-environment",
+            environments_root(read_option(configuration, python_options.ENVIRONMENT_DIR)),
         )
         #: Numbered: a job or a task that comes again must not meet the directory it is just leaving.
         self._numbers = itertools.count()

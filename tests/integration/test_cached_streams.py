@@ -1,0 +1,121 @@
+"""Cached streams on a real cluster: computed once, read by later jobs, whatever fails in between."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clusters import RunningCluster, StartCluster
+from job_support import FIXED_DELAY, environment
+
+from flinkpy.common import Types
+from flinkpy.common.errors import JobExecutionError
+from flinkpy.datastream import StreamExecutionEnvironment
+from flinkpy.datastream.data_stream import CachedDataStream
+from flinkpy.datastream.functions import MapFunction, RuntimeContext
+
+
+class Work(MapFunction):
+    """Leaves a mark for each record it computes; fails once at `fails_at`."""
+
+    def __init__(self, marks: Path, fails_at: int | None = None) -> None:
+        self.marks = marks
+        self.fails_at = fails_at
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.attempt = runtime_context.get_attempt_number()
+
+    def map(self, value: int) -> Any:
+        if value == self.fails_at and self.attempt == 0:
+            raise RuntimeError("the first attempt fails")
+        with self.marks.open("a") as marks:
+            marks.write("x")
+        return value * 2
+
+
+def collected(stream: Any) -> list[Any]:
+    with stream.execute_and_collect() as results:
+        return sorted(results)
+
+
+def made(env: StreamExecutionEnvironment, work: Work, typed: bool = True) -> CachedDataStream:
+    return env.from_sequence(1, 100).map(work, Types.LONG() if typed else None).cache()
+
+
+DOUBLES = [2 * value for value in range(1, 101)]
+
+
+@pytest.fixture
+def cluster(start_cluster: StartCluster) -> RunningCluster:
+    return start_cluster(slots=2)
+
+
+@pytest.fixture
+def marks(tmp_path: Path) -> Path:
+    return tmp_path / "marks"
+
+
+@pytest.mark.parametrize("typed", [True, False])
+def test_later_jobs_read_what_the_first_has_computed(
+    cluster: RunningCluster, marks: Path, tmp_path: Path, typed: bool
+) -> None:
+    env = environment(cluster, **{"execution.cached-stream.dir": str(tmp_path / "cached")})
+    stream = made(env, Work(marks), typed)
+    assert collected(stream.map(lambda value: value + 1)) == [value + 1 for value in DOUBLES]
+    assert marks.stat().st_size == 100
+    assert collected(stream) == DOUBLES
+    counts = stream.key_by(lambda value: value % 3).map(lambda value: value % 3)
+    assert Counter(collected(counts)) == Counter(value % 3 for value in DOUBLES)
+    assert marks.stat().st_size == 100
+    stream.invalidate()
+    assert list((tmp_path / "cached").iterdir()) == []
+    assert collected(stream) == DOUBLES
+    assert marks.stat().st_size == 200
+    env.close()
+    assert list((tmp_path / "cached").iterdir()) == []
+
+
+@pytest.mark.parametrize("checkpoints", [False, True])
+def test_a_job_that_fails_once_writes_every_record_once(
+    cluster: RunningCluster, marks: Path, tmp_path: Path, checkpoints: bool
+) -> None:
+    properties = {**FIXED_DELAY, "execution.cached-stream.dir": str(tmp_path / "cached")}
+    if checkpoints:
+        properties["execution.checkpointing.interval"] = "20 ms"
+    env = environment(cluster, **properties)
+    stream = made(env, Work(marks, fails_at=99))
+    assert collected(stream) == DOUBLES
+    computed = marks.stat().st_size
+    assert computed >= 100
+    assert collected(stream) == DOUBLES
+    assert marks.stat().st_size == computed
+
+
+def test_a_job_that_failed_leaves_nothing_that_counts(cluster: RunningCluster, marks: Path, tmp_path: Path) -> None:
+    env = environment(cluster, **{"execution.cached-stream.dir": str(tmp_path / "cached")})
+    stream = made(env, Work(marks, fails_at=50))
+    with pytest.raises(JobExecutionError, match="the first attempt fails"):
+        collected(stream)
+    healthy = made(env, Work(marks))
+    healthy.filter(lambda value: False).print()
+    env.execute()
+    before = marks.stat().st_size
+    assert collected(healthy) == DOUBLES
+    assert marks.stat().st_size == before
+
+
+def test_records_that_have_disappeared_are_missed_and_not_silently_fewer(
+    cluster: RunningCluster, marks: Path, tmp_path: Path
+) -> None:
+    env = environment(cluster, **{"execution.cached-stream.dir": str(tmp_path / "cached")})
+    stream = made(env, Work(marks))
+    assert collected(stream) == DOUBLES
+    for end in (tmp_path / "cached").glob("*/end-0"):
+        os.unlink(end)
+    with pytest.raises(JobExecutionError, match=r"call invalidate\(\)"):
+        collected(stream)
+    stream.invalidate()
+    assert collected(stream) == DOUBLES

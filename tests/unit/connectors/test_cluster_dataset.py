@@ -1,0 +1,117 @@
+"""Cluster data sets: what is read is what was written, once, whatever attempts there were."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from operator_fakes import SinkLife
+from reading import check_every_batch_boundary, read_until
+
+from flinkpy.common.errors import CorruptStateError, InputNotFoundError
+from flinkpy.connectors.cluster_dataset import ClusterDatasetSink, ClusterDatasetSource, _decoded, _encoded
+from flinkpy.records.batch import Batch
+
+CHECKPOINTED = {"execution.checkpointing.interval": "1 s"}
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "dataset"
+
+
+def write(directory: Path, *batches: list[Any], subtask: int = 0) -> None:
+    """One subtask that runs to its end without checkpoints."""
+    life = SinkLife(ClusterDatasetSink(str(directory)), subtask_index=subtask, parallelism=2)
+    for batch in batches:
+        life.write(*batch)
+    life.operator.finish()
+    life.operator.close()
+
+
+def read(directory: Path, num_writers: int = 1) -> list[Any]:
+    source = ClusterDatasetSource(str(directory), num_writers)
+    return read_until(source, source.split(), max_batch_rows=100)[0]
+
+
+def test_what_was_written_is_read_in_its_order(directory: Path) -> None:
+    write(directory, [3, "a"], [None, {"b": 1}])
+    assert read(directory) == [3, "a", None, {"b": 1}]
+
+
+def test_each_subtask_is_read_in_its_order_and_one_without_records_is_no_split(directory: Path) -> None:
+    write(directory, [1, 2], subtask=0)
+    write(directory, subtask=1)
+    write(directory, [3], subtask=2)
+    source = ClusterDatasetSource(str(directory), 3)
+    assert [split.split_id for split in source.split()] == ["0", "2"]
+    assert read(directory, 3) == [1, 2, 3]
+
+
+def test_a_second_attempt_replaces_what_the_first_has_written(directory: Path) -> None:
+    write(directory, [1, 2, 3])
+    write(directory, [1, 2, 3, 4])
+    assert read(directory) == [1, 2, 3, 4]
+
+
+def test_an_attempt_that_failed_before_its_end_leaves_nothing_to_read(directory: Path) -> None:
+    failed = SinkLife(ClusterDatasetSink(str(directory)))
+    failed.write(1, 2)
+    failed.operator.close()
+    with pytest.raises(InputNotFoundError, match="call invalidate"):
+        read(directory)
+    assert list(directory.iterdir()) == []
+    write(directory, [5])
+    assert read(directory) == [5]
+
+
+def test_a_restored_attempt_goes_on_after_its_checkpoint(directory: Path) -> None:
+    sink = ClusterDatasetSink(str(directory))
+    first = SinkLife(sink, configuration=CHECKPOINTED)
+    first.write(1, 2)
+    state = first.checkpoint(1)
+    first.operator.notify_checkpoint_complete(1)
+    first.write(3)  # lost with the attempt
+    first.operator.close()
+    second = SinkLife(sink, state, configuration=CHECKPOINTED)
+    second.write(3, 4)
+    second.operator.finish()
+    final = second.checkpoint(2)
+    second.operator.notify_checkpoint_complete(2)
+    second.operator.close()
+    assert read(directory) == [1, 2, 3, 4]
+    # The commit of a checkpoint may be repeated by whoever restores it.
+    SinkLife(sink, final, configuration=CHECKPOINTED).operator.close()
+    assert read(directory) == [1, 2, 3, 4]
+
+
+def test_reading_can_be_cut_at_every_batch(directory: Path) -> None:
+    write(directory, [1, 2, 3], [4], [5, 6, 7, 8], subtask=0)
+    write(directory, [9, 10], [11], subtask=1)
+    source = ClusterDatasetSource(str(directory), 2)
+    assert check_every_batch_boundary(source, source.split(), max_batch_rows=2) == list(range(1, 12))
+
+
+@pytest.mark.parametrize("columnar", [False, True])
+def test_timestamps_and_kinds_are_kept(columnar: bool) -> None:
+    values: Any = pa.record_batch({"a": [1, 2], "b": ["x", None]}) if columnar else [(1, "x"), (2, None)]
+    batch = Batch(values, np.array([10, 20]), np.array([0, 3], dtype=np.int8))
+    decoded = _decoded(_encoded(batch))
+    assert decoded.is_columnar is columnar
+    assert decoded.values == values
+    assert decoded.timestamps.tolist() == [10, 20] and decoded.kinds.tolist() == [0, 3]
+    assert _decoded(_encoded(Batch(values))).timestamps is None
+
+
+def test_a_block_that_is_gone_or_cut_off_is_an_error(directory: Path) -> None:
+    write(directory, [1, 2, 3])
+    (block,) = directory.glob("*.block")
+    block.write_bytes(block.read_bytes()[:-1])
+    with pytest.raises(CorruptStateError, match="cut off"):
+        read(directory)
+    block.unlink()
+    with pytest.raises(InputNotFoundError, match="disappeared"):
+        read(directory)
