@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from flinkpy.datastream.base_functions import Function, KeyedStateStore
+
+if TYPE_CHECKING:
+    from flinkpy.datastream.output_tag import OutputTag
 
 IN = TypeVar("IN")
 OUT = TypeVar("OUT")
@@ -46,6 +49,10 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
         def global_state(self) -> KeyedStateStore:
             """State of this key, whatever the window."""
 
+        def output(self, output_tag: OutputTag, value: Any) -> None:
+            """A record for a side output, as `yield output_tag, value` is. Beyond PyFlink."""
+            raise NotImplementedError
+
     @abstractmethod
     def process(self, key: KEY, context: ProcessWindowFunction.Context, elements: Iterable[IN]) -> Iterable[OUT]: ...
 
@@ -64,6 +71,10 @@ class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
 
         @abstractmethod
         def global_state(self) -> KeyedStateStore: ...
+
+        def output(self, output_tag: OutputTag, value: Any) -> None:
+            """A record for a side output, as `yield output_tag, value` is. Beyond PyFlink."""
+            raise NotImplementedError
 
     @abstractmethod
     def process(self, context: ProcessAllWindowFunction.Context, elements: Iterable[IN]) -> Iterable[OUT]: ...

@@ -138,6 +138,20 @@ def test_within_the_lateness_each_record_makes_its_window_fire_again(backend: st
     assert h.late_dropped() == 1
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "windows", [TumblingEventTimeWindows.of(ms(10)), EventTimeSessionWindows.with_gap(ms(10))], ids=["fixed", "session"]
+)
+def test_a_window_may_be_kept_for_ever(windows: Any, backend: str) -> None:
+    h = harness(lambda keyed: keyed.window(windows).allowed_lateness(MAX).reduce(add), backend)
+    h.process(of(1, 2), [0, 0])
+    h.watermark(1_000_000)
+    h.process(of(3), [0])
+    assert h.output.rows == [("a", 3), ("a", 6)]
+    h.watermark(MAX)
+    assert h.late_dropped() == 0
+
+
 def test_a_record_of_no_window_is_late_only_by_its_own_time() -> None:
     from flinkpy.datastream.window import SlidingEventTimeWindows
 

@@ -77,25 +77,13 @@ class FixedWindowOperator(WindowOperator):
         self._offset: int = assigner._offset
         #: The most windows that a time is in.
         self._overlap = -(-self._size // self._slide)
-        self._writer: PaneWriter = pane_writer(self.contents, self._register)
+        self._writer: PaneWriter = pane_writer(self.contents, self.register_time_timers)
         #: Restored panes that have fired and get another timer with their next record.
         self._fired: set[NamespacedKey] = set()
         if restored is not None and self.is_event_time and self.allowed_lateness_ms:
             timers = set(self.timers.event_time.items())
             panes = self.backend.keys(WINDOW_CONTENTS)
             self._fired = {pane for pane in panes if (pane[2] - 1, pane) not in timers}
-
-    def _register(self, pane: NamespacedKey) -> None:
-        """The timers of a new pane."""
-        last = pane[2] - 1
-        if not self.is_event_time:
-            self.pane_context.key = pane
-            self.timers.register_processing_time_timer(last)
-            return
-        add = self.timers.event_time.add
-        add(last, pane)
-        if self.allowed_lateness_ms:
-            add(last + self.allowed_lateness_ms, pane)
 
     # -- records ---------------------------------------------------------------------------------------------------
 

@@ -117,9 +117,9 @@ class SessionWindowOperator(WindowOperator):
         buffer.finish()
         gone, new = sessions.persist()
         for pane in gone:
-            self._delete_timers(pane)
+            self.delete_time_timers(pane)
         for pane in (*new, *again.difference(gone)):
-            self._register_timers(pane)
+            self.register_time_timers(pane)
         if added < len(rows):
             rest = None if timestamps is None else timestamps[added:]
             super().process_rows(rows[added:], rest, first + added)
@@ -180,25 +180,6 @@ class SessionWindowOperator(WindowOperator):
                     again.add(NamespacedKey((key, start, end)))
             add(pane, value)
         return len(rows)
-
-    def _register_timers(self, pane: NamespacedKey) -> None:
-        last = pane[2] - 1
-        if not self.is_event_time:
-            self.pane_context.key = pane
-            self.timers.register_processing_time_timer(last)
-            return
-        self.timers.event_time.add(last, pane)
-        if self.allowed_lateness_ms:
-            self.timers.event_time.add(last + self.allowed_lateness_ms, pane)
-
-    def _delete_timers(self, pane: NamespacedKey) -> None:
-        last = pane[2] - 1
-        if not self.is_event_time:
-            self.timers.processing_time.remove(last, pane)
-            return
-        self.timers.event_time.remove(last, pane)
-        if self.allowed_lateness_ms:
-            self.timers.event_time.remove(last + self.allowed_lateness_ms, pane)
 
     # -- time ------------------------------------------------------------------------------------------------------
 

@@ -363,6 +363,29 @@ class WindowOperator(KeyedOperator):
         else:
             self.timers.delete_processing_time_timer(time)
 
+    def register_time_timers(self, pane: NamespacedKey) -> None:
+        """Of a TimeWindow whose trigger is EventTimeTrigger or ProcessingTimeTrigger."""
+        last = pane[2] - 1
+        if not self.is_event_time:
+            self.pane_context.key = pane
+            self.timers.register_processing_time_timer(last)
+            return
+        add, lateness = self.timers.event_time.add, self.allowed_lateness_ms
+        add(last, pane)
+        if lateness and last + lateness < MAX_TIMESTAMP:
+            add(last + lateness, pane)
+
+    def delete_time_timers(self, pane: NamespacedKey) -> None:
+        """The same ones."""
+        last = pane[2] - 1
+        if not self.is_event_time:
+            self.timers.processing_time.remove(last, pane)
+            return
+        remove, lateness = self.timers.event_time.remove, self.allowed_lateness_ms
+        remove(last, pane)
+        if lateness and last + lateness < MAX_TIMESTAMP:
+            remove(last + lateness, pane)
+
     def is_window_late(self, window: Any) -> bool:
         return self.is_event_time and self.cleanup_time(window) <= self.timers.watermark
 
