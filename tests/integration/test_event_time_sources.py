@@ -1,0 +1,327 @@
+"""Event time at the source, and the sources and sinks a program brings along, on a real cluster."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from clusters import RunningCluster
+from job_support import DEADLINE_S, FIXED_DELAY, environment, wait_until
+
+from flinkpy.common import SimpleStringSchema, Types, WatermarkStrategy
+from flinkpy.common.time import Duration
+from flinkpy.common.watermark_strategy import TimestampAssigner, Watermark, WatermarkGenerator
+from flinkpy.connectors.number_sequence import NumberSequenceSource
+from flinkpy.datastream.checkpointed_function import CheckpointedFunction
+from flinkpy.datastream.connectors.datagen import DataGeneratorSource, GeneratorFunction, RateLimiterStrategy
+from flinkpy.datastream.connectors.hybrid_source import HybridSource
+from flinkpy.datastream.functions import (
+    KeyedProcessFunction,
+    ParallelSourceFunction,
+    ProcessFunction,
+    SinkFunction,
+    SourceFunction,
+)
+from flinkpy.datastream.state import ListStateDescriptor
+
+NO_WATERMARKS = WatermarkStrategy.no_watermarks()
+
+
+class Itself(TimestampAssigner):
+    def extract_timestamp(self, value, record_timestamp):
+        return value
+
+
+class WithWatermark(ProcessFunction):
+    """(record, its timestamp, the watermark when it came)."""
+
+    def process_element(self, value, ctx):
+        yield (value, ctx.timestamp(), ctx.timer_service().current_watermark())
+
+
+class EveryRecord(WatermarkGenerator):
+    def on_event(self, event, timestamp, output):
+        output.emit_watermark(Watermark(timestamp))
+
+    def on_periodic_emit(self, output):
+        return
+
+
+class Two(GeneratorFunction):
+    """Columns: an id, and a time in microseconds."""
+
+    def map_batch(self, indices):
+        times = pa.array(indices * 1_000_000, pa.timestamp("us"))
+        return pa.RecordBatch.from_arrays([pa.array(indices), times], names=["id", "at"])
+
+
+def test_a_generator_per_event_is_seen_by_the_next_record_whatever_the_batches(cluster: RunningCluster) -> None:
+    env = environment(cluster, 1)
+    strategy = WatermarkStrategy.for_generator(EveryRecord).with_timestamp_assigner(Itself())
+    stream = env.from_source(NumberSequenceSource(1, 2_000), strategy, "numbers")
+    with stream.process(WithWatermark()).execute_and_collect() as results:
+        rows = list(results)
+
+    assert rows[0][1:] == (1, -(1 << 63))
+    assert rows[1:] == [(value, value, value - 1) for value in range(2, 2_001)]
+
+
+def test_event_time_from_a_column_fires_timers(cluster: RunningCluster) -> None:
+    class Timers(KeyedProcessFunction):
+        def process_element(self, value, ctx):
+            ctx.timer_service().register_event_time_timer(ctx.timestamp())
+
+        def on_timer(self, timestamp, ctx):
+            yield (ctx.get_current_key(), timestamp)
+
+    env = environment(cluster, 2)
+    kind = Types.ROW_NAMED(["id", "at"], [Types.LONG(), Types.SQL_TIMESTAMP()])
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at")
+    stream = env.from_source(DataGeneratorSource(Two(), 10, type_info=kind), strategy, "generated")
+    with stream.key_by(lambda row: row[0] % 3).process(Timers()).execute_and_collect() as results:
+        assert sorted(results) == sorted((index % 3, index * 1_000) for index in range(10))
+
+
+class Held(SourceFunction):
+    """One record at `start`, one at `end`; between them it waits until the other source has stood still for a while
+    or has ended, and says how far that had come.
+    """
+
+    def __init__(self, path: str, end: int) -> None:
+        super().__init__()
+        self.path, self.end = path, end
+        self.is_running = True
+
+    def run(self, ctx):
+        ctx.collect_with_timestamp(0, 0)
+        last, since = None, time.monotonic()
+        while self.is_running:
+            seen = os.path.getsize(self.path) if os.path.exists(self.path) else None
+            if seen != last or seen is None:
+                last, since = seen, time.monotonic()
+            elif time.monotonic() - since > 0.8:
+                break
+            time.sleep(0.02)
+        with open(self.path + ".held", "w") as file:
+            file.write(str(last))
+        ctx.collect_with_timestamp(self.end, self.end)
+
+    def cancel(self):
+        self.is_running = False
+
+
+class Marks(SinkFunction):
+    """The size of a file is how far the fast source has come."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+
+    def open(self, runtime_context):
+        self.file = open(self.path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
+
+    def invoke(self, value, context):
+        self.file.write(b".")
+
+    def close(self):
+        self.file.close()
+
+
+FAST_RECORDS = 10_000
+
+
+def held_at(cluster: RunningCluster, directory: Path, is_aligned: bool, parallelism: int = 1) -> int:
+    """Records of the fast source, one per ms of event time, while the slow one stood still at 0."""
+    env = environment(
+        cluster,
+        parallelism,
+        **{
+            "pipeline.auto-watermark-interval": "20 ms",
+            "pipeline.watermark-alignment.buffer-size": "0",
+        },
+    )
+    path = str(directory / f"fast-{is_aligned}")
+    strategy = WatermarkStrategy.for_monotonous_timestamps()
+    if is_aligned:
+        strategy = strategy.with_watermark_alignment("g", Duration.of_millis(100), Duration.of_millis(50))
+    generated = DataGeneratorSource(int, FAST_RECORDS, RateLimiterStrategy.per_second(4_000), Types.LONG())
+    fast = env.from_source(generated, strategy.with_timestamp_assigner(Itself()), "fast")
+    fast.add_sink(Marks(path)).set_parallelism(1)
+    slow = env.from_source(Held(path, FAST_RECORDS).to_source(), strategy, "slow").force_non_parallel()
+    slow.print().set_parallelism(1)
+    env.execute()
+    assert os.path.getsize(path) == FAST_RECORDS, "in the end everything is read"
+    return int(Path(path + ".held").read_text())
+
+
+def test_a_fast_source_waits_for_a_slow_one_of_its_group(cluster: RunningCluster, tmp_path: Path) -> None:
+    assert held_at(cluster, tmp_path, is_aligned=False) == FAST_RECORDS
+    assert held_at(cluster, tmp_path, is_aligned=True) < FAST_RECORDS
+
+
+class Ticks(ParallelSourceFunction, CheckpointedFunction):
+    """A share of 0 to `end` in each subtask; it goes on where it was, and waits at `holds_at` until it has failed."""
+
+    def __init__(self, end: int, failed_path: str) -> None:
+        super().__init__()
+        self.end, self.failed_path = end, failed_path
+        self.is_running = True
+
+    def initialize_state(self, context):
+        self.state = context.get_operator_state_store().get_list_state(ListStateDescriptor("next", Types.LONG()))
+        self.restored = list(self.state.get())
+
+    def open(self, runtime_context):
+        self.step = runtime_context.get_number_of_parallel_subtasks()
+        self.next = self.restored[0] if self.restored else runtime_context.get_index_of_this_subtask()
+
+    def snapshot_state(self, context):
+        self.state.update([self.next])
+
+    def run(self, ctx):
+        while self.is_running and self.next < self.end:
+            with ctx.get_checkpoint_lock():
+                ctx.collect_with_timestamp(self.next, self.next)
+                self.next += self.step
+            if self.next >= self.end // 2 and not os.path.exists(self.failed_path):
+                time.sleep(0.001)
+
+    def cancel(self):
+        self.is_running = False
+
+
+class Fails(SinkFunction, CheckpointedFunction):
+    """Keeps what it was given in its state; fails once, after a checkpoint. In the end it says what it has."""
+
+    def __init__(self, failed_path: str, result_path: str) -> None:
+        super().__init__()
+        self.failed_path, self.result_path = failed_path, result_path
+        self.has_checkpoint = False
+
+    def initialize_state(self, context):
+        self.state = context.get_operator_state_store().get_list_state(ListStateDescriptor("seen", Types.LONG()))
+        self.seen = list(self.state.get())
+
+    def snapshot_state(self, context):
+        self.state.update(self.seen)
+
+    def notify_checkpoint_complete(self, checkpoint_id):
+        self.has_checkpoint = True
+
+    def invoke(self, value, context):
+        assert context.timestamp() == value
+        if self.has_checkpoint and len(self.seen) > 500 and not os.path.exists(self.failed_path):
+            Path(self.failed_path).touch()
+            raise RuntimeError("once")
+        self.seen.append(value)
+
+    def finish(self):
+        Path(self.result_path).write_text(" ".join(map(str, self.seen)))
+
+
+def test_source_and_sink_functions_go_on_exactly_where_they_were(cluster: RunningCluster, tmp_path: Path) -> None:
+    failed, result = str(tmp_path / "failed"), tmp_path / "result"
+    env = environment(cluster, 2, **FIXED_DELAY)
+    env.enable_checkpointing(50)
+    stream = env.add_source(Ticks(4_000, failed), "ticks", Types.LONG())
+    stream.add_sink(Fails(failed, str(result))).set_parallelism(1)
+    env.execute()
+
+    assert os.path.exists(failed), "it has not failed: the test would prove nothing"
+    assert sorted(map(int, result.read_text().split())) == list(range(4_000))
+
+
+def test_a_source_function_without_end_is_cancelled(cluster: RunningCluster) -> None:
+    class Endless(SourceFunction):
+        def run(self, ctx):
+            while True:
+                ctx.collect("tick")
+
+        def cancel(self):
+            return
+
+    env = environment(cluster, 2)
+    results = env.add_source(Endless(), type_info=Types.STRING()).execute_and_collect()
+    with results:
+        assert [value for value, _ in zip(results, range(10))] == ["tick"] * 10
+
+
+def test_a_hybrid_source_reads_one_source_after_the_other(cluster: RunningCluster) -> None:
+    env = environment(cluster, 2)
+    past, now = NumberSequenceSource(1, 1_000), NumberSequenceSource(2_001, 2_500)
+    source = HybridSource.builder(past).add_source(now).build()
+    with env.from_source(source, NO_WATERMARKS, "hybrid").execute_and_collect() as results:
+        assert sorted(results) == [*range(1, 1_001), *range(2_001, 2_501)]
+
+
+def test_collections_in_one_subtask_and_in_all(cluster: RunningCluster) -> None:
+    env = environment(cluster, 2)
+    streams = [
+        env.from_elements(1, 2, type_info=Types.LONG()),
+        env.from_data([3, 4], type_info=Types.LONG()),
+        env.from_parallel_collection(range(5, 50), Types.LONG()),
+    ]
+    with streams[0].union(*streams[1:]).execute_and_collect() as results:
+        assert sorted(results) == list(range(1, 50))
+
+
+@pytest.fixture
+def listeners() -> Iterator[tuple[socket.socket, socket.socket]]:
+    with socket.create_server(("127.0.0.1", 0)) as first, socket.create_server(("127.0.0.1", 0)) as second:
+        first.settimeout(DEADLINE_S)
+        second.settimeout(DEADLINE_S)
+        yield first, second
+
+
+def test_text_goes_from_one_socket_to_another(
+    cluster: RunningCluster, listeners: tuple[socket.socket, socket.socket]
+) -> None:
+    received: list[bytes] = []
+
+    def serve() -> None:
+        with listeners[0].accept()[0] as connection:
+            connection.sendall(b"alpha\r\nbeta\n")
+
+    def read() -> None:
+        with listeners[1].accept()[0] as connection:
+            while piece := connection.recv(4096):
+                received.append(piece)
+
+    threads = [threading.Thread(target=serve), threading.Thread(target=read)]
+    for thread in threads:
+        thread.start()
+    ports = [listener.getsockname()[1] for listener in listeners]
+    env = environment(cluster, 1)
+    lines = env.socket_text_stream("127.0.0.1", ports[0])
+    lines.map(str.upper, Types.STRING()).write_to_socket("127.0.0.1", ports[1], SimpleStringSchema())
+    env.execute()
+    for thread in threads:
+        thread.join(DEADLINE_S)
+
+    assert b"".join(received) == b"ALPHABETA"
+
+
+def test_generated_records_come_at_their_rate_and_stop_with_a_savepoint(
+    cluster: RunningCluster, tmp_path: Path
+) -> None:
+    counted = str(tmp_path / "count")
+    env = environment(cluster, 2)
+    env.enable_checkpointing(50)
+    source = DataGeneratorSource(int, None, RateLimiterStrategy.per_checkpoint(20), Types.LONG())
+    env.from_source(source, NO_WATERMARKS, "generated").add_sink(Marks(counted)).set_parallelism(1)
+    client = env.execute_async("generated")
+
+    def count() -> int:
+        return os.path.getsize(counted) if os.path.exists(counted) else 0
+
+    wait_until(lambda: count() >= 100, "five checkpoints")
+    savepoint: Any = client.stop_with_savepoint(False, str(tmp_path / "savepoints")).result()
+    assert savepoint
+    assert count() % 10 == 0, "each of two subtasks emits ten between two checkpoints"
