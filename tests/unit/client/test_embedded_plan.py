@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flinkpy._proto import job_pb2
-from flinkpy.client.embedded_cluster import plan_task_executors, required_slots
+from flinkpy.client.embedded_cluster import EmbeddedCluster, plan_task_executors, required_slots
 from flinkpy.common.configuration import Configuration
 
 
@@ -49,3 +49,12 @@ def test_configured_slots_decide_how_many_processes_hold_the_job() -> None:
 def test_a_configured_number_of_processes_is_the_least() -> None:
     configuration = Configuration.from_dict({"minicluster.number-of-taskmanagers": "3"})
     assert plan_task_executors(1, configuration, cores=2) == (3, 1)
+
+
+def test_jobs_of_different_profiles_share_no_process() -> None:
+    cluster = EmbeddedCluster()
+    cluster._slots_each = 2
+    cluster._claims = {"a": ("", 1), "b": ("blue", 3)}
+    assert cluster._needed_with("", 1) == 3
+    assert cluster._needed_with("blue", 1) == 3
+    assert cluster._needed_with("red", 1) == 4

@@ -236,7 +236,9 @@ class Harness:
             on_fatal=self.fatal.append,
             clock=LoopClock(self.loop),
             make_thread=self._make_thread,
+            on_renewal=self._renewed,
         )
+        self.renewals = 0
         self.unexpected: list[BaseException] = []
         self.task_executor.on_fatal_error = self.unexpected.append
         answers = self.peers.answers
@@ -253,6 +255,9 @@ class Harness:
     def _answer_job_heartbeat(self, _: Any) -> Any:
         held = [str(s.allocation_id) for s in self.slots.slots if s.allocation_id is not None]
         return jobmaster_pb2.JobMasterHeartbeatResponse(registered=True, allocation_ids=held)
+
+    def _renewed(self) -> None:
+        self.renewals += 1
 
     def _make_thread(self, name: str, body: Any, on_exit: Any) -> FakeThread:
         self.threads[name] = FakeThread(name, body, on_exit)
@@ -290,19 +295,29 @@ class Harness:
     # ---- calls of the peers
 
     def request_slot(
-        self, index: int = 0, allocation: str = "alloc", job: str = JOB, jm_id: str = JM_ID, token: str = RM_ID
+        self,
+        index: int = 0,
+        allocation: str = "alloc",
+        job: str = JOB,
+        jm_id: str = JM_ID,
+        token: str = RM_ID,
+        profile: str = "",
     ) -> None:
         self.task_executor.request_slot(
             taskexecutor_pb2.RequestSlotRequest(
                 slot_index=index,
                 job_id=job,
                 allocation_id=allocation,
+                resource_profile=profile,
                 job_master_address=JOB_MASTER,
                 job_master_id=jm_id,
                 resource_manager_id=token,
             ),
             context(token),
         )
+
+    def renew(self, token: str = RM_ID) -> None:
+        self.task_executor.renew(taskexecutor_pb2.RenewRequest(resource_manager_id=token), context(token))
 
     def free_slot(self, allocation: str = "alloc", token: str = JM_ID) -> None:
         self.task_executor.free_slot(taskexecutor_pb2.FreeSlotRequest(allocation_id=allocation), context(token))

@@ -720,3 +720,45 @@ async def test_a_stop_does_not_wait_for_ever(h: Harness) -> None:
     await h.settle()
     await h.task_executor.stop("SIGTERM")
     assert len(h.task_executor.service.unfinished_tasks) == 1
+
+
+# ---- one environment per process
+
+
+@scenario()
+async def test_the_first_slot_dedicates_the_process_and_another_profile_is_refused(h: Harness) -> None:
+    h.request_slot(0, "blue", profile="blue")
+    await h.settle()
+    with pytest.raises(SlotAllocationError):
+        h.request_slot(1, "plain")
+    h.request_slot(1, "blue-2", profile="blue")
+    await h.settle()
+
+
+@scenario()
+async def test_a_process_that_registers_again_says_what_it_is_dedicated_to(h: Harness) -> None:
+    (first,) = h.peers.requests("register_task_executor")
+    assert not first.HasField("profile")
+    h.request_slot(0, "plain")
+    h.peers.answers["ResourceManager", "heartbeat_from_task_executor"] = lambda _: (
+        resourcemanager_pb2.ResourceManagerHeartbeatResponse(resource_manager_id=RM_ID, registered=False)
+    )
+    await h.pass_time(10_000)
+    second = h.peers.requests("register_task_executor")[-1]
+    assert second.HasField("profile") and second.profile == ""
+
+
+@scenario()
+async def test_a_process_in_use_does_not_begin_anew(h: Harness) -> None:
+    await h.with_slot()
+    with pytest.raises(SlotAllocationError, match="te-1 is in use"):
+        h.renew()
+    assert h.renewals == 0
+
+
+@scenario()
+async def test_only_the_resource_manager_may_ask_for_a_new_beginning(h: Harness) -> None:
+    with pytest.raises(StaleFencingTokenError):
+        h.renew(token="stranger")
+    h.renew()
+    assert h.renewals == 1
