@@ -194,9 +194,11 @@ class DataStream(StreamExtensions):
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
         """Give records their event time, and the stream its watermarks."""
         from flinkpy.common.watermark_strategy import WatermarkStrategy
+        from flinkpy.datastream.event_time_checks import check_timestamp_column
 
         if not isinstance(watermark_strategy, WatermarkStrategy):
             raise TypeError("The input must be a WatermarkStrategy")
+        check_timestamp_column(watermark_strategy, self._transformation.output_type)
         types = self._types(self._transformation.output_type)
         return self._one_input("Timestamps/Watermarks", specs.TimestampsAndWatermarksSpec(watermark_strategy, **types))
 

@@ -79,7 +79,7 @@ class ProgramSources:
 
         Raises: UnsupportedOperationError for the name of a Java class.
         """
-        from flinkpy.datastream.source_sink_functions import ParallelSourceFunction, SourceFunction
+        from flinkpy.datastream.source_sink_functions import SourceFunction
 
         if isinstance(source_func, str):
             source_func = SourceFunction(source_func)
@@ -90,10 +90,7 @@ class ProgramSources:
             )
         source = source_func.to_source()
         declared = checks.output_type_of(type_info) or checks.output_type_of(source.produced_type)
-        stream = self._source(source, None, source_name, declared)
-        if source.source_function is not None and not isinstance(source_func, ParallelSourceFunction):
-            stream.force_non_parallel()
-        return stream
+        return in_its_subtasks(self._source(source, None, source_name, declared), source)
 
     def create_input(self, input_format: Any, type_info: TypeInformation | None = None) -> DataStream:
         """The records of an AvroInputFormat, or of another object with `to_source` and `get_produced_type`.
@@ -106,6 +103,15 @@ class ProgramSources:
             )
         declared = checks.output_type_of(type_info) or checks.output_type_of(input_format.get_produced_type())
         return self._source(input_format.to_source(), None, "Custom File Source", declared)
+
+
+def in_its_subtasks(stream: DataStream, source: SourceBase) -> DataStream:
+    """A SourceFunction makes the same records in every subtask, unless it says that it is parallel."""
+    from flinkpy.datastream.source_sink_functions import ParallelSourceFunction
+
+    if source.source_function is not None and not isinstance(source.source_function, ParallelSourceFunction):
+        stream.force_non_parallel()
+    return stream
 
 
 def elements_of(collection: Any, method: str) -> list[Any]:

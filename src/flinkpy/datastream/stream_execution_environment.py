@@ -19,8 +19,9 @@ from flinkpy.datastream.base_stream import DataStream
 from flinkpy.datastream.cached_data_stream import ClusterDatasets, has_finished
 from flinkpy.datastream.checkpoint_config import CheckpointConfig
 from flinkpy.datastream.checkpointing_mode import CheckpointingMode
+from flinkpy.datastream.event_time_checks import check_timestamp_column
 from flinkpy.datastream.execution_mode import RuntimeExecutionMode
-from flinkpy.datastream.program_sources import ProgramSources
+from flinkpy.datastream.program_sources import ProgramSources, in_its_subtasks
 from flinkpy.datastream.slot_sharing_group import SlotSharingGroup
 from flinkpy.datastream.user_artifacts import UserArtifacts, check_python_executable
 from flinkpy.graph.operator_specs import SourceSpec
@@ -280,7 +281,8 @@ class StreamExecutionEnvironment(ProgramSources):
         if not isinstance(watermark_strategy, WatermarkStrategy):
             raise TypeError("The watermark_strategy must be a WatermarkStrategy")
         declared = checks.output_type_of(type_info) or checks.output_type_of(source.produced_type)
-        return self._source(source, watermark_strategy, source_name, declared)
+        check_timestamp_column(watermark_strategy, declared)
+        return in_its_subtasks(self._source(source, watermark_strategy, source_name, declared), source)
 
     def from_sequence(self, start: int, end: int) -> DataStream:
         """The numbers `start` to `end`, both included, as LONG columns. Beyond PyFlink (Java's `fromSequence`)."""
