@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from column_windows import END, Engine, Reference, SessionReference, window_spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from flinkpy.streaming.operators.windowing_columns import pane_window_operator
 
 records = st.tuples(st.sampled_from(["a", "b", "c", None]), st.none() | st.integers(-9, 9), st.integers(-60, 60))
 #: Batches of records with watermarks in between.
@@ -111,3 +114,31 @@ def test_a_restore_at_any_parallelism_changes_nothing(shape, lateness, items, st
     for (_, expected), rows in zip(steps, got, strict=True):
         assert sorted(rows, key=repr) == sorted(expected, key=repr)
     assert dropped + engine.dropped() == len(reference.late)
+
+
+@given(
+    st.tuples(st.integers(1, 60), st.integers(1, 4), st.integers(-5, 5)),
+    latenesses,
+    inputs,
+    st.sets(st.integers(0, 12), max_size=1),
+)
+@settings(max_examples=200, deadline=None)
+def test_windows_of_blocks_of_panes_are_the_same(shape, lateness, items, stops):
+    items = [*items, END]
+    _, steps = run_reference(shape, lateness, items)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pane_window_operator, "_MIN_PANES_FOR_BLOCKS", 1)
+        patch.setattr(pane_window_operator, "_MIN_ENTRIES_FOR_BLOCKS", 0)
+        engine = Engine(spec_of(shape, allowed_lateness_ms=lateness))
+        got, watermark = [], None
+        for position, item in enumerate(items):
+            if not isinstance(item, int):
+                engine.add(item)
+            elif watermark is None or item > watermark:
+                watermark = item
+                engine.watermark(item)
+            got.append(engine.take())
+            if position in stops:
+                engine = engine.restart()
+
+    check(steps, got)

@@ -37,12 +37,16 @@ class PaneTable(WindowTable):
         """int64[n]: the panes that have anything, in order."""
         return np.array(sorted(self._slots_by_pane), dtype=np.int64)
 
-    def slots_of_panes(self, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(the slots of all of them in turn, int64[n + 1]: where those of each pane begin)."""
+    def sizes_of_panes(self, panes: np.ndarray) -> np.ndarray:
+        """int64[n + 1]: where the slots of each pane begin among those of all of them in turn, and where they end."""
+        ends = np.zeros(len(panes) + 1, dtype=np.int64)
+        np.cumsum([sum(map(len, self._slots_by_pane[pane])) for pane in panes.tolist()], out=ends[1:])
+        return ends
+
+    def slots_of_panes(self, panes: np.ndarray) -> np.ndarray:
+        """The slots of all of them in turn."""
         chunks = [self._slots_of(pane) for pane in panes.tolist()]
-        ends = np.zeros(len(chunks) + 1, dtype=np.int64)
-        np.cumsum([len(chunk) for chunk in chunks], out=ends[1:])
-        return np.concatenate(chunks) if chunks else NO_SLOTS, ends
+        return np.concatenate(chunks) if chunks else NO_SLOTS
 
     def _slots_of(self, pane: int) -> np.ndarray:
         chunks = self._slots_by_pane[pane]

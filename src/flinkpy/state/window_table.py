@@ -35,6 +35,8 @@ class WindowTable(ABC):
         self._size = 0
         self._dead = 0
         self._keys = KeySlots(list(layout.key_types))
+        #: Another one whenever keys get other numbers.
+        self.key_numbering = 0
 
     # -- what there is -----------------------------------------------------------------------------------------------
 
@@ -117,6 +119,7 @@ class WindowTable(ABC):
         if 2 * len(used) > self._keys.size:
             return keys
         values = self.keys(used)
+        self.key_numbering += 1
         self._keys = KeySlots(list(self.layout.key_types))
         if len(used):
             self._keys.slots_of(values)

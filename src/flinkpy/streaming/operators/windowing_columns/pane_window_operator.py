@@ -13,17 +13,23 @@ import pyarrow as pa
 
 from flinkpy.graph.operator_specs import WindowAggregateSpec
 from flinkpy.records.batch import Batch
+from flinkpy.records.elements import MIN_WATERMARK
 from flinkpy.state.aggregate_table import AggregateColumn
 from flinkpy.state.key_slots import KeySlots
 from flinkpy.state.pane_table import PaneTable
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext
 from flinkpy.streaming.operators.windowing_columns.column_window_operator import TABLE_NAME, ColumnWindowOperator
+from flinkpy.streaming.operators.windowing_columns.distinct import distinct_codes
+from flinkpy.streaming.operators.windowing_columns.pane_blocks import PaneBlocks
 from flinkpy.streaming.operators.windowing_columns.panes import Panes
 from flinkpy.streaming.operators.windowing_columns.turns import turns_of
 
 #: Entries that are merged together; results are emitted in batches of this many rows at most.
 _MAX_ENTRIES = 65_536
+#: Windows of more panes and entries than these are made of blocks of panes.
+_MIN_PANES_FOR_BLOCKS = 8
+_MIN_ENTRIES_FOR_BLOCKS = 16_384
 
 
 class PaneWindowOperator(ColumnWindowOperator):
@@ -40,9 +46,12 @@ class PaneWindowOperator(ColumnWindowOperator):
         super().__init__(spec, input_type, context, output, side_outputs)
         self._panes = Panes(spec.size_ms, spec.slide_ms, spec.offset_ms)
         self._lateness = spec.allowed_lateness_ms if spec.is_event_time else 0
+        #: Blocks are of earlier panes only.
+        self._blocks_until = MIN_WATERMARK
 
     def create_table(self, key_types: list[pa.DataType], aggregates: list[AggregateColumn]) -> None:
         self._table: PaneTable = self.backend.pane_table(TABLE_NAME, key_types, aggregates)
+        self._blocks = PaneBlocks(self._table)
 
     # -- records -----------------------------------------------------------------------------------------------------
 
@@ -52,6 +61,7 @@ class PaneWindowOperator(ColumnWindowOperator):
         progress = self.latest_progress
         if not self._panes.has_gaps and int(panes.min()) >= self._first_on_time(progress):
             self._table.add(key_columns, panes, value_columns)
+            self._note_added(panes)
             return
         self._add_apart(batch, key_columns, panes)
 
@@ -89,7 +99,14 @@ class PaneWindowOperator(ColumnWindowOperator):
         assert isinstance(columns, pa.RecordBatch) and self.inputs is not None
         if len(rows) < len(panes):
             columns, panes = columns.take(pa.array(rows)), panes.take(rows)
-        return self._table.add(self.inputs.key_columns(columns), panes, self.inputs.value_columns(columns))
+        slots = self._table.add(self.inputs.key_columns(columns), panes, self.inputs.value_columns(columns))
+        self._note_added(panes)
+        return slots
+
+    def _note_added(self, panes: np.ndarray) -> None:
+        """Panes of windows that have fired may be part of blocks; they get records where other windows still run."""
+        if int(panes.min()) < self._blocks_until:
+            self._blocks.changed(panes[panes < self._blocks_until])
 
     # -- results -----------------------------------------------------------------------------------------------------
 
@@ -105,9 +122,27 @@ class PaneWindowOperator(ColumnWindowOperator):
             begins = np.searchsorted(panes, first_panes)
             ends = np.searchsorted(panes, first_panes + arithmetic.per_window)
             used = panes[begins[0] : ends[-1]]
-            slots, bounds = table.slots_of_panes(used)
-            self._emit_windows(windows, slots, bounds.take(begins - begins[0]), bounds.take(ends - begins[0]))
-        table.drop_before(self._first_kept(time))
+            bounds = table.sizes_of_panes(used)
+            froms, tos = bounds.take(begins - begins[0]), bounds.take(ends - begins[0])
+            mean_size = int((tos - froms).sum()) // len(windows)
+            if arithmetic.per_window >= _MIN_PANES_FOR_BLOCKS and mean_size >= _MIN_ENTRIES_FOR_BLOCKS:
+                self._emit_blocks(windows, panes)
+            else:
+                self._emit_windows(windows, table.slots_of_panes(used), froms, tos)
+        first_kept = self._first_kept(time)
+        self._blocks.drop_before(first_kept)
+        table.drop_before(first_kept)
+
+    def _emit_blocks(self, windows: np.ndarray, panes: np.ndarray) -> None:
+        arithmetic = self._panes
+        for window in windows.tolist():
+            first = window * arithmetic.per_slide
+            self._blocks_until = first + arithmetic.per_window
+            block = self._blocks.run(panes, first, self._blocks_until)
+            for start in range(0, len(block.keys), _MAX_ENTRIES):
+                slots = np.arange(start, min(start + _MAX_ENTRIES, len(block.keys)))
+                results = [accumulator.results(slots) for accumulator in block.accumulators]
+                self._emit_keys(np.full(len(slots), window), block.keys.take(slots), results)
 
     def _emit_windows(self, windows: np.ndarray, slots: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> None:
         """Window i has the entries in slots `slots[begins[i]:ends[i]]`."""
@@ -130,7 +165,7 @@ class PaneWindowOperator(ColumnWindowOperator):
         """The entry in `slots[i]` belongs to window `windows[numbers[i]]`: put those of one window and key together."""
         num_keys = self._table.num_keys
         codes = numbers * num_keys + self._table.key_numbers(slots)
-        distinct, groups = _distinct(codes, len(windows) * num_keys)
+        distinct, groups = distinct_codes(codes, len(windows) * num_keys)
         results = self._table.merged_results(groups, slots, len(distinct))
         rows, keys = np.divmod(distinct, num_keys)
         self._emit_keys(windows.take(rows), keys, results)
@@ -188,15 +223,3 @@ class PaneWindowOperator(ColumnWindowOperator):
         results = [pa.concat_arrays(parts).take(pa.array(order)) for parts in zip(*(part[3] for part in fired))]
         windows = np.concatenate([part[1] for part in fired]).take(order)
         self._emit_keys(windows, np.concatenate([part[2] for part in fired]).take(order), results, again=True)
-
-
-def _distinct(codes: np.ndarray, span: int) -> tuple[np.ndarray, np.ndarray]:
-    """(the distinct codes in order, for each code its place among them); codes are below `span`."""
-    if span > 8 * len(codes) + 65_536:
-        distinct, groups = np.unique(codes, return_inverse=True)
-        return distinct, groups
-    places = np.zeros(span, dtype=np.int64)
-    places[codes] = 1
-    distinct = np.flatnonzero(places)
-    places[distinct] = np.arange(len(distinct))
-    return distinct, places.take(codes)
