@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions
-from flinkpy.common import Configuration, Row, Types, WatermarkStrategy
+from flinkpy.common import Configuration, JobListener, Row, Types, WatermarkStrategy
 from flinkpy.common.errors import JobExecutionError
 from flinkpy.common.watermark_strategy import TimestampAssigner
 from flinkpy.datastream import (
@@ -243,6 +243,31 @@ def test_job_gives_its_name_id_and_results(env: StreamExecutionEnvironment) -> N
     assert str(result.get_job_id()) == str(client.get_job_id())
     assert result.get_net_runtime() >= 0
     assert result.get_all_accumulator_results() == {}
+
+
+class Told(JobListener):
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    def on_job_submitted(self, job_client: Any, error: BaseException | None) -> None:
+        assert error is None
+        self.events.append(("submitted", job_client.get_job_id()))
+
+    def on_job_executed(self, job_execution_result: Any, error: BaseException | None) -> None:
+        self.events.append(("executed", error or job_execution_result.get_job_id()))
+
+
+def test_listener_is_told_of_jobs_that_run_and_that_fail(env: StreamExecutionEnvironment) -> None:
+    listener = Told()
+    env.register_job_listener(listener)
+    env.from_collection([1]).print()
+    job_id = env.execute().get_job_id()
+    assert listener.events == [("submitted", job_id), ("executed", job_id)]
+
+    env.from_collection([0]).map(lambda value: 1 // value).print()
+    with pytest.raises(JobExecutionError) as failure:
+        env.execute()
+    assert listener.events[-1] == ("executed", failure.value)
 
 
 # -- keys and their state ------------------------------------------------------------------------------------------
