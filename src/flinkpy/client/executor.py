@@ -62,12 +62,11 @@ def execute(job_graph: job_pb2.JobGraph, configuration: Configuration) -> Remote
         raise
 
 
-def execute_and_wait(job_graph: job_pb2.JobGraph, configuration: Configuration) -> Any:
-    """Submit the job and return its JobExecutionResult; see `await_result` for how it ends otherwise.
+def result_of(client: RemoteJobClient, configuration: Configuration) -> Any:
+    """The JobExecutionResult of a job that `execute` has submitted; see `await_result` for how it ends otherwise.
 
     Where `execution.attached` is false (`flinkpy run --detached`) the result is not waited for and has no runtime.
     """
-    client = execute(job_graph, configuration)
     if _is_detached(configuration):
         from flinkpy.common.job_execution_result import JobExecutionResult
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from flinkpy.common.job_client import JobClient
     from flinkpy.common.job_execution_result import JobExecutionResult
     from flinkpy.common.job_id import JobID
+    from flinkpy.common.job_listener import JobListener
     from flinkpy.common.job_status import JobStatus
     from flinkpy.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
     from flinkpy.common.serialization import (
@@ -48,6 +49,7 @@ __all__ = [
     "JobClient",
     "JobExecutionResult",
     "JobID",
+    "JobListener",
     "JobStatus",
     "RestartStrategies",
     "RestartStrategyConfiguration",
@@ -71,6 +73,7 @@ _MODULES = {
     "job_client": ("JobClient",),
     "job_execution_result": ("JobExecutionResult",),
     "job_id": ("JobID",),
+    "job_listener": ("JobListener",),
     "job_status": ("JobStatus",),
     "restart_strategy": ("RestartStrategies", "RestartStrategyConfiguration"),
     "serialization": (

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from flinkpy.common.errors import UnsupportedOperationError
-from flinkpy.common.typeinfo import TypeInformation
+from flinkpy.common.typeinfo import TypeInformation, Types
 from flinkpy.common.types import Row
 from flinkpy.datastream import aggregates as column_aggregates
 from flinkpy.datastream import function_checks as checks
@@ -261,6 +261,14 @@ class KeyedStream(DataStream):
         raise UnsupportedOperationError("Cache for KeyedStream is not supported.")
 
     # -- inside ----------------------------------------------------------------------------------------------------
+
+    def get_key_selector(self) -> Any:
+        """What gives the key of a record: it has `get_key(value)`. Beyond PyFlink."""
+        return self._key_selector
+
+    def get_key_type(self) -> TypeInformation:
+        """The type of the keys; PICKLED_BYTE_ARRAY where none was declared. Beyond PyFlink."""
+        return self._key_type or Types.PICKLED_BYTE_ARRAY()
 
     @property
     def key_selector(self) -> Any:

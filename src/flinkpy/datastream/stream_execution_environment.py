@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.errors import JobSubmissionError, UnsupportedOperationError, UserError
+from flinkpy.common.errors import UnsupportedOperationError, UserError
 from flinkpy.common.execution_config import ExecutionConfig
 from flinkpy.common.parallelism import check_buffer_timeout, check_parallelism
 from flinkpy.common.typeinfo import TypeInformation
@@ -21,11 +21,16 @@ from flinkpy.datastream.checkpoint_config import CheckpointConfig
 from flinkpy.datastream.checkpointing_mode import CheckpointingMode
 from flinkpy.datastream.event_time_checks import check_timestamp_column
 from flinkpy.datastream.execution_mode import RuntimeExecutionMode
+from flinkpy.datastream.program_checks import (
+    check_types_are_declared,
+    check_unaligned_checkpoints,
+    configured_job_id,
+)
+from flinkpy.datastream.program_jobs import JobListeners, ProgramJobs
 from flinkpy.datastream.program_sources import ProgramSources, in_its_subtasks
 from flinkpy.datastream.slot_sharing_group import SlotSharingGroup
 from flinkpy.datastream.user_artifacts import UserArtifacts, check_python_executable
 from flinkpy.graph.operator_specs import SourceSpec
-from flinkpy.graph.partitioning import CUSTOM
 from flinkpy.graph.stream_graph import StreamGraph, StreamGraphOptions, build_stream_graph
 from flinkpy.graph.transformation import OperatorTransformation
 
@@ -51,7 +56,7 @@ _CHAINING = "pipeline.operator-chaining.enabled"
 _CHANGELOG = "state.changelog.enabled"
 
 
-class StreamExecutionEnvironment(ProgramSources):
+class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
     """Makes streams from sources, and executes what was built from them.
 
     Source: pyflink.datastream.StreamExecutionEnvironment.
@@ -67,6 +72,7 @@ class StreamExecutionEnvironment(ProgramSources):
         self._collecting: list[ResultsToCome] = []
         self._slot_sharing_groups: dict[str, SlotSharingGroup] = {}
         self._artifacts = UserArtifacts()
+        self._listeners = JobListeners()
         self.cluster_datasets = ClusterDatasets()
 
     @staticmethod
@@ -300,21 +306,18 @@ class StreamExecutionEnvironment(ProgramSources):
             FunctionSerializationError: a function cannot be pickled.
             JobExecutionError: the job failed; the message begins with the user's own traceback.
         """
-        from flinkpy.client.executor import execute_and_wait
-
         if self._collecting:
             raise UserError("the results of collect_async are read while the job runs: call execute_async, not execute")
-        result = execute_and_wait(self.generate_job_graph(job_name), self._configuration)
+        result = self._await(self._submit(self.generate_job_graph(job_name)))
         if result.get_net_runtime() >= 0:  # it was waited for
             self.cluster_datasets.submitted(lambda: True)
         return result
 
     def execute_async(self, job_name: str = DEFAULT_JOB_NAME) -> JobClient:
         """Execute the program without waiting for it."""
-        from flinkpy.client.executor import execute
         from flinkpy.common.job_client import JobClient
 
-        client = execute(self.generate_job_graph(job_name), self._configuration)
+        client = self._submit(self.generate_job_graph(job_name))
         self.cluster_datasets.submitted(has_finished(client.job_result()))
         for results in self._collecting:
             results.start(client)
@@ -344,12 +347,14 @@ class StreamExecutionEnvironment(ProgramSources):
         from flinkpy.graph.job_graph_generator import generate_job_graph
 
         graph = self._stream_graph(job_name)
-        self._refuse_unavailable(graph)
+        self.enable_changelog_state_backend(self._configuration.get_boolean(_CHANGELOG, False))
+        check_unaligned_checkpoints(graph, self.get_checkpoint_config())
+        check_types_are_declared(graph, self._config)
         is_batch = runs_in_batch_mode(graph, self._configuration)
         job_graph = generate_job_graph(
             graph,
             to_batch_mode(graph, self._configuration) if is_batch else self._configuration,
-            job_id=self._configured_job_id(),
+            job_id=configured_job_id(self._configuration),
             artifacts=self._artifacts.collect(self._configuration),
         )
         self._operators.clear()
@@ -357,11 +362,10 @@ class StreamExecutionEnvironment(ProgramSources):
 
     def collect(self, stream: DataStream, job_name: str | None) -> Any:
         """Execute the program with a sink that brings `stream` here; gives an iterator with `close()`."""
-        from flinkpy.client.executor import execute
         from flinkpy.datastream.collected_results import CollectedResults
 
         operator_id = _collect(stream, _COLLECT_UID)
-        client = execute(self.generate_job_graph(job_name), self._configuration)
+        client = self._submit(self.generate_job_graph(job_name))
         self.cluster_datasets.submitted(has_finished(client.job_result()))
         return CollectedResults(client, operator_id)
 
@@ -411,49 +415,11 @@ class StreamExecutionEnvironment(ProgramSources):
         operators = self.cluster_datasets.plan(self._operators, configuration, options.parallelism)
         return build_stream_graph(operators, name, options)
 
-    def _refuse_unavailable(self, graph: StreamGraph) -> None:
-        """Options that this release would have to ignore, and must not."""
-        if self._configuration.get_boolean(_CHANGELOG, False):
-            self.enable_changelog_state_backend(True)
-        self._check_unaligned(graph)
-        if self._config.has_generic_types_disabled():
-            for node in graph.nodes:
-                if node.spec.output_type is None and not node.transformation.is_sink:
-                    raise JobSubmissionError(
-                        f"operator '{node.name}' has no declared output type, and pipeline.generic-types is false"
-                    )
-
-    def _check_unaligned(self, graph: StreamGraph) -> None:
-        """Records in flight behind a custom partitioner cannot be given to other subtasks when the job is rescaled."""
-        config = self.get_checkpoint_config()
-        if not config.is_unaligned_checkpoints_enabled() or config.is_force_unaligned_checkpoints():
-            return
-        for node in graph.nodes:
-            for edge in node.in_edges:
-                if edge.partitioning.kind == CUSTOM:
-                    raise UnsupportedOperationError(
-                        f"operator '{node.name}' reads a stream with a custom partitioner: its unaligned checkpoints "
-                        "could not be rescaled. Use aligned checkpoints, or set "
-                        "execution.checkpointing.unaligned.forced to true"
-                    )
-
     def _is_remote(self) -> bool:
         target = self._configuration.get_string("execution.target", "")
         if target:
             return target == "remote"
         return self._configuration.contains_key("jobmanager.rpc.address")
-
-    def _configured_job_id(self) -> Any:
-        from flinkpy.common.ids import JobID
-        from flinkpy.configuration import pipeline_options
-        from flinkpy.configuration.options import read_option
-
-        text = read_option(self._configuration, pipeline_options.JOB_ID)
-        if text is None:
-            return None
-        if len(text) != 32 or set(text.lower()) - set("0123456789abcdef"):
-            raise JobSubmissionError(f"{pipeline_options.JOB_ID.key}: {text!r} is not 32 hex digits")
-        return JobID(text.lower())
 
 
 def _collect(stream: DataStream, uid: str) -> str:

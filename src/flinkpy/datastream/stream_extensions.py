@@ -131,6 +131,20 @@ class StreamExtensions:
 
     # -- what it is ------------------------------------------------------------------------------------------------
 
+    def returns(self, type_info: TypeInformation | list[TypeInformation]) -> DataStream:
+        """Declare the type of the records that the function gives, as its `output_type` would have. Beyond PyFlink.
+
+        Call it before anything else is done with this stream.
+
+        Raises:
+            TypeError: the operation decides itself what its records are (a filter, a reduce, ...).
+            UserError: the stream is used already.
+        """
+        from flinkpy.datastream.declared_types import declare_type
+
+        declare_type(self, type_info)  # type: ignore[arg-type]
+        return self  # type: ignore[return-value]
+
     def get_id(self) -> int:
         """Of the stream in its program."""
         return self._transformation.id

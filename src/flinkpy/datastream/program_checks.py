@@ -1,0 +1,56 @@
+"""Checks of a program before it is submitted: what this release would have to ignore, and must not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flinkpy.common.errors import JobSubmissionError, UnsupportedOperationError
+from flinkpy.common.ids import JobID
+from flinkpy.graph.partitioning import CUSTOM
+
+if TYPE_CHECKING:
+    from flinkpy.common.configuration import Configuration
+    from flinkpy.common.execution_config import ExecutionConfig
+    from flinkpy.datastream.checkpoint_config import CheckpointConfig
+    from flinkpy.graph.stream_graph import StreamGraph
+
+
+def check_types_are_declared(graph: StreamGraph, config: ExecutionConfig) -> None:
+    """Where `pipeline.generic-types` is false. Raises: JobSubmissionError, naming the operator."""
+    if not config.has_generic_types_disabled():
+        return
+    for node in graph.nodes:
+        if node.spec.output_type is None and not node.transformation.is_sink:
+            raise JobSubmissionError(
+                f"operator '{node.name}' has no declared output type, and pipeline.generic-types is false"
+            )
+
+
+def check_unaligned_checkpoints(graph: StreamGraph, config: CheckpointConfig) -> None:
+    """Records in flight behind a custom partitioner cannot be given to other subtasks when the job is rescaled.
+
+    Raises: UnsupportedOperationError, naming the operator.
+    """
+    if not config.is_unaligned_checkpoints_enabled() or config.is_force_unaligned_checkpoints():
+        return
+    for node in graph.nodes:
+        for edge in node.in_edges:
+            if edge.partitioning.kind == CUSTOM:
+                raise UnsupportedOperationError(
+                    f"operator '{node.name}' reads a stream with a custom partitioner: its unaligned checkpoints "
+                    "could not be rescaled. Use aligned checkpoints, or set "
+                    "execution.checkpointing.unaligned.forced to true"
+                )
+
+
+def configured_job_id(configuration: Configuration) -> JobID | None:
+    """The JobID that the configuration fixes; None: a new one. Raises: JobSubmissionError where it is none."""
+    from flinkpy.configuration import pipeline_options
+    from flinkpy.configuration.options import read_option
+
+    text = read_option(configuration, pipeline_options.JOB_ID)
+    if text is None:
+        return None
+    if len(text) != 32 or set(text.lower()) - set("0123456789abcdef"):
+        raise JobSubmissionError(f"{pipeline_options.JOB_ID.key}: {text!r} is not 32 hex digits")
+    return JobID(text.lower())

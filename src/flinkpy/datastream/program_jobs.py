@@ -1,0 +1,123 @@
+"""What a StreamExecutionEnvironment knows of its program and its jobs, and other ways to make one. Beyond PyFlink.
+
+Source: org.apache.flink.streaming.api.environment.StreamExecutionEnvironment.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flinkpy.common.configuration import Configuration
+from flinkpy.common.job_listener import JobListener
+
+if TYPE_CHECKING:
+    from flinkpy._proto import job_pb2
+    from flinkpy.client.job_client import RemoteJobClient
+    from flinkpy.common.job_client import JobClient
+    from flinkpy.common.job_execution_result import JobExecutionResult
+    from flinkpy.datastream.stream_execution_environment import StreamExecutionEnvironment
+    from flinkpy.graph.stream_graph import StreamGraph
+    from flinkpy.graph.transformation import OperatorTransformation
+
+
+class JobListeners(list[JobListener]):
+    """Calls each of them."""
+
+    def submitted(self, job_client: JobClient | None, error: BaseException | None = None) -> None:
+        for listener in tuple(self):
+            listener.on_job_submitted(job_client, error)
+
+    def executed(self, result: JobExecutionResult | None, error: BaseException | None = None) -> None:
+        for listener in tuple(self):
+            listener.on_job_executed(result, error)
+
+
+class ProgramJobs:
+    """What StreamExecutionEnvironment inherits."""
+
+    _configuration: Configuration
+    _operators: list[OperatorTransformation]
+    _listeners: JobListeners
+
+    @staticmethod
+    def create_local_environment(
+        parallelism: int | None = None, configuration: Configuration | None = None
+    ) -> StreamExecutionEnvironment:
+        """An environment whose jobs run on the cluster inside this program, whatever the configuration files say."""
+        return _environment(parallelism, configuration, {"execution.target": "local"})
+
+    @staticmethod
+    def create_remote_environment(
+        host: str, port: int, parallelism: int | None = None, configuration: Configuration | None = None
+    ) -> StreamExecutionEnvironment:
+        """An environment whose jobs run on the cluster whose Dispatcher answers at `host:port`."""
+        remote: dict[str, str | int] = {
+            "execution.target": "remote",
+            "jobmanager.rpc.address": host,
+            "jobmanager.rpc.port": port,
+        }
+        return _environment(parallelism, configuration, remote)
+
+    def get_configuration(self) -> Configuration:
+        """The options of this environment; changing them changes it."""
+        return self._configuration
+
+    def get_transformations(self) -> list[OperatorTransformation]:
+        """The operators built since the last execution, sources left out, in the order they were made."""
+        return list(self._operators)
+
+    def get_stream_graph(self, clear_transformations: bool = True) -> StreamGraph:
+        """The graph of the program so far, which is forgotten by this unless `clear_transformations` is false."""
+        graph = self._stream_graph(None)
+        if clear_transformations:
+            self._operators.clear()
+        return graph
+
+    def register_job_listener(self, job_listener: JobListener) -> None:
+        """Tell it of every job that is executed from now on."""
+        if not isinstance(job_listener, JobListener):
+            raise TypeError(f"register_job_listener: {job_listener!r} is not a JobListener")
+        self._listeners.append(job_listener)
+
+    def clear_job_listeners(self) -> None:
+        self._listeners.clear()
+
+    def _submit(self, job_graph: job_pb2.JobGraph) -> RemoteJobClient:
+        from flinkpy.client.executor import execute
+        from flinkpy.common.job_client import JobClient
+
+        try:
+            client = execute(job_graph, self._configuration)
+        except Exception as error:
+            self._listeners.submitted(None, error)
+            raise
+        self._listeners.submitted(JobClient(client))
+        return client
+
+    def _await(self, client: RemoteJobClient) -> JobExecutionResult:
+        from flinkpy.client.executor import result_of
+
+        try:
+            result: JobExecutionResult = result_of(client, self._configuration)
+        except Exception as error:
+            self._listeners.executed(None, error)
+            raise
+        self._listeners.executed(result)
+        return result
+
+    def _stream_graph(self, job_name: str | None) -> StreamGraph:
+        raise NotImplementedError
+
+
+def _environment(
+    parallelism: int | None, configuration: Configuration | None, target: dict[str, str]
+) -> StreamExecutionEnvironment:
+    from flinkpy.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+    chosen = Configuration(configuration)
+    for key, value in target.items():
+        chosen.set_string(key, value)
+    environment = StreamExecutionEnvironment.get_execution_environment(chosen)
+    if parallelism is not None:
+        environment.set_parallelism(parallelism)
+    return environment
