@@ -42,6 +42,12 @@ class CheckpointLock:
                 self._owner = me
             self._depth += 1
 
+    def is_open_to(self, thread: int) -> bool:
+        """Whether that thread has it, or nobody: a step that is taken without letting the condition go needs no lock of
+        its own then. Call with the condition held.
+        """
+        return self._owner == thread or (self._owner is None and not self._is_wanted_by_task)
+
     def release(self) -> None:
         with self._condition:
             if self._owner != threading.get_ident():

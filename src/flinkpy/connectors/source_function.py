@@ -21,6 +21,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import TypeMismatchError
@@ -125,13 +126,17 @@ class SourceFunctionReader(SourceReader):
     def __init__(self, function: Any, context: SourceReaderContext) -> None:
         self._function = function
         self._context = context
-        self._condition = threading.Condition(threading.Lock())
+        #: That of the condition: entered once per record, it is worth being entered without Python code.
+        self._mutex = threading.Lock()
+        self._condition = threading.Condition(self._mutex)
         self._queue: deque[_Records | Watermark | _Idle] = deque()
         self._num_queued = 0
         self._error: BaseException | None = None
         self._has_returned = False
         self._is_cancelled = False
         self._is_idle = False
+        #: For the lock, in which time it takes records out of the queue.
+        self._is_task_waiting = False
         self._thread: threading.Thread | None = None
         self.lock = CheckpointLock(self._condition)
 
@@ -165,7 +170,9 @@ class SourceFunctionReader(SourceReader):
                     continue
                 if self.lock.try_acquire_for_task():
                     return
+                self._is_task_waiting = True
                 self._condition.wait()
+                self._is_task_waiting = False
 
     def release_lock(self) -> None:
         self.lock.release_for_task()
@@ -239,8 +246,10 @@ class SourceFunctionReader(SourceReader):
         self._context.notify_available()
 
     def put_record(self, value: Any, timestamp: int | None) -> None:
-        with self.lock, self._condition:
-            while self._num_queued >= MAX_QUEUED_RECORDS and not self._is_cancelled:
+        with self._mutex:
+            while not self._is_cancelled and not (
+                self._num_queued < MAX_QUEUED_RECORDS and self.lock.is_open_to(get_ident())
+            ):
                 self._condition.wait()
             self._check_cancelled()
             last = self._queue[-1] if self._queue else None
@@ -251,10 +260,13 @@ class SourceFunctionReader(SourceReader):
             else:
                 self._queue.append(_Records([value], None if timestamp is None else [timestamp]))
             self._num_queued += 1
-            self._wake_task()
+            if self._num_queued == 1 or self._is_task_waiting:
+                self._wake_task()
 
     def put_element(self, element: Watermark | _Idle) -> None:
-        with self.lock, self._condition:
+        with self._condition:
+            while not self._is_cancelled and not self.lock.is_open_to(get_ident()):
+                self._condition.wait()
             self._check_cancelled()
             self._queue.append(element)
             self._wake_task()
