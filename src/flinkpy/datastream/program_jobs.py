@@ -51,10 +51,10 @@ class ProgramJobs:
         host: str, port: int, parallelism: int | None = None, configuration: Configuration | None = None
     ) -> StreamExecutionEnvironment:
         """An environment whose jobs run on the cluster whose Dispatcher answers at `host:port`."""
-        remote: dict[str, str | int] = {
+        remote = {
             "execution.target": "remote",
             "jobmanager.rpc.address": host,
-            "jobmanager.rpc.port": port,
+            "jobmanager.rpc.port": str(port),
         }
         return _environment(parallelism, configuration, remote)
 
