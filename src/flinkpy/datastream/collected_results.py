@@ -31,15 +31,17 @@ class CollectedResults(Iterator[Any]):
     Args:
         client: `flinkpy.client.job_client.RemoteJobClient` of the job.
         operator_id: of its CollectSink.
+        is_one_of_many: the job has others, whose results somebody may read after these: their end is not the job's.
     """
 
-    def __init__(self, client: Any, operator_id: str) -> None:
+    def __init__(self, client: Any, operator_id: str, *, is_one_of_many: bool = False) -> None:
         from flinkpy.connectors.collect_iterator import CollectIterator
 
         self._client = client
         self._operator_id = operator_id
         self._end = client.job_result()
         self._is_over = False
+        self._is_one_of_many = is_one_of_many
         self._records = CollectIterator(self._request)
 
     def __next__(self) -> Any:
@@ -49,7 +51,8 @@ class CollectedResults(Iterator[Any]):
             return next(self._records)
         except StopIteration:
             self._is_over = True
-            self._raise_unless_finished()
+            if not self._is_one_of_many or self._end.done():
+                self._raise_unless_finished()
             raise
         except FlinkError as error:
             self._is_over = True
@@ -115,7 +118,7 @@ class ResultsToCome(Iterator[Any]):
 
     def start(self, client: Any) -> None:
         """The program is executed."""
-        self._results = CollectedResults(client, self._operator_id)
+        self._results = CollectedResults(client, self._operator_id, is_one_of_many=True)
 
     def __next__(self) -> Any:
         if self._results is None:

@@ -19,7 +19,7 @@ from flinkpy.graph.operator_specs import FieldKeySelector
 from flinkpy.records.batch import Batch
 from flinkpy.state import pickling
 from flinkpy.streaming.operators.lane_border import as_columnar, as_rows, has_columns
-from flinkpy.streaming.operators.partition_window.partition_operator import _OUTPUT_ROWS, PartitionOperator
+from flinkpy.streaming.operators.partition_window.partition_operator import OUTPUT_ROWS, PartitionOperator
 from flinkpy.streaming.operators.stream_operator import UserFunctionOperator
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class PartitionSortOperator(_GatheringOperator):
             return
         batches, self.batches = self.batches, []
         if (table := self._sorted_columns(batches)) is not None:
-            for part in table.to_batches(max_chunksize=_OUTPUT_ROWS):
+            for part in table.to_batches(max_chunksize=OUTPUT_ROWS):
                 self.emit_batch(Batch(part))
             return
         rows = [row for batch in batches for row in as_rows(batch, self.input_type)]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from flinkpy.graph.operator_specs import PartitionSpec
 
 #: Results are emitted in batches of this many.
-_OUTPUT_ROWS = 4096
+OUTPUT_ROWS = 4096
 
 
 class PartitionOperator(UserFunctionOperator):
@@ -54,7 +54,7 @@ class PartitionOperator(UserFunctionOperator):
     def emit_rows(self, results: Iterable[Any] | None) -> None:
         """Some at a time, so that a generator need not be held as a whole."""
         rows = iter(() if results is None else results)
-        while part := list(islice(rows, _OUTPUT_ROWS)):
+        while part := list(islice(rows, OUTPUT_ROWS)):
             self._emitter.emit(part, None)
 
     def emit_batch(self, batch: Batch) -> None:

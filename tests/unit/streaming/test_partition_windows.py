@@ -1,0 +1,186 @@
+"""Full-window partitions: functions over all records of a subtask, and what of them is state."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from memory_checkpoints import OPTIONS, MemoryStreams
+from streaming_fakes import FakeTaskStateManager, OperatorHarness
+
+from flinkpy._proto import checkpoint_pb2
+from flinkpy.common.errors import FunctionError
+from flinkpy.common.typeinfo import Types
+from flinkpy.datastream import StreamExecutionEnvironment
+from flinkpy.datastream.functions import AggregateFunction, MapPartitionFunction
+from flinkpy.datastream.partition_windowed_stream import Order
+from flinkpy.graph.operator_specs import PartitionSpec
+from flinkpy.records.batch import Batch
+from flinkpy.records.elements import Watermark
+
+RECORD = Types.ROW_NAMED(["name", "number"], [Types.STRING(), Types.DOUBLE()])
+SCHEMA = pa.schema([("name", pa.string()), ("number", pa.float64())])
+
+
+class Mean(AggregateFunction):
+    def create_accumulator(self) -> Any:
+        return (0, 0)
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        return accumulator[0] + value, accumulator[1] + 1
+
+    def get_result(self, accumulator: Any) -> Any:
+        return accumulator[0] / accumulator[1]
+
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
+
+
+def partition_spec(build: Any, type_info: Any = None) -> PartitionSpec:
+    """`build(partition windows)` makes the operation."""
+    env = StreamExecutionEnvironment.get_execution_environment()
+    spec = build(env.from_collection([], type_info).full_window_partition()).transformation.spec
+    assert isinstance(spec, PartitionSpec)
+    return spec
+
+
+OPERATIONS: dict[str, Any] = {
+    "map": lambda windows: windows.map_partition(lambda values: [sum(values)]),
+    "reduce": lambda windows: windows.reduce(lambda one, other: one + other),
+    "aggregate": lambda windows: windows.aggregate(Mean()),
+    "sort": lambda windows: windows.sort_partition(lambda value: value),
+}
+ANSWERS: dict[str, Any] = {"map": [15], "reduce": [15], "aggregate": [3.0], "sort": [1, 2, 3, 4, 5]}
+
+
+def restored(spec: PartitionSpec, *harnesses: OperatorHarness) -> OperatorHarness:
+    """One subtask that takes over from all of them."""
+    files = MemoryStreams()
+    snapshot = checkpoint_pb2.TaskStateSnapshot()
+    for harness in harnesses:
+        state = harness.operator.snapshots(1, OPTIONS)["op0"].operator
+        handle = None if state is None else state.write(files)
+        if handle is not None:
+            snapshot.operators["op0"].operator.append(handle)
+    return OperatorHarness(spec, state=FakeTaskStateManager(snapshot, files=files))
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_results_come_when_the_input_has_ended_with_the_watermark_behind_them(operation: str) -> None:
+    harness = OperatorHarness(partition_spec(OPERATIONS[operation]))
+    harness.process([5, 1, 4], [1, 2, 3])
+    harness.watermark(7)
+    harness.process([2, 3])
+    assert harness.output.items == []
+    harness.operator.finish()
+    assert harness.output.rows == ANSWERS[operation]
+    assert harness.output.items[-1] == Watermark(7)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_where_there_are_no_records_there_are_no_results(operation: str) -> None:
+    harness = OperatorHarness(partition_spec(OPERATIONS[operation]))
+    harness.operator.finish()
+    assert harness.output.items == []
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_subtask_goes_on_from_the_states_of_several(operation: str) -> None:
+    spec = partition_spec(OPERATIONS[operation])
+    first, second, idle = (OperatorHarness(spec) for _ in range(3))
+    first.process([5, 1])
+    second.process([4])
+    harness = restored(spec, first, second, idle)
+    harness.process([2, 3])
+    harness = restored(spec, harness)
+    harness.operator.finish()
+    assert harness.output.rows == ANSWERS[operation]
+
+
+def test_a_partition_may_be_read_as_it_is_asked_for_and_results_come_in_parts() -> None:
+    class Doubling(MapPartitionFunction):
+        def map_partition(self, values: Any) -> Any:
+            for value in values:
+                yield value
+                yield value
+
+    harness = OperatorHarness(partition_spec(lambda windows: windows.map_partition(Doubling())))
+    for begin in range(0, 10_000, 1000):
+        harness.process(list(range(begin, begin + 1000)))
+    harness.operator.finish()
+    assert harness.output.rows == [value for value in range(10_000) for _ in range(2)]
+    assert len(harness.output.items) > 1
+
+
+def test_an_exception_names_the_operator() -> None:
+    def fail(values: Any) -> Any:
+        raise ValueError("no")
+
+    harness = OperatorHarness(partition_spec(lambda windows: windows.map_partition(fail)))
+    harness.process([1])
+    with pytest.raises(FunctionError, match="operator PartitionSpec: ValueError: no"):
+        harness.operator.finish()
+
+
+def test_records_of_a_declared_type_are_kept_as_columns() -> None:
+    harness = OperatorHarness(partition_spec(lambda windows: windows.sort_partition("number"), RECORD))
+    harness.process(pa.record_batch({"name": ["a", "b"], "number": [2.0, 1.0]}, schema=SCHEMA))
+    harness.operator.finish()
+    assert isinstance(harness.output.items[0], Batch)
+    assert harness.output.items[0].is_columnar
+    assert harness.output.rows == [("b", 1.0), ("a", 2.0)]
+
+
+def test_an_order_is_one_of_two() -> None:
+    with pytest.raises(TypeError, match="an order must be"):
+        partition_spec(lambda windows: windows.sort_partition("number", "down"), RECORD)
+
+
+SELECTORS: list[Any] = ["name", "number", ("name", "number")]
+
+
+@cache
+def sort_spec(field: int, order: Order) -> PartitionSpec:
+    return partition_spec(lambda windows: windows.sort_partition(SELECTORS[field], order), RECORD)
+
+
+NUMBERS = st.one_of(st.integers(-3, 3).map(float), st.floats(allow_nan=False, width=16))
+RECORDS = st.lists(st.tuples(st.sampled_from(["b", "a", "", "é", "z", "Z"]), NUMBERS), min_size=1, max_size=30)
+
+
+@given(
+    records=RECORDS, cuts=st.sets(st.integers(1, 29)), order=st.sampled_from(Order), field=st.sampled_from([0, 1, 2])
+)
+def test_columns_are_sorted_as_python_sorts_whatever_the_batches(
+    records: list[tuple[str, float]], cuts: set[int], order: Order, field: int
+) -> None:
+    harness = OperatorHarness(sort_spec(field, order))
+    borders = [0, *sorted(cut for cut in cuts if cut < len(records)), len(records)]
+    for begin, end in pairwise(borders):
+        names, numbers = zip(*records[begin:end])
+        harness.process(pa.record_batch({"name": names, "number": numbers}, schema=SCHEMA))
+    harness.operator.finish()
+    key: Any = [lambda record: record[0], lambda record: record[1], lambda record: record][field]
+    expected = sorted(records, key=key, reverse=order is Order.DESCENDING)
+    # What is equal but not the same (0.0 and -0.0) must be in the same places too.
+    assert [(name, math.copysign(1, number), number) for name, number in harness.output.rows] == [
+        (name, math.copysign(1, number), number) for name, number in expected
+    ]
+
+
+@pytest.mark.parametrize("number", [None, math.nan])
+def test_where_columns_have_no_order_python_says_what_it_is(number: Any) -> None:
+    harness = OperatorHarness(partition_spec(lambda windows: windows.sort_partition("number"), RECORD))
+    harness.process(pa.record_batch({"name": ["a", "b"], "number": [2.0, number]}, schema=SCHEMA))
+    if number is None:
+        with pytest.raises(FunctionError, match="TypeError"):
+            harness.operator.finish()
+    else:
+        harness.operator.finish()
+        assert [name for name, _ in harness.output.rows] == ["a", "b"]
