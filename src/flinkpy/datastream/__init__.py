@@ -192,16 +192,11 @@ _MODULES = {
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
-#: PyFlink has these; they come with the part of flinkpy that is named.
-_LATER: dict[str, tuple[str, ...]] = {}
-
 
 def __getattr__(name: str) -> Any:
     module = _MODULE_OF.get(name, "functions" if name in __all__ else None)
     if module is None:
-        part = next((part for part, names in _LATER.items() if name in names), None)
-        reason = f": {part} are not available yet" if part else ""
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{reason}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"{__name__}.{module}"), name)
     globals()[name] = value
     return value

@@ -280,20 +280,10 @@ DECLARED_OTHERWISE = frozenset(
 
 #: Modules that are not complete yet, with what they wait for. What they have is compared all the same.
 IN_PROGRESS = {
-    "datastream": "windows and asynchronous functions",
-    "datastream.async_data_stream": "asynchronous functions",
-    "datastream.data_stream": "windows and cached streams",
-    "datastream.connectors.file_system": "the other builders of file sinks",
     "datastream.connectors.cassandra": "Cassandra",
     "datastream.connectors.elasticsearch": "Elasticsearch",
     "datastream.connectors.jdbc": "JDBC",
     "datastream.connectors.kinesis": "Kinesis",
     "datastream.connectors.pulsar": "Pulsar",
     "datastream.connectors.rabbitmq": "RabbitMQ",
-    "datastream.formats.avro": "formats",
-    "datastream.formats.csv": "formats",
-    "datastream.formats.json": "formats",
-    "datastream.formats.orc": "formats",
-    "metrics": "metrics",
-    "metrics.metricbase": "metrics",
 }
