@@ -20,7 +20,8 @@ from typing import Any, BinaryIO
 
 from flinkpy.common.failpoints import failpoint
 from flinkpy.connectors.file_committer import PendingFile, SupersededFile
-from flinkpy.connectors.part_file import PartFile, unlink_if_there
+from flinkpy.connectors.part_file import unlink_if_there
+from flinkpy.connectors.part_store import OpenPart
 
 _COPY_BYTES = 1 << 20
 
@@ -173,7 +174,7 @@ class _Bucket:
 class _Merge:
     bucket: str
     files: list[PendingFile]
-    target: PartFile
+    target: OpenPart
     #: The size of the merged file.
     done: Future[int]
 
@@ -192,7 +193,7 @@ class FileCompaction:
         base_path: str,
         strategy: FileCompactStrategy,
         compactor: FileCompactor,
-        open_target: Callable[[str], PartFile],
+        open_target: Callable[[str], OpenPart],
         in_snapshot: set[str],
     ) -> None:
         self._base_path = base_path
@@ -265,7 +266,7 @@ class FileCompaction:
         self._merges.append(_Merge(bucket, files, target, done))
         return []
 
-    def _merge(self, paths: list[str], target: PartFile) -> int:
+    def _merge(self, paths: list[str], target: OpenPart) -> int:
         """Thread: a compactor's."""
         failpoint("file_sink.before_compact")
         self._compactor.compact(paths, target.file)

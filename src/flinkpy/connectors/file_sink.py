@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.serialization import BulkWriterFactory, Encoder
 from flinkpy.connector_api.sink import Committer, SinkBase, SinkWriter, WriterContext
 from flinkpy.connectors.file_compaction import FileCompactor, FileCompactStrategy
@@ -21,11 +22,11 @@ from flinkpy.connectors.file_sink_config import (
     RollingPolicy,
 )
 from flinkpy.formats.bulk_writer import BatchWriterFactory
-from flinkpy.formats.input_files import local_path
+from flinkpy.formats.input_files import input_path, is_remote
 
 
 class FileSink(SinkBase):
-    """Files below `base_path`, which every process of the cluster must see alike.
+    """Files below `base_path`, a path that every process of the cluster sees alike or a URI (`s3://`, `hdfs://`, ...).
 
     Source: org.apache.flink.connector.file.sink.FileSink. Differs: a restored file in progress is copied, not
     truncated.
@@ -41,13 +42,19 @@ class FileSink(SinkBase):
         is_resumable: bool = False,
         compaction: tuple[FileCompactStrategy, FileCompactor] | None = None,
     ) -> None:
-        self._base_path = local_path(base_path)
+        self._base_path = input_path(base_path)
         self._make_content = make_content
         self._bucket_assigner = bucket_assigner
         self._rolling_policy = rolling_policy
         self._file_config = file_config
-        self._is_resumable = is_resumable
+        # An upload is whole or not there: at a URI every file is finished at a checkpoint.
+        self._is_resumable = is_resumable and not is_remote(self._base_path)
         self._compaction = compaction
+        if compaction is not None and is_remote(self._base_path):
+            raise UnsupportedOperationError(
+                f"{base_path}: files can be merged on a local disk or a network mount, not at a URI; "
+                "leave enable_compact out"
+            )
 
     def get_transformer(self) -> None:
         """There is nothing to do before the sink."""

@@ -12,22 +12,20 @@ the copy's first checkpoint takes the original away.
 from __future__ import annotations
 
 import logging
-import os
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from flinkpy.common.clock import Clock, SystemClock
-from flinkpy.common.durable_file import sync_directory
 from flinkpy.common.errors import StateRestoreError
 from flinkpy.common.failpoints import failpoint
 from flinkpy.connector_api.sink import StatefulSinkWriter, WriterContext
 from flinkpy.connectors.file_committer import PendingFile, SupersededFile
 from flinkpy.connectors.file_compaction import FileCompaction
 from flinkpy.connectors.file_sink_config import BucketAssignerContext
-from flinkpy.connectors.part_file import PartFile, PartNaming, make_directory, unlink_if_there
+from flinkpy.connectors.part_file import PartNaming
+from flinkpy.connectors.part_store import OpenPart, part_store
 from flinkpy.connectors.text_form import formatter_of
 from flinkpy.formats.bulk_writer import BulkWriter
 
@@ -46,7 +44,7 @@ ContentFactory = Callable[[BinaryIO, Any], BulkWriter]
 
 @dataclass(slots=True)
 class _OpenPart:
-    part: PartFile
+    part: OpenPart
     content: BulkWriter
     created_ms: int
     last_write_ms: int
@@ -109,7 +107,7 @@ class FileSinkWriter(StatefulSinkWriter):
         compaction: tuple[FileCompactStrategy, FileCompactor] | None = None,
     ) -> None:
         self._context = context
-        self._base_path = base_path
+        self._store = part_store(base_path)
         self._make_content = make_content
         self._bucket_assigner = bucket_assigner
         self._rolling_policy = rolling_policy
@@ -245,7 +243,7 @@ class FileSinkWriter(StatefulSinkWriter):
         complete, self._closed, self._compacted = [*self._closed, *self._compacted], [], []
         for file in complete:
             if file.hidden_name not in self._in_snapshot:
-                unlink_if_there(os.path.join(self._base_path, file.bucket, file.hidden_name))
+                self._store.delete(file.bucket, file.hidden_name)
         while self._open:
             _, entry = self._open.popitem()
             try:
@@ -271,10 +269,10 @@ class FileSinkWriter(StatefulSinkWriter):
         self._open[bucket] = entry
         return entry
 
-    def _new_part(self, bucket: str, continue_from: tuple[str, int] | None = None) -> PartFile:
-        directory = make_directory(self._base_path, bucket)
+    def _new_part(self, bucket: str, continue_from: tuple[str, int] | None = None) -> OpenPart:
         number, self._next_number = self._next_number, self._next_number + 1
-        return PartFile(directory, self._naming.hidden_name(number), self._naming.final_name(number), continue_from)
+        naming = self._naming
+        return self._store.create(bucket, naming.hidden_name(number), naming.final_name(number), continue_from)
 
     def _roll(self, now_ms: int) -> None:
         due = [
@@ -296,7 +294,7 @@ class FileSinkWriter(StatefulSinkWriter):
 
     def _sync_directories(self, buckets: Any) -> None:
         for bucket in sorted(set(buckets)):
-            sync_directory(Path(self._base_path, bucket))
+            self._store.sync(bucket)
 
     # -- restore -------------------------------------------------------------------------------------------------
 
@@ -306,11 +304,9 @@ class FileSinkWriter(StatefulSinkWriter):
             raise StateRestoreError(
                 f"part file {file.hidden_name} of the checkpoint is of a row format; a bulk format cannot go on with it"
             )
-        directory = os.path.join(self._base_path, file.bucket)
-        path = os.path.join(directory, file.hidden_name)
-        if not os.path.exists(path):
-            final = os.path.join(directory, file.final_name)
-            if not os.path.exists(final):
+        if not self._store.exists(file.bucket, file.hidden_name):
+            path, final = (self._store.name_of(file.bucket, name) for name in (file.hidden_name, file.final_name))
+            if not self._store.exists(file.bucket, file.final_name):
                 raise StateRestoreError(
                     f"part file {path} of the checkpoint is gone, and {final} was never made", details={"path": path}
                 )
@@ -319,7 +315,7 @@ class FileSinkWriter(StatefulSinkWriter):
         if file.bucket in self._open:
             # Several subtasks have become one, which has one open file per bucket.
             self._close_part(file.bucket)
-        entry = self._open_part(file.bucket, file.last_write_ms, file.created_ms, (path, file.length_bytes))
+        entry = self._open_part(file.bucket, file.last_write_ms, file.created_ms, (file.hidden_name, file.length_bytes))
         assert entry.part.size_bytes == file.length_bytes
         if is_ours:
             # Not those of another job: it may be running, or be started from that savepoint once more.
@@ -328,8 +324,8 @@ class FileSinkWriter(StatefulSinkWriter):
     def _restore_compaction(self, state: FileWriterState, is_ours: bool) -> None:
         """Go on with the files that wait to be merged; without compaction they are to be committed as they are."""
         for file in state.to_compact:
-            path = os.path.join(self._base_path, file.bucket, file.hidden_name)
-            if not os.path.exists(path):
+            if not self._store.exists(file.bucket, file.hidden_name):
+                path = self._store.name_of(file.bucket, file.hidden_name)
                 raise StateRestoreError(
                     f"part file {path} of the checkpoint is gone: it has been merged since", details={"path": path}
                 )
@@ -343,12 +339,11 @@ class FileSinkWriter(StatefulSinkWriter):
                 self._compaction.add([file])
         if is_ours:
             for target in state.compacting:
-                unlink_if_there(os.path.join(self._base_path, target.bucket, target.hidden_name))
+                self._store.delete(target.bucket, target.hidden_name)
 
     def _adopt(self, file: PendingFile) -> PendingFile:
         """A complete file of another job under a name of ours: that job may delete its own."""
-        path = os.path.join(self._base_path, file.bucket, file.hidden_name)
-        part = self._new_part(file.bucket, (path, file.size_bytes))
+        part = self._new_part(file.bucket, (file.hidden_name, file.size_bytes))
         return PendingFile(file.bucket, part.hidden_name, part.final_name, part.close())
 
     def _remove_orphans(self, states: list[FileWriterState] | None) -> None:
@@ -364,14 +359,14 @@ class FileSinkWriter(StatefulSinkWriter):
         needed = {file.hidden_name for state in states or () for file in state.to_compact}
         # Otherwise the state has been dealt out anew, and what the predecessor had may be in another subtask.
         has_own = is_fresh or any(state.subtask_index == context.subtask_index for state in known.values())
-        for file in list(self._naming.hidden_files_of_job(self._base_path)):
+        for bucket, file in list(self._store.hidden_files(self._naming)):
             if file.uid in known:
                 is_orphan = file.number >= known[file.uid].next_number
             else:
                 is_earlier = file.attempt_number < context.attempt_number
                 is_orphan = has_own and is_earlier and file.subtask_index == context.subtask_index
             if is_orphan and file.name not in needed:
-                unlink_if_there(os.path.join(file.directory, file.name))
+                self._store.delete(bucket, file.name)
 
 
 def checked_bucket(bucket: Any) -> str:

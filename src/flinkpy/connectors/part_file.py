@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -30,7 +29,6 @@ _NO_RANGE_COPY = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNO
 class HiddenFile(NamedTuple):
     """What a hidden name says."""
 
-    directory: str
     name: str
     uid: str
     number: int
@@ -47,8 +45,10 @@ class PartNaming:
         self._prefix = prefix
         self._suffix = suffix
         self._uid = uid
-        self._job_id = job_id
         self._owner = f"{job_id}-{subtask_index}-{attempt_number}"
+        self._pattern = re.compile(
+            rf"\.{re.escape(prefix)}-([0-9a-f]+)-(\d+){re.escape(suffix)}\.inprogress\.{re.escape(job_id)}-(\d+)-(\d+)"
+        )
 
     def final_name(self, number: int) -> str:
         return f"{self._prefix}-{self._uid}-{number}{self._suffix}"
@@ -56,18 +56,13 @@ class PartNaming:
     def hidden_name(self, number: int) -> str:
         return f".{self.final_name(number)}.inprogress.{self._owner}"
 
-    def hidden_files_of_job(self, base_path: str) -> Iterator[HiddenFile]:
-        """Those of every subtask and attempt of this job."""
-        pattern = re.compile(
-            rf"\.{re.escape(self._prefix)}-([0-9a-f]+)-(\d+){re.escape(self._suffix)}"
-            rf"\.inprogress\.{re.escape(self._job_id)}-(\d+)-(\d+)"
-        )
-        for directory, _, names in os.walk(base_path):
-            for name in names:
-                match = pattern.fullmatch(name)
-                if match:
-                    uid, *numbers = match.groups()
-                    yield HiddenFile(directory, name, uid, *map(int, numbers))
+    def hidden_file_of_job(self, name: str) -> HiddenFile | None:
+        """What the name says, if it is one of any subtask and attempt of this job."""
+        match = self._pattern.fullmatch(name)
+        if match is None:
+            return None
+        uid, *numbers = match.groups()
+        return HiddenFile(name, uid, *map(int, numbers))
 
 
 class PartFile:

@@ -43,7 +43,8 @@ class Fetched(NamedTuple):
 
 
 class KafkaFetcher:
-    """Thread: the methods are called by the task thread; consuming is done by the thread that `start` begins.
+    """Thread: the methods are called by the task thread. The consumer is used by the thread that `start` begins, and by
+    no other: a call of one thread may wait for ever while another polls again and again (seen with `commit`).
 
     Args:
         settings: librdkafka's, for a Consumer.
@@ -61,6 +62,7 @@ class KafkaFetcher:
         self._taken: deque[Fetched] = deque()
         self._to_assign: dict[KafkaTopicPartition, int] = {}
         self._to_unassign: list[KafkaTopicPartition] = []
+        self._to_commit: dict[KafkaTopicPartition, int] = {}
         self._paused: set[KafkaTopicPartition] = set()
         self._to_pause: set[KafkaTopicPartition] = set()
         self._error: BaseException | None = None
@@ -109,12 +111,9 @@ class KafkaFetcher:
 
     def commit(self, offsets: dict[KafkaTopicPartition, int]) -> None:
         """Tell the group's coordinator, sometime soon. Nothing depends on its success."""
-        module = load_confluent_kafka()
-        at = [module.TopicPartition(key.topic, key.partition, offset) for key, offset in offsets.items()]
-        try:
-            self._consumer.commit(offsets=at, asynchronous=True)
-        except module.KafkaException as error:
-            self._on_commit(error, [])
+        with self._lock:
+            self._to_commit.update(offsets)
+            self._lock.notify_all()
 
     def close(self) -> None:
         with self._lock:
@@ -161,6 +160,9 @@ class KafkaFetcher:
                     self._consumer.pause(_client_partitions(self._to_pause - self._paused))
                     self._consumer.resume(_client_partitions(self._paused - self._to_pause))
                     self._paused = set(self._to_pause)
+                to_commit, self._to_commit = self._to_commit, {}
+                if to_commit:
+                    self._send_commit(to_commit)
                 if len(self._queue) < QUEUE_CAPACITY and self._consumer.assignment():
                     return True
                 self._lock.wait()
@@ -217,6 +219,14 @@ class KafkaFetcher:
             self._fail(typed_error(error, f"Kafka brokers {self._settings['bootstrap.servers']}"))
         else:
             _LOG.warning("Kafka brokers %s: %s", self._settings["bootstrap.servers"], error)
+
+    def _send_commit(self, offsets: dict[KafkaTopicPartition, int]) -> None:
+        module = load_confluent_kafka()
+        at = [module.TopicPartition(key.topic, key.partition, offset) for key, offset in offsets.items()]
+        try:
+            self._consumer.commit(offsets=at, asynchronous=True)
+        except module.KafkaException as error:
+            self._on_commit(error, [])
 
     def _on_commit(self, error: Any, partitions: list[Any]) -> None:
         error = error or next((partition.error for partition in partitions if partition.error is not None), None)

@@ -1,4 +1,4 @@
-"""FileSource on file systems that are not this host's: a local S3 server, and one of fsspec's."""
+"""FileSource and FileSink on file systems that are not this host's: a local S3 server, and one of fsspec's."""
 
 from __future__ import annotations
 
@@ -7,23 +7,34 @@ import io
 import json
 import subprocess
 import sys
+import time
 import urllib.request
+from collections import Counter
 
 import fastavro
 import pyarrow as pa
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import fs
 from requirements import require
 
 from flinkpy.checkpoint.storage.file_systems import initialize_file_systems, process_file_systems
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.errors import InputFormatError, InputNotFoundError, JobExecutionError
+from flinkpy.common.errors import (
+    InputFormatError,
+    InputNotFoundError,
+    JobExecutionError,
+)
+from flinkpy.common.serialization import Encoder
 from flinkpy.common.typeinfo import Types
 from flinkpy.common.watermark_strategy import WatermarkStrategy
 from flinkpy.connectors.file_source import FileSource
-from flinkpy.datastream import StreamExecutionEnvironment
+from flinkpy.datastream import MapFunction, StreamExecutionEnvironment
+from flinkpy.datastream.connectors.file_system import BucketAssigner, FileSink
 from flinkpy.datastream.formats.avro import AvroSchema
+from flinkpy.datastream.formats.orc import OrcBulkWriters
+from flinkpy.datastream.formats.parquet import ParquetBulkWriters
 from flinkpy.formats.file_format import StreamFormat
 
 BUCKET = "input"
@@ -161,3 +172,60 @@ def test_other_file_systems_come_with_fsspec():
     reader = source._format.open(split, 1000)
     assert reader.read_batch().num_rows == len(ROWS)
     reader.close()
+
+
+def visible_lines(uri):
+    """By name; and the names of hidden files."""
+    file_system = process_file_systems().of(uri)
+    selector = fs.FileSelector(file_system.inner(uri), recursive=True)
+    files = [info for info in file_system.arrow.get_file_info(selector) if info.type == fs.FileType.File]
+    lines = {}
+    for info in files:
+        if not info.base_name.startswith("."):
+            with file_system.arrow.open_input_file(info.path) as file:
+                lines[info.path] = file.read().decode().splitlines()
+    return lines, [info.base_name for info in files if info.base_name.startswith(".")]
+
+
+def sink_to(uri, factory=None):
+    if factory is None:
+        builder = FileSink.for_row_format(uri, Encoder.simple_string_encoder())
+    else:
+        builder = FileSink.for_bulk_format(uri, factory)
+    return builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build()
+
+
+class FailOnce(MapFunction):
+    """Fails at a number, once: the first attempt of its task."""
+
+    def open(self, runtime_context):
+        self._attempt = runtime_context.get_attempt_number()
+
+    def map(self, value):
+        if value % 100 == 0:
+            time.sleep(0.01)
+        if value == 2500 and self._attempt == 0:
+            raise RuntimeError("failing once")
+        return value
+
+
+def test_a_program_writes_to_a_bucket_exactly_once(env):
+    configuration = env.get_configuration()
+    configuration.set_string("execution.checkpointing.interval", "100 ms")
+    configuration.set_string("restart-strategy.type", "fixed-delay")
+    configuration.set_string("restart-strategy.fixed-delay.delay", "0 s")
+    uri = f"s3://{BUCKET}/program"
+    row_type = Types.ROW_NAMED(["number"], [Types.LONG()])
+    numbers = env.from_sequence(0, 4999).map(FailOnce(), Types.LONG())
+    numbers.map(str, Types.STRING()).sink_to(sink_to(f"{uri}/lines"))
+    rows = numbers.map(lambda number: (number,), row_type)
+    rows.sink_to(sink_to(f"{uri}/parquet", ParquetBulkWriters.for_row_type(row_type)))
+    rows.sink_to(sink_to(f"{uri}/orc", OrcBulkWriters.for_row_type(row_type)))
+    env.execute("to a bucket")
+    lines, hidden = visible_lines(f"{uri}/lines")
+    assert hidden == []
+    assert Counter(int(line) for file in lines.values() for line in file) == Counter(range(5000))
+    sources = [FileSource.for_parquet(f"{uri}/parquet"), FileSource.for_orc(f"{uri}/orc")]
+    streams = [env.from_source(source, WatermarkStrategy.no_watermarks(), "again") for source in sources]
+    with streams[0].union(streams[1]).execute_and_collect() as results:
+        assert Counter(row.number for row in results) == Counter([*range(5000)] * 2)

@@ -1,0 +1,275 @@
+"""PartStore: where a FileSink's part files are: on a file system of the operating system, or at a URI.
+
+A part file is written under a hidden name, and has its own name when a completed checkpoint has it. At a URI it is
+whole or not there (an upload that is not ended leaves nothing), so it cannot be gone on with after a failure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol, cast
+
+from flinkpy.checkpoint.storage.file_systems import process_file_systems
+from flinkpy.common.durable_file import sync_directory
+from flinkpy.common.errors import CommitError, ConfigurationError, UnsupportedOperationError
+from flinkpy.common.failpoints import failpoint
+from flinkpy.connectors.part_file import HiddenFile, PartFile, PartNaming, make_directory, publish, unlink_if_there
+from flinkpy.formats.input_files import is_remote
+
+#: A part of an upload is gathered in memory; this keeps it to a few of them.
+_BUFFER_BYTES = 1 << 20
+
+
+class OpenPart(Protocol):
+    """A hidden file being written. Thread: one at a time."""
+
+    hidden_name: str
+    final_name: str
+    file: BinaryIO
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    def sync(self) -> int:
+        """Force what was written to the disk; returns its length in bytes. Only where the store can resume."""
+        ...
+
+    def close(self) -> int:
+        """Nothing more is written. Returns the length in bytes; all of it is durable."""
+        ...
+
+    def abandon(self) -> None:
+        """Let go of it; what it had at the checkpoint stays."""
+        ...
+
+    def abort(self) -> None:
+        """Leave nothing behind; may be called in any state."""
+        ...
+
+
+class PartStore(Protocol):
+    """Thread: any. Names are relative to the bucket, buckets to the sink's path."""
+
+    def create(
+        self, bucket: str, hidden_name: str, final_name: str, continue_from: tuple[str, int] | None = None
+    ) -> OpenPart:
+        """Args:
+        continue_from: (hidden name in the same bucket, length): it begins with so much of that one.
+        """
+        ...
+
+    def publish(self, bucket: str, hidden_name: str, final_name: str) -> bool:
+        """Give a closed file its name; False: it has had it already. Durable after `sync`.
+
+        Raises:
+            CommitError: the file is gone, or something else has that name.
+        """
+        ...
+
+    def delete(self, bucket: str, name: str) -> None:
+        """One that is not there is fine."""
+        ...
+
+    def exists(self, bucket: str, name: str) -> bool: ...
+
+    def sync(self, bucket: str) -> None:
+        """What has been created and published in the bucket survives a power failure."""
+        ...
+
+    def hidden_files(self, naming: PartNaming) -> Iterator[tuple[str, HiddenFile]]:
+        """(bucket, file) of every hidden file of the job, of all subtasks and attempts."""
+        ...
+
+    def name_of(self, bucket: str, name: str) -> str:
+        """For errors."""
+        ...
+
+
+def part_store(base_path: str) -> PartStore:
+    return RemotePartStore(base_path) if is_remote(base_path) else LocalPartStore(base_path)
+
+
+class LocalPartStore:
+    def __init__(self, base_path: str) -> None:
+        self._base_path = base_path
+
+    def create(
+        self, bucket: str, hidden_name: str, final_name: str, continue_from: tuple[str, int] | None = None
+    ) -> PartFile:
+        directory = make_directory(self._base_path, bucket)
+        source = None if continue_from is None else (os.path.join(directory, continue_from[0]), continue_from[1])
+        return PartFile(directory, hidden_name, final_name, source)
+
+    def publish(self, bucket: str, hidden_name: str, final_name: str) -> bool:
+        return publish(os.path.join(self._base_path, bucket), hidden_name, final_name)
+
+    def delete(self, bucket: str, name: str) -> None:
+        unlink_if_there(self.name_of(bucket, name))
+
+    def exists(self, bucket: str, name: str) -> bool:
+        return os.path.exists(self.name_of(bucket, name))
+
+    def sync(self, bucket: str) -> None:
+        sync_directory(Path(self._base_path, bucket))
+
+    def hidden_files(self, naming: PartNaming) -> Iterator[tuple[str, HiddenFile]]:
+        for directory, _, names in os.walk(self._base_path):
+            bucket = os.path.relpath(directory, self._base_path)
+            for name in names:
+                found = naming.hidden_file_of_job(name)
+                if found is not None:
+                    yield ("" if bucket == "." else bucket), found
+
+    def name_of(self, bucket: str, name: str) -> str:
+        return os.path.join(self._base_path, bucket, name)
+
+
+class _Upload:
+    """An output stream of pyarrow as a file that format writers do not close."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._size_bytes = 0
+
+    closed = False
+
+    def write(self, data: Any) -> int:
+        self._stream.write(data)
+        size = memoryview(data).nbytes
+        self._size_bytes += size
+        return size
+
+    def tell(self) -> int:
+        return self._size_bytes
+
+    def flush(self) -> None:
+        return
+
+    def writable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        return
+
+
+class RemotePart:
+    """A hidden object. It is there when it is closed, whole."""
+
+    def __init__(self, arrow: Any, path: str, hidden_name: str, final_name: str) -> None:
+        self.hidden_name = hidden_name
+        self.final_name = final_name
+        self._arrow = arrow
+        self._path = path
+        self._stream = arrow.open_output_stream(path, compression=None, buffer_size=_BUFFER_BYTES)
+        self._upload = _Upload(self._stream)
+        self.file = cast(BinaryIO, self._upload)
+
+    @property
+    def size_bytes(self) -> int:
+        return self._upload.tell()
+
+    def sync(self) -> int:
+        raise UnsupportedOperationError(f"{self._path}: an upload has nothing that survives before it is ended")
+
+    def close(self) -> int:
+        failpoint("file_sink.before_sync")
+        self._stream.close()
+        return self.size_bytes
+
+    def abandon(self) -> None:
+        self.abort()
+
+    def abort(self) -> None:
+        # An upload can only be ended, not dropped.
+        with contextlib.suppress(OSError):
+            self._stream.close()
+        with contextlib.suppress(OSError):
+            self._arrow.delete_file(self._path)
+
+
+class RemotePartStore:
+    """On an object store a name is given by a copy that the store makes itself, and the hidden object is deleted.
+
+    Source: org.apache.flink.fs.s3.common.writer. Differs: uploads are ended at the checkpoint and copied when it is
+    complete, where Flink ends them when it is complete.
+    """
+
+    def __init__(self, base_path: str) -> None:
+        self._base_path = base_path
+        try:
+            file_system: Any = process_file_systems().of(base_path)
+        except ConfigurationError as error:
+            raise UnsupportedOperationError(str(error), details={"path": base_path}) from error
+        self._file_system = file_system
+        self._arrow = file_system.arrow
+
+    def create(
+        self, bucket: str, hidden_name: str, final_name: str, continue_from: tuple[str, int] | None = None
+    ) -> RemotePart:
+        if continue_from is not None:
+            raise UnsupportedOperationError(f"{self.name_of(bucket, continue_from[0])} cannot be gone on with")
+        self._file_system.make_directories(self.name_of(bucket, "").rstrip("/"))
+        return RemotePart(self._arrow, self._inner(bucket, hidden_name), hidden_name, final_name)
+
+    def publish(self, bucket: str, hidden_name: str, final_name: str) -> bool:
+        from pyarrow import fs
+
+        hidden, final = self._inner(bucket, hidden_name), self._inner(bucket, final_name)
+        failpoint("file_sink.before_link")
+        hidden_info, final_info = self._arrow.get_file_info([hidden, final])
+        if hidden_info.type == fs.FileType.NotFound:
+            if final_info.type != fs.FileType.NotFound:
+                return False
+            path = self.name_of(bucket, hidden_name)
+            raise CommitError(
+                f"{path} is gone, and {self.name_of(bucket, final_name)} was never made: the records of the part file "
+                "are lost",
+                details={"path": path},
+            )
+        if self._file_system.is_object_store:
+            # Where it is there already, this process died before the deletion: the copy is the same once more.
+            self._arrow.copy_file(hidden, final)
+            failpoint("file_sink.before_unlink")
+            self._arrow.delete_file(hidden)
+        else:
+            self._arrow.move(hidden, final)
+        return True
+
+    def delete(self, bucket: str, name: str) -> None:
+        if self.exists(bucket, name):
+            with contextlib.suppress(FileNotFoundError):
+                self._arrow.delete_file(self._inner(bucket, name))
+
+    def exists(self, bucket: str, name: str) -> bool:
+        from pyarrow import fs
+
+        return bool(self._arrow.get_file_info(self._inner(bucket, name)).type == fs.FileType.File)
+
+    def sync(self, bucket: str) -> None:
+        return  # what is there is durable
+
+    def hidden_files(self, naming: PartNaming) -> Iterator[tuple[str, HiddenFile]]:
+        from pyarrow import fs
+
+        base = self._file_system.inner(self._base_path).strip("/")
+        selector = fs.FileSelector(self._file_system.inner(self._base_path), recursive=True, allow_not_found=True)
+        for info in self._arrow.get_file_info(selector):
+            found = naming.hidden_file_of_job(info.base_name) if info.type == fs.FileType.File else None
+            if found is not None:
+                below = info.path.strip("/").removeprefix(base).strip("/")
+                yield below.rpartition("/")[0], found
+
+    def name_of(self, bucket: str, name: str) -> str:
+        return "/".join(part for part in (self._base_path.rstrip("/"), bucket, name) if part)
+
+    def _inner(self, bucket: str, name: str) -> str:
+        return str(self._file_system.inner(self.name_of(bucket, name)))
