@@ -41,6 +41,7 @@ from flinkpy.datastream.window import (
     ProcessingTimeoutTrigger,
     ProcessingTimeSessionWindows,
     PurgingTrigger,
+    SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TimeEvictor,
     TimeWindow,
@@ -109,6 +110,19 @@ def test_late_records_are_dropped_and_counted(backend: str) -> None:
     assert h.late_dropped() == 2
 
 
+@pytest.mark.parametrize("method", ["sum", "max_by"])
+@pytest.mark.parametrize("slide", [5, 10])
+def test_a_batch_may_be_late_as_a_whole(slide: int, method: str) -> None:
+    windows = SlidingEventTimeWindows.of(ms(10), ms(slide))
+    h = harness(lambda keyed: getattr(keyed.window(windows), method)(1))
+    h.watermark(100)
+    h.process(of(1, 2), [5, 80])
+    h.process(of(7), [200])
+    h.watermark(1_000)
+    assert set(h.output.rows) == {("a", 7)}
+    assert h.late_dropped() == 2
+
+
 def test_late_records_go_to_the_side_output_with_their_timestamps() -> None:
     h = harness(
         lambda keyed: keyed.window(TumblingEventTimeWindows.of(ms(10))).side_output_late_data(LATE).reduce(add),
@@ -153,8 +167,6 @@ def test_a_window_may_be_kept_for_ever(windows: Any, backend: str) -> None:
 
 
 def test_a_record_of_no_window_is_late_only_by_its_own_time() -> None:
-    from flinkpy.datastream.window import SlidingEventTimeWindows
-
     h = harness(lambda keyed: keyed.window(SlidingEventTimeWindows.of(ms(3), ms(10))).process(Numbers()))
     h.watermark(15)
     h.process(of(1, 2, 3), [18, 15, 16])

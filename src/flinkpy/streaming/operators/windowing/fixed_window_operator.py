@@ -9,7 +9,7 @@ kept for late ones, are left to WindowOperator.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import chain, islice, repeat
+from itertools import chain, compress, islice, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from flinkpy.records.elements import Watermark
 from flinkpy.records.namespaced_key import NamespacedKey
 from flinkpy.state.timer_queue import TimerQueue
 from flinkpy.streaming.operators.stream_operator import USER_ERRORS
-from flinkpy.streaming.operators.windowing.pane_writers import PaneWriter, pane_writer
+from flinkpy.streaming.operators.windowing.pane_writers import PaneWriter, ValueWriter, pane_writer
 from flinkpy.streaming.operators.windowing.window_contents import WINDOW_CONTENTS
 from flinkpy.streaming.operators.windowing.window_operator import WindowOperator
 
@@ -78,6 +78,10 @@ class FixedWindowOperator(WindowOperator):
         #: The most windows that a time is in.
         self._overlap = -(-self._size // self._slide)
         self._writer: PaneWriter = pane_writer(self.contents, self.register_time_timers)
+        #: Whether all of a record's windows follow from the latest one.
+        self._shares_cells = (
+            self._overlap > 1 and self._size % self._slide == 0 and isinstance(self._writer, ValueWriter)
+        )
         #: Restored panes that have fired and get another timer with their next record.
         self._fired: set[NamespacedKey] = set()
         if restored is not None and self.is_event_time and self.allowed_lateness_ms:
@@ -138,6 +142,9 @@ class FixedWindowOperator(WindowOperator):
 
     def _add(self, rows: list[Any], first: int, times: np.ndarray, starts: np.ndarray) -> None:
         size, slide, overlap = self._size, self._slide, self._overlap
+        if self._shares_cells:
+            self._add_sliding(rows, first, starts[:, 0])
+            return
         keys: Iterable[Any] = map(self.get_key, rows)
         values: Iterable[Any] = rows
         counts: np.ndarray | None = None
@@ -154,6 +161,25 @@ class FixedWindowOperator(WindowOperator):
         starts = starts.ravel()
         self._writer.write(zip(keys, starts.tolist(), (starts + size).tolist()), values)
 
+    def _add_sliding(self, rows: list[Any], first: int, latest: np.ndarray) -> None:
+        """`latest`: int64[records], the start of the latest window of each. Where that is over, they all are."""
+        assert isinstance(self._writer, ValueWriter)
+        over = self._over if self.is_event_time else MIN_TIMESTAMP
+        if int(latest.min()) <= over:
+            alive = latest > over
+            self._late.extend((np.flatnonzero(~alive) + first).tolist())
+            rows = list(compress(rows, alive.tolist()))
+            latest = latest[alive]
+            if not rows:
+                return
+        keys = map(self.get_key, rows)
+        self._writer.write_sliding(keys, latest.tolist(), rows, self._size, self._slide, over)
+
+    @property
+    def _over(self) -> int:
+        """Windows that begin here or before are over, in event time."""
+        return self.timers.watermark - self._size + 1 - self.allowed_lateness_ms
+
     def _without_late(
         self, first: int, times: np.ndarray, counts: np.ndarray | None, starts: np.ndarray
     ) -> tuple[np.ndarray | None, np.ndarray]:
@@ -163,7 +189,7 @@ class FixedWindowOperator(WindowOperator):
             counts: int64[records]: how many of `starts` each has; None: a row, or one, each.
         """
         if self.is_event_time:
-            over = self.timers.watermark - self._size + 1 - self.allowed_lateness_ms
+            over = self._over
             if int(starts.min(initial=_MAX_TIME)) <= over:
                 alive = starts > over
                 if counts is None:

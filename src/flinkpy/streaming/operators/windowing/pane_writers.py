@@ -44,7 +44,7 @@ class PaneWriter(ABC):
     def clear(self, panes: list[NamespacedKey]) -> None: ...
 
 
-class _ValueWriter(PaneWriter):
+class ValueWriter(PaneWriter):
     """One value for all records of a pane."""
 
     @property
@@ -67,6 +67,48 @@ class _ValueWriter(PaneWriter):
     @abstractmethod
     def write_to_table(self, table: dict[Any, Any], panes: Iterable[tuple[Any, ...]], rows: Iterable[Any]) -> None: ...
 
+    def write_sliding(
+        self, keys: Iterable[Any], starts: list[int], rows: list[Any], size: int, slide: int, over: int
+    ) -> None:
+        """Add each of `rows` to the panes of its key that begin at its start and every `slide` before, as far as they
+        have its time in them, without those that begin at `over` or before.
+
+        A pane is one cell while this runs, and records with the same key and start share a list of cells: one look-up
+        for a record, however many windows it is in.
+        """
+        pairs = list(zip(keys, starts))
+        cells_of: dict[Any, list[list[Any]]] = {}
+        cell_of: dict[Any, list[Any]] = {}
+        for pair in dict.fromkeys(pairs):
+            key, latest = pair
+            cells = cells_of[pair] = []
+            for start in range(latest, max(latest - size, over), -slide):
+                pane = (key, start, start + size)
+                cell = cell_of.get(pane)
+                if cell is None:
+                    cell = cell_of[NamespacedKey(pane)] = [None]
+                cells.append(cell)
+        table = self._table
+        known = self.state.get_many(list(cell_of)) if table is None else map(table.get, cell_of)
+        for (pane, cell), value in zip(cell_of.items(), known):
+            if value is None:
+                self.register(pane)
+            else:
+                cell[0] = value
+        self.add_to_cells(map(cells_of.__getitem__, pairs), rows)
+        if table is None:
+            self.state.put_many(list(cell_of), [cell[0] for cell in cell_of.values()])
+            return
+        for pane, cell in cell_of.items():
+            if cell[0] is None:
+                table.pop(pane, None)
+            else:
+                table[pane] = cell[0]
+
+    @abstractmethod
+    def add_to_cells(self, cells_of_rows: Iterable[list[list[Any]]], rows: list[Any]) -> None:
+        """Add each row to the value in each of its cells; None is none yet."""
+
     def clear(self, panes: list[NamespacedKey]) -> None:
         table = self._table
         if table is not None:
@@ -76,13 +118,13 @@ class _ValueWriter(PaneWriter):
             self.state.put_many(panes, [None] * len(panes))
 
 
-class _Reducer(_ValueWriter):
+class _Reducer(ValueWriter):
     def write_to_table(self, table: dict[Any, Any], panes: Iterable[tuple[Any, ...]], rows: Iterable[Any]) -> None:
         assert isinstance(self.contents, ReducedValue)
         get, register, reduce = table.get, self.register, self.contents.reduce
         if isinstance(reduce, RollingReduce):
             rows = list(rows)
-            reduce = reduce.for_batch(rows)
+            reduce = reduce.for_batch(rows) if rows else reduce
         for pane, value in zip(panes, rows):
             known = get(pane)
             if known is not None:
@@ -95,11 +137,21 @@ class _Reducer(_ValueWriter):
             else:
                 table[pane] = value
 
+    def add_to_cells(self, cells_of_rows: Iterable[list[list[Any]]], rows: list[Any]) -> None:
+        assert isinstance(self.contents, ReducedValue)
+        reduce = self.contents.reduce
+        if isinstance(reduce, RollingReduce):
+            reduce = reduce.for_batch(rows)
+        for cells, value in zip(cells_of_rows, rows):
+            for cell in cells:
+                known = cell[0]
+                cell[0] = value if known is None else reduce(known, value)
+
     def read(self, panes: list[NamespacedKey]) -> list[list[Any] | None]:
         return [None if value is None else [value] for value in self.state.get_many(panes)]
 
 
-class _Aggregator(_ValueWriter):
+class _Aggregator(ValueWriter):
     def write_to_table(self, table: dict[Any, Any], panes: Iterable[tuple[Any, ...]], rows: Iterable[Any]) -> None:
         assert isinstance(self.contents, Accumulator)
         function = self.contents.function
@@ -115,6 +167,14 @@ class _Aggregator(_ValueWriter):
                 table.pop(pane, None)
             else:
                 table[pane] = accumulator
+
+    def add_to_cells(self, cells_of_rows: Iterable[list[list[Any]]], rows: list[Any]) -> None:
+        assert isinstance(self.contents, Accumulator)
+        create, add = self.contents.function.create_accumulator, self.contents.function.add
+        for cells, value in zip(cells_of_rows, rows):
+            for cell in cells:
+                accumulator = cell[0]
+                cell[0] = add(value, create() if accumulator is None else accumulator)
 
     def read(self, panes: list[NamespacedKey]) -> list[list[Any] | None]:
         assert isinstance(self.contents, Accumulator)
