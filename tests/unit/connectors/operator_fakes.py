@@ -47,12 +47,16 @@ class Collected:
     def __init__(self):
         self.batches = []
         self.elements = []
+        #: Both, in order.
+        self.items = []
 
     def emit(self, batch):
         self.batches.append(batch)
+        self.items.append(batch)
 
     def emit_element(self, element):
         self.elements.append(element)
+        self.items.append(element)
 
     @property
     def rows(self):

@@ -56,9 +56,8 @@ class SimulatedSource:
         if self.ended[subtask_index]:
             return delivered
         life = self.subtasks[subtask_index]
-        before = len(life.output.rows)
         status = life.operator.emit_next()
-        self.emitted[subtask_index] += life.output.rows[before:]
+        self._take_emitted()
         if status is ActionStatus.END:
             self.ended[subtask_index] = True
         return self._deliver() or delivered or status is not ActionStatus.NOTHING_AVAILABLE
@@ -77,6 +76,8 @@ class SimulatedSource:
         self.taken += 1
         state = self.coordinator.checkpoint(self.taken)
         states = [life.checkpoint(self.taken) for life in self.subtasks]
+        # What a reader still had in its hands comes before the barrier.
+        self._take_emitted()
         return Checkpoint(self.taken, state, states, [len(rows) for rows in self.emitted])
 
     def complete(self, checkpoint: Checkpoint) -> None:
@@ -104,6 +105,11 @@ class SimulatedSource:
         self.coordinator.start()
         for index in range(self.parallelism):
             self._restart(index)
+
+    def _take_emitted(self) -> None:
+        for life, rows in zip(self.subtasks, self.emitted, strict=True):
+            rows += life.output.rows
+            life.output.batches.clear()
 
     def _restart(self, index: int) -> None:
         checkpoint = self.completed
