@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from clusters import RunningCluster
+from clusters import RunningCluster, no_leaks
 from job_support import FIXED_DELAY, Gate, environment, wait_until
 
+from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions
 from flinkpy.common.accumulators import Accumulator
 from flinkpy.common.errors import AccumulatorError, JobExecutionError
 from flinkpy.datastream.functions import MapFunction, RuntimeContext
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    """All tests of this file share one."""
+    temporary, logs = tmp_path_factory.mktemp("tmp"), tmp_path_factory.mktemp("logs")
+    local = LocalCluster(LocalClusterOptions(num_task_executors=2, log_dir=logs, temporary_dir=temporary / "cluster"))
+    with no_leaks(temporary) as watch:
+        local.start()
+        running = RunningCluster(local, logs)
+        try:
+            yield running
+        finally:
+            watch.expect_closed(process for process in local.processes)
+            running.stop()
 
 
 class Longest(Accumulator[str, str]):
@@ -61,7 +78,7 @@ class Counting(MapFunction):
             raise RuntimeError("the first attempt fails")
         self.records.add(1)
         self.remainders.add(value % 3)
-        self.longest.add("x" * value)
+        self.longest.add("x" * min(value, 60))
         self.hits.inc()
         self.sizes.update(value)
         return value
@@ -89,6 +106,33 @@ def test_what_a_failed_attempt_has_counted_is_not_counted_twice(cluster: Running
     env = environment(cluster, **FIXED_DELAY)
     discard(env.from_sequence(1, 60).map(Counting(fails_at=55)))
     assert env.execute("count again").get_all_accumulator_results() == EXPECTED
+
+
+class FailingAfterACheckpoint(Counting):
+    """Fails once, when a checkpoint has what was counted before."""
+
+    is_completed = False
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self.is_completed = True
+
+    def map(self, value: int) -> int:
+        if self.is_completed and self.attempt == 0 and value > 30:
+            raise RuntimeError("after a checkpoint")
+        return super().map(value)
+
+
+@pytest.mark.parametrize("is_keyed", [False, True])
+def test_what_was_counted_before_a_checkpoint_is_counted_after_the_restore(
+    cluster: RunningCluster, is_keyed: bool
+) -> None:
+    env = environment(cluster, **FIXED_DELAY, **{"execution.checkpointing.interval": "20 ms"})
+    numbers = env.from_sequence(1, 300_000)
+    discard((numbers.key_by(lambda value: value % 7) if is_keyed else numbers).map(FailingAfterACheckpoint()))
+    result = env.execute("restored")
+    assert cluster.client.request_job(str(result.get_job_id())).num_restarts >= 1
+    assert result.get_accumulator_result("records") == 300_000
+    assert result.get_accumulator_result("remainders") == {0: 100_000, 1: 100_000, 2: 100_000}
 
 
 def test_accumulators_are_seen_while_the_job_runs_and_after_it(cluster: RunningCluster, tmp_path: Path) -> None:

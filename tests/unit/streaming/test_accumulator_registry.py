@@ -10,7 +10,7 @@ import pytest
 
 from flinkpy.common.accumulators import Accumulator, AccumulatorFailure, Histogram, IntCounter
 from flinkpy.common.clock import ManualClock
-from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.common.errors import StateRestoreError, UnsupportedOperationError
 from flinkpy.streaming.operators import accumulator_registry
 from flinkpy.streaming.operators.accumulator_registry import AccumulatorRegistry
 
@@ -86,6 +86,37 @@ def test_what_cannot_be_pickled_is_reported_as_a_failure(registry: AccumulatorRe
     failure = pickle.loads(registry.snapshot["bad"])
     assert isinstance(failure, AccumulatorFailure) and "cannot be pickled" in failure.reason
     assert pickle.loads(registry.snapshot["good"]).get_local_value() == 2
+
+
+def test_what_was_restored_is_merged_into_what_functions_register(registry: AccumulatorRegistry) -> None:
+    before = AccumulatorRegistry(ManualClock(0))
+    for number in (1, 2):
+        before.get_or_add("counted", IntCounter).add(number)
+        before.get_or_add("not registered again", IntCounter).add(10)
+    before.take_snapshot()
+    other = AccumulatorRegistry(ManualClock(0))
+    other.get_or_add("counted", IntCounter).add(100)
+    other.take_snapshot()
+    registry.restore([before.snapshot, other.snapshot])
+    registry.get_or_add("counted", IntCounter).add(1_000)
+    registry.take_snapshot()
+    values = {name: pickle.loads(data).get_local_value() for name, data in registry.snapshot.items()}
+    assert values == {"counted": 1_103, "not registered again": 20}
+
+
+def test_a_failure_stays_one_over_a_restore(registry: AccumulatorRegistry) -> None:
+    before = AccumulatorRegistry(ManualClock(0))
+    before.add("bad", Locked())
+    before.take_snapshot()
+    registry.restore([before.snapshot])
+    registry.get_or_add("bad", IntCounter).add(1)
+    registry.take_snapshot()
+    assert isinstance(pickle.loads(registry.snapshot["bad"]), AccumulatorFailure)
+
+
+def test_what_cannot_be_restored_is_named(registry: AccumulatorRegistry) -> None:
+    with pytest.raises(StateRestoreError, match="accumulator 'n' of the checkpoint cannot be restored"):
+        registry.restore([{"n": b"no pickle"}])
 
 
 def test_what_is_too_large_is_reported_as_a_failure(

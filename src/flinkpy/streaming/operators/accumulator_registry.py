@@ -3,18 +3,24 @@
 The functions add to them on the task thread, and only there are they pickled: between two batches, so that a snapshot
 shows one moment, and the user's own code runs on no other thread.
 
-Source: org.apache.flink.runtime.accumulators.AccumulatorRegistry.
+They are part of checkpoints: a task that is restored goes on with what had been added by then, so that the totals of a
+job count every record once. A job that is started from the savepoint of another one counts anew.
+
+Source: org.apache.flink.runtime.accumulators.AccumulatorRegistry. Differs: there accumulators are in no checkpoint, and
+what was added before a failure is lost.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 import cloudpickle
 
 from flinkpy.common.accumulators import Accumulator, AccumulatorFailure
 from flinkpy.common.clock import Clock
-from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.common.errors import StateRestoreError, UnsupportedOperationError
+from flinkpy.state import pickling
 
 #: A snapshot is not taken more often than this.
 MIN_INTERVAL_NS = 1_000_000_000
@@ -34,6 +40,8 @@ class AccumulatorRegistry:
         self._accumulators: dict[str, Accumulator] = {}
         #: By name, pickled, as of the last `take_snapshot`; replaced, never changed. Any thread.
         self.snapshot: dict[str, bytes] = {}
+        #: From the checkpoint, until a function registers one of that name.
+        self._restored: dict[str, Accumulator | AccumulatorFailure] = {}
         self._next_ns = 0
         self._is_asked_for = False
 
@@ -43,6 +51,10 @@ class AccumulatorRegistry:
             raise TypeError(f"accumulator {name!r} must be an Accumulator, not a {type(accumulator).__name__}")
         if name in self._accumulators:
             raise UnsupportedOperationError(f"the accumulator {name!r} already exists and cannot be added")
+        restored = self._restored.get(name)
+        if isinstance(restored, Accumulator):
+            accumulator.merge(restored)
+            del self._restored[name]
         self._accumulators[name] = accumulator
 
     def get(self, name: str) -> Accumulator | None:
@@ -53,16 +65,40 @@ class AccumulatorRegistry:
         another kind."""
         accumulator = self._accumulators.get(name)
         if accumulator is None:
-            accumulator = self._accumulators[name] = kind()
+            accumulator = kind()
+            self.add(name, accumulator)
         if type(accumulator) is not kind:
             raise UnsupportedOperationError(
                 f"the accumulator {name!r} is a {type(accumulator).__name__}, not a {kind.__name__}"
             )
         return accumulator
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._accumulators and not self._restored
+
+    def restore(self, snapshots: Iterable[Mapping[str, bytes]]) -> None:
+        """Go on from these snapshots, of one or several subtasks. Before any function registers an accumulator.
+
+        Raises: StateRestoreError where one cannot be loaded or merged.
+        """
+        for snapshot in snapshots:
+            for name, data in snapshot.items():
+                try:
+                    accumulator = pickling.loads(data)
+                    before = self._restored.get(name)
+                    if before is None or isinstance(accumulator, AccumulatorFailure):
+                        self._restored[name] = accumulator
+                    elif isinstance(before, Accumulator):
+                        before.merge(accumulator)
+                except Exception as error:
+                    raise StateRestoreError(
+                        f"accumulator {name!r} of the checkpoint cannot be restored: {type(error).__name__}: {error}"
+                    ) from error
+
     def wants_snapshot(self) -> bool:
         """Whether it is time for the next one; True once until that has been taken. Any thread."""
-        if not self._accumulators or self._is_asked_for or self._clock.monotonic_ns() < self._next_ns:
+        if self.is_empty or self._is_asked_for or self._clock.monotonic_ns() < self._next_ns:
             return False
         self._is_asked_for = True
         return True
@@ -72,9 +108,10 @@ class AccumulatorRegistry:
         began_ns = self._clock.monotonic_ns()
         taken: dict[str, bytes] = {}
         total = 0
-        for name, accumulator in self._accumulators.items():
+        # A failure that was restored stays one.
+        for name, accumulator in {**self._accumulators, **self._restored}.items():
             try:
-                data, reason = cloudpickle.dumps(accumulator), ""
+                data, reason = pickling.dumps(accumulator), ""
                 if total + len(data) > MAX_BYTES:
                     reason = f"has {len(data)} bytes; all of a task may have {MAX_BYTES}"
             except Exception as error:  # noqa: BLE001 - the user's own class

@@ -31,6 +31,7 @@ from flinkpy.streaming.operators.stream_operator import (
 
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
+    from flinkpy.state.operator_state import OperatorStateBackend
 
 _METHODS = {RowStep.MAP: "map", RowStep.FILTER: "filter", RowStep.FLAT_MAP: "flat_map"}
 
@@ -77,6 +78,14 @@ class FusedRowOperator(StreamOperator):
                 # Nobody asks for it, but it must not get lost.
                 owner = self._owners[step.context.operator_id] = _StepState(step)
                 owner.initialize_state(restored)
+
+    @property
+    def task_state(self) -> OperatorStateBackend:
+        first = self._steps[0]
+        owner = self._owners.get(first.context.operator_id)
+        if owner is None:
+            owner = self._owners[first.context.operator_id] = _StepState(first)
+        return owner.operator_state
 
     def snapshots(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> dict[str, OperatorSnapshot]:
         taken: dict[str, OperatorSnapshot] = {}

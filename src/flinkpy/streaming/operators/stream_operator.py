@@ -133,6 +133,11 @@ class StreamOperator(ABC):
             self._operator_state = backend
         return backend
 
+    @property
+    def task_state(self) -> OperatorStateBackend:
+        """For what the task itself keeps; used on the head of a chain only."""
+        return self.operator_state
+
     def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
         """The last moment to emit something before the barrier does."""
         return

@@ -22,6 +22,7 @@ from flinkpy.streaming.operators.metric_group import OperatorMetricGroup
 from flinkpy.streaming.operators.output import ChainingOutput, Output, combine
 from flinkpy.streaming.operators.sink_operator import SinkOperator
 from flinkpy.streaming.operators.stream_operator import OperatorContext, OperatorSnapshot, StreamOperator
+from flinkpy.streaming.tasks.accumulator_state import keep_accumulators, restore_accumulators
 from flinkpy.streaming.tasks.environment import TaskEnvironment
 from flinkpy.streaming.tasks.processing_time_service import ProcessingTimeService
 
@@ -146,6 +147,7 @@ class OperatorChain:
         Raises: StateRestoreError, StateMigrationError, CorruptStateError, FunctionError.
         """
         states = self._environment.state.restored_state
+        restore_accumulators(self._environment, states(self.head_operator_id))
         for operator in reversed(self.operators):
             # Before: one that fails half-way must be closed too.
             self._to_close.append(operator)
@@ -190,6 +192,8 @@ class OperatorChain:
     def snapshot_state(self, barrier: CheckpointBarrier) -> dict[str, OperatorSnapshot]:
         """Freeze every operator's state, by operator id. Where one raises, nothing stays frozen."""
         taken: dict[str, OperatorSnapshot] = {}
+        if not self._environment.accumulators.is_empty:
+            keep_accumulators(self._environment, self.head.task_state)
         try:
             for operator in reversed(self.operators):
                 operator.checkpoint_timestamp_ms = barrier.timestamp_ms
