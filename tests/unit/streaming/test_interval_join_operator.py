@@ -75,12 +75,41 @@ def test_a_record_is_forgotten_when_nothing_can_come_that_it_could_be_paired_wit
     (operator,) = run.operators
     run.process(0, [("a", "l")], [10])
     run.process(1, [("a", "r")], [10])
-    for watermark in range(9, 17):
+    for watermark in range(9, 18):
         run.watermark(watermark)
         operator.key_context.key = "a"
         for side, last in zip(operator._sides, (left_until, right_until)):
-            assert side.buffer.is_empty() is (watermark >= last)
-            assert len(side.expiry) == (0 if watermark >= last else 1)
+            assert len(side.between(0, 100, watermark)) == (0 if watermark >= last else 1)
+            # Records of a stretch of time go together.
+            stretch_ms = max(1, (upper - lower) // 4)
+            assert side.buffer.is_empty() or watermark < last + stretch_ms
+            assert len(side.expiry) == (0 if side.buffer.is_empty() else 1)
+    run.close()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_record_looks_only_at_those_near_it_however_many_are_kept(backend: str) -> None:
+    run = joined(-20, 20, backend)
+    (operator,) = run.operators
+    times = list(range(0, 100_000, 10))
+    run.process(1, [("a", time) for time in times], times)
+    looked_at: list[int] = []
+    right = operator._sides[1]
+    get = right.buffer.get
+
+    class Noting:
+        def get(self, number: int) -> Any:
+            found = get(number)
+            looked_at.append(0 if found is None else len(found))
+            return found
+
+        def put(self, number: int, records: Any) -> None:
+            raise AssertionError("nothing comes from this side")
+
+    right.buffer = Noting()
+    run.process(0, [("a", "l")], [50_000])
+    assert [right_number for (_, right_number, *_), _ in run.results] == [49_980, 49_990, 50_000, 50_010, 50_020]
+    assert sum(looked_at) <= 6
     run.close()
 
 

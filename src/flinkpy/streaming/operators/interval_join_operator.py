@@ -1,10 +1,11 @@
 """IntervalJoinOperator: pairs of records of one key whose times are near each other.
 
-Each side keeps its records by their time, as long as a record of the other side may come that they can be paired with;
-a timer then removes them. A record that comes after the watermark has passed it is late and paired with nothing.
+Each side keeps its records as long as a record of the other side may come that they can be paired with. A record that
+comes after the watermark has passed it is late and paired with nothing.
 
-Source: org.apache.flink.streaming.api.operators.co.IntervalJoinOperator. Differs: a record's pairs come in the order of
-the other side's times, so that they are the same after a restore.
+Source: org.apache.flink.streaming.api.operators.co.IntervalJoinOperator. Differs: records are kept by stretches of time
+instead of times, so that a record looks at those near it only, however many a lagging watermark keeps; and its pairs
+come in the order of the other side's times, so that they are the same after a restore.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from flinkpy.common.typeinfo import Types
 from flinkpy.datastream.state import MapStateDescriptor
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MIN_WATERMARK, Watermark
+from flinkpy.state.backend import KeyContext
 from flinkpy.state.timer_queue import TimerQueue
 from flinkpy.streaming.operators.key_getter import key_getter
 from flinkpy.streaming.operators.keyed_operator import KeyedStateOperator
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
     from flinkpy.graph.operator_specs import IntervalJoinSpec
 
+#: Into so many stretches of time the interval is cut: few to look into, and none so long that adding to it costs much.
+STRETCHES = 4
 _TIME = itemgetter(0)
 #: As of windows.
 LATE_ELEMENTS_DROPPED_METRIC_NAME = "numLateRecordsDropped"
@@ -59,34 +63,48 @@ class _Side:
 
     Attributes:
         lower_ms, upper_ms: where the times of its partners are, relative to a record's own.
-        buffer: map state: time -> records of the key.
-        expiry: when the records of a key and time are to be removed: `kept_ms` after that time.
+        kept_ms: how long after its own time a record may still find a partner.
+        buffer: map state: number of a stretch of time -> (time, record) of each record of the key in it.
+        expiry: when the stretches of a key are to be removed: `kept_ms` after their end.
     """
 
     def __init__(self, name: str, lower_ms: int, upper_ms: int, late_tag: str | None) -> None:
         self.name = name
         self.lower_ms = lower_ms
         self.upper_ms = upper_ms
-        #: How long after its own time a record may still find a partner.
         self.kept_ms = max(0, upper_ms)
         self.late_tag = late_tag
         self.buffer: Any = None
         self.expiry: TimerQueue
+        self._stretch_ms = max(1, (upper_ms - lower_ms) // STRETCHES)
 
-    def keep(self, time: int, value: Any) -> None:
-        """A record of the current key."""
-        values = self.buffer.get(time)
-        if values is None:
-            values = []
-        values.append(value)
-        self.buffer.put(time, values)
+    def keep(self, time: int, value: Any, key: Any) -> None:
+        """A record of `key`, which is the current key."""
+        number = time // self._stretch_ms
+        records = self.buffer.get(number)
+        if records is None:
+            records = []
+            self.expiry.add((number + 1) * self._stretch_ms - 1 + self.kept_ms, key)
+        records.append((time, value))
+        self.buffer.put(number, records)
 
-    def between(self, first_ms: int, last_ms: int) -> list[tuple[int, list[Any]]]:
-        """(time, records) of the current key, in the order of their times."""
-        found = [entry for entry in self.buffer.items() if first_ms <= entry[0] <= last_ms]
+    def between(self, first_ms: int, last_ms: int, watermark: int) -> list[tuple[int, Any]]:
+        """(time, record) of the current key, in the order of their times; without those that have expired."""
+        # As if each record had been removed in its own time.
+        first_ms = max(first_ms, watermark - self.kept_ms + 1)
+        found: list[tuple[int, Any]] = []
+        for number in range(first_ms // self._stretch_ms, last_ms // self._stretch_ms + 1):
+            records = self.buffer.get(number)
+            if records is not None:
+                found.extend(record for record in records if first_ms <= record[0] <= last_ms)
         if len(found) > 1:
             found.sort(key=_TIME)
         return found
+
+    def remove_expired(self, watermark: int, key_context: KeyContext) -> None:
+        for expiry, key in self.expiry.pop_due(watermark):
+            key_context.key = key
+            self.buffer.remove((expiry - self.kept_ms) // self._stretch_ms)
 
 
 class IntervalJoinOperator(KeyedStateOperator):
@@ -147,20 +165,18 @@ class IntervalJoinOperator(KeyedStateOperator):
             if time < watermark:
                 late.append(index)
                 continue
-            key_context.key = key = get_key(value)
-            mine.keep(time, value)
-            for other_time, values in other.between(time + mine.lower_ms, time + mine.upper_ms):
+            key = key_context.key = get_key(value)
+            mine.keep(time, value, key)
+            for other_time, other_value in other.between(time + mine.lower_ms, time + mine.upper_ms, watermark):
                 if is_left:
                     join_context.left_ms, join_context.right_ms = time, other_time
+                    results = process(value, other_value, join_context)
                 else:
                     join_context.left_ms, join_context.right_ms = other_time, time
-                for other_value in values:
-                    pair = (value, other_value) if is_left else (other_value, value)
-                    results = process(*pair, join_context)
-                    if results is not None:
-                        out.extend(results)
-                times.extend([max(time, other_time)] * (len(out) - len(times)))
-            mine.expiry.add(time + mine.kept_ms, key)
+                    results = process(other_value, value, join_context)
+                if results is not None:
+                    out.extend(results)
+                    times.extend([max(time, other_time)] * (len(out) - len(times)))
         self._emitter.emit(out, np.array(times, dtype=np.int64))
         if late:
             self._emit_late(mine, [rows[index] for index in late], timestamps[late])
@@ -173,7 +189,5 @@ class IntervalJoinOperator(KeyedStateOperator):
 
     def process_watermark(self, watermark: Watermark) -> None:
         for side in self._sides:
-            for expiry, key in side.expiry.pop_due(watermark.timestamp):
-                self.key_context.key = key
-                side.buffer.remove(expiry - side.kept_ms)
+            side.remove_expired(watermark.timestamp, self.key_context)
         super().process_watermark(watermark)
