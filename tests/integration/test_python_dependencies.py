@@ -199,3 +199,28 @@ def test_modules_packages_and_zips_are_importable(start: Callable[..., RunningCl
     for path in ("one_module.py", "two_package", "plain", "four.zip"):
         env.add_python_file(str(tmp_path / path))
     assert collected(env, values, 1) == [[1, 2, 3, 4]]
+
+
+def test_the_command_line_brings_files_and_requirements(
+    start: Callable[..., RunningCluster], packages: Callable[[str], tuple[str, str]], tmp_path: Path
+) -> None:
+    requirements, directory = packages("3.0")
+    (tmp_path / "shipped").mkdir()
+    (tmp_path / "shipped" / "shipped_module.py").write_text("def sign(text):\n    return text + '!'\n")
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import shipped_module\n"
+        "from flinkpy.datastream import StreamExecutionEnvironment\n"
+        "def greet(value):\n"
+        "    import flinkpy_test_greeting\n"
+        "    return shipped_module.sign(flinkpy_test_greeting.TEXT)\n"
+        "env = StreamExecutionEnvironment.get_execution_environment()\n"
+        "print(env.from_sequence(1, 1).map(greet).execute_and_collect(limit=1))\n"
+    )
+    cluster = start(num_task_executors=1)
+    options = ["-pyreq", f"{requirements}#{directory}", "-pyfs", str(tmp_path / "shipped" / "shipped_module.py")]
+    result = cluster.flinkpy("run", *options, str(program))
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "['hello 3.0!']\n"
+    refused = cluster.flinkpy("run", "-pyexec", "/no/such/python", *options, str(program))
+    assert "functions run inside the TaskExecutor processes" in refused.stderr

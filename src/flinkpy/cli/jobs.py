@@ -86,6 +86,18 @@ def connect(configuration: Configuration, address: str | None) -> ClusterClient:
     type=click.Choice(["claim", "no_claim", "legacy"], case_sensitive=False),
     help="Whose the savepoint is: `claim` the job's, which deletes it when it can; `no_claim` (the default) yours.",
 )
+@click.option("-pyfs", "--pyFiles", "py_files", metavar="PATHS", help="Modules, packages and zip files to import from.")
+@click.option(
+    "-pyarch", "--pyArchives", "py_archives", metavar="PATHS", help="Archives to unpack; each may end in #DIRECTORY."
+)
+@click.option(
+    "-pyreq",
+    "--pyRequirements",
+    "py_requirements",
+    metavar="PATH",
+    help="requirements.txt of packages to install; may end in #DIRECTORY with these packages.",
+)
+@click.option("-pyexec", "--pyExecutable", "py_executable", metavar="PATH", help="The interpreter of functions.")
 @click.argument("program", type=click.Path(exists=True, dir_okay=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def run(
@@ -95,6 +107,10 @@ def run(
     savepoint_path: str | None,
     allow_non_restored_state: bool,
     claim_mode: str | None,
+    py_files: str | None,
+    py_archives: str | None,
+    py_requirements: str | None,
+    py_executable: str | None,
     program: str,
     arguments: tuple[str, ...],
     config_dir: str | None,
@@ -115,6 +131,10 @@ def run(
             "execution.state-recovery.path": None if savepoint_path is None else absolute(savepoint_path),
             "execution.state-recovery.ignore-unclaimed-state": "true" if allow_non_restored_state else None,
             "execution.state-recovery.claim-mode": None if claim_mode is None else claim_mode.upper(),
+            "python.files": py_files,
+            "python.archives": py_archives,
+            "python.requirements": py_requirements,
+            "python.executable": py_executable,
         },
     )
     host, port = split_address(dispatcher_address(configuration, address), "-m")
@@ -149,7 +169,9 @@ def _run_program(program: str, verbose: bool) -> int:
 @contextmanager
 def _program_environment(configuration: Configuration, program: str, arguments: tuple[str, ...]) -> Iterator[None]:
     """What a program sees when Python runs it as a script, and the configuration its environments start from."""
+    from flinkpy.configuration import read_option
     from flinkpy.configuration.loading import CONFIG_DIR_VARIABLES, DYNAMIC_PROPERTIES_VARIABLE
+    from flinkpy.configuration.python_options import PYTHON_FILES
 
     saved_environment, saved_argv, saved_path = dict(os.environ), sys.argv, list(sys.path)
     for variable in CONFIG_DIR_VARIABLES:
@@ -157,6 +179,10 @@ def _program_environment(configuration: Configuration, program: str, arguments: 
     lines = (f"{key}={value}" for key, value in sorted(configuration.to_dict().items()))
     os.environ[DYNAMIC_PROPERTIES_VARIABLE] = "\n".join(lines)
     sys.argv = [program, *arguments]
+    for path in reversed((read_option(configuration, PYTHON_FILES) or "").split(",")):
+        if path.strip():  # the program imports them too
+            file = os.path.abspath(path.strip())
+            sys.path.insert(0, os.path.dirname(file) if file.endswith(".py") else file)
     sys.path.insert(0, os.path.dirname(os.path.abspath(program)))
     try:
         yield
