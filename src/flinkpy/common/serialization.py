@@ -108,7 +108,7 @@ class RowFieldExtractorSchema(SerializationSchema):
         if not isinstance(field_index, int) or isinstance(field_index, bool):
             raise TypeError("field_index must be an integer")
         if field_index < 0:
-            raise ValueError("Field index must be non-negative")
+            raise ValueError(f"Field index must be non-negative, got: {field_index}")
         super().__init__()
         self._field_index = field_index
 

@@ -62,6 +62,10 @@ class MemorySize:
         return hash(self._bytes)
 
     def __str__(self) -> str:
+        """In the largest unit that it is a whole number of."""
+        for unit, name in ((_TEBI, "tb"), (_GIBI, "gb"), (_MEBI, "mb"), (_KIBI, "kb")):
+            if self._bytes and self._bytes % unit == 0:
+                return f"{self._bytes // unit} {name}"
         return f"{self._bytes} bytes"
 
 
