@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from joined_subtasks import BACKENDS, JoinedSubtasks
 
@@ -65,7 +65,7 @@ def feed(run: JoinedSubtasks, steps: list[Record | int], random: Random, *, rest
             if waiting and (waiting[0].side != step.side or random.random() < 0.3):
                 flush()
             waiting.append(step)
-        if restarts and random.random() < 0.1:
+        if restarts and random.random() < 0.05:
             flush()
             results += run.results
             run = run.restored(random.randint(1, 3), random.choice(BACKENDS))
@@ -98,6 +98,7 @@ def on_time(steps: list[Record | int]) -> list[tuple[Record, int]]:
     return kept
 
 
+@settings(max_examples=60)  # operators with real backends are opened and closed in each
 @given(
     steps=_scripts(),
     lower=st.integers(-6, 6),
@@ -131,6 +132,7 @@ class Both(CoGroupFunction):
         yield tuple(sorted(number for _, number in first)), tuple(sorted(number for _, number in second))
 
 
+@settings(max_examples=60)
 @given(steps=_scripts(), slide=st.integers(1, 4), seed=st.integers(0, 1 << 32), restarts=st.booleans())
 def test_a_co_group_gives_the_groups_that_brute_force_gives(
     steps: list[Record | int], slide: int, seed: int, restarts: bool

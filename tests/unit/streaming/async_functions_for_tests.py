@@ -77,9 +77,13 @@ class AsyncHarness(OperatorHarness):
         state: FakeTaskStateManager | None = None,
         input_types: tuple[Any, ...] = (),
     ) -> None:
-        super().__init__(
-            AsyncWaitSpec(function, timeout_ms, capacity, retry, ordered, input_types=input_types), state=state
-        )
+        spec = AsyncWaitSpec(function, timeout_ms, capacity, retry, ordered, input_types=input_types)
+        try:
+            super().__init__(spec, state=state)
+        except BaseException:
+            # As a chain does whose operator could not be opened.
+            self.operator.close()
+            raise
 
     def run_mails(self) -> None:
         while (mail := self.mailbox.take()) is not None:

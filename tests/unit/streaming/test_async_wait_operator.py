@@ -392,7 +392,6 @@ class TestFailures:
         with pytest.raises(FunctionError, match="SystemExit: 3"):
             harness.drain()
 
-
     def test_a_function_that_ends_its_loop_fails_the_task(self, opened: Any) -> None:
         class Stopping(AsyncFunction):
             async def async_invoke(self, value: int) -> Any:
@@ -438,6 +437,49 @@ class TestLife:
         harness.operator.close()
         assert function.log == ["open 0", "call", "call ends", "close"]
         assert function.cancelled == [1]
+
+    def test_open_and_close_may_be_coroutines_which_run_on_the_loop_of_the_calls(self) -> None:
+        class WithSession(AsyncFunction):
+            def __init__(self) -> None:
+                self.log: list[Any] = []
+
+            async def open(self, runtime_context: Any) -> None:  # type: ignore[override]
+                await asyncio.sleep(0)
+                self.log.append(("open", asyncio.get_running_loop()))
+
+            async def async_invoke(self, value: int) -> list[int]:
+                self.log.append(("call", asyncio.get_running_loop()))
+                return [value]
+
+            async def close(self) -> None:  # type: ignore[override]
+                await asyncio.sleep(0)
+                self.log.append(("close", asyncio.get_running_loop()))
+
+        function = WithSession()
+        harness = AsyncHarness(function)
+        harness.process([1])
+        assert harness.drain() == [1]
+        harness.operator.close()
+        assert [what for what, _ in function.log] == ["open", "call", "close"]
+        assert len({loop for _, loop in function.log}) == 1
+
+    def test_an_error_of_open_or_close_on_the_loop_names_the_operator(self) -> None:
+        class Failing(AsyncFunction):
+            async def open(self, runtime_context: Any) -> None:  # type: ignore[override]
+                raise ValueError("cannot open")
+
+            async def async_invoke(self, value: int) -> list[int]:
+                return []
+
+        class FailingAtEnd(Doubling):
+            async def close(self) -> None:  # type: ignore[override]
+                raise ValueError("cannot close")
+
+        with pytest.raises(FunctionError, match="operator AsyncWaitSpec: ValueError: cannot open"):
+            AsyncHarness(Failing())
+        harness = AsyncHarness(FailingAtEnd())
+        with pytest.raises(FunctionError, match="operator AsyncWaitSpec: ValueError: cannot close"):
+            harness.operator.close()
 
     def test_the_loop_and_its_thread_end_with_the_operator(self) -> None:
         before = set(threading.enumerate())

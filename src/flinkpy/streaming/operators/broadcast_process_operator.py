@@ -20,7 +20,7 @@ from flinkpy.streaming.operators.keyed_process_operator import process_keyed
 from flinkpy.streaming.operators.keyed_timer_operator import KeyedProcessContext, KeyedTimerOperator
 from flinkpy.streaming.operators.lane_border import as_rows
 from flinkpy.streaming.operators.output import Output
-from flinkpy.streaming.operators.process_operator import collect, collect_with_timestamps
+from flinkpy.streaming.operators.process_operator import process_rows
 from flinkpy.streaming.operators.row_emitter import RowEmitter
 from flinkpy.streaming.operators.stream_operator import (
     USER_ERRORS,
@@ -237,10 +237,7 @@ def _process_side(
     """`keyless`: the key context that has no key meanwhile."""
     rows = as_rows(batch, input_type)
     try:
-        if batch.timestamps is None:
-            side.timestamp_ms = None
-            return collect(process, rows, side), None
-        return collect_with_timestamps(process, rows, batch.timestamps, side)
+        return process_rows(process, rows, batch.timestamps, side)
     except USER_ERRORS as error:
         if isinstance(error, AttributeError) and keyless is not None and error.obj is keyless and error.name == "key":
             raise context.function_error(

@@ -16,14 +16,14 @@ from flinkpy.streaming.operators.keyed_process_operator import process_keyed
 from flinkpy.streaming.operators.keyed_timer_operator import KeyedTimerOperator
 from flinkpy.streaming.operators.lane_border import as_rows
 from flinkpy.streaming.operators.output import Output
-from flinkpy.streaming.operators.process_operator import ProcessContext, collect, collect_with_timestamps
+from flinkpy.streaming.operators.process_operator import ProcessContext, process_rows
 from flinkpy.streaming.operators.row_emitter import RowEmitter
 from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext, UserFunctionOperator
 from flinkpy.streaming.operators.timer_service import UnkeyedTimerService
 from flinkpy.streaming.operators.two_inputs import process_methods
 
 if TYPE_CHECKING:
-    import numpy as np
+    pass
 
 
 class CoProcessOperator(UserFunctionOperator):
@@ -46,14 +46,8 @@ class CoProcessOperator(UserFunctionOperator):
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         rows = as_rows(batch, self._input_types[input_index])
-        process = self._process[input_index]
-        timestamps: np.ndarray | None = None
         try:
-            if batch.timestamps is None:
-                self._context.timestamp_ms = None
-                out = collect(process, rows, self._context)
-            else:
-                out, timestamps = collect_with_timestamps(process, rows, batch.timestamps, self._context)
+            out, timestamps = process_rows(self._process[input_index], rows, batch.timestamps, self._context)
         except USER_ERRORS as error:
             raise self.context.function_error(error) from error
         self._emitter.emit(out, timestamps)

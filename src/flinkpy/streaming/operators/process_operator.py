@@ -48,13 +48,8 @@ class ProcessOperator(UserFunctionOperator):
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         rows = as_rows(batch, self._input_type)
-        process = self.function.process_element
         try:
-            if batch.timestamps is None:
-                self._context.timestamp_ms = None
-                out, timestamps = collect(process, rows, self._context), None
-            else:
-                out, timestamps = collect_with_timestamps(process, rows, batch.timestamps, self._context)
+            out, timestamps = process_rows(self.function.process_element, rows, batch.timestamps, self._context)
         except USER_ERRORS as error:
             raise self.context.function_error(error) from error
         self._emitter.emit(out, timestamps)
@@ -64,8 +59,20 @@ class ProcessOperator(UserFunctionOperator):
         super().process_watermark(watermark)
 
 
-def collect(process: Callable[..., Any], rows: list[Any], context: Any) -> list[Any]:
-    """All that `process(value, context)` gives for the rows; it may be a generator, an iterable or None."""
+def process_rows(
+    process: Callable[..., Any], rows: list[Any], timestamps: np.ndarray | None, context: Any
+) -> tuple[list[Any], np.ndarray | None]:
+    """All that `process(value, context)` gives for the rows, and their timestamps: each has that of its record.
+
+    It may be a generator, an iterable or None; `context.timestamp_ms` is the record's, or None.
+    """
+    if timestamps is None:
+        context.timestamp_ms = None
+        return _collect(process, rows, context), None
+    return _collect_with_timestamps(process, rows, timestamps, context)
+
+
+def _collect(process: Callable[..., Any], rows: list[Any], context: Any) -> list[Any]:
     if isgeneratorfunction(process):
         return [result for value in rows for result in process(value, context)]
     out: list[Any] = []
@@ -77,10 +84,9 @@ def collect(process: Callable[..., Any], rows: list[Any], context: Any) -> list[
     return out
 
 
-def collect_with_timestamps(
+def _collect_with_timestamps(
     process: Callable[..., Any], rows: list[Any], timestamps: np.ndarray, context: Any
 ) -> tuple[list[Any], np.ndarray]:
-    """As `collect`; `context.timestamp_ms` is the record's, and each result has the timestamp of its record."""
     out: list[Any] = []
     ends: list[int] = []
     for value, timestamp in zip(rows, timestamps.tolist()):

@@ -18,12 +18,13 @@ Source: org.apache.flink.streaming.api.operators.async.AsyncWaitOperator.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import itertools
 import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from typing import Any
 
 from flinkpy.records.elements import Element, Watermark
@@ -40,6 +41,8 @@ MIN_TICK_S = 0.001
 MAX_TICK_LOAD = 0.05
 #: How long the end of an operator waits for user code that does not end when it is cancelled.
 CANCEL_TIMEOUT_S = 5.0
+#: A thread that waits for the loop looks so often whether there is one.
+LOOK_AGAIN_S = 0.5
 
 #: value -> results; whatever the user's function gives.
 Invoke = Callable[[Any], Awaitable[Any]]
@@ -126,21 +129,13 @@ class AsyncRunner:
         self._loop.set_exception_handler(self._on_loop_error)
         self._thread.start()
 
-    def call(self, function: Callable[[], Awaitable[None]]) -> None:
+    def call(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run a coroutine function on the loop and wait until it ends; raises what it raises."""
-        done = threading.Event()
-
-        async def run() -> None:
-            try:
-                await function()
-            finally:
-                done.set()
-
-        future = asyncio.run_coroutine_threadsafe(run(), self._loop)
-        while not done.wait(0.5):
+        future = asyncio.run_coroutine_threadsafe(function(), self._loop)
+        while not concurrent.futures.wait([future], LOOK_AGAIN_S).done:
             if not self._thread.is_alive():
-                break
-        future.result(1.0)
+                raise RuntimeError("an asynchronous function has stopped the loop that it runs on")
+        future.result()
 
     def put(self, entry: Chunk | Element) -> None:
         """Start these records when their turn comes."""

@@ -12,7 +12,9 @@ timed out is cancelled.
 
 from __future__ import annotations
 
+import inspect
 from collections import deque
+from collections.abc import Callable
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +35,7 @@ from flinkpy.streaming.operators.async_io.element_queue import (
 )
 from flinkpy.streaming.operators.lane_border import as_rows
 from flinkpy.streaming.operators.output import Output
-from flinkpy.streaming.operators.stream_operator import OperatorContext, UserFunctionOperator
+from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext, UserFunctionOperator
 
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
@@ -86,19 +88,31 @@ class AsyncWaitOperator(UserFunctionOperator):
             on_released=self._announce_results,
             on_error=self._announce_error,
         )
-        super().open()
-        runner.start()
+        if inspect.iscoroutinefunction(function.open):
+            runner.start()
+            self._guarded(lambda: runner.call(lambda: function.open(self.create_runtime_context())))
+        else:
+            super().open()
+            runner.start()
         for rows, timestamps in self._restored_chunks:
             self._put(Chunk(rows, timestamps))
         self._restored_chunks = []
 
     def close(self) -> None:
         runner, self._runner = self._runner, None
+        closes_on_loop = inspect.iscoroutinefunction(self.function.close)
         try:
             if runner is not None:
-                runner.stop()
+                self._guarded(lambda: runner.stop(self.function.close if closes_on_loop else None))
         finally:
-            super().close()
+            if not closes_on_loop:
+                super().close()
+
+    def _guarded(self, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except USER_ERRORS as error:
+            raise self.context.function_error(error) from error
 
     @property
     def runner(self) -> AsyncRunner:
