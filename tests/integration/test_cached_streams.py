@@ -58,11 +58,12 @@ def marks(tmp_path: Path) -> Path:
     return tmp_path / "marks"
 
 
-@pytest.mark.parametrize("typed", [True, False])
+@pytest.mark.parametrize(("typed", "mode"), [(True, "STREAMING"), (False, "STREAMING"), (True, "BATCH")])
 def test_later_jobs_read_what_the_first_has_computed(
-    cluster: RunningCluster, marks: Path, tmp_path: Path, typed: bool
+    cluster: RunningCluster, marks: Path, tmp_path: Path, typed: bool, mode: str
 ) -> None:
-    env = environment(cluster, **{"execution.cached-stream.dir": str(tmp_path / "cached")})
+    properties = {"execution.cached-stream.dir": str(tmp_path / "cached"), "execution.runtime-mode": mode}
+    env = environment(cluster, **properties)
     stream = made(env, Work(marks), typed)
     assert collected(stream.map(lambda value: value + 1)) == [value + 1 for value in DOUBLES]
     assert marks.stat().st_size == 100

@@ -19,7 +19,7 @@ from flinkpy.common.errors import ExternalError, FlinkError, UserError
 FetchBlob = Callable[[str], AsyncIterator[bytes]]
 
 #: Archives that Python imports from as they are.
-IMPORTABLE_ARCHIVES = (".zip", ".egg", ".whl")
+_IMPORTABLE_ARCHIVES = (".egg", ".whl")
 
 
 async def fetch_file(name: str, blob_key: str, path: Path, fetch_blob: FetchBlob) -> None:
@@ -59,6 +59,17 @@ def unpack(archive: Path, target: Path) -> None:
                 tar.extractall(target, filter="data")
     except (tarfile.TarError, zipfile.BadZipFile, OSError) as error:
         raise UserError(f"cannot unpack the archive {archive.name!r}: {error}") from error
+
+
+def import_entry(path: Path) -> Path:
+    """What of a Python file belongs on the import path. A zip (a directory was sent as one) is unpacked beside it, so
+    that modules find the files that lie with them. Blocking. Raises: UserError where it is broken.
+    """
+    if path.suffix == ".zip":
+        directory = path.with_suffix("")
+        unpack(path, directory)
+        return directory
+    return path if path.suffix in _IMPORTABLE_ARCHIVES else path.parent
 
 
 def below(root: Path, name: str, what: str) -> Path:

@@ -87,7 +87,7 @@ class _Writer(StatefulSinkWriter):
         self._number = number
         self._file: BinaryIO | None = None
         self._is_at_end = False
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def write(self, batch: Batch) -> None:
         if self._file is None:

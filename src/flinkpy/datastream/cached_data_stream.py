@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.common.process import ProcessIdentity
 from flinkpy.configuration import execution_options, read_option
 from flinkpy.datastream.base_stream import DataStream
 from flinkpy.graph import operator_specs as specs
@@ -171,6 +172,7 @@ class ClusterDatasets:
                 "Cached Stream", specs.SourceSpec(source, None, output_type=cache.output_type), ()
             )
             reading.parallelism = cache.num_writers
+            reading.set_uid(f"flinkpy-cached-stream-{cache.dataset_id}")
             cache.writing, cache.is_complete, cache.inputs = None, True, (reading,)
         elif has_finished is False:
             self._reset(cache)
@@ -182,10 +184,7 @@ class ClusterDatasets:
 
         _check_bounded(cache.stream)
         root = read_option(configuration, execution_options.CACHED_STREAM_DIR)
-        cache.directory = os.path.join(
-            root or os.path.join(tempfile.gettempdir(), f"flinkpy-cached-streams-{os.getuid()}"),
-            f"{cache.dataset_id}-{uuid.uuid4().hex[:8]}",
-        )
+        cache.directory = os.path.join(root or _own_root(), f"{cache.dataset_id}-{uuid.uuid4().hex[:8]}")
         self._directories.add(cache.directory)
         producer = cache.stream
         cache.num_writers = (
@@ -195,6 +194,7 @@ class ClusterDatasets:
         spec = specs.SinkSpec(sink, input_types=(cache.output_type,), output_type=None)
         writer = OperatorTransformation("Cached Stream: Writer", spec, (cache.stream,))
         writer.parallelism = cache.num_writers
+        writer.set_uid(f"flinkpy-cached-stream-{cache.dataset_id}")
         return writer
 
 
@@ -223,6 +223,19 @@ def has_finished(end: Future[Any]) -> Callable[[], bool | None]:
         return end.exception() is None and JobState(end.result().status) is JobState.FINISHED
 
     return answer
+
+
+def _own_root() -> str:
+    """A directory of this process in the temporary directory; those of processes that were killed are removed."""
+    me = ProcessIdentity.of(os.getpid())
+    assert me is not None
+    base = os.path.join(tempfile.gettempdir(), f"flinkpy-cached-streams-{os.getuid()}")
+    os.makedirs(base, mode=0o700, exist_ok=True)
+    for name in os.listdir(base):
+        pid, _, start_ticks = name.partition("-")
+        if pid.isdigit() and start_ticks.isdigit() and not ProcessIdentity(int(pid), int(start_ticks)).is_alive:
+            shutil.rmtree(os.path.join(base, name), ignore_errors=True)
+    return os.path.join(base, f"{me.pid}-{me.start_ticks}")
 
 
 def _remove(directories: set[str]) -> None:

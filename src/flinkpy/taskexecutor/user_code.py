@@ -1,7 +1,7 @@
 """UserCode: the files a job brought, fetched from the BlobServer, and what they mean for imports.
 
 ```
-<working directory>/<job id>/files/<blob key>/<name>     PYTHON_FILE; importable: a .py by its directory, else itself
+<working directory>/<job id>/files/<blob key>/<name>     PYTHON_FILE; importable: a .py by its directory, a zip unpacked
                             /cache/<blob key>/<name>     CACHED_FILE; a directory travels as a zip
 ```
 
@@ -22,7 +22,7 @@ from pathlib import Path
 from flinkpy._proto import job_pb2, taskexecutor_pb2
 from flinkpy.common.errors import UserError
 from flinkpy.common.python_environment import CACHED_FILE, ENVIRONMENT_KINDS
-from flinkpy.common.user_files import IMPORTABLE_ARCHIVES, FetchBlob, fetch_file, unpack
+from flinkpy.common.user_files import FetchBlob, fetch_file, import_entry, unpack
 from flinkpy.taskexecutor.process_environment import ProcessEnvironment
 from flinkpy.taskexecutor.python_path import PythonPath
 
@@ -66,7 +66,7 @@ class UserCode:
             if artifact.kind == CACHED_FILE:
                 self.cached_files[artifact.name] = str(await asyncio.to_thread(_cached, path, artifact))
             else:
-                entries.append(str(path if path.suffix in IMPORTABLE_ARCHIVES else path.parent))
+                entries.append(str(await asyncio.to_thread(import_entry, path)))
         if self._is_closed:  # the job left while we fetched
             self._remove_files()
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -150,3 +151,16 @@ def test_settings_are_refused(
 ) -> None:
     with pytest.raises(Exception, match=message.replace(".", r"\.")):
         getattr(cached(env), method)(*arguments)
+
+
+def test_what_a_killed_program_has_left_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    base = tmp_path / f"flinkpy-cached-streams-{os.getuid()}"
+    killed = base / f"{os.getpid()}-1"  # the number is another process's by now
+    killed.mkdir(parents=True)
+    env = StreamExecutionEnvironment(Configuration())
+    cached(env).print()
+    planned(env)
+    (directory,) = env.cluster_datasets._directories
+    assert Path(directory).parent.parent == base
+    assert not killed.exists()

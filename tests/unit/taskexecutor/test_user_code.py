@@ -71,14 +71,15 @@ def test_a_module_is_importable_while_the_job_is_here_and_forgotten_after(
     again.close()
 
 
-def test_an_archive_of_modules_is_importable_itself(tmp_path: Path, python_path: PythonPath) -> None:
+def test_a_zip_is_unpacked_so_that_modules_find_the_files_beside_them(tmp_path: Path, python_path: PythonPath) -> None:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr("te_package/__init__.py", "VALUE = 3")
+        archive.writestr("te_package/__init__.py", "import os\nFILE = os.path.join(os.path.dirname(__file__), 'value')")
+        archive.writestr("te_package/value", "3")
     blobs = Blobs()
     code = user_code(tmp_path, python_path, blobs, blobs.add("te_package.zip", buffer.getvalue()))
     asyncio.run(code.prepare())
-    assert importlib.import_module("te_package").VALUE == 3
+    assert Path(importlib.import_module("te_package").FILE).read_text() == "3"
     code.close()
 
 

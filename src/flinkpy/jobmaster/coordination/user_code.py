@@ -23,7 +23,7 @@ from flinkpy.common.python_environment import (
     check_loaded_packages,
     install,
 )
-from flinkpy.common.user_files import IMPORTABLE_ARCHIVES, FetchBlob, below, fetch_file, unpack
+from flinkpy.common.user_files import FetchBlob, below, fetch_file, import_entry, unpack
 
 _KINDS = (PYTHON_FILE, PYTHON_ARCHIVE, PYTHON_REQUIREMENTS, PYTHON_REQUIREMENTS_CACHE)
 
@@ -61,7 +61,7 @@ async def fetch_artifacts(
             target = artifact.attributes.get("target_dir") or artifact.name
             await asyncio.to_thread(unpack, path, below(archives, target, f"archive {artifact.name!r}"))
         elif artifact.kind == PYTHON_FILE:
-            entries.append(str(path if path.suffix in IMPORTABLE_ARCHIVES else path.parent))
+            entries.append(str(await asyncio.to_thread(import_entry, path)))
     if archives.exists():
         os.chdir(archives)
     if PYTHON_REQUIREMENTS in paths:
