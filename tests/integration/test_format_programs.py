@@ -26,7 +26,9 @@ from flinkpy.datastream.connectors.file_system import (
     FileCompactStrategy,
     FileSink,
     FileSource,
+    OutputFileConfig,
     RollingPolicy,
+    StreamingFileSink,
 )
 from flinkpy.datastream.formats.avro import AvroBulkWriters, AvroInputFormat, AvroSchema, GenericRecordAvroTypeInfo
 from flinkpy.datastream.formats.csv import CsvBulkWriters, CsvReaderFormat, CsvSchema
@@ -261,3 +263,25 @@ def test_rows_have_their_types_in_the_stream(env, tmp_path):
     stream = source_of(env, FileSource.for_json(str(tmp_path / "in.json"), schema=row_type))
     assert stream.get_type() == row_type
     assert collected(stream) == [Row(id=1, name="a")]
+
+
+def test_the_old_file_sink_is_added_as_a_function(env, tmp_path):
+    env.set_parallelism(2)
+    rows = [("ab", 1), ("bdc", 2), ("cfgs", 3), ("deeefg", 4)]
+    stream = env.from_collection(rows, type_info=Types.ROW([Types.STRING(), Types.INT()]))
+    stream.map(lambda row: row[0], Types.STRING()).add_sink(
+        StreamingFileSink.for_row_format(str(tmp_path), Encoder.simple_string_encoder())
+        .with_rolling_policy(
+            RollingPolicy.default_rolling_policy(
+                part_size=1024 * 1024 * 1024, rollover_interval=15 * 60 * 1000, inactivity_interval=5 * 60 * 1000
+            )
+        )
+        .with_output_file_config(
+            OutputFileConfig.OutputFileConfigBuilder().with_part_prefix("prefix").with_part_suffix("suffix").build()
+        )
+        .build()
+    )
+    env.execute("test_streaming_file_sink")
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert all(file.name.startswith("prefix-") and file.name.endswith("suffix") for file in files)
+    assert sorted(line for file in files for line in file.read_text().splitlines()) == ["ab", "bdc", "cfgs", "deeefg"]

@@ -170,7 +170,10 @@ class FileSink(SinkBase):
             return self
 
         def build(self) -> FileSink:
-            return FileSink(
+            return FileSink(*self._settings())
+
+        def _settings(self) -> tuple[Any, ...]:
+            return (
                 self._base_path,
                 self._make_content,
                 self._bucket_assigner,
