@@ -402,7 +402,8 @@ class DataStreamSink:
         self._environment = environment
 
     def name(self, name: str) -> DataStreamSink:
-        self._transformation.name = f"{name}: Writer" if self._transformation.name.endswith(": Writer") else name
+        is_writer = self._transformation.name.endswith(": Writer")
+        self._transformation.name = f"{name}: Writer" if is_writer else f"Sink: {name}"
         return self
 
     def uid(self, uid: str) -> DataStreamSink:

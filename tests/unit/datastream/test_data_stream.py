@@ -218,7 +218,7 @@ def test_sink_has_a_name_and_settings(numbers: DataStream) -> None:
 
     assert sink.transformation.name == "Out: Writer"
     assert (sink.transformation.uid, sink.transformation.parallelism) == ("u", 2)
-    assert numbers.print().name("Shown").transformation.name == "Shown"
+    assert numbers.print().name("Shown").transformation.name == "Sink: Shown"
 
 
 def test_what_is_not_available_says_so(env: StreamExecutionEnvironment) -> None:
