@@ -47,3 +47,18 @@ def test_creeping_keys_change_to_the_hash_form_and_keep_their_slots(monkeypatch)
         slots.slots_of(np.arange(start, start + 500, dtype=np.int64))
 
     assert slots.slots_of(np.arange(10_000, dtype=np.int64))[0].tolist() == list(range(10_000))
+
+
+@given(batches, st.lists(st.one_of(small, wide), max_size=30))
+@settings(max_examples=50, deadline=None)
+def test_what_is_cleared_is_as_new(keys_by_batch, keys):
+    slots, fresh = IntSlots(), IntSlots()
+    for batch in keys_by_batch:
+        slots.slots_of(np.array(batch, dtype=np.int64))
+
+    slots.clear()
+
+    keys = np.array(keys, dtype=np.int64)
+    assert (slots.find(keys) < 0).all()
+    assert [part.tolist() for part in slots.slots_of(keys)] == [part.tolist() for part in fresh.slots_of(keys)]
+    assert slots.find(keys).tolist() == fresh.find(keys).tolist()

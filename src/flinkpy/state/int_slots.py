@@ -47,6 +47,15 @@ class IntSlots:
             return self._dense_slots(self._dense, keys)
         return self._hashed_slots(keys)
 
+    def clear(self) -> None:
+        """Forget all keys. The table keeps its room: whoever clears it will fill it again."""
+        self.size = 0
+        if self._dense is None:
+            self._dense = np.full(0, _EMPTY, dtype=np.int64)
+            self._hash_keys = self._hash_slots = np.empty(0, dtype=np.int64)
+        else:
+            self._dense.fill(_EMPTY)
+
     def find(self, keys: np.ndarray) -> np.ndarray:
         """int64[n]: the slot of each key, negative where it has none."""
         table = self._dense

@@ -10,8 +10,9 @@ def distinct_codes(codes: np.ndarray, span: int) -> tuple[np.ndarray, np.ndarray
     if span > 8 * len(codes) + 65_536:
         distinct, groups = np.unique(codes, return_inverse=True)
         return distinct, groups
-    places = np.zeros(span, dtype=np.int64)
-    places[codes] = 1
-    distinct = np.flatnonzero(places)
+    is_there = np.zeros(span, dtype=bool)
+    is_there[codes] = True
+    distinct = np.flatnonzero(is_there)
+    places = np.empty(span, dtype=np.int64)
     places[distinct] = np.arange(len(distinct))
     return distinct, places.take(codes)

@@ -163,11 +163,12 @@ class PaneWindowOperator(ColumnWindowOperator):
 
     def _merge(self, windows: np.ndarray, numbers: np.ndarray, slots: np.ndarray) -> None:
         """The entry in `slots[i]` belongs to window `windows[numbers[i]]`: put those of one window and key together."""
-        num_keys = self._table.num_keys
-        codes = numbers * num_keys + self._table.key_numbers(slots)
-        distinct, groups = distinct_codes(codes, len(windows) * num_keys)
+        # Window and key in one number, in bits of their own.
+        bits = self._table.num_keys.bit_length()
+        codes = (numbers << bits) | self._table.key_numbers(slots)
+        distinct, groups = distinct_codes(codes, len(windows) << bits)
         results = self._table.merged_results(groups, slots, len(distinct))
-        rows, keys = np.divmod(distinct, num_keys)
+        rows, keys = distinct >> bits, distinct & ((1 << bits) - 1)
         self._emit_keys(windows.take(rows), keys, results)
 
     def _emit(self, windows: np.ndarray, slots: np.ndarray, results: list[pa.Array]) -> None:
