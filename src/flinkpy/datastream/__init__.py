@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         JobManagerCheckpointStorage,
     )
     from flinkpy.datastream.checkpointing_mode import CheckpointingMode
+    from flinkpy.datastream.co_grouped_streams import CoGroupedStreams
     from flinkpy.datastream.data_stream import (
         BroadcastConnectedStream,
         BroadcastStream,
@@ -33,18 +34,23 @@ if TYPE_CHECKING:
         AggregateFunction,
         BroadcastProcessFunction,
         CoFlatMapFunction,
+        CoGroupFunction,
         CoMapFunction,
         CoProcessFunction,
         FilterFunction,
+        FlatJoinFunction,
         FlatMapFunction,
+        JoinFunction,
         KeyedBroadcastProcessFunction,
         KeyedCoProcessFunction,
         KeyedProcessFunction,
         KeySelector,
         MapFunction,
+        MapPartitionFunction,
         ParallelSourceFunction,
         Partitioner,
         ProcessFunction,
+        ProcessJoinFunction,
         ProcessWindowFunction,
         ReduceFunction,
         RichParallelSourceFunction,
@@ -55,7 +61,9 @@ if TYPE_CHECKING:
         SourceFunction,
         WindowFunction,
     )
+    from flinkpy.datastream.joined_streams import JoinedStreams
     from flinkpy.datastream.output_tag import OutputTag
+    from flinkpy.datastream.partition_windowed_stream import Order
     from flinkpy.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
     from flinkpy.datastream.state_backend import (
         CustomStateBackend,
@@ -93,6 +101,8 @@ __all__ = [
     "CheckpointStorage",
     "CheckpointingMode",
     "CoFlatMapFunction",
+    "CoGroupFunction",
+    "CoGroupedStreams",
     "CoMapFunction",
     "CoProcessFunction",
     "ConnectedStreams",
@@ -105,23 +115,29 @@ __all__ = [
     "ExternalizedCheckpointRetention",
     "FileSystemCheckpointStorage",
     "FilterFunction",
+    "FlatJoinFunction",
     "FlatMapFunction",
     "GlobalWindow",
     "HashMapStateBackend",
     "JobManagerCheckpointStorage",
+    "JoinFunction",
+    "JoinedStreams",
     "KeySelector",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "KeyedStream",
     "MapFunction",
+    "MapPartitionFunction",
     "MemorySize",
     "MergingWindowAssigner",
+    "Order",
     "OutputTag",
     "ParallelSourceFunction",
     "Partitioner",
     "PredefinedOptions",
     "ProcessFunction",
+    "ProcessJoinFunction",
     "ProcessWindowFunction",
     "ReduceFunction",
     "RichParallelSourceFunction",
@@ -156,6 +172,7 @@ _MODULES = {
         "FileSystemCheckpointStorage",
         "JobManagerCheckpointStorage",
     ),
+    "co_grouped_streams": ("CoGroupedStreams",),
     "data_stream": (
         "BroadcastConnectedStream",
         "BroadcastStream",
@@ -166,7 +183,9 @@ _MODULES = {
     ),
     "execution_mode": ("RuntimeExecutionMode",),
     "externalized_checkpoint_retention": ("ExternalizedCheckpointRetention",),
+    "joined_streams": ("JoinedStreams",),
     "output_tag": ("OutputTag",),
+    "partition_windowed_stream": ("Order",),
     "slot_sharing_group": ("MemorySize", "SlotSharingGroup"),
     "state_backend": (
         "CustomStateBackend",

@@ -29,8 +29,8 @@ class AsyncDataStream:
 
     `async_invoke` runs on an asyncio loop of the subtask, so it must await whatever takes time; up to `capacity`
     records are under way at once. A record that takes longer than `timeout`, retries included, is given to
-    `AsyncFunction.timeout`, and its call is cancelled. An exception fails the job. Beyond PyFlink, `open` and `close` may
-    be coroutines: they run on the loop of the calls, where most clients must be made.
+    `AsyncFunction.timeout`, and its call is cancelled. An exception fails the job. Beyond PyFlink, `open` and `close`
+    may be coroutines: they run on the loop of the calls, where most clients must be made.
 
     No result crosses a watermark. A checkpoint holds the records whose results have not been emitted; they are started
     again after a restore, so `async_invoke` may be called more than once for a record, while its results count once.

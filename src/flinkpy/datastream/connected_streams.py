@@ -6,7 +6,7 @@ Source: pyflink.datastream.data_stream.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import UserError
 from flinkpy.common.typeinfo import TypeInformation
@@ -26,27 +26,48 @@ from flinkpy.datastream.state import MapStateDescriptor
 from flinkpy.graph import operator_specs as specs
 from flinkpy.graph.transformation import OperatorTransformation
 
+if TYPE_CHECKING:
+    from flinkpy.datastream.stream_execution_environment import StreamExecutionEnvironment
+
 Selector = Callable[[Any], Any] | KeySelector | str | int | tuple[str | int, ...]
 
 
-class ConnectedStreams:
+class TwoStreams:
+    """What may be asked of two streams that are connected. Beyond PyFlink."""
+
+    def __init__(self, first: DataStream, second: DataStream) -> None:
+        check_same_environment(first, second)
+        self._first = first
+        self._second = second
+
+    def get_execution_environment(self) -> StreamExecutionEnvironment:
+        return self._first.get_execution_environment()
+
+    def get_first_input(self) -> DataStream:
+        return self._first
+
+    def get_second_input(self) -> DataStream:
+        return self._second
+
+    def get_type1(self) -> TypeInformation:
+        """Of the records of the first input."""
+        return self._first.get_type()
+
+    def get_type2(self) -> TypeInformation:
+        """Of the records of the second input."""
+        return self._second.get_type()
+
+
+class ConnectedStreams(TwoStreams):
     """Two streams, of any types, that one operator reads: input 0 is the first.
 
     Where both are keyed, the function has the state and timers of the record's key, whichever stream it came from.
     """
 
     def __init__(self, stream1: DataStream, stream2: DataStream) -> None:
-        check_same_environment(stream1, stream2)
+        super().__init__(stream1, stream2)
         self.stream1 = stream1
         self.stream2 = stream2
-
-    def get_first_input(self) -> DataStream:
-        """Beyond PyFlink."""
-        return self.stream1
-
-    def get_second_input(self) -> DataStream:
-        """Beyond PyFlink."""
-        return self.stream2
 
     def key_by(
         self, key_selector1: Selector, key_selector2: Selector, key_type: TypeInformation | None = None
@@ -107,7 +128,7 @@ class BroadcastStream:
         self.broadcast_state_descriptors = _checked_descriptors(broadcast_state_descriptors)
 
 
-class BroadcastConnectedStream:
+class BroadcastConnectedStream(TwoStreams):
     """A stream, keyed or not, connected with a broadcast stream."""
 
     def __init__(
@@ -116,7 +137,7 @@ class BroadcastConnectedStream:
         broadcast_stream: BroadcastStream,
         broadcast_state_descriptors: Sequence[MapStateDescriptor],
     ) -> None:
-        check_same_environment(non_broadcast_stream, broadcast_stream.input_stream)
+        super().__init__(non_broadcast_stream, broadcast_stream.input_stream)
         self.non_broadcast_stream = non_broadcast_stream
         self.broadcast_stream = broadcast_stream
         self.broadcast_state_descriptors = _checked_descriptors(broadcast_state_descriptors)
