@@ -50,6 +50,8 @@ _MAX_PANES = 65_536
 FIRED_AT_ONCE = 8_192
 #: Times beyond this are left to Python's ints.
 _MAX_TIME = 1 << 62
+#: Records per distinct key and latest window from which sharing their panes pays.
+_MIN_SHARING = 4
 #: Records between two that fire, below which looking for runs of others does not pay.
 _MIN_RUN = 16
 _NOTHING: np.ndarray = np.empty(0, dtype=np.int64)
@@ -79,9 +81,7 @@ class FixedWindowOperator(WindowOperator):
         self._overlap = -(-self._size // self._slide)
         self._writer: PaneWriter = pane_writer(self.contents, self.register_time_timers)
         #: Whether all of a record's windows follow from the latest one.
-        self._shares_cells = (
-            self._overlap > 1 and self._size % self._slide == 0 and isinstance(self._writer, ValueWriter)
-        )
+        self._may_share = self._overlap > 1 and self._size % self._slide == 0 and isinstance(self._writer, ValueWriter)
         #: Restored panes that have fired and get another timer with their next record.
         self._fired: set[NamespacedKey] = set()
         if restored is not None and self.is_event_time and self.allowed_lateness_ms:
@@ -142,10 +142,11 @@ class FixedWindowOperator(WindowOperator):
 
     def _add(self, rows: list[Any], first: int, times: np.ndarray, starts: np.ndarray) -> None:
         size, slide, overlap = self._size, self._slide, self._overlap
-        if self._shares_cells:
-            self._add_sliding(rows, first, starts[:, 0])
-            return
         keys: Iterable[Any] = map(self.get_key, rows)
+        if self._may_share:
+            keys = list(keys)
+            if self._add_shared(keys, rows, first, starts[:, 0]):
+                return
         values: Iterable[Any] = rows
         counts: np.ndarray | None = None
         if size % slide:
@@ -161,19 +162,26 @@ class FixedWindowOperator(WindowOperator):
         starts = starts.ravel()
         self._writer.write(zip(keys, starts.tolist(), (starts + size).tolist()), values)
 
-    def _add_sliding(self, rows: list[Any], first: int, latest: np.ndarray) -> None:
-        """`latest`: int64[records], the start of the latest window of each. Where that is over, they all are."""
+    def _add_shared(self, keys: list[Any], rows: list[Any], first: int, latest: np.ndarray) -> bool:
+        """False: so few records share their windows that it does not pay, and nothing was added.
+
+        Args:
+            latest: int64[records], the start of the latest window of each. Where that is over, they all are.
+        """
         assert isinstance(self._writer, ValueWriter)
+        pairs = list(zip(keys, latest.tolist()))
+        distinct = dict.fromkeys(pairs)
+        if len(distinct) * _MIN_SHARING > len(pairs):
+            return False
         over = self._over if self.is_event_time else MIN_TIMESTAMP
         if int(latest.min()) <= over:
-            alive = latest > over
-            self._late.extend((np.flatnonzero(~alive) + first).tolist())
-            rows = list(compress(rows, alive.tolist()))
-            latest = latest[alive]
-            if not rows:
-                return
-        keys = map(self.get_key, rows)
-        self._writer.write_sliding(keys, latest.tolist(), rows, self._size, self._slide, over)
+            alive = (latest > over).tolist()
+            self._late.extend([first + index for index, is_alive in enumerate(alive) if not is_alive])
+            pairs, rows = list(compress(pairs, alive)), list(compress(rows, alive))
+            distinct = dict.fromkeys(pairs)
+        if rows:
+            self._writer.write_sliding(pairs, distinct, rows, self._size, self._slide, over)
+        return True
 
     @property
     def _over(self) -> int:

@@ -68,18 +68,23 @@ class ValueWriter(PaneWriter):
     def write_to_table(self, table: dict[Any, Any], panes: Iterable[tuple[Any, ...]], rows: Iterable[Any]) -> None: ...
 
     def write_sliding(
-        self, keys: Iterable[Any], starts: list[int], rows: list[Any], size: int, slide: int, over: int
+        self,
+        pairs: list[tuple[Any, int]],
+        distinct: Iterable[tuple[Any, int]],
+        rows: list[Any],
+        size: int,
+        slide: int,
+        over: int,
     ) -> None:
-        """Add each of `rows` to the panes of its key that begin at its start and every `slide` before, as far as they
-        have its time in them, without those that begin at `over` or before.
+        """Add each of `rows` to the panes of the key beside it that begin at the time beside it and every `slide`
+        before, as far as they are `size` long, without those that begin at `over` or before.
 
-        A pane is one cell while this runs, and records with the same key and start share a list of cells: one look-up
-        for a record, however many windows it is in.
+        A pane is one cell while this runs, and records with the same pair share a list of cells: one look-up for a
+        record, however many windows it is in.
         """
-        pairs = list(zip(keys, starts))
         cells_of: dict[Any, list[list[Any]]] = {}
         cell_of: dict[Any, list[Any]] = {}
-        for pair in dict.fromkeys(pairs):
+        for pair in distinct:
             key, latest = pair
             cells = cells_of[pair] = []
             for start in range(latest, max(latest - size, over), -slide):
