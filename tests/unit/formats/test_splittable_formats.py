@@ -59,9 +59,10 @@ def make_parquet(path, rows):
 
 def make_orc(path, rows):
     table = pa.table({"id": pa.array([i for i, _ in rows], pa.int64()), "name": [name for _, name in rows]})
-    with orc.ORCWriter(path, stripe_size=64, batch_size=8, dictionary_key_size_threshold=0) as writer:
-        for start in range(0, len(rows), 8):
+    with orc.ORCWriter(path, stripe_size=64, compression="uncompressed") as writer:
+        for start in range(0, max(len(rows), 1), 8):
             writer.write(table.slice(start, 8))
+    assert orc.ORCFile(path).nstripes == -(-len(rows) // 8)
 
 
 def bulk(stream_format, path):
