@@ -345,3 +345,19 @@ def test_windows_of_another_kind_are_not_restored_as_these():
     engine.spec = window_spec(**SESSIONS)
     with pytest.raises(StateMigrationError, match="1 times of windows and have 2 now"):
         engine.restart()
+
+
+def test_a_program_may_have_its_columns_in_another_order_after_a_restore():
+    types = {"k": Types.STRING(), "v": Types.LONG(), "w": Types.LONG()}
+
+    def spec(*names):
+        return window_spec(**TUMBLING, input_types=(Types.ROW_NAMED(list(names), [types[name] for name in names]),))
+
+    engine = Engine(spec("k", "v", "w"))
+    engine.subtasks[0].process(pa.RecordBatch.from_pydict({"k": ["a"], "v": [1], "w": [100]}), [1])
+    engine.spec = spec("w", "k", "v")
+    engine = engine.restart()
+    engine.subtasks[0].process(pa.RecordBatch.from_pydict({"w": [100], "k": ["a"], "v": [5]}), [2])
+    engine.watermark(END)
+
+    assert engine.take() == [("a", 0, 10, 2, 6, 5)]

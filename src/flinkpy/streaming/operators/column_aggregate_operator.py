@@ -15,6 +15,7 @@ import pyarrow as pa
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.graph.operator_specs import ColumnAggregateSpec, FieldKeySelector
 from flinkpy.records.batch import Batch
+from flinkpy.records.lanes import arrow_schema
 from flinkpy.state.aggregate_table import AggregateTable
 from flinkpy.state.backend import KeyContext
 from flinkpy.streaming.operators.aggregate_inputs import AggregateInputs
@@ -78,8 +79,9 @@ class ColumnAggregateOperator(KeyedStateOperator):
     def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
         super().initialize_state(restored)
         if restored is not None:
-            for schema in self.operator_state.get_union_list_state(_SchemaDescriptor()).get():
-                self._set_up(pa.ipc.read_schema(pa.py_buffer(schema)))
+            for stored in self.operator_state.get_union_list_state(_SchemaDescriptor()).get():
+                # The program may have its columns in another order now.
+                self._set_up(arrow_schema(self._input_type) or pa.ipc.read_schema(pa.py_buffer(stored)))
                 break
 
     def snapshot_state(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> OperatorSnapshot:

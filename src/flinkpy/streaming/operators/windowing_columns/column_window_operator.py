@@ -21,7 +21,7 @@ from flinkpy.graph.operator_specs import FieldKeySelector, WindowAggregateSpec
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MAX_WATERMARK, MIN_WATERMARK, Watermark
 from flinkpy.records.key_hash import hash_columns, key_groups
-from flinkpy.records.lanes import to_rows
+from flinkpy.records.lanes import arrow_schema, to_rows
 from flinkpy.state.aggregate_table import AggregateColumn
 from flinkpy.state.backend import KeyContext
 from flinkpy.streaming.operators.aggregate_inputs import AggregateInputs
@@ -121,8 +121,9 @@ class ColumnWindowOperator(KeyedStateOperator):
         if len(progress):
             self.fired_until = int(progress.min())
             self._restored_progress = progress if int(progress.max()) > self.fired_until else None
-        for schema in self.operator_state.get_union_list_state(_SCHEMA).get():
-            self._set_up(pa.ipc.read_schema(pa.py_buffer(schema)))
+        for stored in self.operator_state.get_union_list_state(_SCHEMA).get():
+            # The program may have its columns in another order now.
+            self._set_up(arrow_schema(self._input_type) or pa.ipc.read_schema(pa.py_buffer(stored)))
             break
 
     def snapshot_state(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> OperatorSnapshot:
