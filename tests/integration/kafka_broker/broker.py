@@ -152,11 +152,13 @@ class KafkaBroker:
     def add_partitions(self, topic: str, total: int) -> None:
         from confluent_kafka.admin import NewPartitions
 
-        [done] = self.admin().create_partitions([NewPartitions(topic, total)]).values()
+        admin = self.admin()  # which must live until it has answered
+        [done] = admin.create_partitions([NewPartitions(topic, total)]).values()
         done.result(30)
 
     def delete_topic(self, topic: str) -> None:
-        [done] = self.admin().delete_topics([topic]).values()
+        admin = self.admin()
+        [done] = admin.delete_topics([topic]).values()
         done.result(30)
 
     def produce(

@@ -12,6 +12,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from flinkpy.common.errors import FlinkError, InternalError
@@ -42,6 +43,23 @@ class Fetched(NamedTuple):
     end_offset: int | None = None
 
 
+@dataclass(slots=True)
+class _Requests:
+    """What the task has asked the thread for since it last looked."""
+
+    assign: dict[KafkaTopicPartition, int] = field(default_factory=dict)
+    unassign: set[KafkaTopicPartition] = field(default_factory=set)
+    pause: set[KafkaTopicPartition] = field(default_factory=set)
+    resume: set[KafkaTopicPartition] = field(default_factory=set)
+    commit: dict[KafkaTopicPartition, int] = field(default_factory=dict)
+    #: Whether what is fetched next can be queued.
+    has_room: bool = False
+
+    @property
+    def is_any(self) -> bool:
+        return bool(self.assign or self.unassign or self.pause or self.resume or self.commit)
+
+
 class KafkaFetcher:
     """Thread: the methods are called by the task thread. The consumer is used by the thread that `start` begins, and by
     no other: a call of one thread may wait for ever while another polls again and again (seen with `commit`).
@@ -60,11 +78,10 @@ class KafkaFetcher:
         self._lock = threading.Condition()
         self._queue: deque[list[Fetched]] = deque()
         self._taken: deque[Fetched] = deque()
-        self._to_assign: dict[KafkaTopicPartition, int] = {}
-        self._to_unassign: list[KafkaTopicPartition] = []
-        self._to_commit: dict[KafkaTopicPartition, int] = {}
-        self._paused: set[KafkaTopicPartition] = set()
-        self._to_pause: set[KafkaTopicPartition] = set()
+        self._requests = _Requests()
+        #: Used by the thread alone.
+        self._assigned: set[KafkaTopicPartition] = set()
+        self._known_topics: set[str] = set()
         self._error: BaseException | None = None
         self._is_closed = False
         self._consumer: Any = None
@@ -79,19 +96,23 @@ class KafkaFetcher:
     def assign(self, offsets: dict[KafkaTopicPartition, int]) -> None:
         """Begin to read these partitions at these offsets."""
         with self._lock:
-            self._to_assign.update(offsets)
+            self._requests.assign.update(offsets)
             self._lock.notify_all()
 
     def unassign(self, partition: KafkaTopicPartition) -> None:
         """Stop reading it; what is on its way of it is still given."""
         with self._lock:
-            self._to_unassign.append(partition)
+            self._requests.unassign.add(partition)
             self._lock.notify_all()
 
     def pause_or_resume(self, to_pause: list[KafkaTopicPartition], to_resume: list[KafkaTopicPartition]) -> None:
         """Fetch nothing of the former until they are among the latter; what is on its way of them is still given."""
         with self._lock:
-            self._to_pause = self._to_pause.union(to_pause).difference(to_resume)
+            requests = self._requests
+            requests.pause.difference_update(to_resume)
+            requests.pause.update(to_pause)
+            requests.resume.difference_update(to_pause)
+            requests.resume.update(to_resume)
             self._lock.notify_all()
 
     def take(self) -> Fetched | None:
@@ -112,7 +133,7 @@ class KafkaFetcher:
     def commit(self, offsets: dict[KafkaTopicPartition, int]) -> None:
         """Tell the group's coordinator, sometime soon. Nothing depends on its success."""
         with self._lock:
-            self._to_commit.update(offsets)
+            self._requests.commit.update(offsets)
             self._lock.notify_all()
 
     def close(self) -> None:
@@ -129,8 +150,10 @@ class KafkaFetcher:
 
     def _run(self) -> None:
         try:
-            while self._wait_for_work():
-                self._fetch()
+            while (requests := self._wait_for_work()) is not None:
+                self._serve(requests)
+                if requests.has_room and self._assigned:
+                    self._fetch()
         except FlinkError as error:
             self._fail(error)
         except Exception as error:  # noqa: BLE001 - the task raises it; a thread that ends silently would hang the job
@@ -138,35 +161,48 @@ class KafkaFetcher:
         finally:
             self._consumer.close()
 
-    def _wait_for_work(self) -> bool:
-        """Assign what is to be assigned, and wait until there is a partition to read and room for what it gives.
+    def _wait_for_work(self) -> _Requests | None:
+        """What the task has asked for; or nothing, when there is a partition to read and room for what it gives.
 
-        Returns false when the fetcher is closed.
+        Returns None when the fetcher is closed.
         """
-        module = load_confluent_kafka()
         with self._lock:
             while not self._is_closed:
-                to_assign, self._to_assign = self._to_assign, {}
-                to_unassign, self._to_unassign = self._to_unassign, []
-                if to_assign:
-                    self._consumer.incremental_assign(
-                        [module.TopicPartition(key.topic, key.partition, at) for key, at in to_assign.items()]
-                    )
-                if to_unassign:
-                    self._consumer.incremental_unassign(_client_partitions(to_unassign))
-                    self._to_pause.difference_update(to_unassign)
-                    self._paused.difference_update(to_unassign)
-                if self._to_pause != self._paused:
-                    self._consumer.pause(_client_partitions(self._to_pause - self._paused))
-                    self._consumer.resume(_client_partitions(self._paused - self._to_pause))
-                    self._paused = set(self._to_pause)
-                to_commit, self._to_commit = self._to_commit, {}
-                if to_commit:
-                    self._send_commit(to_commit)
-                if len(self._queue) < QUEUE_CAPACITY and self._consumer.assignment():
-                    return True
+                has_room = len(self._queue) < QUEUE_CAPACITY
+                requests, self._requests = self._requests, _Requests()
+                if requests.is_any or (has_room and self._assigned):
+                    return replace(requests, has_room=has_room)
                 self._lock.wait()
-        return False
+        return None
+
+    def _serve(self, requests: _Requests) -> None:
+        if requests.assign:
+            client_partition = load_confluent_kafka().TopicPartition
+            self._consumer.incremental_assign(
+                [client_partition(key.topic, key.partition, offset) for key, offset in requests.assign.items()]
+            )
+            self._assigned.update(requests.assign)
+            self._ask_for_leaders({key.topic for key in requests.assign})
+        unassign = self._assigned.intersection(requests.unassign)
+        if unassign:
+            self._consumer.incremental_unassign(_client_partitions(unassign))
+            self._assigned -= unassign
+        # Of partitions that are read: one may have ended since it was to be paused.
+        if pause := self._assigned.intersection(requests.pause):
+            self._consumer.pause(_client_partitions(pause))
+        if resume := self._assigned.intersection(requests.resume):
+            self._consumer.resume(_client_partitions(resume))
+        if requests.commit:
+            self._send_commit(requests.commit)
+
+    def _ask_for_leaders(self, topics: set[str]) -> None:
+        """librdkafka asks for the leaders of new partitions once in a second; a job should begin at once."""
+        for topic in topics - self._known_topics:
+            try:
+                self._consumer.list_topics(topic, timeout=POLL_S * 10)
+            except load_confluent_kafka().KafkaException as error:
+                _LOG.info("Kafka topic %s: %s", topic, error)
+        self._known_topics |= topics
 
     def _fetch(self) -> None:
         # Waits for the first message only: `consume` with a time-out waits for all it is asked for.
@@ -213,9 +249,18 @@ class KafkaFetcher:
         return -1 if known is None else int(known[1])
 
     def _on_client_error(self, error: Any) -> None:
-        """On whichever thread polls. Lost connections are made again by librdkafka itself."""
-        module = load_confluent_kafka()
-        if error.fatal() or error.code() == module.KafkaError._AUTHENTICATION:
+        """Called by `poll`. Lost connections are made again by librdkafka itself; topics that are not there it reports
+        when it has seen so for `topic.metadata.propagation.max.ms`.
+        """
+        known = load_confluent_kafka().KafkaError
+        ends = {
+            known._AUTHENTICATION,
+            known._UNKNOWN_PARTITION,
+            known._UNKNOWN_TOPIC,
+            known.UNKNOWN_TOPIC_OR_PART,
+            known.TOPIC_AUTHORIZATION_FAILED,
+        }
+        if error.fatal() or error.code() in ends:
             self._fail(typed_error(error, f"Kafka brokers {self._settings['bootstrap.servers']}"))
         else:
             _LOG.warning("Kafka brokers %s: %s", self._settings["bootstrap.servers"], error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import Any
 
@@ -49,7 +49,7 @@ class RecordProducer:
 
     def send(self, records: EncodedRecords) -> None:
         """Queue them in their order; waits while the queue is full."""
-        self._producer.poll(0)
+        self._serving(self._producer.poll, 0)
         self.check()
         produce = self._producer.produce
         headers: Iterable[Any] = repeat(None) if records.headers is None else records.headers
@@ -64,14 +64,14 @@ class RecordProducer:
                         produce(topic, value, key, partition, timestamp=timestamp)
                     break
                 except BufferError:
-                    self._producer.poll(_WAIT_S)
+                    self._serving(self._producer.poll, _WAIT_S)
                     self.check()
                 except load_confluent_kafka().KafkaException as error:
                     raise typed_error(error, f"Kafka topic {topic}") from error
 
     def flush(self) -> None:
         """Returns when all that was sent is stored."""
-        while self._producer.flush(_WAIT_S):
+        while self._serving(self._producer.flush, _WAIT_S):
             self.check()
         self.check()
 
@@ -99,6 +99,16 @@ class RecordProducer:
     def check(self) -> None:
         if self._error is not None:
             raise self._error
+
+    def _serving(self, call: Callable[[float], int], timeout_s: float) -> int:
+        """A call that also calls our callbacks. confluent-kafka has it raise fatal errors, after a callback has run even
+        as a SystemError that has the real one as its cause.
+        """
+        try:
+            return call(timeout_s)
+        except (load_confluent_kafka().KafkaException, SystemError) as error:
+            self.check()
+            raise typed_error(error.__cause__ or error, f"Kafka brokers {self._brokers}") from error
 
     def _on_delivery_error(self, error: Any, message: Any) -> None:
         if error is None:

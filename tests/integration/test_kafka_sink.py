@@ -1,0 +1,456 @@
+"""KafkaSink's writers and committer on a real broker: what is visible when, and what they say when it goes wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from kafka_broker.broker import KafkaBroker
+from kafka_broker.reading import CommitRequests, WriterContext
+
+from flinkpy.common import Row, SimpleStringSchema, Types
+from flinkpy.common.errors import ConfigurationError, KafkaError, ProducerFencedError
+from flinkpy.common.process import free_port
+from flinkpy.connectors.kafka.committable import KafkaCommittable
+from flinkpy.connectors.kafka.transaction_client import TransactionClient
+from flinkpy.datastream.connectors.base import DeliveryGuarantee
+from flinkpy.datastream.connectors.kafka import (
+    FlinkFixedPartitioner,
+    KafkaRecordSerializationSchema,
+    KafkaSink,
+    ProducerRecord,
+)
+from flinkpy.records.batch import Batch
+
+
+def sink_to(kafka: KafkaBroker | str, schema: Any, guarantee: DeliveryGuarantee, **properties: str) -> KafkaSink:
+    if isinstance(schema, str):
+        schema = text_schema(schema).build()
+    address = kafka if isinstance(kafka, str) else kafka.bootstrap_servers
+    made = KafkaSink.builder().set_bootstrap_servers(address).set_record_serializer(schema)
+    made.set_delivery_guarantee(guarantee).set_property("transaction.timeout.ms", "60000")
+    made.set_property("linger.ms", "0").set_property("reconnect.backoff.max.ms", "200")
+    for key, value in properties.items():
+        if key == "prefix":
+            made.set_transactional_id_prefix(value)
+        else:
+            made.set_property(key.replace("_", "."), value)
+    return made.build()
+
+
+def text_schema(topic: str) -> Any:
+    builder = KafkaRecordSerializationSchema.builder().set_value_serialization_schema(SimpleStringSchema())
+    return builder.set_topic(topic)
+
+
+def at_least_once(kafka: KafkaBroker | str, schema: Any, **properties: str) -> KafkaSink:
+    return sink_to(kafka, schema, DeliveryGuarantee.AT_LEAST_ONCE, **properties)
+
+
+def exactly_once(kafka: KafkaBroker | str, topic: str, prefix: str, **properties: str) -> KafkaSink:
+    return sink_to(kafka, topic, DeliveryGuarantee.EXACTLY_ONCE, prefix=prefix, **properties)
+
+
+@contextmanager
+def writer_of(sink: KafkaSink, **place: Any) -> Iterator[Any]:
+    writer = sink.restore_writer(WriterContext(**place), place.pop("states", []))
+    try:
+        yield writer
+    finally:
+        writer.close()
+
+
+def write(writer: Any, *values: Any, timestamps: list[int] | None = None) -> None:
+    writer.write(Batch(list(values), None if timestamps is None else np.array(timestamps, np.int64)))
+
+
+def prepare(writer: Any, checkpoint_id: int) -> list[KafkaCommittable]:
+    writer.flush(False)
+    committables = writer.prepare_commit()
+    writer.snapshot_state(checkpoint_id)
+    return committables
+
+
+@contextmanager
+def committing(sink: KafkaSink) -> Iterator[Any]:
+    """A function that commits, and gives back what the committer said of each."""
+    committer = sink.create_committer()
+
+    def commit(committables: list[Any]) -> CommitRequests:
+        requests = CommitRequests(committables)
+        committer.commit(requests.requests)
+        return requests
+
+    try:
+        yield commit
+    finally:
+        committer.close()
+
+
+@pytest.fixture
+def transactions(kafka: KafkaBroker) -> Iterator[TransactionClient]:
+    client = TransactionClient({"bootstrap.servers": kafka.bootstrap_servers}, 30)
+    yield client
+    client.close()
+
+
+# -- at least once ---------------------------------------------------------------------------------------------------
+
+
+def test_a_flush_returns_when_all_records_are_stored(kafka: KafkaBroker) -> None:
+    topic = kafka.create_topic()
+    with writer_of(at_least_once(kafka, topic)) as writer:
+        write(writer, *map(str, range(1000)))
+        writer.flush(False)
+        assert kafka.read_values(topic) == list(map(str, range(1000))), "in their order"
+
+
+def test_more_records_than_the_queue_takes_are_waited_for(kafka: KafkaBroker) -> None:
+    topic = kafka.create_topic()
+    with writer_of(at_least_once(kafka, topic, queue_buffering_max_messages="10")) as writer:
+        write(writer, *map(str, range(500)))
+        writer.flush(False)
+        assert kafka.read_values(topic) == list(map(str, range(500)))
+
+
+def test_keys_timestamps_topics_and_partitions(kafka: KafkaBroker) -> None:
+    first, second = kafka.create_topic(partitions=3), kafka.create_topic(partitions=3)
+    topics = {"a": first, "b": second}
+    schema = (
+        KafkaRecordSerializationSchema.builder()
+        .set_topic_selector(lambda text: topics[text[0]])
+        .set_key_serialization_schema(SimpleStringSchema("UTF-16-LE"))
+        .set_value_serialization_schema(SimpleStringSchema())
+        .set_partitioner(FlinkFixedPartitioner())
+        .build()
+    )
+    with writer_of(at_least_once(kafka, schema), subtask_index=4, parallelism=5) as writer:
+        write(writer, "a1", "b1", "a2", timestamps=[1000, 2000, 3000])
+        writer.flush(True)
+    found = kafka.read(first)
+    assert [(m.key().decode("UTF-16-LE"), m.value(), m.timestamp()[1], m.partition()) for m in found] == [
+        ("a1", b"a1", 1000, 1),
+        ("a2", b"a2", 3000, 1),
+    ]
+    assert kafka.read_values(second) == ["b1"]
+
+
+class Everything(KafkaRecordSerializationSchema):
+    def __init__(self, topic: str) -> None:
+        super().__init__()
+        self.topic = topic
+
+    def serialize(self, element: Any) -> ProducerRecord | None:
+        if element[0] == "ignored":
+            return None
+        headers = (("origin", b"test"), ("none", None))
+        return ProducerRecord(self.topic, element[1], element[0].encode(), 1, 1234, headers)
+
+
+def test_a_schema_of_a_user_writes_headers_and_tombstones(kafka: KafkaBroker) -> None:
+    topic = kafka.create_topic(partitions=2)
+    with writer_of(at_least_once(kafka, Everything(topic))) as writer:
+        write(writer, Row("k1", b"v"), Row("ignored", b"v"), Row("k2", None))
+        writer.flush(True)
+    found = kafka.read(topic)
+    assert [(m.key(), m.value(), m.partition(), m.timestamp()[1]) for m in found] == [
+        (b"k1", b"v", 1, 1234),
+        (b"k2", None, 1, 1234),
+    ]
+    assert found[0].headers() == [("origin", b"test"), ("none", None)]
+
+
+def test_keys_go_to_the_partitions_where_java_puts_them(kafka: KafkaBroker) -> None:
+    topic = kafka.create_topic(partitions=7)
+    schema = text_schema(topic).set_key_serialization_schema(SimpleStringSchema()).build()
+    with writer_of(at_least_once(kafka, schema)) as writer:
+        write(writer, "a", "foobar", "Lorem ipsum", "kafka")
+        writer.flush(True)
+    # What org.apache.kafka.clients.producer.internals.BuiltInPartitioner gives for seven partitions.
+    expected = {key: murmur2(key.encode()) % 7 for key in ("a", "foobar", "Lorem ipsum", "kafka")}
+    assert {m.value().decode(): m.partition() for m in kafka.read(topic)} == expected
+
+
+def murmur2(data: bytes) -> int:
+    """As Kafka computes it, without its sign: the reference for the test above."""
+    mask, m = 0xFFFFFFFF, 0x5BD1E995
+    h = (0x9747B28C ^ len(data)) & mask
+    whole = len(data) // 4 * 4
+    for at in range(0, whole, 4):
+        k = int.from_bytes(data[at : at + 4], "little") * m & mask
+        h = (h * m ^ ((k ^ k >> 24) * m)) & mask
+    if len(data) > whole:
+        h = ((h ^ int.from_bytes(data[whole:], "little")) * m) & mask
+    h = ((h ^ h >> 13) * m) & mask
+    return (h ^ h >> 15) & 0x7FFFFFFF
+
+
+def test_a_missing_topic_fails_the_flush(kafka: KafkaBroker) -> None:
+    sink = at_least_once(kafka, "nowhere", topic_metadata_propagation_max_ms="100")
+    with writer_of(sink) as writer, pytest.raises(KafkaError, match=r"Kafka topic nowhere, .*UNKNOWN_TOPIC"):
+        write(writer, "lost")
+        writer.flush(False)
+
+
+def test_missing_brokers_fail_the_flush_after_the_delivery_timeout() -> None:
+    address = f"127.0.0.1:{free_port()}"
+    with (
+        writer_of(at_least_once(address, "topic", delivery_timeout_ms="300")) as writer,
+        pytest.raises(KafkaError, match=f"Kafka topic topic, brokers {address}: a record was not stored: _MSG_TIMED"),
+    ):
+        write(writer, "lost")
+        writer.flush(False)
+
+
+def test_failures_may_be_logged_only(kafka: KafkaBroker) -> None:
+    topic = kafka.create_topic()
+    sink = at_least_once(kafka, topic, log_failures_only="true", topic_metadata_propagation_max_ms="100")
+    lost = at_least_once(kafka, "nowhere", log_failures_only="true", topic_metadata_propagation_max_ms="100")
+    for made in (sink, lost):
+        with writer_of(made) as writer:
+            write(writer, "perhaps")
+            writer.flush(True)
+    assert kafka.read_values(topic) == ["perhaps"]
+
+
+# -- exactly once ----------------------------------------------------------------------------------------------------
+
+
+def test_records_are_visible_when_their_checkpoint_is_committed_and_not_before(kafka: KafkaBroker) -> None:
+    topic = kafka.create_topic()
+    sink = exactly_once(kafka, topic, "visible")
+    with writer_of(sink) as writer, committing(sink) as commit:
+        write(writer, "one", "two")
+        committables = prepare(writer, 1)
+        write(writer, "three")
+        assert kafka.read_values(topic, committed=False)[:2] == ["one", "two"], "they are stored"
+        assert kafka.read_values(topic) == []
+        assert commit(committables).signals == ["committed"]
+        assert kafka.read_values(topic) == ["one", "two"]
+        assert prepare(writer, 2) and kafka.read_values(topic) == ["one", "two"]
+
+
+def test_a_checkpoint_without_records_has_no_transaction(kafka: KafkaBroker, transactions: TransactionClient) -> None:
+    sink = exactly_once(kafka, kafka.create_topic(), "empty")
+    with writer_of(sink) as writer:
+        assert prepare(writer, 1) == []
+        write(writer, "something")
+        assert len(prepare(writer, 2)) == 1
+        assert prepare(writer, 3) == [], "one that was made ahead"
+        write(writer, "something")
+        [committable] = prepare(writer, 4)
+        assert committable.transactional_id == "empty-0-4", "its name says the first checkpoint that may have it"
+
+
+def test_committing_twice_is_the_same_as_once(kafka: KafkaBroker) -> None:
+    topic = kafka.create_topic()
+    sink = exactly_once(kafka, topic, "twice")
+    with writer_of(sink) as writer, committing(sink) as commit:
+        write(writer, "once")
+        committables = prepare(writer, 1)
+        for _ in range(3):
+            assert commit(committables).signals == ["committed"]
+    assert kafka.read_values(topic) == ["once"]
+
+
+def test_a_transaction_outlives_its_writer_and_another_process_commits_it(kafka: KafkaBroker) -> None:
+    topic = kafka.create_topic()
+    sink = exactly_once(kafka, topic, "outlives")
+    serializer = sink.committable_serializer
+    with writer_of(sink) as writer:
+        write(writer, "kept")
+        stored = [serializer.serialize(committable) for committable in prepare(writer, 1)]
+        write(writer, "not in the checkpoint")
+        writer.flush(False)
+    restored = [serializer.deserialize(serializer.version, data) for data in stored]
+    # The committer is called before the writer is made, but other subtasks' writers may be there before it.
+    with writer_of(sink, restored_checkpoint_id=1), committing(sink) as commit:
+        assert commit(restored).signals == ["committed"]
+        assert kafka.read_values(topic) == ["kept"]
+
+
+def test_a_restored_writer_rolls_back_what_no_checkpoint_has(
+    kafka: KafkaBroker, transactions: TransactionClient
+) -> None:
+    topic = kafka.create_topic()
+    sink = exactly_once(kafka, topic, "left")
+    killed = [sink.create_writer(WriterContext(index, 3)) for index in range(3)]
+    for writer in killed:
+        write(writer, "in checkpoint 1")
+        prepare(writer, 1)
+        write(writer, "after it")
+        writer.flush(False)
+    in_checkpoint = [f"left-{index}-1" for index in range(3)]
+    after = [f"left-{index}-2" for index in range(3)]
+    assert sorted(transactions.list_open("left-")) == sorted(in_checkpoint + after)
+    # Restored with less parallelism: subtask 0 also looks after the third, which is no more.
+    with writer_of(sink, subtask_index=0, parallelism=2, restored_checkpoint_id=1):
+        assert sorted(transactions.list_open("left-")) == sorted([*in_checkpoint, "left-1-2"])
+    with writer_of(sink, subtask_index=1, parallelism=2, restored_checkpoint_id=1):
+        assert sorted(transactions.list_open("left-")) == in_checkpoint
+    # Started from the beginning: nothing of before counts.
+    with writer_of(sink):
+        assert transactions.list_open("left-") == []
+    for writer in killed:
+        writer.close()
+
+
+def test_a_closed_writer_leaves_no_transaction_open_but_those_of_checkpoints(
+    kafka: KafkaBroker, transactions: TransactionClient
+) -> None:
+    sink = exactly_once(kafka, kafka.create_topic(), "closed")
+    with writer_of(sink) as writer:
+        write(writer, "x")
+        prepare(writer, 1)
+        write(writer, "y")
+        writer.flush(False)
+        assert len(transactions.list_open("closed-")) == 2
+    assert transactions.list_open("closed-") == ["closed-0-1"]
+    transactions.fence("closed-0-1", 60_000)
+
+
+def test_a_prefix_of_before_is_rolled_back_too(kafka: KafkaBroker, transactions: TransactionClient) -> None:
+    topic = kafka.create_topic()
+    before = exactly_once(kafka, topic, "old-name").create_writer(WriterContext())
+    write(before, "lost")
+    before.flush(False)
+    states = before.snapshot_state(1)
+    writer = exactly_once(kafka, topic, "new-name").restore_writer(WriterContext(restored_checkpoint_id=0), states)
+    assert transactions.list_open("old-name-") == []
+    for made in (before, writer):
+        made.close()
+
+
+def test_a_writer_whose_id_was_taken_over_says_so(kafka: KafkaBroker) -> None:
+    topic = kafka.create_topic()
+    sink = exactly_once(kafka, topic, "taken")
+    with writer_of(sink) as zombie, writer_of(sink) as successor:
+        write(zombie, "zombie")
+        write(successor, "successor")
+        with pytest.raises(ProducerFencedError, match=r"_FENCED|taken over by another producer"):
+            zombie.flush(False)
+            zombie.prepare_commit()
+        with committing(sink) as commit:
+            commit(prepare(successor, 1))
+    assert kafka.read_values(topic) == ["successor"]
+
+
+def test_a_producer_that_is_fenced_while_it_writes_says_so(kafka: KafkaBroker, transactions: TransactionClient) -> None:
+    with writer_of(exactly_once(kafka, kafka.create_topic(), "fenced")) as writer:
+        write(writer, "stored")
+        writer.flush(False)
+        transactions.fence("fenced-0-1", 60_000)
+        with pytest.raises(ProducerFencedError):
+            write(writer, "refused")
+            writer.flush(False)
+
+
+def test_a_transaction_timeout_that_the_brokers_refuse_is_explained(kafka: KafkaBroker) -> None:
+    sink = exactly_once(kafka, kafka.create_topic(), "long", transaction_timeout_ms="3600000")
+    with (
+        writer_of(sink) as writer,
+        pytest.raises(
+            ConfigurationError,
+            match=r"transaction.timeout.ms is 3600000, more than brokers .* allow: set it to their transaction.max.",
+        ),
+    ):
+        write(writer, "x")
+
+
+@pytest.mark.parametrize("ignores", [False, True])
+def test_a_transaction_that_timed_out_fails_the_commit_unless_told_otherwise(
+    kafka: KafkaBroker, transactions: TransactionClient, ignores: bool
+) -> None:
+    topic = kafka.create_topic()
+    prefix = f"timed-out-{ignores}"
+    settings = {"transaction_timeout_ms": "1000"}
+    if ignores:
+        settings["ignore_failures_after_transaction_timeout"] = "true"
+    sink = exactly_once(kafka, topic, prefix, **settings)
+    with writer_of(sink) as writer, committing(sink) as commit:
+        write(writer, "lost")
+        committables = prepare(writer, 1)
+        wait_for_rollback(transactions, f"{prefix}-0-1")
+        said = commit(committables)
+        assert said.signals == ["failed with known reason" if ignores else "failed with unknown reason"]
+        [error] = said.errors
+        assert isinstance(error, ProducerFencedError)
+        assert "the brokers have rolled it back" in str(error) and "transaction.timeout.ms (1000)" in str(error)
+
+
+def wait_for_rollback(transactions: TransactionClient, transactional_id: str) -> None:
+    deadline = time.monotonic() + 30
+    while transactions.describe(transactional_id).state != "CompleteAbort":
+        assert time.monotonic() < deadline, f"{transactional_id} does not time out"
+        time.sleep(0.05)
+
+
+def test_a_writer_whose_transaction_timed_out_before_the_checkpoint_says_so(
+    kafka: KafkaBroker, transactions: TransactionClient
+) -> None:
+    sink = exactly_once(kafka, kafka.create_topic(), "slow", transaction_timeout_ms="1000")
+    with writer_of(sink) as writer:
+        write(writer, "lost")
+        writer.flush(False)
+        wait_for_rollback(transactions, "slow-0-1")
+        with pytest.raises(
+            ProducerFencedError, match=r"slow-0-1 was rolled back by the brokers: transaction.timeout.ms"
+        ):
+            writer.prepare_commit()
+
+
+def test_a_committable_of_long_ago_whose_id_is_in_use_again_counts_as_committed(kafka: KafkaBroker) -> None:
+    topic = kafka.create_topic()
+    sink = exactly_once(kafka, topic, "again")
+    with committing(sink) as commit:
+        with writer_of(sink) as writer:
+            write(writer, "first")
+            old = prepare(writer, 1)
+            commit(old)
+        # A thousand checkpoints later the name comes round.
+        with writer_of(sink, restored_checkpoint_id=1000) as writer:
+            write(writer, "second")
+            new = prepare(writer, 1001)
+            assert new[0].transactional_id == old[0].transactional_id
+            assert commit(old).signals == ["already committed"]
+            assert kafka.read_values(topic) == ["first"], "the new transaction is not touched"
+            commit(new)
+        assert commit([KafkaCommittable("never-seen", 7, 0)]).signals == ["already committed"]
+    assert kafka.read_values(topic) == ["first", "second"]
+
+
+def test_a_coordinator_that_restarts_is_waited_for(own_kafka: KafkaBroker) -> None:
+    topic = own_kafka.create_topic()
+    sink = exactly_once(own_kafka, topic, "patient")
+    with writer_of(sink) as writer, committing(sink) as commit:
+        write(writer, "one")
+        committables = prepare(writer, 1)
+        own_kafka.kill()
+        own_kafka.resume()
+        assert commit(committables).signals == ["committed"]
+        write(writer, "two")
+        commit(prepare(writer, 2))
+    assert own_kafka.read_values(topic) == ["one", "two"]
+
+
+def test_brokers_that_stay_away_fail_the_commit_after_a_bounded_time() -> None:
+    sink = exactly_once(f"127.0.0.1:{free_port()}", "t", "away", default_api_timeout_ms="200")
+    with committing(sink) as commit:
+        said = commit([KafkaCommittable("away-0-1", 1, 0)])
+    assert said.signals == ["failed with unknown reason"]
+    assert "cannot be reached" in str(said.errors[0])
+
+
+def test_columns_are_written_without_rows(kafka: KafkaBroker) -> None:
+    import pyarrow as pa
+
+    topic = kafka.create_topic()
+    sink = at_least_once(kafka, topic)
+    with writer_of(sink, input_type=Types.STRING()) as writer:
+        writer.write(Batch(pa.RecordBatch.from_arrays([pa.array(["x", "y"])], names=["f0"])))
+        writer.flush(True)
+    assert kafka.read_values(topic) == ["x", "y"]
