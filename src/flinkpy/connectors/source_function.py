@@ -49,6 +49,9 @@ MAX_QUEUED_RECORDS = 4096
 #: How long the end of a task waits for `run` to return after `cancel`.
 _JOIN_S = 10.0
 
+#: The end of `run` wakes a task that waits for it; one that does not look at `cancel` is looked at so often.
+_LOOK_AGAIN_S = 0.5
+
 
 class SourceFunctionSource(SourceBase):
     """Each reader has a copy of the function; there are no splits.
@@ -177,6 +180,30 @@ class SourceFunctionReader(SourceReader):
     def release_lock(self) -> None:
         self.lock.release_for_task()
 
+    def stop(self) -> Iterator[Batch]:
+        """Cancel the function; gives all that it has made until it ends. Nothing comes afterwards."""
+        thread = self._thread
+        if thread is None or not thread.is_alive():
+            yield from self._all_batches()
+            return
+        self._function.cancel()
+        deadline_ns = self._context.monotonic_ns() + int(_JOIN_S * 1e9)
+        while thread.is_alive() and self._context.monotonic_ns() < deadline_ns:
+            yield from self._all_batches()
+            with self._condition:
+                if not self._queue and not self._has_returned:
+                    self._condition.wait(_LOOK_AGAIN_S)
+            if self._has_returned:
+                thread.join(_JOIN_S)
+        with self._condition:
+            self._is_cancelled = True
+            self._condition.notify_all()
+        yield from self._all_batches()
+
+    def _all_batches(self) -> Iterator[Batch]:
+        while (batch := self._next_batch()) is not None:
+            yield batch
+
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         return []
 
@@ -191,6 +218,7 @@ class SourceFunctionReader(SourceReader):
             self._is_cancelled = True
             self._queue.clear()
             self._num_queued = 0
+            self._condition.notify_all()
         self.lock.release_for_task()
         thread, self._thread = self._thread, None
         if thread is None:

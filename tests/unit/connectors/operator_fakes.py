@@ -95,9 +95,9 @@ class _Life:
         operator.initialize_state(self.restored)
         operator.open()
 
-    def checkpoint(self, checkpoint_id: int = 1) -> checkpoint_pb2.OperatorSubtaskState:
+    def checkpoint(self, checkpoint_id: int = 1, kind: Any = None) -> checkpoint_pb2.OperatorSubtaskState:
         self.operator.prepare_snapshot_pre_barrier(checkpoint_id)
-        snapshot = self.operator.snapshot_state(checkpoint_id, checkpoint_pb2.CheckpointOptions())
+        snapshot = self.operator.snapshot_state(checkpoint_id, checkpoint_pb2.CheckpointOptions(kind=kind))
         state = checkpoint_pb2.OperatorSubtaskState()
         if snapshot.operator is not None:
             handle = snapshot.operator.write(MemoryStreams())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from typing import Any
 
 import pytest
 from operator_fakes import SourceLife, merged, split_elements
 
+from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.errors import FunctionError, TypeMismatchError, UnsupportedOperationError
 from flinkpy.common.typeinfo import Types
 from flinkpy.common.watermark_strategy import Watermark, WatermarkStrategy
@@ -323,6 +325,56 @@ def test_a_strategy_may_make_watermarks_of_what_the_function_collects():
     life.context.processing_time_service.fire_due(life.clock.monotonic_ns())
 
     assert life.output.elements == [elements.Watermark(50), elements.Watermark(99)]
+
+
+def test_a_function_that_is_drained_gives_what_it_has_made_before_the_end_of_event_time():
+    life = Life(Counting(1 << 40))
+    life.read(1)
+    life.operator.emit_max_watermark()
+    emitted = list(life.output.rows)
+    state = life.checkpoint()
+
+    assert life.output.items[-1] == elements.Watermark(elements.MAX_WATERMARK)
+    assert emitted == list(range(len(emitted)))
+    assert Life(Counting(len(emitted) + 3), state).read_to_end() == list(range(len(emitted), len(emitted) + 3))
+
+
+def test_a_drained_function_that_does_not_listen_is_ended_where_it_collects(monkeypatch):
+    monkeypatch.setattr(source_function, "_LOOK_AGAIN_S", 0.01)
+
+    class Deaf(SourceFunction):
+        def run(self, ctx):
+            while True:
+                ctx.collect(1)
+
+        def cancel(self):
+            return
+
+    life = Life(Deaf())
+    seconds = itertools.count()
+    life.operator.reader._context.monotonic_ns = lambda: next(seconds) * 1_000_000_000
+    life.read(1)
+    life.operator.emit_max_watermark()
+    count = len(life.output.rows)
+    life.checkpoint()
+
+    assert len(life.output.rows) == count
+
+
+def test_after_a_savepoint_that_suspends_the_task_nothing_is_made_any_more():
+    class Listens(Counting):
+        def notify_checkpoint_complete(self, checkpoint_id):
+            self.completed = checkpoint_id
+
+    life = Life(Listens(1 << 40))
+    life.read(1)
+    life.checkpoint(5, checkpoint_pb2.SYNC_SAVEPOINT_SUSPEND)
+    emitted, position = len(life.output.rows), life.function.next
+    life.operator.notify_checkpoint_complete(5)
+
+    assert life.function.completed == 5
+    assert (len(life.output.rows), life.function.next) == (emitted, position)
+    life.operator.close()
 
 
 def test_a_closed_context_emits_nothing():

@@ -271,6 +271,20 @@ def test_a_rest_belongs_to_its_split_after_a_restore_too():
     assert (life.output.rows, life.elements) == ([60, 100], [59])
 
 
+def test_a_split_of_which_only_a_rest_was_left_does_not_hold_others_back_after_a_restore():
+    life = Life(monotonous(), batch_rows=1)
+    life.add("a", "b")
+    life.reader.script.extend([("b", [50, 60])])
+    life.operator.emit_next()
+    life.reader.context.split_finished("b")
+    life.reader.splits.remove("b")
+    life = Life(monotonous(), life.checkpoint())
+    life.read(("a", [100]))
+    life.advance()
+
+    assert (life.output.rows, life.elements) == ([60, 100], [99])
+
+
 def test_number_sequences_have_watermarks_per_split_and_end_event_time():
     class Itself(TimestampAssigner):
         def extract_timestamp(self, value, record_timestamp):

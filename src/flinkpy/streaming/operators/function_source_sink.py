@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from flinkpy._proto import checkpoint_pb2
 from flinkpy.streaming.operators.checkpointed_functions import call_functions
 from flinkpy.streaming.operators.runtime_context import StreamingRuntimeContext
 from flinkpy.streaming.operators.sink_operator import SinkOperator
@@ -21,7 +22,6 @@ from flinkpy.streaming.operators.stream_operator import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from flinkpy._proto import checkpoint_pb2
     from flinkpy.records.batch import Batch
 
 
@@ -30,11 +30,17 @@ class LockedReader(Protocol):
 
     def take_lock(self) -> Iterator[Batch]: ...
 
+    def stop(self) -> Iterator[Batch]: ...
+
     def release_lock(self) -> None: ...
 
 
 class SourceFunctionOperator(SourceOperator):
-    """From before a barrier until the state is taken, the function's thread is kept from making records."""
+    """From before a barrier until the state is taken, the function's thread is kept from making records; where the task
+    ends with that savepoint, for good.
+    """
+
+    _is_suspended = False
 
     @property
     def function(self) -> Any:
@@ -64,6 +70,17 @@ class SourceFunctionOperator(SourceOperator):
             snapshot_functions(self, [self.function], checkpoint_id)
             return super().snapshot_state(checkpoint_id, options)
         finally:
+            self._is_suspended = self._is_suspended or options.kind == checkpoint_pb2.SYNC_SAVEPOINT_SUSPEND
+            self._release_lock()
+
+    def emit_max_watermark(self) -> None:
+        """The function may not have ended: it is stopped by a savepoint that follows the end of data."""
+        for batch in self._locked_reader.stop():
+            self.emit_batch(batch, None)
+        super().emit_max_watermark()
+
+    def _release_lock(self) -> None:
+        if not self._is_suspended:
             self._locked_reader.release_lock()
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
@@ -88,7 +105,7 @@ class SourceFunctionOperator(SourceOperator):
                 self.emit_batch(batch, None)
             call_functions([self.function], method, checkpoint_id, self.context)
         finally:
-            self._locked_reader.release_lock()
+            self._release_lock()
 
 
 class SinkFunctionOperator(SinkOperator):

@@ -175,6 +175,7 @@ class SourceOperator(StreamOperator):
             splits, self._restored_splits = self._restored_splits, []
             if splits:
                 self._add_splits(splits)
+            self._finish_splits_of_rests(splits)
             self.send_event(ReaderRegistered(self._restored_checkpoint_id))
             self._reader.start()
             if self._alignment is not None:
@@ -311,6 +312,13 @@ class SourceOperator(StreamOperator):
                 if split_id is not None:
                     self._assigner.add_split(split_id)
         reader.add_splits(splits)
+
+    def _finish_splits_of_rests(self, splits: list[Any]) -> None:
+        """Those that were finished when the checkpoint was taken, but for the rest: nobody says so again."""
+        known = {getattr(split, "split_id", None) for split in splits}
+        for split_id in {split_id for _, split_id in self._rests}:
+            if split_id is not None and split_id not in known:
+                self.on_split_finished(split_id)
 
     def on_split_finished(self, split_id: str) -> None:
         """The reader has returned, or is about to return, its last record."""
