@@ -1,7 +1,8 @@
 """SlotManager against TaskExecutors that lose, repeat, delay and reorder messages, crash and come back.
 
 However the messages fly, nothing illegal happens on the way; and once everything that is under way has arrived and the
-TaskExecutors have reported twice, the manager believes what is true and nobody waits beside a free slot.
+TaskExecutors have reported twice, the manager believes what is true and nobody waits beside a slot he could have. A
+process serves one resource profile in its life, and begins anew for another one only when nobody uses it.
 """
 
 from __future__ import annotations
@@ -15,12 +16,20 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from flinkpy.common.ids import AllocationID, InstanceID, JobID, JobMasterId, ResourceID
-from flinkpy.resourcemanager.effects import FreeSlot, RequestSlot, ScheduleRequirementsCheck, SlotManagerEffect
+from flinkpy.resourcemanager.effects import (
+    FreeSlot,
+    RenewTaskExecutor,
+    RequestSlot,
+    ScheduleRequirementsCheck,
+    SlotManagerEffect,
+)
 from flinkpy.resourcemanager.resource_tracker import JobRequirements, ResourceRequirement
 from flinkpy.resourcemanager.slot_manager import SlotManager, SlotManagerOptions
 from flinkpy.resourcemanager.task_executor_tracker import SlotState, SlotStatus, TaskExecutorDescription
 
-JOBS = [JobID("job-1"), JobID("job-2")]
+JOBS = [JobID("job-1"), JobID("job-2"), JobID("job-3")]
+#: The last one brings packages of its own.
+PROFILES = dict(zip(JOBS, ["", "", "blue"], strict=True))
 NAMES = ["te-1", "te-2", "te-3"]
 SLOTS = 2
 #: Rounds of reports after which everything must be settled.
@@ -37,6 +46,8 @@ class Executor:
     pid: int
     instance: InstanceID
     slots: list[tuple[AllocationID, JobID] | None] = field(default_factory=lambda: [None] * SLOTS)
+    #: What it is dedicated to, for the life of the process.
+    profile: str | None = None
 
     def report(self) -> list[SlotStatus]:
         return [
@@ -56,6 +67,8 @@ class SlotManagerAgainstUnreliablePeers(RuleBasedStateMachine):
         self.sequence = itertools.count(1)
         #: messages under way: what happens on arrival, and whether it is an answer that must come in some form
         self.under_way: list[Callable[[], None]] = []
+        #: to be looked at after a pause
+        self.later: list[Callable[[], None]] = []
 
     def run(self, effects: list[SlotManagerEffect]) -> None:
         for effect in effects:
@@ -64,6 +77,10 @@ class SlotManagerAgainstUnreliablePeers(RuleBasedStateMachine):
                     self.under_way.append(lambda e=effect: self.request_arrives(e))  # type: ignore[misc]
                 case FreeSlot():
                     self.under_way.append(lambda e=effect: self.free_arrives(e))  # type: ignore[misc]
+                case RenewTaskExecutor():
+                    self.under_way.append(lambda e=effect: self.renewal_arrives(e))  # type: ignore[misc]
+                case ScheduleRequirementsCheck(delay_ms) if delay_ms:
+                    self.later.append(lambda: self.run(self.manager.check_requirements(0)))
                 case ScheduleRequirementsCheck():
                     self.run(self.manager.check_requirements(0))
 
@@ -76,12 +93,24 @@ class SlotManagerAgainstUnreliablePeers(RuleBasedStateMachine):
         if executor is None:
             return  # the loss of the TaskExecutor settles it
         held = executor.slots[request.slot_index]
-        if held is None:
+        is_taken = held is None and executor.profile in (None, request.resource_profile)
+        if is_taken:
+            executor.profile = request.resource_profile
             executor.slots[request.slot_index] = (request.allocation_id, request.job_id)
-        if held is None or held[0] == request.allocation_id:
+        if is_taken or (held is not None and held[0] == request.allocation_id):
             self.under_way.append(lambda: self.run(self.manager.slot_request_acknowledged(*key)))
         else:
             self.under_way.append(lambda: self.run(self.manager.slot_request_failed(*key, 0)))
+
+    def renewal_arrives(self, renewal: RenewTaskExecutor) -> None:
+        executor = self.executor_of(renewal.instance_id)
+        if executor is None:
+            return
+        if any(executor.slots):
+            self.under_way.append(lambda: self.run(self.manager.renewal_failed(renewal.instance_id)))
+            return
+        self.run(self.manager.remove_task_executor(executor.instance, "begins anew", 0))
+        self.register(executor.name, next(self.ids), [None] * SLOTS)
 
     def free_arrives(self, effect: FreeSlot) -> None:
         executor = self.executor_of(effect.instance_id)
@@ -101,10 +130,14 @@ class SlotManagerAgainstUnreliablePeers(RuleBasedStateMachine):
         instance, report = executor.instance, executor.report()
         self.under_way.append(lambda: self.run(self.manager.process_slot_report(instance, report, 0)))
 
-    def register(self, name: str, pid: int, slots: list[tuple[AllocationID, JobID] | None]) -> None:
-        executor = Executor(name, pid, InstanceID(f"inst-{next(self.ids)}"), slots)
+    def register(
+        self, name: str, pid: int, slots: list[tuple[AllocationID, JobID] | None], profile: str | None = None
+    ) -> None:
+        executor = Executor(name, pid, InstanceID(f"inst-{next(self.ids)}"), slots, profile)
         self.executors[name] = executor
-        description = TaskExecutorDescription(ResourceID(name), f"{name}:{pid}", "", pid, "host", SLOTS)
+        description = TaskExecutorDescription(
+            ResourceID(name), f"{name}:{pid}", "", pid, "host", SLOTS, profile=profile
+        )
         self.run(self.manager.register_task_executor(executor.instance, description, 0))
         self.send_report(executor)
 
@@ -116,7 +149,7 @@ class SlotManagerAgainstUnreliablePeers(RuleBasedStateMachine):
     @rule(data=st.data())
     def a_process_registers_again(self, data: st.DataObject) -> None:
         executor = data.draw(st.sampled_from(sorted(self.executors.values(), key=lambda e: e.name)))
-        self.register(executor.name, executor.pid, executor.slots)
+        self.register(executor.name, executor.pid, executor.slots, executor.profile)
 
     @precondition(lambda self: self.executors)
     @rule(data=st.data())
@@ -135,7 +168,7 @@ class SlotManagerAgainstUnreliablePeers(RuleBasedStateMachine):
         leader = JobMasterId(f"leader-of-{job}")
         self.required[job] = num_slots
         self.run(self.manager.job_master_connected(job, leader, 0))
-        needed = (ResourceRequirement(num_slots),) if num_slots else ()
+        needed = (ResourceRequirement(num_slots, PROFILES[job]),) if num_slots else ()
         declared = JobRequirements(job, leader, "jm:1", needed, next(self.sequence))
         self.run(self.manager.declare_requirements(declared, 0))
         self.under_way.append(lambda: self.run(self.manager.declare_requirements(declared, 0)))
@@ -166,6 +199,16 @@ class SlotManagerAgainstUnreliablePeers(RuleBasedStateMachine):
         """Nobody notices, except that a request without an answer times out."""
         self.under_way.pop(data.draw(st.integers(0, len(self.under_way) - 1)))
 
+    @precondition(lambda self: self.later)
+    @rule()
+    def a_pause_ends(self) -> None:
+        self.later.pop(0)()
+
+    @invariant()
+    def a_process_serves_one_profile(self) -> None:
+        for executor in self.executors.values():
+            assert all(held is None or PROFILES[held[1]] == executor.profile for held in executor.slots)
+
     @invariant()
     def nothing_illegal_is_believed(self) -> None:
         self.manager.validate()
@@ -177,6 +220,9 @@ class SlotManagerAgainstUnreliablePeers(RuleBasedStateMachine):
             for executor in list(self.executors.values()):
                 self.send_report(executor)
             self.deliver_everything()
+            while self.later:
+                self.later.pop()()
+            self.deliver_everything()
             self.give_surplus_back()
         self.deliver_everything()
         believed = {
@@ -185,11 +231,10 @@ class SlotManagerAgainstUnreliablePeers(RuleBasedStateMachine):
         }
         assert believed == {executor.instance: executor.slots for executor in self.executors.values()}
         held = {job: self.num_held(job) for job in JOBS}
-        num_free = sum(slot is None for executor in self.executors.values() for slot in executor.slots)
         for job in JOBS:
             needed = self.required.get(job, 0)
             assert held[job] <= needed
-            assert held[job] == needed or num_free == 0, f"{job} waits beside a free slot"
+            assert held[job] == needed or not self.usable(job), f"{job} waits beside a slot it could have"
 
     def deliver_everything(self) -> None:
         for _ in range(MAX_MESSAGES):
@@ -200,11 +245,21 @@ class SlotManagerAgainstUnreliablePeers(RuleBasedStateMachine):
 
     def time_out_requests(self) -> None:
         for info in self.manager.task_executors:
+            if info.is_being_renewed:
+                self.run(self.manager.renewal_failed(info.instance_id))
             for slot in info.slots:
                 if slot.state is SlotState.PENDING:
                     assert slot.allocation_id is not None
                     effects = self.manager.slot_request_failed(info.instance_id, slot.index, slot.allocation_id, 0)
                     self.run(effects)
+
+    def usable(self, job: JobID) -> list[Executor]:
+        """Processes that have a slot for the job, or would have one if they began anew."""
+        return [
+            executor
+            for executor in self.executors.values()
+            if not any(executor.slots) or (None in executor.slots and executor.profile == PROFILES[job])
+        ]
 
     def num_held(self, job: JobID) -> int:
         return sum(
