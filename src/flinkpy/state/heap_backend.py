@@ -150,6 +150,11 @@ class HeapKeyedStateBackend(KeyedStateBackend):
     def keys(self, state_name: str) -> Iterable[Any]:
         return list(self.table(state_name))
 
+    def forget_keys(self) -> None:
+        """Drop the values of all keys: in batch mode a key that is done does not come again."""
+        for _, state in self._heap_states.values():
+            state.table.clear()
+
     def num_entries(self) -> int:
         return (
             sum(len(state.table) for _, state in self._heap_states.values())

@@ -129,6 +129,7 @@ def test_records_without_timestamps_keep_their_order_however_they_were_cut(cut: 
         (("b", 0), 2),
     ]
     assert harness.output.timestamps == [None] * 5
+    assert harness.operator.operator.backend.num_entries() == 0, "what is done is not kept"
 
 
 def test_records_without_a_timestamp_come_before_those_with_one() -> None:

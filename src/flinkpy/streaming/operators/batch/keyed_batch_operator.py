@@ -72,10 +72,12 @@ class KeyedBatchOperator(BatchOperator):
 
     def on_end_of_inputs(self) -> None:
         operator = self.operator
+        forget_keys = operator.backend.forget_keys  # type: ignore[attr-defined]
         for _, batches in self._inputs.by_key():
             for input_index, batch in batches:
                 operator.process_batch(batch, input_index)
             self._end_key()
+            forget_keys()
         for index in range(len(self._get_keys)):
             operator.end_input(index)
         operator.finish()
