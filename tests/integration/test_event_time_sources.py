@@ -19,6 +19,7 @@ from flinkpy.common import SimpleStringSchema, Types, WatermarkStrategy
 from flinkpy.common.time import Duration
 from flinkpy.common.watermark_strategy import TimestampAssigner, Watermark, WatermarkGenerator
 from flinkpy.connectors.number_sequence import NumberSequenceSource
+from flinkpy.datastream import StreamExecutionEnvironment
 from flinkpy.datastream.checkpointed_function import CheckpointedFunction
 from flinkpy.datastream.connectors.datagen import DataGeneratorSource, GeneratorFunction, RateLimiterStrategy
 from flinkpy.datastream.connectors.hybrid_source import HybridSource
@@ -236,6 +237,58 @@ def test_source_and_sink_functions_go_on_exactly_where_they_were(cluster: Runnin
 
     assert os.path.exists(failed), "it has not failed: the test would prove nothing"
     assert sorted(map(int, result.read_text().split())) == list(range(4_000))
+
+
+class Seen(SinkFunction, CheckpointedFunction):
+    """All it was ever given, over savepoints too; a file of that many bytes, and in the end one with the values."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+
+    def initialize_state(self, context):
+        self.state = context.get_operator_state_store().get_list_state(ListStateDescriptor("seen", Types.LONG()))
+        self.seen = list(self.state.get())
+
+    def snapshot_state(self, context):
+        self.state.update(self.seen)
+
+    def open(self, runtime_context):
+        self.file = open(self.path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
+
+    def invoke(self, value, context):
+        self.seen.append(value)
+        self.file.write(b".")
+
+    def finish(self):
+        Path(self.path + ".values").write_text(" ".join(map(str, self.seen)))
+
+    def close(self):
+        self.file.close()
+
+
+@pytest.mark.parametrize("drain", [False, True])
+def test_a_source_function_stops_with_a_savepoint_and_goes_on_from_it(
+    cluster: RunningCluster, tmp_path: Path, drain: bool
+) -> None:
+    path = str(tmp_path / "seen")
+
+    def program(end: int, **properties: str) -> StreamExecutionEnvironment:
+        env = environment(cluster, 2, **properties)
+        stream = env.add_source(Ticks(end, str(tmp_path / "failed")), "ticks", Types.LONG()).uid("ticks")
+        stream.add_sink(Seen(path)).set_parallelism(1).uid("seen")
+        return env
+
+    # It is slow from the middle on, which is at once, so that little is queued anywhere.
+    client = program(1 << 40).execute_async("endless")
+    wait_until(lambda: os.path.exists(path) and os.path.getsize(path) > 100, "some records")
+    savepoint = client.stop_with_savepoint(drain, str(tmp_path / "savepoints")).result()
+    end = 2 * os.path.getsize(path) + 10_000
+    (tmp_path / "failed").touch()
+    program(end, **{"execution.state-recovery.path": savepoint}).execute()
+
+    assert sorted(map(int, Path(path + ".values").read_text().split())) == list(range(end))
+    assert os.path.getsize(path) == end, "nothing came twice, and the first program's records were not made again"
 
 
 def test_a_source_function_without_end_is_cancelled(cluster: RunningCluster) -> None:
