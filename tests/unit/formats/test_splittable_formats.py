@@ -53,12 +53,16 @@ def make_avro(codec):
 
 
 def make_parquet(path, rows):
-    table = pa.table({"id": pa.array([i for i, _ in rows], pa.int64()), "name": [name for _, name in rows]})
+    table = pa.table(
+        {"id": pa.array([i for i, _ in rows], pa.int64()), "name": pa.array([n for _, n in rows], pa.string())}
+    )
     pq.write_table(table, path, row_group_size=7)
 
 
 def make_orc(path, rows):
-    table = pa.table({"id": pa.array([i for i, _ in rows], pa.int64()), "name": [name for _, name in rows]})
+    table = pa.table(
+        {"id": pa.array([i for i, _ in rows], pa.int64()), "name": pa.array([n for _, n in rows], pa.string())}
+    )
     with orc.ORCWriter(path, stripe_size=64, compression="uncompressed") as writer:
         for start in range(0, max(len(rows), 1), 8):
             writer.write(table.slice(start, 8))
