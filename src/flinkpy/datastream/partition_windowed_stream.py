@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from flinkpy.datastream.windowed_stream import WindowedStream
 
 
+#: Methods that a function has if it wants to.
+_CHECKPOINT_METHODS = frozenset(
+    ("initialize_state", "snapshot_state", "notify_checkpoint_complete", "notify_checkpoint_aborted")
+)
+
+
 class Order(enum.Enum):
     """Source: org.apache.flink.api.common.operators.Order."""
 
@@ -181,6 +187,12 @@ class _MapPartition(WindowFunction[Any, Any, Any, Any]):
 
     def close(self) -> None:
         self._function.close()
+
+    def __getattr__(self, name: str) -> Any:
+        """What it does for checkpoints, where it does anything."""
+        if name not in _CHECKPOINT_METHODS:
+            raise AttributeError(name)
+        return getattr(self._function, name)
 
     def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Any:
         return self._function.map_partition(inputs)
