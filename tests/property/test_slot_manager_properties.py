@@ -194,6 +194,12 @@ class SlotManagerAgainstUnreliablePeers(RuleBasedStateMachine):
         message()
 
     @precondition(lambda self: self.under_way)
+    @rule()
+    def a_quiet_moment_comes(self) -> None:
+        """Without these, hardly a walk comes as far as a process that is idle after a job."""
+        self.deliver_everything()
+
+    @precondition(lambda self: self.under_way)
     @rule(data=st.data())
     def a_message_is_lost(self, data: st.DataObject) -> None:
         """Nobody notices, except that a request without an answer times out."""
