@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -251,6 +252,21 @@ def test_late_records_fire_again_within_the_lateness_and_go_to_the_side_output_a
         # ("hi", 3) comes when the watermark is 9: one ms after the window was kept for.
         "fired": [("hello", 30, 35, 30), ("hi", 0, 5, 1), ("hi", 0, 5, 3), ("hi", 5, 10, 15)],
         "late": [("hi", 3), ("hi", 4)],
+    }
+
+
+def test_the_documented_example() -> None:
+    document = Path(__file__).parents[2] / "docs" / "windows.md"
+    [code] = re.findall(r"<!-- example: clicks_per_minute -->\n```python\n(.*?)```", document.read_text(), re.DOTALL)
+    example: dict[str, Any] = {}
+    exec(compile(code, str(document), "exec"), example)
+    strategy = WatermarkStrategy.for_generator(EveryRecord).with_timestamp_assigner(Second())
+    clicks = environment().from_collection([("ann", 3), ("ann", 70_000), ("bob", 5), ("ann", 66_000)], PAIR)
+
+    totals, late = example["clicks_per_minute"](clicks.assign_timestamps_and_watermarks(strategy))
+    assert collect({"totals": totals, "late": late}) == {
+        "totals": [("ann", 0, 3), ("ann", 60_000, 136_000)],
+        "late": [("bob", 5)],
     }
 
 
