@@ -15,13 +15,15 @@ from flinkpy.common.typeinfo import BasicType, BasicTypeInfo, RowTypeInfo, TypeI
 from flinkpy.datastream import function_checks as checks
 from flinkpy.graph.operator_specs import ColumnAggregate, FieldKeySelector
 
-__all__ = ["count", "max_", "mean", "min_", "sum_"]
+__all__ = ["count", "first", "last", "max_", "mean", "min_", "sum_"]
 
 COUNT = "COUNT"
 SUM = "SUM"
 MIN = "MIN"
 MAX = "MAX"
 MEAN = "MEAN"
+FIRST = "FIRST"
+LAST = "LAST"
 
 _INTEGERS = frozenset({BasicType.BYTE, BasicType.SHORT, BasicType.INT, BasicType.LONG})
 _FLOATS = frozenset({BasicType.FLOAT, BasicType.DOUBLE})
@@ -50,6 +52,16 @@ def max_(column: str, name: str | None = None) -> ColumnAggregate:
 def mean(column: str, name: str | None = None) -> ColumnAggregate:
     """Mean of a column. DOUBLE."""
     return ColumnAggregate(name or f"mean_{column}", MEAN, column)
+
+
+def first(column: str, name: str | None = None) -> ColumnAggregate:
+    """The value of the record that came first of those where it is not null, of the column's type."""
+    return ColumnAggregate(name or f"first_{column}", FIRST, column)
+
+
+def last(column: str, name: str | None = None) -> ColumnAggregate:
+    """The value of the record that came last of those where it is not null, of the column's type."""
+    return ColumnAggregate(name or f"last_{column}", LAST, column)
 
 
 def named(aggregates: tuple[Any, ...], by_name: dict[str, Any]) -> tuple[ColumnAggregate, ...]:
@@ -112,7 +124,7 @@ def result_type(aggregate: ColumnAggregate, columns: dict[str, TypeInformation])
     if aggregate.function == COUNT:
         return Types.LONG()
     column_type = columns[aggregate.column or ""]
-    if aggregate.function in (MIN, MAX):
+    if aggregate.function in (MIN, MAX, FIRST, LAST):
         return column_type
     kind = column_type.basic_type if isinstance(column_type, BasicTypeInfo) else None
     if kind not in _INTEGERS | _FLOATS | {BasicType.BIG_DEC}:

@@ -123,7 +123,7 @@ class KeyedStream(DataStream):
         and one column per aggregate; a keyword gives its aggregate that name.
 
         Args:
-            aggregates: of `flinkpy.datastream.aggregates`: `count() sum_(c) min_(c) max_(c) mean(c)`.
+            aggregates: of `flinkpy.datastream.aggregates`: `count() sum_(c) min_(c) max_(c) mean(c) first(c) last(c)`.
             emit: UPDATES gives after each batch the new row of every key it touched; FINAL one row per key at the end.
         """
         if emit not in ("UPDATES", "FINAL"):

@@ -152,7 +152,7 @@ class CompiledAggregate:
 
 @dataclass(frozen=True, slots=True)
 class ColumnAggregate:
-    """One result column: `function` in COUNT SUM MIN MAX MEAN over `column` (None for COUNT of rows); or COMPILED: the
+    """One result column: `function` in COUNT SUM MIN MAX MEAN FIRST LAST over `column` (None for COUNT of rows); or COMPILED: the
     function `compiled` over `columns`.
     """
 

@@ -57,7 +57,7 @@ class Accumulator(ABC):
 
 
 def create_accumulator(function: str, value_type: pa.DataType | None) -> Accumulator:
-    """`function`: COUNT SUM MIN MAX MEAN; `value_type` None: COUNT of rows."""
+    """`function`: COUNT SUM MIN MAX MEAN FIRST LAST; `value_type` None: COUNT of rows."""
     name = function.upper()
     if name == "COUNT":
         return CountAccumulator()
@@ -67,11 +67,17 @@ def create_accumulator(function: str, value_type: pa.DataType | None) -> Accumul
         return DecimalSumAccumulator(value_type) if pa.types.is_decimal(value_type) else SumAccumulator(value_type)
     if name == "MEAN":
         return MeanAccumulator(value_type)
+    if name in ("FIRST", "LAST"):
+        from flinkpy.state.ordered_accumulator import OrderedAccumulator
+
+        return OrderedAccumulator(name, value_type)
     if name in ("MIN", "MAX"):
         if _is_object(value_type):
             return ObjectExtremeAccumulator(name, value_type)
         return ExtremeAccumulator(name, value_type)
-    raise UnsupportedOperationError(f"aggregate function {function!r}: there are COUNT, SUM, MIN, MAX and MEAN")
+    raise UnsupportedOperationError(
+        f"aggregate function {function!r}: there are COUNT, SUM, MIN, MAX, MEAN, FIRST and LAST"
+    )
 
 
 def _is_object(value_type: pa.DataType) -> bool:

@@ -32,7 +32,7 @@ COMPILED = "COMPILED"
 
 @dataclass(frozen=True, slots=True)
 class AggregateColumn:
-    """`function`: COUNT SUM MIN MAX MEAN; `value_type` None: COUNT of rows.
+    """`function`: COUNT SUM MIN MAX MEAN FIRST LAST; `value_type` None: COUNT of rows.
 
     COMPILED: the function is `compiled` (a CompiledAggregate; None where only snapshots are read), over a struct of
     columns, and its accumulators are of `accumulator_types`.

@@ -361,3 +361,30 @@ def test_a_program_may_have_its_columns_in_another_order_after_a_restore():
     engine.watermark(END)
 
     assert engine.take() == [("a", 0, 10, 2, 6, 5)]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("options", [TUMBLING, SLIDING, SESSIONS], ids=["tumbling", "sliding", "sessions"])
+def test_first_and_last_go_by_arrival_also_after_a_restore(backend, options):
+    schema = pa.schema([("k", pa.string()), ("n", pa.int32()), ("s", pa.string()), ("b", pa.bool_())])
+    rows = [
+        ("a", None, "x", True),
+        ("b", 7, None, None),
+        ("a", 3, "z", None),
+        ("a", 4, "y", False),
+        ("a", None, None, None),
+    ]
+    times = [9, 5, 8, 5, 7]
+    aggregates = tuple(
+        A(f"{function}_{column}", function, column) for column in "nsb" for function in ("FIRST", "LAST")
+    )
+    for cut in range(1, 5):
+        engine = Engine(window_spec(**options, aggregates=aggregates), backend=backend)
+        for part in (slice(0, cut), slice(cut, 5)):
+            columns = pa.RecordBatch.from_pydict(dict(zip(schema.names, zip(*rows[part]))), schema=schema)
+            engine.subtasks[0].process(columns, times[part])
+            engine = engine.restart()
+        engine.watermark(END)
+        got = {(row[0], row[3:]) for row in engine.take()}
+        assert ("a", (3, 4, "x", "y", True, False)) in got
+        assert ("b", (7, 7, None, None, None, None)) in got
