@@ -24,6 +24,7 @@ from flinkpy.datastream.checkpointed_function import CheckpointedFunction
 from flinkpy.datastream.connectors.datagen import DataGeneratorSource, GeneratorFunction, RateLimiterStrategy
 from flinkpy.datastream.connectors.hybrid_source import HybridSource
 from flinkpy.datastream.functions import (
+    KeyedCoProcessFunction,
     KeyedProcessFunction,
     ParallelSourceFunction,
     ProcessFunction,
@@ -90,6 +91,79 @@ def test_event_time_from_a_column_fires_timers(cluster: RunningCluster) -> None:
         assert sorted(results) == sorted((index % 3, index * 1_000) for index in range(10))
 
 
+class IdleUntil(SourceFunction):
+    """Idle until the file is there; then one record at the end of all others."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+        self.is_running = True
+
+    def run(self, ctx):
+        ctx.mark_as_temporarily_idle()
+        while self.is_running and not os.path.exists(self.path):
+            time.sleep(0.01)
+        ctx.collect_with_timestamp(("idle", 0), 5_000)
+
+    def cancel(self):
+        self.is_running = False
+
+
+class TouchesOnTimer(KeyedProcessFunction, KeyedCoProcessFunction):
+    """The file appears when event time has come to 500."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def process_element(self, value, ctx):
+        if ctx.timestamp() == 500:
+            ctx.timer_service().register_event_time_timer(500)
+        yield value[0]
+
+    process_element1 = process_element2 = process_element
+
+    def on_timer(self, timestamp, ctx):
+        Path(self.path).touch()
+
+
+class Endless(SourceFunction):
+    """Goes on, with watermarks, until the file is there."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+        self.is_running = True
+
+    def run(self, ctx):
+        for timestamp in range(1 << 40):
+            if not self.is_running or os.path.exists(self.path):
+                return
+            ctx.collect_with_timestamp(("active", timestamp), timestamp)
+            ctx.emit_watermark(timestamp)
+            if timestamp > 1_000:
+                time.sleep(0.01)
+
+    def cancel(self):
+        self.is_running = False
+
+
+@pytest.mark.parametrize("how", ["union", "connect"])
+def test_an_idle_source_is_not_waited_for_by_those_that_combine_it_with_another(
+    cluster: RunningCluster, tmp_path: Path, how: str
+) -> None:
+    path = str(tmp_path / "fired")
+    env = environment(cluster, 2)
+    kind = Types.TUPLE([Types.STRING(), Types.LONG()])
+    active = env.add_source(Endless(path), "active", kind)
+    idle = env.add_source(IdleUntil(path), "idle", kind)
+    if how == "union":
+        keyed: Any = active.union(idle).key_by(lambda value: value[1] % 3)
+    else:
+        keyed = active.connect(idle).key_by(lambda value: value[1] % 3, lambda value: value[1])
+    with keyed.process(TouchesOnTimer(path), Types.STRING()).execute_and_collect() as results:
+        assert set(results) == {"active", "idle"}
+
+
 class Held(SourceFunction):
     """One record at `start`, one at `end`; between them it waits until the other source has stood still for a while
     or has ended, and says how far that had come.
@@ -119,16 +193,20 @@ class Held(SourceFunction):
 
 
 class Marks(SinkFunction):
-    """The size of a file is how far the fast source has come."""
+    """The size of a file is how many records there were; after so many of them it fails once."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, fails_at: int | None = None) -> None:
         super().__init__()
         self.path = path
+        self.fails_at = fails_at
 
     def open(self, runtime_context):
         self.file = open(self.path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
 
     def invoke(self, value, context):
+        if value == self.fails_at and not os.path.exists(self.path + ".failed"):
+            Path(self.path + ".failed").touch()
+            raise RuntimeError("once")
         self.file.write(b".")
 
     def close(self):
@@ -138,33 +216,41 @@ class Marks(SinkFunction):
 FAST_RECORDS = 10_000
 
 
-def held_at(cluster: RunningCluster, directory: Path, is_aligned: bool, parallelism: int = 1) -> int:
+def held_at(cluster: RunningCluster, path: str, is_aligned: bool, fails_at: int | None = None) -> int:
     """Records of the fast source, one per ms of event time, while the slow one stood still at 0."""
     env = environment(
         cluster,
-        parallelism,
+        1,
         **{
+            **FIXED_DELAY,
             "pipeline.auto-watermark-interval": "20 ms",
             "pipeline.watermark-alignment.buffer-size": "0",
         },
     )
-    path = str(directory / f"fast-{is_aligned}")
     strategy = WatermarkStrategy.for_monotonous_timestamps()
     if is_aligned:
         strategy = strategy.with_watermark_alignment("g", Duration.of_millis(100), Duration.of_millis(50))
     generated = DataGeneratorSource(int, FAST_RECORDS, RateLimiterStrategy.per_second(4_000), Types.LONG())
     fast = env.from_source(generated, strategy.with_timestamp_assigner(Itself()), "fast")
-    fast.add_sink(Marks(path)).set_parallelism(1)
+    fast.add_sink(Marks(path, fails_at)).set_parallelism(1)
     slow = env.from_source(Held(path, FAST_RECORDS).to_source(), strategy, "slow").force_non_parallel()
     slow.print().set_parallelism(1)
     env.execute()
-    assert os.path.getsize(path) == FAST_RECORDS, "in the end everything is read"
+    # In the end everything is read; what comes twice after a failure came before the failure.
+    assert os.path.getsize(path) == FAST_RECORDS + (fails_at or 0)
     return int(Path(path + ".held").read_text())
 
 
 def test_a_fast_source_waits_for_a_slow_one_of_its_group(cluster: RunningCluster, tmp_path: Path) -> None:
-    assert held_at(cluster, tmp_path, is_aligned=False) == FAST_RECORDS
-    assert held_at(cluster, tmp_path, is_aligned=True) < FAST_RECORDS
+    assert held_at(cluster, str(tmp_path / "free"), is_aligned=False) == FAST_RECORDS
+    assert held_at(cluster, str(tmp_path / "aligned"), is_aligned=True) < FAST_RECORDS
+
+
+def test_a_source_that_was_restarted_still_waits_for_the_others(cluster: RunningCluster, tmp_path: Path) -> None:
+    path = str(tmp_path / "aligned")
+
+    assert held_at(cluster, path, is_aligned=True, fails_at=20) < FAST_RECORDS
+    assert os.path.exists(path + ".failed")
 
 
 class Ticks(ParallelSourceFunction, CheckpointedFunction):
@@ -292,7 +378,7 @@ def test_a_source_function_stops_with_a_savepoint_and_goes_on_from_it(
 
 
 def test_a_source_function_without_end_is_cancelled(cluster: RunningCluster) -> None:
-    class Endless(SourceFunction):
+    class Unstoppable(SourceFunction):
         def run(self, ctx):
             while True:
                 ctx.collect("tick")
@@ -301,7 +387,7 @@ def test_a_source_function_without_end_is_cancelled(cluster: RunningCluster) -> 
             return
 
     env = environment(cluster, 2)
-    results = env.add_source(Endless(), type_info=Types.STRING()).execute_and_collect()
+    results = env.add_source(Unstoppable(), type_info=Types.STRING()).execute_and_collect()
     with results:
         assert [value for value, _ in zip(results, range(10))] == ["tick"] * 10
 

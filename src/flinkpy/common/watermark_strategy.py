@@ -166,7 +166,19 @@ class WatermarkStrategy:
         max_allowed_watermark_drift: Duration,
         update_interval: Duration | None = None,
     ) -> WatermarkStrategy:
+        """Let a source wait where it is further ahead of the slowest source of the group than the drift allows.
+
+        Has an effect in a strategy that `from_source` is given.
+
+        Args:
+            watermark_group: name of the group; sources of one job with the same one wait for one another.
+            update_interval: how often readers say how far they are, and are told how far they may go; None: 1 s.
+        """
+        if not isinstance(watermark_group, str) or not watermark_group:
+            raise ValueError(f"the watermark group is a name, not {watermark_group!r}")
         interval_ms = 1000 if update_interval is None else _as_ms(update_interval)
+        if interval_ms <= 0:
+            raise ValueError("The update interval of watermark alignment must be positive")
         return self._with("alignment", (watermark_group, _as_ms(max_allowed_watermark_drift), interval_ms))
 
     @staticmethod

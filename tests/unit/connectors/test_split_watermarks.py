@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from operator_fakes import SourceLife, merged
 
 from flinkpy.common.errors import UnsupportedOperationError
@@ -299,6 +301,50 @@ def test_number_sequences_have_watermarks_per_split_and_end_event_time():
     life.operator.emit_max_watermark()
 
     assert life.output.elements == [elements.Watermark(MAX_WATERMARK)]
+
+
+class Marked(EveryRecord):
+    """What a record says with its timestamp: a multiple of 5 is idle, of 7 active, an even one has a watermark."""
+
+    def on_event(self, event, timestamp, output):
+        if timestamp % 5 == 0:
+            output.mark_idle()
+        elif timestamp % 7 == 0:
+            output.mark_active()
+        elif timestamp % 2 == 0:
+            output.emit_watermark(Watermark(timestamp))
+
+
+readings = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from("abc"), st.lists(st.integers(-3, 40), min_size=1, max_size=8)), st.just("interval")
+    ),
+    max_size=25,
+)
+
+
+@settings(deadline=None)
+@given(readings, st.sampled_from([Marked, None]), st.booleans())
+def test_what_comes_of_several_splits_does_not_depend_on_how_they_were_cut(steps, generator, has_idleness):
+    strategy = monotonous() if generator is None else WatermarkStrategy.for_generator(generator)
+    if has_idleness:
+        strategy = strategy.with_idleness(Duration.of_millis(300))
+    whole, single = Life(strategy), Life(strategy)
+    for life in (whole, single):
+        life.add("a", "b")
+        for step in steps:
+            if step == "interval":
+                life.advance()
+            elif life is whole:
+                life.read(step)
+            else:
+                for timestamp in step[1]:
+                    life.read((step[0], [timestamp]))
+
+    def stream(life: Life) -> list[Any]:
+        return [row for item in life.output.items for row in (item.values if isinstance(item, Batch) else [item])]
+
+    assert stream(whole) == stream(single)
 
 
 # -- alignment: the task's half ----------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from streaming_fakes import OperatorHarness
+from streaming_fakes import FakeTaskEnvironment, OperatorHarness, make_vertex
 
 from flinkpy.common.errors import FunctionError, TypeMismatchError
 from flinkpy.common.time import Duration
@@ -9,6 +9,8 @@ from flinkpy.common.watermark_strategy import TimestampAssigner, WatermarkStrate
 from flinkpy.graph import operator_specs as specs
 from flinkpy.records.elements import MAX_WATERMARK, MIN_WATERMARK, Watermark, WatermarkStatus
 from flinkpy.streaming.io.watermark_valve import StatusWatermarkValve
+from flinkpy.streaming.mailbox.mailbox_processor import ActionStatus
+from flinkpy.streaming.tasks.source_stream_task import SourceStreamTask
 
 IDLE, ACTIVE = WatermarkStatus(is_idle=True), WatermarkStatus(is_idle=False)
 
@@ -104,6 +106,20 @@ def test_time_under_back_pressure_does_not_count_as_silence():
     harness.advance(201)
     harness.advance(201)
     assert harness.output.elements == [Watermark(6), IDLE]
+
+
+def test_the_clock_of_a_task_stands_still_while_it_is_back_pressured():
+    task = SourceStreamTask(FakeTaskEnvironment(make_vertex([])))
+    before = task.processing_time_service.active_time_ns()
+    task.times.begin_wait(ActionStatus.BLOCKED, task.environment.clock.monotonic_ns())
+    task.environment.clock.advance(500)
+    task.times.end_wait()
+    assert task.processing_time_service.active_time_ns() == before
+    task.times.begin_wait(ActionStatus.NOTHING_AVAILABLE, task.environment.clock.monotonic_ns())
+    task.environment.clock.advance(30)
+    task.times.end_wait()
+
+    assert task.processing_time_service.active_time_ns() == before + 30_000_000
 
 
 def test_the_end_of_event_time_reaches_those_who_do_not_wait_for_an_idle_stream():
