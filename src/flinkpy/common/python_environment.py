@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import importlib.metadata
 import os
 import platform
 import re
@@ -28,9 +27,13 @@ import sysconfig
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from flinkpy.common.errors import PythonEnvironmentError
+
+if TYPE_CHECKING:
+    # Imported where it is needed: it takes longer than the rest of this module, which every process imports.
+    import importlib.metadata
 
 #: Kinds of a job's artifacts.
 PYTHON_FILE = "PYTHON_FILE"
@@ -131,6 +134,8 @@ def install(requirements: Path, packages: Path | None, root: Path) -> InstalledE
 
 def check_loaded_packages(path: Path) -> None:
     """Raises: PythonEnvironmentError where this process has another version loaded of a package in `path`."""
+    import importlib.metadata
+
     for distribution in importlib.metadata.distributions(path=[str(path)]):
         name = distribution.metadata["Name"]
         for module_name in _top_level_modules(distribution):
@@ -148,6 +153,8 @@ def check_loaded_packages(path: Path) -> None:
 
 def own_requirements() -> list[str]:
     """flinkpy's dependencies, and theirs, as `name==version`."""
+    import importlib.metadata
+
     seen: dict[str, str] = {}
     waiting = [_PACKAGE]
     while waiting:
@@ -254,6 +261,8 @@ def _top_level_modules(distribution: importlib.metadata.Distribution) -> set[str
 
 
 def _version_of(name: str) -> str | None:
+    import importlib.metadata
+
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
