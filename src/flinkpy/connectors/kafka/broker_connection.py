@@ -45,11 +45,12 @@ class BrokerConnection:
         self._correlation_id = 0
         self._socket: socket.socket | None = None
         protocol = str(settings.get("security.protocol", "PLAINTEXT")).upper()
+        tls = _tls_context(settings) if protocol in ("SSL", "SASL_SSL") else None
         try:
             self._socket = socket.create_connection((host, port), timeout_s)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if protocol in ("SSL", "SASL_SSL"):
-                self._socket = _tls_context(settings).wrap_socket(self._socket, server_hostname=host)
+            if tls is not None:
+                self._socket = tls.wrap_socket(self._socket, server_hostname=host)
         except OSError as error:
             self.close()
             raise KafkaError(f"Kafka broker {self.address} cannot be reached: {error}") from error

@@ -101,8 +101,8 @@ class RecordProducer:
             raise self._error
 
     def _serving(self, call: Callable[[float], int], timeout_s: float) -> int:
-        """A call that also calls our callbacks. confluent-kafka has it raise fatal errors, after a callback has run even
-        as a SystemError that has the real one as its cause.
+        """A call that also calls our callbacks. confluent-kafka has it raise fatal errors, which after a callback has
+        run come as a SystemError that has the real one as its cause.
         """
         try:
             return call(timeout_s)

@@ -1,0 +1,74 @@
+"""The names of a sink's transactions say which of them a checkpoint has."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flinkpy.connectors.kafka.transactions import (
+    IDS_PER_SUBTASK,
+    TransactionName,
+    abort_lingering,
+    parse_transactional_id,
+)
+
+CHECKPOINTS = st.integers(0, 10**6)
+HALF = IDS_PER_SUBTASK // 2
+
+
+class FakeTransactions:
+    """The transactions that are open."""
+
+    def __init__(self, *transactional_ids):
+        self.open = list(transactional_ids)
+
+    def list_open(self, prefix):
+        return [found for found in self.open if found.startswith(prefix)]
+
+    def fence(self, transactional_id, timeout_ms):
+        self.open.remove(transactional_id)
+
+
+@given(CHECKPOINTS, st.integers(1, HALF), st.integers(0, HALF - 1))
+def test_a_name_tells_transactions_after_a_checkpoint_from_those_in_it(checkpoint_id, after, before):
+    def read(number):
+        return parse_transactional_id("p", TransactionName("p", 3, number).transactional_id)
+
+    assert read(checkpoint_id + after).is_newer_than(checkpoint_id)
+    if checkpoint_id >= before:
+        assert not read(checkpoint_id - before).is_newer_than(checkpoint_id)
+
+
+@given(st.data())
+def test_what_a_restored_job_rolls_back_is_what_its_checkpoint_does_not_have(data):
+    """A job of several subtasks, some checkpoints of which were completed, killed and restored with another
+    parallelism: all transactions of its checkpoint stay, all others go, whoever looks first.
+    """
+    old_parallelism, new_parallelism = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 5))
+    restored = data.draw(st.integers(1, 3000))
+    in_checkpoint, after = [], []
+    for subtask in range(old_parallelism):
+        # Begun behind an earlier checkpoint, which need not be the one before: some are given up.
+        for behind in data.draw(st.sets(st.integers(max(0, restored - 50), restored - 1), max_size=3)):
+            in_checkpoint.append(TransactionName("p-q", subtask, behind + 1).transactional_id)
+        for behind in data.draw(st.sets(st.integers(restored, restored + 50), max_size=3)):
+            after.append(TransactionName("p-q", subtask, behind + 1).transactional_id)
+    strangers = ["p-q-other-1-1", "p-1-1", "p-qx-0-5"]
+    transactions = FakeTransactions(*in_checkpoint, *after, *strangers)
+    aborted = []
+    for subtask in data.draw(st.permutations(range(new_parallelism))):
+        aborted += abort_lingering(transactions, "p-q", subtask, new_parallelism, restored, 1000)
+    assert sorted(aborted) == sorted(after)
+    assert sorted(transactions.open) == sorted(in_checkpoint + strangers)
+
+
+def test_a_job_that_starts_anew_rolls_back_all_of_its_prefix_and_nothing_else():
+    transactions = FakeTransactions("p-0-7", "p-1-999", "p-x-0-7", "pp-0-7", "p-0", "p-0-7-0", "p-a-b")
+    abort_lingering(transactions, "p", 0, 2, None, 1000)
+    abort_lingering(transactions, "p", 1, 2, None, 1000)
+    assert transactions.open == ["p-x-0-7", "pp-0-7", "p-0", "p-0-7-0", "p-a-b"]
+
+
+def test_names_go_round():
+    names = {TransactionName("p", 0, number).transactional_id for number in range(5000)}
+    assert len(names) == IDS_PER_SUBTASK

@@ -1,0 +1,256 @@
+"""KafkaSourceReader with made-up messages: positions, ends, pauses, and batches cut anywhere."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+
+import pytest
+from connector_fakes import TestingReaderContext
+
+from flinkpy.common import SimpleStringSchema
+from flinkpy.common.errors import KafkaError
+from flinkpy.connector_api.source import ReaderStatus
+from flinkpy.connectors.kafka.deserialization import KafkaRecordDeserializationSchema
+from flinkpy.connectors.kafka.fetcher import Fetched
+from flinkpy.connectors.kafka.partitions import (
+    KafkaPartitionSplit,
+    KafkaPartitionSplitSerializer,
+    KafkaTopicPartition,
+    java_hash,
+    split_owner,
+)
+from flinkpy.connectors.kafka.reader import KafkaSourceReader
+from flinkpy.connectors.kafka.reader_metrics import KafkaReaderMetrics
+
+A, B = KafkaTopicPartition("t", 0), KafkaTopicPartition("t", 1)
+
+
+class Message:
+    """What confluent_kafka.Message has."""
+
+    def __init__(self, partition, offset, value="", timestamp=None):
+        self._fields = partition, offset, value, timestamp
+
+    def topic(self):
+        return self._fields[0].topic
+
+    def partition(self):
+        return self._fields[0].partition
+
+    def offset(self):
+        return self._fields[1]
+
+    def value(self):
+        value = self._fields[2]
+        return None if value is None else (value or f"{self._fields[0].partition}:{self.offset()}").encode()
+
+    def timestamp(self):
+        return 1, self._fields[1] * 10 if self._fields[3] is None else self._fields[3]
+
+
+class FakeFetcher:
+    """Gives what a test puts into it."""
+
+    def __init__(self, *fetched):
+        self.queue = deque(fetched)
+        self.assigned = {}
+        self.unassigned = []
+        self.pauses = []
+        self.commits = []
+        self.error = None
+        self.is_closed = False
+
+    def start(self):
+        return
+
+    def assign(self, offsets):
+        self.assigned |= offsets
+
+    def unassign(self, partition):
+        self.unassigned.append(partition)
+
+    def pause_or_resume(self, to_pause, to_resume):
+        self.pauses.append((to_pause, to_resume))
+
+    def take(self):
+        if self.queue:
+            return self.queue.popleft()
+        if self.error is not None:
+            raise self.error
+        return None
+
+    def commit(self, offsets):
+        self.commits.append(offsets)
+
+    def close(self):
+        self.is_closed = True
+
+
+def messages(partition, *offsets):
+    return Fetched(partition, [Message(partition, offset) for offset in offsets], offsets[-1] + 1)
+
+
+def end(partition, offset):
+    return Fetched(partition, [], offset, offset)
+
+
+class Reading:
+    def __init__(self, *fetched, splits=None, rows=1000, commits=True, schema=None):
+        self.context = TestingReaderContext(max_batch_rows=rows)
+        self.fetcher = FakeFetcher(*fetched)
+        deserializer = KafkaRecordDeserializationSchema.value_only(schema or SimpleStringSchema())
+        metrics = KafkaReaderMetrics(self.context.metric_group)
+        self.reader = KafkaSourceReader(self.context, self.fetcher, deserializer, commits, metrics)
+        self.reader.add_splits([KafkaPartitionSplit(A, 0)] if splits is None else splits)
+        self.reader.start()
+
+    def batches(self, number=None):
+        """(split id, values) of so many batches, or all."""
+        found = []
+        while number is None or len(found) < number:
+            polled = self.reader.poll_batch()
+            if isinstance(polled, ReaderStatus):
+                self.status = polled
+                break
+            found.append((self.reader.current_split_id, polled.values))
+        return found
+
+    def positions(self, checkpoint_id=1):
+        return {split.split_id: split.starting_offset for split in self.reader.snapshot_state(checkpoint_id)}
+
+
+def test_a_batch_is_of_one_partition_and_says_which():
+    reading = Reading(
+        messages(A, 0, 1), messages(B, 5), messages(A, 2), splits=[KafkaPartitionSplit(A, 0), KafkaPartitionSplit(B, 5)]
+    )
+    assert reading.fetcher.assigned == {A: 0, B: 5}
+    assert reading.batches() == [("t-0", ["0:0", "0:1"]), ("t-1", ["1:5"]), ("t-0", ["0:2"])]
+    assert reading.status is ReaderStatus.NOTHING_AVAILABLE
+    assert reading.positions() == {"t-0": 3, "t-1": 6}
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 100])
+def test_what_is_given_does_not_depend_on_how_it_is_cut(rows):
+    reading = Reading(messages(A, 3, 4, 7, 8), messages(A, 9, 20), rows=rows)
+    given = []
+    positions = [3]
+    while (polled := reading.batches(1)) != []:
+        assert len(polled[0][1]) <= rows
+        given += polled[0][1]
+        positions.append(reading.positions()["t-0"])
+    assert given == ["0:3", "0:4", "0:7", "0:8", "0:9", "0:20"]
+    assert positions == sorted(positions) and positions[-1] == 21
+
+
+def test_timestamps_are_those_of_kafka():
+    reading = Reading(messages(A, 1, 2))
+    assert reading.reader.poll_batch().timestamps.tolist() == [10, 20]
+
+
+def test_a_split_ends_before_its_stopping_offset():
+    split = KafkaPartitionSplit(A, 0, 5)
+    reading = Reading(messages(A, 0, 3, 4, 5, 6), messages(A, 7), splits=[split], rows=2)
+    reading.reader.notify_no_more_splits()
+    assert reading.batches() == [("t-0", ["0:0", "0:3"]), ("t-0", ["0:4"])]
+    assert reading.status is ReaderStatus.END_OF_INPUT
+    assert reading.context.finished_splits == ["t-0"] and reading.fetcher.unassigned == [A]
+    assert reading.positions() == {}
+
+
+@pytest.mark.parametrize(
+    "last", [[messages(A, 0, 1), end(A, 5)], [messages(A, 0, 1, 9)], [messages(A, 0, 1), end(A, 9)]]
+)
+def test_a_split_ends_although_the_offsets_before_its_end_are_no_records(last):
+    """Markers of transactions and records that were rolled back, or compacted away."""
+    reading = Reading(*last, splits=[KafkaPartitionSplit(A, 0, 5)])
+    reading.reader.notify_no_more_splits()
+    assert reading.batches() == [("t-0", ["0:0", "0:1"])]
+    assert reading.status is ReaderStatus.END_OF_INPUT
+
+
+def test_a_split_without_an_offset_to_read_is_finished_at_once():
+    reading = Reading(splits=[KafkaPartitionSplit(A, 5, 5), KafkaPartitionSplit(B, 0, 0)])
+    assert reading.context.finished_splits == ["t-0", "t-1"] and reading.fetcher.assigned == {}
+    assert reading.batches() == [] and reading.status is ReaderStatus.NOTHING_AVAILABLE
+    reading.reader.notify_no_more_splits()
+    assert reading.batches() == [] and reading.status is ReaderStatus.END_OF_INPUT
+
+
+def test_the_end_of_a_partition_is_a_position():
+    reading = Reading(messages(A, 0), end(A, 4))
+    reading.batches()
+    assert reading.positions() == {"t-0": 4}, "a restored reader does not look at the markers again"
+
+
+def test_messages_without_a_value_move_the_position():
+    reading = Reading(Fetched(A, [Message(A, 0), Message(A, 1, None), Message(A, 2)], 3), rows=1)
+    assert reading.batches() == [("t-0", ["0:0"]), ("t-0", ["0:2"])]
+    reading = Reading(Fetched(A, [Message(A, 0, None)], 1))
+    assert reading.batches() == []
+    assert reading.positions() == {"t-0": 1}
+
+
+def test_a_paused_split_gives_nothing_until_it_is_resumed_and_then_all():
+    splits = [KafkaPartitionSplit(A, 0), KafkaPartitionSplit(B, 0)]
+    reading = Reading(messages(A, 0, 1, 2), messages(B, 0), messages(A, 3), splits=splits, rows=1)
+    assert reading.batches(1) == [("t-0", ["0:0"])]
+    reading.reader.pause_or_resume_splits(["t-0"], [])
+    assert reading.batches() == [("t-1", ["1:0"])]
+    assert reading.positions() == {"t-0": 1, "t-1": 1}, "what is held back was not emitted"
+    reading.fetcher.queue.append(messages(A, 4))
+    reading.fetcher.queue.append(messages(B, 1))
+    assert reading.batches() == [("t-1", ["1:1"])]
+    reading.reader.pause_or_resume_splits([], ["t-0"])
+    reading.fetcher.queue.append(messages(A, 5))
+    assert [value for _, [value] in reading.batches()] == ["0:1", "0:2", "0:3", "0:4", "0:5"]
+    assert reading.fetcher.pauses == [([A], []), ([], [A])]
+    reading.reader.pause_or_resume_splits(["t-9"], ["t-8"])
+    assert reading.fetcher.pauses[-1] == ([], []), "splits that have ended"
+
+
+def test_the_group_is_told_of_completed_checkpoints_only():
+    splits = [KafkaPartitionSplit(A, 0, 2), KafkaPartitionSplit(B, 0)]
+    reading = Reading(messages(A, 0, 1), splits=splits)
+    reading.batches()
+    reading.reader.snapshot_state(1)
+    reading.fetcher.queue.append(messages(B, 0, 1))
+    reading.batches()
+    reading.reader.snapshot_state(2)
+    reading.reader.snapshot_state(3)
+    reading.reader.notify_checkpoint_complete(2)
+    assert reading.fetcher.commits == [{A: 2, B: 2}], "the finished split, too"
+    reading.reader.notify_checkpoint_complete(1)
+    assert len(reading.fetcher.commits) == 1
+    silent = Reading(messages(A, 0), commits=False)
+    silent.batches()
+    silent.reader.snapshot_state(1)
+    silent.reader.notify_checkpoint_complete(1)
+    assert silent.fetcher.commits == []
+
+
+def test_an_error_of_the_fetcher_comes_behind_what_it_fetched():
+    reading = Reading(messages(A, 0))
+    reading.fetcher.error = KafkaError("gone")
+    assert reading.batches(1) == [("t-0", ["0:0"])]
+    with pytest.raises(KafkaError, match="gone"):
+        reading.batches()
+    reading.reader.close()
+    assert reading.fetcher.is_closed
+
+
+def test_splits_are_stored_and_dealt_out_as_flink_does():
+    serializer = KafkaPartitionSplitSerializer()
+    for split in (KafkaPartitionSplit(A, 7), KafkaPartitionSplit(KafkaTopicPartition("ü", 3), 0, 9)):
+        assert serializer.deserialize(1, serializer.serialize(split)) == split
+    assert replace(split, stopping_offset=1).has_end
+    # "hello".hashCode() and "topic".hashCode() of Java
+    assert (java_hash("hello"), java_hash("topic"), java_hash("")) == (99162322, 110546223, 0)
+    assert java_hash("orders-of-the-year") == java_reference("orders-of-the-year")
+    owners = [split_owner(KafkaTopicPartition("topic", number), 3) for number in range(6)]
+    start = (110546223 * 31 & 0x7FFFFFFF) % 3
+    assert owners == [(start + number) % 3 for number in range(6)]
+
+
+def java_reference(text):
+    return sum(ord(character) * 31 ** (len(text) - 1 - index) for index, character in enumerate(text)) % 2**32
