@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from memory_checkpoints import OPTIONS, MemoryStreams
-from streaming_fakes import FakeTaskEnvironment, FakeTaskStateManager, OperatorHarness, make_vertex
+from streaming_fakes import CollectingOutput, FakeTaskEnvironment, FakeTaskStateManager, OperatorHarness, make_vertex
 
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.clock import ManualClock
@@ -15,6 +16,7 @@ from flinkpy.common.configuration import Configuration
 from flinkpy.common.key_groups import key_group_range
 from flinkpy.common.typeinfo import Types
 from flinkpy.datastream.base_stream import DataStream
+from flinkpy.datastream.functions import AggregateFunction
 from flinkpy.datastream.stream_execution_environment import StreamExecutionEnvironment
 from flinkpy.graph.operator_specs import WindowSpec
 from flinkpy.records.batch import Batch
@@ -28,6 +30,20 @@ from flinkpy.streaming.tasks.processing_time_service import ProcessingTimeServic
 
 BACKENDS = ("hashmap", "rocksdb")
 RECORD_TYPE = Types.TUPLE([Types.STRING(), Types.INT()])
+
+
+class Concatenated(AggregateFunction):
+    def create_accumulator(self) -> Any:
+        return ()
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        return (*accumulator, value[1])
+
+    def get_result(self, accumulator: Any) -> Any:
+        return accumulator
+
+    def merge(self, a: Any, b: Any) -> Any:
+        return a + b
 
 
 def stream(type_info: Any = RECORD_TYPE) -> DataStream:
@@ -144,14 +160,13 @@ class Subtasks:
     def close(self) -> None:
         for subtask in self.harnesses:
             subtask.operator.close()
+            shutil.rmtree(subtask.environment.state.directory, ignore_errors=True)
 
 
 class _Subtask:
     def __init__(
         self, spec: WindowSpec, backend: str, index: int, parallelism: int, state: FakeTaskStateManager, clock: Any
     ) -> None:
-        from streaming_fakes import CollectingOutput
-
         self.environment = FakeTaskEnvironment(
             make_vertex([spec]), clock=clock, state=state, subtask_index=index, parallelism=parallelism
         )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from memory_checkpoints import OPTIONS
-from row_windows import BACKENDS, Subtasks, keyed_spec
+from row_windows import BACKENDS, Concatenated, Subtasks, keyed_spec
 
 from flinkpy.common.time import Time
 from flinkpy.datastream.functions import AggregateFunction, ProcessWindowFunction
@@ -39,20 +39,6 @@ class ListAccumulator(AggregateFunction):
         return tuple(accumulator)
 
     def merge(self, a: list[int], b: list[int]) -> list[int]:
-        return a + b
-
-
-class Concatenated(AggregateFunction):
-    def create_accumulator(self) -> Any:
-        return ()
-
-    def add(self, value: Any, accumulator: Any) -> Any:
-        return (*accumulator, value[1])
-
-    def get_result(self, accumulator: Any) -> Any:
-        return accumulator
-
-    def merge(self, a: Any, b: Any) -> Any:
         return a + b
 
 
