@@ -1,5 +1,6 @@
-"""Asynchronous functions on their real loop, with batches, speeds, watermarks and restores of all kinds: every record has
-its results once, and none crosses a watermark."""
+"""Asynchronous functions on their real loop, with batches, speeds, watermarks and restores of all kinds.
+
+Every record has its results once, and none crosses a watermark."""
 
 from __future__ import annotations
 

@@ -60,20 +60,22 @@ class Run:
         part = self.queue.part
         if part is not None and part.chunk is item[0] and part.next in (None, item[1]):
             # As a worker does in place of calling `complete`.
-            if part.next is not None:
-                part.next += 1
-            part.positions.append(item[1])
-            part.results.append(item[2])
-            assert part.counts is not None
-            part.counts.append(1)
+            part.add(item[1], [item[2]])
         else:
             self.queue.complete(item, [item[2]])
 
     def take(self) -> None:
         for released in self.queue.take():
             if isinstance(released, Part):
-                assert released.counts == [1] * len(released.positions)
-                assert released.results == [released.chunk.rows[position] for position in released.positions]
+                before = released.chunk.waiting.count(1)
+                size = released.finish()
+                assert released.counts == [1] * size
+                assert size == before - released.chunk.waiting.count(1), "none of them was released before"
+                assert len(released.timestamps) == size
+                if released.begin is None:
+                    assert released.results == [released.chunk.rows[position] for position in released.positions]
+                else:
+                    assert released.results == released.chunk.rows[released.begin : released.next]
                 self.outputs += released.results
             else:
                 self.outputs.append(released)

@@ -282,9 +282,10 @@ class AsyncRunner:
                 return False
             part = queue.part
             if part is not None and part.chunk is item[0] and ((turn := part.next) is None or turn == item[1]):
-                if turn is not None:
+                if turn is None:
+                    part.positions.append(item[1])
+                else:
                     part.next = turn + 1
-                part.positions.append(item[1])
                 part.results.extend(results)
                 if part.counts is not None:
                     part.counts.append(len(results))

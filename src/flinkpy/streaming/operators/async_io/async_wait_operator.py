@@ -197,11 +197,7 @@ class AsyncWaitOperator(UserFunctionOperator):
         """Parts with timestamps and parts without, where streams of both kinds are united, are batches of their own."""
         for has_times, group in groupby(parts, key=_has_timestamps):
             same = list(group)
-            for part in same:
-                waiting = part.chunk.waiting
-                for position in part.positions:
-                    waiting[position] = 0
-                self._unfinished -= len(part.positions)
+            self._unfinished -= sum(part.finish() for part in same)
             rows = same[0].results if len(same) == 1 else list(chain.from_iterable(part.results for part in same))
             if rows:
                 self.output.emit(Batch(rows, _timestamps(same) if has_times else None))
@@ -246,8 +242,6 @@ def _timestamps(parts: list[Part]) -> np.ndarray:
     times: list[int] = []
     counts: list[int] = []
     for part in parts:
-        assert part.counts is not None and part.chunk.timestamps is not None
-        of_chunk = part.chunk.timestamps
-        times.extend([of_chunk[position] for position in part.positions])
-        counts.extend(part.counts)
+        times.extend(part.timestamps)
+        counts.extend(part.counts or ())
     return np.repeat(np.array(times, dtype=np.int64), counts)

@@ -48,18 +48,50 @@ class Part:
     """Records of one chunk that were released together, and their results.
 
     Attributes:
-        next: the only record that may be added, by its position; None: any.
+        begin, next: in the ordered queue, the first of them and the one after the last, by position; None: `positions`
+            says which they are, in no order.
         counts: how many results each of them has; only where they have timestamps.
     """
 
-    __slots__ = ("chunk", "counts", "next", "positions", "results")
+    __slots__ = ("begin", "chunk", "counts", "next", "positions", "results")
 
-    def __init__(self, chunk: Chunk) -> None:
+    def __init__(self, chunk: Chunk, begin: int | None) -> None:
         self.chunk = chunk
-        self.next: int | None = None
+        self.begin = begin
+        self.next = begin
         self.positions: list[int] = []
         self.results: list[Any] = []
         self.counts: list[int] | None = None if chunk.timestamps is None else []
+
+    def add(self, position: int, results: list[Any]) -> None:
+        """Workers do the same, without the call."""
+        if self.next is None:
+            self.positions.append(position)
+        else:
+            self.next += 1
+        self.results.extend(results)
+        if self.counts is not None:
+            self.counts.append(len(results))
+
+    def finish(self) -> int:
+        """Its results are emitted; returns how many records it has."""
+        waiting = self.chunk.waiting
+        if self.begin is not None and self.next is not None:
+            size = self.next - self.begin
+            waiting[self.begin : self.next] = bytes(size)
+            return size
+        for position in self.positions:
+            waiting[position] = 0
+        return len(self.positions)
+
+    @property
+    def timestamps(self) -> list[int]:
+        """Of the records, which have some."""
+        of_chunk = self.chunk.timestamps
+        assert of_chunk is not None
+        if self.begin is not None:
+            return of_chunk[self.begin : self.next]
+        return [of_chunk[position] for position in self.positions]
 
 
 Released = Part | Element
@@ -68,8 +100,8 @@ Released = Part | Element
 class ElementQueue(ABC):
     """Attributes:
     held: records that are completed and not released.
-    part: where to `add` the results of a record of `part.chunk`, in its turn, in place of calling `complete`; None:
-        nowhere. This is what makes a call that waits for nothing cheap.
+    part: where to `add` the results of a record of `part.chunk` in place of calling `complete`, if `part.next` is that
+        record or None; None: nowhere. This is what makes a call that waits for nothing cheap.
     """
 
     def __init__(self) -> None:
@@ -102,17 +134,14 @@ class ElementQueue(ABC):
     def has_released(self) -> bool:
         return bool(self._released)
 
-    def _release(self, chunk: Chunk, position: int, results: list[Any]) -> Part:
+    def _release(self, chunk: Chunk, position: int, results: list[Any], *, in_order: bool) -> Part:
         """To the last part, where it is of that chunk."""
         released = self._released
         part = released[-1] if released else None
         if not isinstance(part, Part) or part.chunk is not chunk:
-            part = Part(chunk)
+            part = Part(chunk, position if in_order else None)
             released.append(part)
-        part.positions.append(position)
-        part.results.extend(results)
-        if part.counts is not None:
-            part.counts.append(len(results))
+        part.add(position, results)
         return part
 
 
@@ -143,13 +172,12 @@ class OrderedElementQueue(ElementQueue):
             chunk.completed[position] = results
             self.held += 1
             return
-        part = self._release(chunk, position, results)
-        chunk.next = position = position + 1
-        if self.held or position == len(chunk.rows):
+        part = self._release(chunk, position, results, in_order=True)
+        chunk.next = position + 1
+        if self.held or chunk.next == len(chunk.rows):
             self._release_held()
         else:
             self.part = part
-            part.next = position
 
     def _close_part(self) -> None:
         part = self.part
@@ -169,7 +197,7 @@ class OrderedElementQueue(ElementQueue):
                 self._released.append(chunk)
             else:
                 while (results := chunk.completed.pop(chunk.next, None)) is not None:
-                    self._release(chunk, chunk.next, results)
+                    self._release(chunk, chunk.next, results, in_order=True)
                     chunk.next += 1
                     self.held -= 1
                 if chunk.next < len(chunk.rows):
@@ -235,7 +263,7 @@ class UnorderedElementQueue(ElementQueue):
             return
         self._close_part()
         segment.left -= 1
-        part = self._release(chunk, position, results)
+        part = self._release(chunk, position, results, in_order=False)
         if segment.element is None:
             self.part = part
             self._counted = len(part.positions)
@@ -256,5 +284,5 @@ class UnorderedElementQueue(ElementQueue):
             following = segments[0]
             self.held -= len(following.held)
             for (chunk, position, _), results in following.held:
-                self._release(chunk, position, results)
+                self._release(chunk, position, results, in_order=False)
             following.held = []
