@@ -15,8 +15,8 @@ from flinkpy.common.errors import InputFormatError
 from flinkpy.common.typeinfo import RowTypeInfo
 from flinkpy.formats.bad_records import BadRecord, shown
 from flinkpy.formats.csv_format import CsvOptions
-from flinkpy.formats.halving import PartlyGood, parse_by_halves
 from flinkpy.formats.line_chunks import RecordCutter, line_number_at
+from flinkpy.formats.partly_good import PartlyGood, parse_in_parts
 from flinkpy.records.lanes import arrow_schema
 
 _COLUMN_NUMBER = re.compile(r"column #(\d+)")
@@ -106,7 +106,7 @@ class CsvParser:
             where = f"{self._path}, byte {offset + start}{column and f', column {column!r}'}"
             return BadRecord(raw, f"{where}: {_reason(str(error))}")
 
-        return parse_by_halves(
+        return parse_in_parts(
             len(ends) - 1, lambda first, last: self._parse(data[ends[first] : ends[last]]), _BAD_RECORD, on_bad
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import InputFormatError, TypeMismatchError
@@ -12,9 +13,13 @@ from flinkpy.formats.input_files import is_compressed
 from flinkpy.formats.json_values import JsonReadOptions, JsonValueError, row_converter
 
 if TYPE_CHECKING:
-    from flinkpy.formats.halving import PartlyGood
+    from flinkpy.formats.partly_good import PartlyGood
     from flinkpy.formats.slicing import PlacedBadRecord
     from flinkpy.records.batch import Batch
+
+
+#: Where one of so many lines is not fit to be read with others, each is looked at.
+_LEAF_LINES = 64
 
 
 class JsonFormat(StreamFormat):
@@ -92,32 +97,65 @@ class _JsonReader:
         return self._ready.take()
 
     def _parse_lines(self, lines: list[bytes], offset: int) -> PartlyGood:
-        from flinkpy.formats.halving import parse_by_halves
+        from flinkpy.formats.partly_good import PartlyGood, parse_in_parts
+
+        starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
 
         def parse(first: int, last: int) -> Any:
             part = [line for line in lines[first:last] if line.strip()]
             if not part:
                 return None
-            columns = self._parser.parse_columns(b"\n".join(part), len(part)) if last - first > 1 else None
-            if columns is not None:
-                return columns
-            return self._parser.rows_to_columns(self._parser.parse_each(part))
+            columns = self._parser.parse_columns(b"\n".join(part), len(part))
+            if columns is None:
+                raise JsonValueError("not all of them are fit to be read at once")
+            return columns
+
+        def leaf(first: int, last: int, result: PartlyGood) -> None:
+            values: list[Any] = []
+            bad: list[PlacedBadRecord] = []
+            for index in range(first, last):
+                if not lines[index].strip():
+                    continue
+                try:
+                    values += self._parser.parse_each([lines[index]])
+                except JsonValueError as error:
+                    bad.append((len(values) + len(bad), self._bad_line(lines, starts, index, offset, error)))
+            try:
+                result.add(self._parser.rows_to_columns(values) if values else None, bad)
+            except TypeMismatchError as error:
+                # A value that its column cannot hold: look at each by itself.
+                if last - first == 1:
+                    result.add(None, [(0, self._bad_line(lines, starts, first, offset, error))])
+                else:
+                    for index in range(first, last):
+                        leaf(index, index + 1, result)
 
         def on_bad(index: int, error: BaseException) -> BadRecord:
-            place = offset + sum(map(len, lines[:index])) + index
-            if not self._fails:
-                return BadRecord(lines[index], f"{self._path}, byte {place}: {error}")
-            from flinkpy.formats.line_chunks import line_number_at
+            return self._bad_line(lines, starts, index, offset, error)
 
-            number = line_number_at(self._path, offset) + index
-            details = {"path": self._path, "row": str(number), "text": shown(lines[index])}
-            if getattr(error, "path", ""):
-                details["column"] = str(error.path)  # type: ignore[attr-defined]
-            raise InputFormatError(
-                f"{self._path}, line {number}: {error}; the line is: {shown(lines[index])}", details=details
-            ) from error
+        if not self._parser.reads_columns:
+            result = PartlyGood()
+            leaf(0, len(lines), result)
+            return result
+        return parse_in_parts(len(lines), parse, (JsonValueError,), on_bad, leaf, _LEAF_LINES)
 
-        return parse_by_halves(len(lines), parse, (JsonValueError, TypeMismatchError), on_bad)
+    def _bad_line(
+        self, lines: list[bytes], starts: list[int], index: int, offset: int, error: BaseException
+    ) -> BadRecord:
+        """Raises: InputFormatError, where bad records are not asked for."""
+        line = lines[index]
+        if not self._fails:
+            return BadRecord(line, f"{self._path}, byte {offset + starts[index]}: {error}")
+        from flinkpy.formats.line_chunks import line_number_at
+
+        number = line_number_at(self._path, offset) + index
+        details = {"path": self._path, "row": str(number), "text": shown(line)}
+        column = getattr(error, "path", "")
+        if column:
+            details["column"] = column
+        raise InputFormatError(
+            f"{self._path}, line {number}: {error}; the line is: {shown(line)}", details=details
+        ) from error
 
     def close(self) -> None:
         self._chunks.close()

@@ -50,6 +50,11 @@ class JsonParser:
             explicit_schema=self._schema, newlines_in_values=False, unexpected_field_behavior="ignore"
         )
 
+    @property
+    def reads_columns(self) -> bool:
+        """Whether `parse_columns` ever gives any."""
+        return self._schema is not None
+
     def parse_one(self, message: bytes) -> Any:
         """A Row. Raises: JsonValueError."""
         return row_of(self._convert(parse_json(message)), self._names)

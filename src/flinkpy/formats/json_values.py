@@ -62,8 +62,8 @@ def parse_json(text: bytes | str) -> Any:
     """
     try:
         if isinstance(text, bytes):
-            text = text.decode("utf-8-sig")
-        return json.loads(text, parse_float=_ExactFloat, parse_constant=_refuse_constant)
+            text = text.decode("utf-8")
+        return _decode(text.removeprefix("\ufeff"))
     except UnicodeDecodeError as error:
         raise JsonValueError(f"it is not UTF-8: {error.reason} at byte {error.start}") from error
     except RecursionError as error:
@@ -88,6 +88,10 @@ class _ExactFloat(float):
 
 def _refuse_constant(name: str) -> Any:
     raise JsonValueError(f"it is not JSON: {name} is no JSON number")
+
+
+#: Made once: `json.loads` would make one for each text.
+_decode = json.JSONDecoder(parse_float=_ExactFloat, parse_constant=_refuse_constant).decode
 
 
 def converter_of(type_info: TypeInformation, options: JsonReadOptions) -> Convert:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import pyarrow as pa
 
@@ -11,6 +12,11 @@ from flinkpy.formats.slicing import PlacedBadRecord
 
 #: Reads records `first` to `last` of the piece: columns, None where there are none, or raises.
 ParseRange = Callable[[int, int], pa.RecordBatch | None]
+#: A range with a bad record is cut into so many parts: few, and a bad record costs many calls; many, and all records
+#: are read again and again.
+_PARTS = 16
+_PARTS_OF_SMALL = 4
+_SMALL = 256
 
 
 class PartlyGood:
@@ -21,14 +27,13 @@ class PartlyGood:
         self._num_records = 0
         self.bad: list[PlacedBadRecord] = []
 
-    def add(self, columns: pa.RecordBatch | None) -> None:
+    def add(self, columns: pa.RecordBatch | None, bad: Sequence[PlacedBadRecord] = ()) -> None:
+        """The next records, with the places of bad ones among them."""
+        self.bad += [(self._num_records + place, record) for place, record in bad]
+        self._num_records += len(bad)
         if columns is not None and columns.num_rows:
             self._parts.append(columns)
             self._num_records += columns.num_rows
-
-    def add_bad(self, record: BadRecord) -> None:
-        self.bad.append((self._num_records, record))
-        self._num_records += 1
 
     @property
     def columns(self) -> pa.RecordBatch | None:
@@ -37,30 +42,38 @@ class PartlyGood:
         return pa.Table.from_batches(self._parts).combine_chunks().to_batches()[0]
 
 
-def parse_by_halves(
+def parse_in_parts(
     num_records: int,
     parse: ParseRange,
     errors: tuple[type[BaseException], ...],
     on_bad: Callable[[int, BaseException], BadRecord],
+    leaf: Callable[[int, int, PartlyGood], None] | None = None,
+    leaf_records: int = 1,
 ) -> PartlyGood:
     """Everything that `parse` takes, in few calls where few records are bad.
 
     Args:
         errors: what `parse` raises for bad records.
         on_bad: makes the bad record of the one that `parse` does not take by itself.
+        leaf: looks at records one by one, where there are no more than `leaf_records`; adds them to what was read.
     """
     result = PartlyGood()
     ranges = [(0, num_records)]
     while ranges:
         first, last = ranges.pop()
-        if first >= last:
+        count = last - first
+        if not count:
             continue
         try:
             result.add(parse(first, last))
         except errors as error:
-            if last - first == 1:
-                result.add_bad(on_bad(first, error))
-            else:
-                middle = (first + last) // 2
-                ranges += [(middle, last), (first, middle)]
+            if leaf is not None and count <= leaf_records:
+                leaf(first, last, result)
+                continue
+            if count == 1:
+                result.add(None, [(0, on_bad(first, error))])
+                continue
+            parts = min(count, _PARTS if count > _SMALL else _PARTS_OF_SMALL)
+            edges = [first + count * part // parts for part in range(parts + 1)]
+            ranges += reversed(list(pairwise(edges)))
     return result
