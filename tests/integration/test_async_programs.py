@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from clusters import RunningCluster, StartCluster
-from job_support import environment
+from job_support import environment, wait_for_state
 from verifying.committed_reader import CommittedReader
 from verifying.faults import Faults
 from verifying.harness import RESTARTS, Run
@@ -21,6 +21,7 @@ from verifying.two_phase_sink import TwoPhaseSink, committed_records
 
 from flinkpy.common import Time, Types, WatermarkStrategy
 from flinkpy.common.errors import JobExecutionError
+from flinkpy.common.states import JobState
 from flinkpy.datastream import AsyncDataStream, AsyncFunction, AsyncRetryStrategy
 from flinkpy.datastream.async_retry_predicates import empty_result_predicate
 
@@ -45,7 +46,10 @@ class LookUp(AsyncFunction):
 class Jobs:
     """One job after another with one output, which is committed exactly once."""
 
-    def __init__(self, cluster: RunningCluster, directory: Path, records_per_key: int = 150) -> None:
+    def __init__(
+        self, cluster: RunningCluster, directory: Path, records_per_key: int = 150, *, keyed: bool = False
+    ) -> None:
+        self.keyed = keyed
         self.cluster = cluster
         self.directory = directory
         self.records_per_key = records_per_key
@@ -67,7 +71,8 @@ class Jobs:
         }
         env = environment(self.cluster, parallelism, **settings)
         source = SequencePerKeySource(KEYS, self.records_per_key, 1_200, self.hurry if waits else None)
-        numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers").rebalance()
+        numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
+        numbers = numbers.key_by("f0") if self.keyed else numbers.rebalance()
         wait = AsyncDataStream.ordered_wait if ordered else AsyncDataStream.unordered_wait
         found = wait(numbers, LookUp(self.faults), Time.seconds(60), 50, RECORD).uid("look-up")
         found.sink_to(TwoPhaseSink(str(self.output), self.faults)).uid("sink")
@@ -118,6 +123,40 @@ def test_calls_under_way_follow_a_change_of_parallelism(
     with jobs.started(parallelism=after, **{"execution.state-recovery.path": savepoint}) as run:
         run.wait_for_end()
     run.reader.assert_complete()
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 3), (3, 1)])
+def test_keyed_records_in_flight_follow_a_change_of_parallelism(
+    start_cluster: StartCluster, tmp_path: Path, before: int, after: int
+) -> None:
+    cluster = start_cluster(3)
+    jobs = Jobs(cluster, tmp_path, keyed=True)
+    retained = {"execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION"}
+    with jobs.started(parallelism=before, waits=True, **UNALIGNED, **retained) as run:
+        run.wait_for_checkpoints(3)
+        cluster.client.cancel_job(run.job_id)
+        wait_for_state(cluster, run.job_id, JobState.CANCELED)
+    checkpoints = tmp_path / "checkpoints" / run.job_id
+    complete = [path for path in checkpoints.glob("chk-*") if (path / "_metadata").exists()]
+    latest = str(max(complete, key=lambda path: int(path.name[4:])))
+    jobs.hurry.touch()
+    with jobs.started(parallelism=after, **UNALIGNED, **{"execution.state-recovery.path": latest}) as run:
+        run.wait_for_end()
+    run.reader.assert_complete()
+
+
+def test_a_job_whose_calls_never_end_can_be_cancelled(cluster: RunningCluster) -> None:
+    class Never(AsyncFunction):
+        async def async_invoke(self, value: int) -> list[int]:
+            await asyncio.sleep(3600)
+            return []
+
+    env = environment(cluster, 2)
+    AsyncDataStream.ordered_wait(env.from_sequence(1, 100_000), Never(), Time.seconds(0)).print()
+    job_id = str(env.execute_async("never").get_job_id())
+    wait_for_state(cluster, job_id, JobState.RUNNING)
+    cluster.client.cancel_job(job_id)
+    wait_for_state(cluster, job_id, JobState.CANCELED)
 
 
 class Answering(AsyncFunction):

@@ -12,6 +12,7 @@ from flinkpy.datastream import function_checks as checks
 from flinkpy.datastream.async_functions import AsyncFunction, AsyncRetryStrategy
 from flinkpy.datastream.async_retry_strategies import NO_RETRY_STRATEGY
 from flinkpy.datastream.base_stream import DataStream
+from flinkpy.datastream.keyed_stream import KeyedStream
 from flinkpy.graph import operator_specs as specs
 from flinkpy.graph.transformation import OperatorTransformation
 
@@ -104,12 +105,15 @@ def _async_wait(
     if not isinstance(data_stream, DataStream):
         raise TypeError(f"the input must be a DataStream, not {data_stream!r}")
     _check(function, timeout, strategy, capacity)
+    is_keyed = isinstance(data_stream, KeyedStream)
     spec = specs.AsyncWaitSpec(
         function,
         timeout.to_milliseconds(),
         capacity,
         strategy,
         is_ordered,
+        data_stream.get_key_selector() if isinstance(data_stream, KeyedStream) else None,
+        data_stream.key_type if isinstance(data_stream, KeyedStream) else None,
         input_types=(data_stream.transformation.output_type,),
         output_type=checks.output_type_of(output_type),
     )

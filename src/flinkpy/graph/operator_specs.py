@@ -315,7 +315,8 @@ class PartitionSpec(OperatorSpec):
 class AsyncWaitSpec(OperatorSpec):
     """AsyncFunction: at most `capacity` calls at a time. `timeout_ms`: 0 or less for none.
 
-    `retry_strategy`: an AsyncRetryStrategy. `is_ordered`: results in the order of the records.
+    `retry_strategy`: an AsyncRetryStrategy. `is_ordered`: results in the order of the records. `key_selector`: what the
+    input is partitioned by, for records that were in flight; None: by no key.
     """
 
     function: Any
@@ -323,6 +324,8 @@ class AsyncWaitSpec(OperatorSpec):
     capacity: int
     retry_strategy: Any
     is_ordered: bool
+    key_selector: Any = None
+    key_type: Any = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,11 @@ class TestAsync:
         assert (spec.capacity, spec.retry_strategy, spec.is_ordered) == (100, NO_RETRY_STRATEGY, False)
         assert AsyncRetryStrategy.no_restart() is NO_RETRY_STRATEGY
 
+    def test_the_operator_knows_what_its_records_are_partitioned_by(self, stream: DataStream) -> None:
+        spec = spec_of(AsyncDataStream.ordered_wait(stream.key_by("f0"), Same(), SECOND))
+        assert spec.key_selector.get_key(("a", 1)) == "a"
+        assert spec.key_type == Types.STRING()
+
     def test_a_function_that_is_not_async_def_is_refused(self, stream: DataStream) -> None:
         class Plain(AsyncFunction):
             def async_invoke(self, value: Any) -> Any:  # type: ignore[override]

@@ -67,6 +67,9 @@ class AsyncWaitOperator(UserFunctionOperator):
         self._restored_chunks: list[tuple[list[Any], list[int] | None]] = []
         self._is_suspended = False
 
+    def key_of_input(self, input_index: int) -> tuple[Any, Any, Any]:
+        return self._spec.key_selector, self._spec.key_type, self._input_type
+
     # -- life cycle ----------------------------------------------------------------------------------------------
 
     def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
