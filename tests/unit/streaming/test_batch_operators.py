@@ -257,6 +257,13 @@ def test_errors_name_the_operator() -> None:
     with pytest.raises(FunctionError, match="BatchSpec"):
         feed(harness, [("a", 1)])
 
+    class Unhashable(KeySelector):
+        def get_key(self, value: Any) -> Any:
+            return [value]
+
+    with pytest.raises(FunctionError, match="unhashable"):
+        feed(started(specs.KeyedMapSpec(Unhashable(), CountUp(), "MAP")), [("a", 1)])
+
     class Bad(ReduceFunction):
         def reduce(self, value1: Any, value2: Any) -> Any:
             raise ValueError("no reduction")

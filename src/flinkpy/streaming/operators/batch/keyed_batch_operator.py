@@ -65,10 +65,10 @@ class KeyedBatchOperator(BatchOperator):
             return
         rows = as_rows(batch, self._input_types[input_index])
         try:
-            keys = [get_key(row) for row in rows]
+            self._inputs.add([get_key(row) for row in rows], rows, batch, input_index)
         except USER_ERRORS as error:
+            # A key selector that fails, or a key that has no hash.
             raise self.context.function_error(error) from error
-        self._inputs.add(keys, rows, batch, input_index)
 
     def on_end_of_inputs(self) -> None:
         operator = self.operator
