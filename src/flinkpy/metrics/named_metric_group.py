@@ -44,6 +44,10 @@ class NamedMetricGroup(MetricGroup):
             self._groups[(name, extra)] = group
         return group
 
+    def remove_group(self, name: str, extra: str | None = None) -> None:
+        """Its metrics are not asked for any more."""
+        self._groups.pop((name, extra), None)
+
     def counter(self, name: str) -> Counter:
         return self._metric(name, Counter, Counter)
 

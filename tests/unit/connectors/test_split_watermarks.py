@@ -470,6 +470,42 @@ def test_a_paused_split_is_not_idle_and_a_finished_one_is_forgotten():
     assert life.elements[-1] == 18
 
 
+def test_metrics_tell_which_split_is_behind_and_how_far_everything_is():
+    life = Life(aligned().with_idleness(Duration.of_millis(300)), configuration=AT_ONCE)
+
+    def metrics() -> dict[str, Any]:
+        return {
+            name: metric.get_value() for name, metric in life.context.metrics.metrics() if hasattr(metric, "get_value")
+        }
+
+    assert metrics() == {}
+    life.add("a", "b")
+    life.operator.handle_operator_event(WatermarkAlignment(50))
+    life.read(("b", [30]), ("a", [100]))
+    life.advance()
+    now = life.clock.now_ms()
+    assert metrics() == {
+        "currentEmitEventTimeLag": now - 100,
+        "watermarkLag": now - 29,
+        "watermarkAlignmentDrift": 29 - 50,
+        "split.a.watermark.currentWatermark": 99,
+        "split.a.watermark.accumulatedActiveTimeMs": 0,
+        "split.a.watermark.accumulatedIdleTimeMs": 0,
+        "split.a.watermark.accumulatedPausedTimeMs": 0,
+        "split.b.watermark.currentWatermark": 29,
+        "split.b.watermark.accumulatedActiveTimeMs": 0,
+        "split.b.watermark.accumulatedIdleTimeMs": 0,
+        "split.b.watermark.accumulatedPausedTimeMs": 0,
+    }
+    life.advance(times=4)
+    assert metrics()["split.a.watermark.accumulatedPausedTimeMs"] == 804
+    assert metrics()["split.b.watermark.accumulatedIdleTimeMs"] == 201
+    assert metrics()["split.b.watermark.accumulatedActiveTimeMs"] == 603
+    life.operator.handle_operator_event(WatermarkAlignment(MAX_WATERMARK))
+    life.read("a", "b")
+    assert [name for name in metrics() if name.startswith("split.")] == []
+
+
 def test_a_reader_that_cannot_pause_splits_fails_unless_that_is_allowed():
     life = Life(aligned(), reader_class=UnpausableReader, configuration=AT_ONCE)
     life.add("a")

@@ -38,6 +38,7 @@ from flinkpy.streaming.mailbox.mailbox_processor import ActionStatus
 from flinkpy.streaming.operators.batch_size import AdaptiveBatchSize
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.source_alignment import SourceAlignment
+from flinkpy.streaming.operators.source_metrics import SourceMetrics
 from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext, StreamOperator
 from flinkpy.streaming.operators.watermark_assigner import WatermarkAssigner
 from flinkpy.streaming.operators.watermark_outputs import NoListener, StreamOutput
@@ -136,13 +137,15 @@ class SourceOperator(StreamOperator):
         self._assigner: WatermarkAssigner | None = None
         self._alignment: SourceAlignment | None = None
         self._report_interval_ms = 0
+        self._metrics: SourceMetrics | None = None
         if watermark_strategy is not None:
             if watermark_strategy.alignment is not None:
                 self._report_interval_ms = watermark_strategy.alignment[2]
                 buffer_size = read_option(context.environment.configuration, WATERMARK_ALIGNMENT_BUFFER_SIZE)
                 self._alignment = SourceAlignment(buffer_size, self._pause_or_resume_splits, self._on_waiting)
+            self._metrics = SourceMetrics(context.metrics, context.environment.clock, self._alignment or NoListener())
             self._assigner = WatermarkAssigner(
-                watermark_strategy, produced_type, context, output.emit, self.emit_to_all, self._alignment
+                watermark_strategy, produced_type, context, self._emit_stamped, self.emit_to_all, self._metrics
             )
             self.stream_output = self._assigner.stream
         else:
@@ -277,6 +280,11 @@ class SourceOperator(StreamOperator):
             self._assigner.emit(batch, split_id)
         size.end(rows)
 
+    def _emit_stamped(self, batch: Batch) -> None:
+        assert self._metrics is not None
+        self.output.emit(batch)
+        self._metrics.on_batch(batch)
+
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         raise InternalError("a source has no input")
 
@@ -293,6 +301,8 @@ class SourceOperator(StreamOperator):
                 self._add_splits(list(event.splits))
             elif isinstance(event, WatermarkAlignment) and self._alignment is not None:
                 self._alignment.on_announcement(event.max_watermark)
+                if self._metrics is not None:
+                    self._metrics.on_allowed(event.max_watermark)
             elif isinstance(event, NoMoreSplits):
                 reader.notify_no_more_splits()
             elif isinstance(event, SourceEvent):
@@ -332,8 +342,9 @@ class SourceOperator(StreamOperator):
         for split_id in finished:
             if self._alignment is not None:
                 self._alignment.on_split_finished(split_id)
-            if self._assigner is not None:
+            if self._assigner is not None and self._metrics is not None:
                 self._assigner.remove_split(split_id)
+                self._metrics.on_split_finished(split_id)
 
     def _pause_or_resume_splits(self, to_pause: list[str], to_resume: list[str]) -> None:
         try:
@@ -345,7 +356,9 @@ class SourceOperator(StreamOperator):
         except USER_ERRORS as error:
             raise self.context.function_error(error) from error
         assert self._assigner is not None
+        assert self._metrics is not None
         self._assigner.pause_or_resume_splits(to_pause, to_resume)
+        self._metrics.on_splits_paused(to_pause, to_resume)
 
     def _on_waiting(self, is_waiting: bool) -> None:
         """Waiting is no silence of the source."""
