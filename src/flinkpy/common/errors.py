@@ -236,6 +236,8 @@ class AccumulatorError(UserError):
 class PythonEnvironmentError(UserError):
     """The packages that a job requires cannot be installed, or do not go with the process; has pip's own message."""
 
+    retry = ErrorRetry.RESTART
+
 
 class CommitError(ExternalError):
     """What a sink has written for a completed checkpoint could not be made visible; names sink and checkpoint."""
@@ -245,6 +247,10 @@ class KafkaError(ExternalError):
     """A Kafka cluster, topic or partition did not do what was asked; names the brokers or the topic. `details["code"]`
     is Kafka's name of the error, where Kafka gave one.
     """
+
+
+class JdbcError(ExternalError):
+    """A database did not do what was asked; names it, the statement, and the row where one is to blame."""
 
 
 class ProducerFencedError(KafkaError):

@@ -113,8 +113,11 @@ def install(requirements: Path, packages: Path | None, root: Path) -> InstalledE
     """
     constraints = own_requirements()
     key = _environment_key(requirements, packages, constraints)
-    _make_private(root)
-    lock = os.open(root / f"{key}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        _make_private(root)
+        lock = os.open(root / f"{key}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise PythonEnvironmentError(f"Python environments cannot be kept in {root}: {error}") from error
     try:
         home = root / key
         fcntl.flock(lock, fcntl.LOCK_SH)
@@ -188,9 +191,10 @@ def _environment_key(requirements: Path, packages: Path | None, constraints: Ite
 
 
 def _build(home: Path, requirements: Path, packages: Path | None, constraints: Iterable[str]) -> None:
-    building = home.with_name(f"{home.name}.building")
-    shutil.rmtree(building, ignore_errors=True)  # of one that was killed
-    building.mkdir(parents=True)
+    for abandoned in home.parent.glob(f"{home.name}.*.building"):
+        shutil.rmtree(abandoned, ignore_errors=True)
+    # A name of its own: the pip of a process that was killed may still be writing.
+    building = Path(tempfile.mkdtemp(prefix=f"{home.name}.", suffix=".building", dir=home.parent))
     try:
         pinned = building / "constraints.txt"
         pinned.write_text("\n".join(constraints))
@@ -223,12 +227,9 @@ def _build(home: Path, requirements: Path, packages: Path | None, constraints: I
 
 def _make_private(root: Path) -> None:
     """Raises: PythonEnvironmentError where another user could have put something there."""
-    try:
-        root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if root.stat().st_uid != os.getuid():
-            raise PythonEnvironmentError(f"{root} belongs to another user; set python.environment.dir")
-    except OSError as error:
-        raise PythonEnvironmentError(f"Python environments cannot be kept in {root}: {error}") from error
+    root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if root.stat().st_uid != os.getuid():
+        raise PythonEnvironmentError(f"{root} belongs to another user; set python.environment.dir")
 
 
 def _remove_unused(root: Path) -> None:

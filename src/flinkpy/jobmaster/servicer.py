@@ -30,6 +30,7 @@ class JobMasterServicer:
     def __init__(self, resource_id: str) -> None:
         self._resource_id = resource_id
         self._job_master: JobMaster | None = None
+        self._merging: asyncio.Future[list[job_pb2.AccumulatorResult]] | None = None
         #: The JobMasterId every call must carry; None: no call is taken.
         self.fencing_token: str | None = None
 
@@ -165,7 +166,10 @@ class JobMasterServicer:
         self, request: dispatcher_pb2.JobIdMessage, context: CallContext
     ) -> job_pb2.JobAccumulators:
         reports = accumulator_reports(self._job(request.job_id).scheduler.graph)
-        return job_pb2.JobAccumulators(accumulators=await asyncio.to_thread(merge_accumulators, reports))
+        # One at a time: a user's `merge` that hangs must not take one thread after the other.
+        if self._merging is None or self._merging.done():
+            self._merging = asyncio.ensure_future(asyncio.to_thread(merge_accumulators, reports))
+        return job_pb2.JobAccumulators(accumulators=await asyncio.shield(self._merging))
 
     async def request_metrics(
         self, request: metrics_pb2.MetricsRequest, context: CallContext

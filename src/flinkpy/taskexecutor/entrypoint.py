@@ -160,7 +160,7 @@ def _end(ended: asyncio.Future[tuple[int, str]], exit_code: int, reason: str) ->
 
 def _begin_anew(directory: str) -> None:
     """Become a fresh process with the same command line. Nobody waits for it to be ready: it registers by itself."""
-    arguments = list(sys.orig_argv)
+    arguments = [sys.executable, *sys.orig_argv[1:]]
     if READY_FILE in arguments:
         position = arguments.index(READY_FILE)
         nobody = os.open(os.devnull, os.O_WRONLY)

@@ -5,8 +5,49 @@ Source: org.apache.flink.runtime.metrics.dump.MetricDumpSerialization.
 
 from __future__ import annotations
 
+import asyncio
+import threading
+
 from flinkpy._proto import metrics_pb2
 from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope, MetricValue
+
+
+class MetricQueryService:
+    """Reads the metrics on a thread of its own, one reading at a time: a gauge of the user's that hangs holds up those
+    who ask for metrics, and nothing else. Thread: the endpoint's loop.
+
+    Source: org.apache.flink.runtime.metrics.dump.MetricQueryService.
+    """
+
+    def __init__(self, registry: MetricRegistry, resource_id: str) -> None:
+        self._registry = registry
+        self._resource_id = resource_id
+        self._reading: asyncio.Future[metrics_pb2.MetricsDump] | None = None
+
+    async def dump(self, job_id: str) -> metrics_pb2.MetricsDump:
+        while self._reading is not None:
+            await asyncio.wait({self._reading})
+        loop = asyncio.get_running_loop()
+        reading = self._reading = loop.create_future()
+
+        def done(dump: metrics_pb2.MetricsDump | None, error: BaseException | None) -> None:
+            self._reading = None
+            if dump is not None:
+                reading.set_result(dump)
+            else:
+                reading.set_exception(error or RuntimeError("no metrics"))
+
+        def read() -> None:
+            result: tuple[metrics_pb2.MetricsDump | None, BaseException | None]
+            try:
+                result = (dump_metrics(self._registry, job_id, self._resource_id), None)
+            except BaseException as error:  # noqa: BLE001 - raised where the metrics are asked for
+                result = (None, error)
+            loop.call_soon_threadsafe(done, *result)
+
+        # A daemon: one that hangs must not keep the process from ending.
+        threading.Thread(target=read, name="metrics", daemon=True).start()
+        return await asyncio.shield(reading)
 
 
 def dump_metrics(registry: MetricRegistry, job_id: str, resource_id: str) -> metrics_pb2.MetricsDump:

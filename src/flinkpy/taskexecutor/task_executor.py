@@ -42,7 +42,7 @@ from flinkpy.taskexecutor import checkpoint_calls
 from flinkpy.taskexecutor.contracts import TaskDeployer
 from flinkpy.taskexecutor.diagnostics import LogFiles, thread_dump
 from flinkpy.taskexecutor.job_service import JobEntry, JobService
-from flinkpy.taskexecutor.metrics_dump import dump_metrics
+from flinkpy.taskexecutor.metrics_dump import MetricQueryService
 from flinkpy.taskexecutor.options import TaskExecutorOptions
 from flinkpy.taskexecutor.peer_connection import RpcClientLike
 from flinkpy.taskexecutor.resource_manager_connection import ResourceManagerConnection
@@ -79,6 +79,7 @@ class TaskExecutor(RpcEndpoint):
     ) -> None:
         super().__init__(loop, clock)
         self._metrics = metrics or MetricRegistry()
+        self._metric_query_service = MetricQueryService(self._metrics, options.resource_id)
         self._deployer = deployer
         self._on_renewal = on_renewal
         self.options = options
@@ -297,8 +298,7 @@ class TaskExecutor(RpcEndpoint):
     async def request_metrics(
         self, request: metrics_pb2.MetricsRequest, context: CallContext
     ) -> metrics_pb2.MetricsDump:
-        """On an I/O thread: gauges of user functions are asked."""
-        return await asyncio.to_thread(dump_metrics, self._metrics, request.job_id, self.options.resource_id)
+        return await self._metric_query_service.dump(request.job_id)
 
     def _update_meters(self) -> None:
         self._metrics.update_meters()

@@ -1,0 +1,55 @@
+"""Metrics as a message, and gauges of users that do not come back."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope
+from flinkpy.metrics.named_metric_group import NamedMetricGroup
+from flinkpy.taskexecutor.metrics_dump import MetricQueryService, dump_metrics
+
+SCOPE = MetricScope("job", "vertex", 2, 1, "id", "map")
+
+
+def registry_of(group: NamedMetricGroup) -> MetricRegistry:
+    registry = MetricRegistry()
+    registry.register(SCOPE, group)
+    return registry
+
+
+def test_a_dump_says_whose_metrics_they_are_and_what_they_are() -> None:
+    group = NamedMetricGroup()
+    group.add_group("g", "v").counter("hits").inc(3)
+    group.gauge("ratio", lambda: 0.5)
+    group.gauge("state", lambda: "open")
+    group.distribution("sizes").update(4)
+    (dumped,) = dump_metrics(registry_of(group), "job", "te-1").groups
+    assert (dumped.job_id, dumped.vertex_id, dumped.subtask_index, dumped.attempt_number) == ("job", "vertex", 2, 1)
+    assert (dumped.operator_id, dumped.operator_name, dumped.resource_id) == ("id", "map", "te-1")
+    metrics = {metric.name: metric for metric in dumped.metrics}
+    assert (metrics["g.v.hits"].kind, metrics["g.v.hits"].number) == ("counter", 3)
+    assert metrics["ratio"].real == 0.5
+    assert metrics["state"].text == "open"
+    assert dict(metrics["sizes"].statistics) == {"sum": 4, "min": 4, "max": 4, "mean": 4}
+    assert not dump_metrics(registry_of(group), "another", "te-1").groups
+
+
+def test_a_gauge_that_hangs_holds_up_those_who_ask_and_takes_one_thread() -> None:
+    gate = threading.Event()
+    group = NamedMetricGroup()
+    group.gauge("slow", lambda: gate.wait(30))
+    service = MetricQueryService(registry_of(group), "te-1")
+
+    async def scenario() -> None:
+        asking = [asyncio.ensure_future(service.dump("job")) for _ in range(5)]
+        await asyncio.sleep(0)
+        assert [thread.name for thread in threading.enumerate()].count("metrics") == 1
+        asking[0].cancel()  # who asked has given up waiting
+        await asyncio.sleep(0)
+        assert not any(one.done() for one in asking[1:])
+        gate.set()
+        for dump in await asyncio.gather(*asking[1:]):
+            assert dump.groups[0].metrics[0].text == "true"
+
+    asyncio.run(scenario())
