@@ -34,7 +34,7 @@ EVERYTHING_IN_FILES = {
 
 PATIENCE_S = 100.0
 
-CHECKPOINT_POINTS = [name for name in FAILPOINTS if not name.startswith(("file_sink.", "kafka_sink."))]
+CHECKPOINT_POINTS = [name for name in FAILPOINTS if not name.startswith(("file_sink.", "kafka_sink.", "jdbc."))]
 #: Where a service is told to write its own state: it dies of an error there, which is the crash of the other test.
 OWN_STATE = ("durable_file.", "counter.")
 

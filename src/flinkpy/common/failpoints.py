@@ -34,6 +34,8 @@ FAILPOINTS = {
     "kafka_sink.before_prepare": "all records of a transaction are stored, and no checkpoint has it",
     "kafka_sink.before_commit": "a completed checkpoint has a transaction; readers do not see it",
     "kafka_sink.after_commit": "readers see it, and the job does not know that they do",
+    "jdbc.after_prepare": "the database has a transaction that no checkpoint has",
+    "jdbc.after_commit": "readers see it, and the job does not know that they do",
     "durable_file.before_sync": "the new content is written aside, not yet on disk",
     "durable_file.before_rename": "the new content is on disk, under a name that nobody reads",
     "durable_file.before_directory_sync": "it has its name, which a power failure may still take away",

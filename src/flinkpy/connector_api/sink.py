@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from flinkpy.common.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from flinkpy.connector_api.serializer import SimpleVersionedSerializer
     from flinkpy.records.batch import Batch
 
@@ -69,6 +71,12 @@ class WriterContext(Protocol):
 
     def current_processing_time(self) -> int:
         """Milliseconds since the epoch."""
+        ...
+
+    def schedule_after(self, delay_ms: int, action: Callable[[int], None]) -> None:
+        """Call `action(time in ms)` on the task thread, between two batches, once `delay_ms` have passed. Not after the
+        end of the input, nor after a failure.
+        """
         ...
 
     def send_event_to_coordinator(self, event: Any) -> None: ...

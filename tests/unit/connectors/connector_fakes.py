@@ -114,9 +114,13 @@ class TestingWriterContext:
     waits_for_final_checkpoint: bool = False
     events: list[Any] = field(default_factory=list)
     writable_calls: int = 0
+    timers: list[Any] = field(default_factory=list)
 
     def current_processing_time(self) -> int:
         return 1_000
+
+    def schedule_after(self, delay_ms: int, action: Any) -> None:
+        self.timers.append((delay_ms, action))
 
     def send_event_to_coordinator(self, event: Any) -> None:
         self.events.append(event)

@@ -282,7 +282,6 @@ DECLARED_OTHERWISE = frozenset(
 IN_PROGRESS = {
     "datastream.connectors.cassandra": "Cassandra",
     "datastream.connectors.elasticsearch": "Elasticsearch",
-    "datastream.connectors.jdbc": "JDBC",
     "datastream.connectors.kinesis": "Kinesis",
     "datastream.connectors.pulsar": "Pulsar",
     "datastream.connectors.rabbitmq": "RabbitMQ",

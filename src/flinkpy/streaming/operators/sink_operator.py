@@ -82,6 +82,9 @@ class _WriterContext:
     def current_processing_time(self) -> int:
         return self._context.processing_time_service.current_time_ms()
 
+    def schedule_after(self, delay_ms: int, action: Callable[[int], None]) -> None:
+        self._context.processing_time_service.schedule_after(delay_ms, action)
+
     def send_event_to_coordinator(self, event: Any) -> None:
         self._environment.send_operator_event(self._context.operator_id, event)
 

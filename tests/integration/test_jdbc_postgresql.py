@@ -1,0 +1,120 @@
+"""The JDBC sink writes into a real PostgreSQL: at least once with upserts, exactly once by its two-phase commit."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clusters import StartCluster
+from job_support import environment, wait_until
+from postgresql_server import connect, postgresql
+from verifying.sequence_source import SequencePerKeySource
+
+from flinkpy.common import Row, Types, WatermarkStrategy
+from flinkpy.common.errors import JobExecutionError
+from flinkpy.common.failpoints import SPECIFICATION_VARIABLE, TOKENS_VARIABLE
+from flinkpy.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcExecutionOptions, JdbcSink
+
+KEYS, RECORDS_PER_KEY = 10, 100
+SETTINGS = {
+    "restart-strategy.type": "fixed-delay",
+    "restart-strategy.fixed-delay.attempts": "20",
+    "restart-strategy.fixed-delay.delay": "50 ms",
+    "execution.checkpointing.interval": "150 ms",
+}
+PAIR = Types.TUPLE([Types.LONG(), Types.LONG()])
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    # Not below pytest's directories, which only their owner may enter: the server is another user.
+    with tempfile.TemporaryDirectory(prefix="flinkpy-postgresql-") as directory, postgresql(Path(directory)) as running:
+        yield running
+
+
+def options(url: str) -> JdbcConnectionOptions:
+    builder = JdbcConnectionOptions.JdbcConnectionOptionsBuilder().with_url(url)
+    return builder.with_user_name("flink").with_password("secret").with_driver_name("org.postgresql.Driver").build()
+
+
+def ask(url: str, sql: str) -> list[tuple[Any, ...]]:
+    with connect(url) as connection:
+        cursor = connection.execute(sql)
+        return cursor.fetchall() if cursor.description else []
+
+
+def test_values_of_every_kind_arrive_and_upserts_may_come_twice(start_cluster: StartCluster, url: str) -> None:
+    ask(url, "CREATE TABLE kinds (id int PRIMARY KEY, name text, price numeric, day date, at timestamp, raw bytea)")
+    kinds = [Types.INT(), Types.STRING(), Types.BIG_DEC(), Types.SQL_DATE(), Types.SQL_TIMESTAMP()]
+    row_type = Types.ROW([*kinds, Types.PRIMITIVE_ARRAY(Types.BYTE())])
+    moment = datetime.datetime(2026, 1, 2, 3, 4, 5, 678000)
+    rows = [
+        Row(1, "eins ü '?", decimal.Decimal("1.50"), moment.date(), moment, b"\x00\xff"),
+        Row(2, None, None, None, None, None),
+        Row(1, "again", decimal.Decimal("2"), moment.date(), moment, b""),
+    ]
+    env = environment(start_cluster(1), 1)
+    sql = "INSERT INTO kinds VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET name = EXCLUDED.name"
+    execution = JdbcExecutionOptions.builder().with_batch_size(2).build()
+    env.from_collection(rows, row_type).add_sink(JdbcSink.sink(sql, row_type, options(url), execution))
+    env.execute("kinds")
+    assert ask(url, "SELECT id, name, price, day, at, raw FROM kinds ORDER BY id") == [
+        (1, "again", decimal.Decimal("1.50"), moment.date(), moment, b"\x00\xff"),
+        (2, None, None, None, None, None),
+    ]
+
+
+def test_a_refused_row_fails_the_job_with_its_name(start_cluster: StartCluster, url: str) -> None:
+    ask(url, "CREATE TABLE positive (number int CHECK (number > 0))")
+    env = environment(start_cluster(1), 1)
+    numbers = env.from_collection([(1,), (-5,), (2,)], Types.TUPLE([Types.INT()]))
+    numbers.add_sink(JdbcSink.sink("INSERT INTO positive VALUES (?)", Types.ROW([Types.INT()]), options(url)))
+    with pytest.raises(JobExecutionError, match=r"row \(-5,\).*violates check constraint"):
+        env.execute("refused")
+    assert ask(url, "SELECT count(*) FROM positive") == [(0,)]
+
+
+@pytest.mark.parametrize("point", ["jdbc.after_prepare", "jdbc.after_commit"])
+def test_each_row_comes_once_although_a_process_dies_between_the_two_phases(
+    start_cluster: StartCluster, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    table = point.replace(".", "_")
+    ask(url, f"CREATE TABLE {table} (key bigint, number bigint)")
+    tokens, hurry = tmp_path / "tokens", tmp_path / "hurry"
+    tokens.mkdir()
+    monkeypatch.setenv(SPECIFICATION_VARIABLE, f"{point}=crash")
+    monkeypatch.setenv(TOKENS_VARIABLE, str(tokens))
+    cluster = start_cluster(2, restart_services=True)
+    env = environment(cluster, 2, **SETTINGS, **{"execution.checkpointing.dir": str(tmp_path / "checkpoints")})
+    source = SequencePerKeySource(KEYS, RECORDS_PER_KEY, 300, hurry)
+    records = env.from_source(source, WatermarkStrategy.no_watermarks(), "sequences", PAIR).uid("sequences")
+    row_type = Types.ROW([Types.LONG(), Types.LONG()])
+    sink = JdbcSink.exactly_once_sink(f"INSERT INTO {table} VALUES (?, ?)", row_type, options(url))
+    records.rebalance().add_sink(sink).uid("sink")
+    client = env.execute_async("exactly once")
+    wait_until(lambda: ask(url, f"SELECT 1 FROM {table} LIMIT 1"), "rows are committed")
+    for number in range(2):
+        (tokens / f"{point}.{number}").touch()
+    wait_until(lambda: not list(tokens.iterdir()), f"two processes died at {point}")
+    hurry.touch()
+    client.get_job_execution_result().result()
+
+    expected = {(key, number) for key in range(KEYS) for number in range(RECORDS_PER_KEY)}
+    assert Counter(ask(url, f"SELECT key, number FROM {table}")) == Counter(expected)
+    assert ask(url, "SELECT gid FROM pg_prepared_xacts") == []
+
+
+def test_without_checkpoints_rows_become_visible_at_the_end(start_cluster: StartCluster, url: str) -> None:
+    ask(url, "CREATE TABLE at_the_end (number int)")
+    env = environment(start_cluster(1), 1)
+    numbers = env.from_collection([(number,) for number in range(10)], Types.TUPLE([Types.INT()]))
+    row_type = Types.ROW([Types.INT()])
+    numbers.add_sink(JdbcSink.exactly_once_sink("INSERT INTO at_the_end VALUES (?)", row_type, options(url)))
+    env.execute("at the end")
+    assert ask(url, "SELECT count(*), sum(number) FROM at_the_end") == [(10, 45)]
