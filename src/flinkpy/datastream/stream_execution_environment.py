@@ -78,12 +78,16 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
     @staticmethod
     def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
         """A new environment: the configuration files' options, with those given here over them."""
+        from flinkpy.checkpoint.storage.file_systems import initialize_file_systems
         from flinkpy.configuration.loading import load_configuration
 
         loaded = load_configuration()
         if configuration is not None:
             loaded.add_all(configuration)
-        return StreamExecutionEnvironment(loaded)
+        environment = StreamExecutionEnvironment(loaded)
+        # For sources that look at their first file while the program is made.
+        initialize_file_systems(environment._configuration)
+        return environment
 
     # -- configuration ---------------------------------------------------------------------------------------------
 

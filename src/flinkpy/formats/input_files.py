@@ -18,6 +18,8 @@ from typing import Any, BinaryIO, Protocol, cast
 from flinkpy.checkpoint.storage.file_systems import process_file_systems
 from flinkpy.common.errors import ConfigurationError, InputNotFoundError, UnsupportedOperationError
 
+#: Of a file elsewhere at least so much is read at a time.
+READ_AHEAD_BYTES = 4 << 20
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
@@ -54,15 +56,28 @@ class _LocalFile:
 
 
 class _RemoteFile:
+    """Reads ahead: a small read elsewhere takes as long as a large one."""
+
     def __init__(self, path: str) -> None:
         self._file = open_arrow_file(path)
         self._size_bytes = self._file.size()
+        #: What was read last, and where it stands.
+        self._window = b""
+        self._window_start = 0
 
     def read_at(self, size_bytes: int, offset: int) -> bytes:
         size_bytes = min(size_bytes, self._size_bytes - offset)
-        return cast(bytes, self._file.read_at(size_bytes, offset)) if size_bytes > 0 else b""
+        if size_bytes <= 0:
+            return b""
+        start = offset - self._window_start
+        if start < 0 or start + size_bytes > len(self._window):
+            wanted = min(max(size_bytes, READ_AHEAD_BYTES), self._size_bytes - offset)
+            self._window = self._file.read_at(wanted, offset)
+            self._window_start, start = offset, 0
+        return self._window[start : start + size_bytes]
 
     def close(self) -> None:
+        self._window = b""
         self._file.close()
 
 
