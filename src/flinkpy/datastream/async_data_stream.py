@@ -105,7 +105,6 @@ def _async_wait(
     if not isinstance(data_stream, DataStream):
         raise TypeError(f"the input must be a DataStream, not {data_stream!r}")
     _check(function, timeout, strategy, capacity)
-    is_keyed = isinstance(data_stream, KeyedStream)
     spec = specs.AsyncWaitSpec(
         function,
         timeout.to_milliseconds(),
