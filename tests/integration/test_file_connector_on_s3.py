@@ -147,6 +147,16 @@ def test_a_program_reads_every_format_from_a_bucket(env):
     assert found == sorted(expected * len(SOURCES))
 
 
+def test_the_settings_of_a_program_count_while_it_is_made(settings):
+    uri = put("made/file.parquet", contents()["parquet"])
+    initialize_file_systems({})
+    configuration = Configuration()
+    for key, value in settings.items():
+        configuration.set_string(key, value)
+    StreamExecutionEnvironment.get_execution_environment(configuration)
+    assert FileSource.for_parquet(uri).produced_type.get_field_names() == ["id", "name"]
+
+
 def test_what_is_missing_or_of_another_format_is_named():
     for name in ("nowhere", "nowhere/file.csv"):
         with pytest.raises(InputNotFoundError, match=f"s3://{BUCKET}/{name}"):
