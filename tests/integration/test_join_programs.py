@@ -155,6 +155,38 @@ class Matched(ProcessJoinFunction):
         yield "pair", left[0], left[1], right[1]
 
 
+def test_a_killed_task_executor_costs_a_partition_nothing(start_cluster: StartCluster, tmp_path: Path) -> None:
+    keys, numbers = 10, 150
+    faults = Faults(tmp_path / "faults")
+    faults.arm("record", "kill", 900)
+    cluster = start_cluster(2)
+    checkpoints = {
+        "execution.checkpointing.interval": "150 ms",
+        "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
+    }
+    env = environment(cluster, 1, **RESTARTS, **checkpoints)
+
+    def count(record: tuple[int, int]) -> tuple[int, int]:
+        faults.hit("record")
+        return record
+
+    pair = Types.TUPLE([Types.LONG(), Types.LONG()])
+    source = SequencePerKeySource(keys, numbers, 1_000)
+    records = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers").rebalance()
+    windows = records.map(count, pair).uid("count").full_window_partition()
+    windows.sort_partition("f1").uid("sort").sink_to(TwoPhaseSink(str(tmp_path / "output"), faults)).uid("sink")
+    expected = Counter((key, number) for key in range(keys) for number in range(numbers))
+    with CommittedReader(lambda: committed_records(tmp_path / "output"), expected) as reader:
+        run = Run(cluster, env.execute_async("sort"), faults, reader, tmp_path / "hurry")
+        try:
+            run.wait_for_end()
+        finally:
+            run.end()
+    assert faults.fired("record") == 1
+    assert run.num_restarts >= 1
+    reader.assert_complete()
+
+
 @pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
 def test_a_killed_task_executor_loses_and_repeats_no_pair_of_a_join(
     start_cluster: StartCluster, tmp_path: Path, backend: str

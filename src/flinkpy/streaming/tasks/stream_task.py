@@ -7,10 +7,11 @@ r"""StreamTask: the life of one subtask on its task thread.
       +------------+-------------+-----------+---------+----> FAILED     (an exception)
 ```
 
-INITIALIZING restores and opens the operators, downstream first. RUNNING is the mailbox loop. FINISHING finishes the
-operators in chain order, emits EndOfData, waits for sinks that are not done and for a checkpoint that contains the end
-(where checkpoints are taken), closes the operators and ends the partitions. Whatever happens, every operator that was
-opened is closed exactly once.
+INITIALIZING restores and opens the operators, downstream first. RUNNING is the mailbox loop; after the last input it
+goes on until no operator owes the results of what it has taken (asynchronous calls). FINISHING finishes the operators
+in chain order, emits EndOfData, waits for sinks that are not done and for a checkpoint that contains the end (where
+checkpoints are taken), closes the operators and ends the partitions. Whatever happens, every operator that was opened
+is closed exactly once.
 
 A task is SUSPENDED by the snapshot of a stop-with-savepoint without drain: it processes nothing more, and when the
 savepoint is complete it ends without finishing its operators, firing timers or emitting MAX_WATERMARK. With drain, the
