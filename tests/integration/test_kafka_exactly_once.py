@@ -14,7 +14,7 @@ from kafka_broker.broker import KafkaBroker
 
 from flinkpy.common import SimpleStringSchema, Types, WatermarkStrategy
 from flinkpy.common.errors import JobNotFoundError
-from flinkpy.common.failpoints import SPECIFICATION_VARIABLE, TOKENS_VARIABLE
+from flinkpy.common.failpoints import FAILPOINTS, SPECIFICATION_VARIABLE, TOKENS_VARIABLE
 from flinkpy.connectors.kafka.transaction_client import TransactionClient
 from flinkpy.datastream import MapFunction
 from flinkpy.datastream.connectors.base import DeliveryGuarantee
@@ -35,15 +35,18 @@ SETTINGS = {
 
 
 class SlowlyUntil(MapFunction):
-    """The identity: so slow that a job lasts over many checkpoints, until the file is gone."""
+    """The identity: ever slower, so that a job lasts over as many checkpoints as it has to, until the file is gone."""
 
     def __init__(self, path: Path) -> None:
         self._path = str(path)
         self._is_slow = True
+        self._num_slow = 0
 
     def map(self, value: str) -> str:
         if self._is_slow:
-            time.sleep(0.0003)
+            self._num_slow += 1
+            # A whole batch is between two checkpoints: at the beginning a record must not take long.
+            time.sleep(min(0.01, 0.0001 * (1 + self._num_slow // 500)))
             self._is_slow = not value.endswith("0") or os.path.exists(self._path)
         return value
 
@@ -151,22 +154,27 @@ def test_a_killed_task_executor_loses_and_repeats_nothing(
     assert_no_open_transactions(kafka, "killed")
 
 
-@pytest.mark.parametrize("point", ["before_prepare", "before_commit", "after_commit"])
-def test_a_crash_at_any_step_of_a_transaction_loses_and_repeats_nothing(
-    start_cluster: StartCluster, kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
+def test_a_crash_at_each_step_of_a_transaction_loses_and_repeats_nothing(
+    start_cluster: StartCluster, kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = f"kafka_sink.{point}"
-    token = tmp_path / "tokens" / name
-    token.parent.mkdir()
-    token.touch()
-    # The second time, when there is a transaction before it.
-    monkeypatch.setenv(SPECIFICATION_VARIABLE, f"{name}=crash@2")
-    monkeypatch.setenv(TOKENS_VARIABLE, str(token.parent))
+    points = [name for name in FAILPOINTS if name.startswith("kafka_sink.")]
+    tokens = tmp_path / "tokens"
+    tokens.mkdir()
+    for point in points:
+        (tokens / point).touch()
+    # Each once, in this order; the second time that a process comes by, when there is a transaction before it.
+    monkeypatch.setenv(SPECIFICATION_VARIABLE, ";".join(f"{point}=crash@2" for point in points))
+    monkeypatch.setenv(TOKENS_VARIABLE, str(tokens))
     cluster = start_cluster(2, restart_services=True)
     topics = filled_topics(kafka)
+    slow = tmp_path / "slow"
+    slow.touch()
     env = environment(cluster, **SETTINGS)
-    copying_job(env, kafka, topics, point, token)
-    env.execute(point)
-    assert not token.exists(), "the process did not die at that point"
+    copying_job(env, kafka, topics, "crashed", slow)
+    client = env.execute_async("crashed")
+    wait_until(lambda: not any(tokens.iterdir()), "a process has died at each point", 80.0)
+    slow.unlink()
+    client.get_job_execution_result().result()
+    assert cluster.client.request_job(str(client.get_job_id())).num_restarts >= len(points)
     assert_each_once(kafka, topics[1])
-    assert_no_open_transactions(kafka, point)
+    assert_no_open_transactions(kafka, "crashed")

@@ -47,14 +47,18 @@ group.initial.rebalance.delay.ms=0
 transaction.max.timeout.ms=900000
 transaction.abort.timed.out.transaction.cleanup.interval.ms=500
 log.flush.offset.checkpoint.interval.ms=60000
+{more}
 """
+#: A broker that comes back is let in when the session of its past life is over.
+_SHORT_SESSION = "broker.heartbeat.interval.ms=300\nbroker.session.timeout.ms=1500"
 
 
 class KafkaBroker:
     """A running broker, and what tests do to it. Transactions may last 15 minutes at most, as brokers have it."""
 
-    def __init__(self, jars: Path, directory: Path) -> None:
+    def __init__(self, jars: Path, directory: Path, settings: str = "") -> None:
         self._directory = directory
+        self._settings = settings
         self._class_path = f"{jars}/*"
         self._popen: subprocess.Popen[bytes] | None = None
         self._topics = 0
@@ -72,7 +76,12 @@ class KafkaBroker:
             shutil.rmtree(self._directory / "data", ignore_errors=True)
             settings = self._directory / "server.properties"
             settings.write_text(
-                _PROPERTIES.format(port=self.port, controller_port=controller_port, directory=self._directory)
+                _PROPERTIES.format(
+                    port=self.port,
+                    controller_port=controller_port,
+                    directory=self._directory,
+                    more=self._settings,
+                )
             )
             cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
             self._java("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(settings)).wait(READY_S)
@@ -260,7 +269,7 @@ def kafka() -> Iterator[KafkaBroker]:
 @pytest.fixture
 def own_kafka(tmp_path: Path) -> Iterator[KafkaBroker]:
     """A broker that a test may kill."""
-    broker = KafkaBroker(broker_jars(), tmp_path)
+    broker = KafkaBroker(broker_jars(), tmp_path, _SHORT_SESSION)
     try:
         broker.start()
         yield broker

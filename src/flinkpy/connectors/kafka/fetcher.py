@@ -159,7 +159,15 @@ class KafkaFetcher:
         except Exception as error:  # noqa: BLE001 - the task raises it; a thread that ends silently would hang the job
             self._fail(InternalError(f"the Kafka fetcher failed: {type(error).__name__}: {error}"))
         finally:
-            self._consumer.close()
+            self._end()
+
+    def _end(self) -> None:
+        with self._lock:
+            to_commit = self._requests.commit
+        if to_commit:
+            # The last checkpoint of a bounded job is complete just before its tasks end. Closing waits for the answer.
+            self._send_commit(to_commit)
+        self._consumer.close()
 
     def _wait_for_work(self) -> _Requests | None:
         """What the task has asked for; or nothing, when there is a partition to read and room for what it gives.
