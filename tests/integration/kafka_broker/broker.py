@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import fcntl
 import os
 import shutil
 import signal
@@ -19,9 +18,8 @@ import pytest
 from requirements import has_java, require
 
 from flinkpy.common.process import free_port
+from kafka_broker.fetch import fetch_jars
 
-ROOT = Path(__file__).resolve().parents[3]
-POM = Path(__file__).with_name("pom.xml")
 #: Starting takes about three seconds on an idle machine.
 READY_S = 60.0
 #: Two processes may find the same free port before either has taken it.
@@ -231,25 +229,11 @@ class KafkaBroker:
 
 
 def broker_jars() -> Path:
-    """The folder with the broker's jars; they are fetched once per checkout. Skips where they cannot be had."""
+    """The folder with the broker's jars. Skips where they, or Java, cannot be had."""
     require("Java", has_java(17), "Apache Kafka runs on Java 17")
-    require("Maven Central", shutil.which("mvn") is not None, "mvn is not installed")
-    folder = ROOT / ".data" / "kafka-broker"
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        jars = folder / "jars"
-        wanted = POM.read_text()
-        done = folder / "pom-of-the-jars.xml"
-        if not done.exists() or done.read_text() != wanted:
-            shutil.rmtree(jars, ignore_errors=True)
-            command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies", "-DincludeScope=runtime"]
-            told = subprocess.run(
-                [*command, f"-DoutputDirectory={jars}"], capture_output=True, text=True, check=False, timeout=300
-            )
-            require("Maven Central", told.returncode == 0, f"{told.stdout}{told.stderr}"[-1000:])
-            done.write_text(wanted)
-        return jars
+    jars, reason = fetch_jars()
+    require("Maven Central", reason is None, reason or "")
+    return jars
 
 
 @pytest.fixture(scope="session")

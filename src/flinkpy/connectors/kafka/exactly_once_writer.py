@@ -5,7 +5,7 @@
     checkpoint complete -> KafkaCommitter ends the transaction      (all is visible)
 
 Source: org.apache.flink.connector.kafka.sink.ExactlyOnceKafkaWriter. Differs: the committer ends a transaction by its
-name and its producer's identity in any case, not only after a failure (decision 0015), so producers live no longer than
+name and its producer's identity in any case, not only after a failure (decision 0016), so producers live no longer than
 their transaction; which transactions are left over is told by their names.
 """
 
