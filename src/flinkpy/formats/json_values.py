@@ -63,7 +63,12 @@ def parse_json(text: bytes | str) -> Any:
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8")
-        return _decode(text.removeprefix("\ufeff"))
+        value = _decode(text.removeprefix("\ufeff"))
+        if "\\ud" in text or "\\uD" in text:
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except UnicodeEncodeError as error:
+        raise JsonValueError("half of a surrogate pair is no character") from error
     except UnicodeDecodeError as error:
         raise JsonValueError(f"it is not UTF-8: {error.reason} at byte {error.start}") from error
     except RecursionError as error:
