@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from flinkpy.common.accumulators import Accumulator, DoubleCounter, Histogram, IntCounter, LongCounter
     from flinkpy.common.distributed_cache import DistributedCache
+    from flinkpy.common.task_info import JobInfo, TaskInfo
     from flinkpy.datastream.state import (
         AggregatingState,
         AggregatingStateDescriptor,
@@ -99,6 +100,16 @@ class RuntimeContext(KeyedStateStore):
 
     @abstractmethod
     def get_histogram(self, name: str) -> Histogram: ...
+
+    @abstractmethod
+    def get_job_info(self) -> JobInfo: ...
+
+    @abstractmethod
+    def get_task_info(self) -> TaskInfo: ...
+
+    @abstractmethod
+    def get_global_job_parameters(self) -> dict[str, str]:
+        """All of `ExecutionConfig.set_global_job_parameters`."""
 
     @abstractmethod
     def get_distributed_cache(self) -> DistributedCache:

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 from flinkpy.common.accumulators import Accumulator, DoubleCounter, Histogram, IntCounter, LongCounter
 from flinkpy.common.distributed_cache import DistributedCache
 from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.common.ids import JobID
+from flinkpy.common.task_info import JobInfo, TaskInfo
 from flinkpy.configuration import read_option
 from flinkpy.configuration.metric_options import PYTHON_METRIC_ENABLED
 from flinkpy.configuration.pipeline_options import GLOBAL_JOB_PARAMETERS
+from flinkpy.datastream.base_functions import RuntimeContext
 from flinkpy.streaming.operators.metric_group import OperatorMetricGroup
 
 if TYPE_CHECKING:
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
     from flinkpy.streaming.operators.stream_operator import OperatorContext
 
 
-class StreamingRuntimeContext:
+class StreamingRuntimeContext(RuntimeContext):
     """Thread: task thread. `keyed_state` is None in operators that are not keyed."""
 
     def __init__(self, context: OperatorContext, keyed_state: KeyedStateBackend | None = None) -> None:
@@ -44,13 +47,28 @@ class StreamingRuntimeContext:
         return self._environment.attempt_number
 
     def get_task_name_with_subtasks(self) -> str:
-        index, parallelism = self._environment.subtask_index, self._environment.parallelism
-        return f"{self._environment.vertex.name} ({index + 1}/{parallelism})"
+        return self.get_task_info().get_task_name_with_subtasks()
 
     def get_job_parameter(self, key: str, default_value: str | None = None) -> str | None:
         """A global job parameter (`pipeline.global-job-parameters`)."""
-        parameters = read_option(self._environment.configuration, GLOBAL_JOB_PARAMETERS) or {}
-        return parameters.get(key, default_value)
+        return self.get_global_job_parameters().get(key, default_value)
+
+    def get_global_job_parameters(self) -> dict[str, str]:
+        parameters = read_option(self._environment.configuration, GLOBAL_JOB_PARAMETERS)
+        return dict(parameters or {})
+
+    def get_job_info(self) -> JobInfo:
+        return JobInfo(JobID(self._environment.job_id), self._environment.job_name)
+
+    def get_task_info(self) -> TaskInfo:
+        environment = self._environment
+        return TaskInfo(
+            environment.vertex.name,
+            environment.subtask_index,
+            environment.parallelism,
+            environment.max_parallelism,
+            environment.attempt_number,
+        )
 
     def get_metrics_group(self) -> OperatorMetricGroup:
         if not read_option(self._environment.configuration, PYTHON_METRIC_ENABLED):

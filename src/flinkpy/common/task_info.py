@@ -1,0 +1,55 @@
+"""What a function may know of its job and of its place in it.
+
+Source: org.apache.flink.api.common.{JobInfo,TaskInfo}. Beyond PyFlink, whose RuntimeContext has the same one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flinkpy.common.ids import JobID
+
+__all__ = ["JobInfo", "TaskInfo"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobInfo:
+    job_id: JobID
+    job_name: str
+
+    def get_job_id(self) -> JobID:
+        return self.job_id
+
+    def get_job_name(self) -> str:
+        return self.job_name
+
+
+@dataclass(frozen=True, slots=True)
+class TaskInfo:
+    task_name: str
+    index_of_this_subtask: int
+    number_of_parallel_subtasks: int
+    max_number_of_parallel_subtasks: int
+    attempt_number: int
+
+    def get_task_name(self) -> str:
+        return self.task_name
+
+    def get_index_of_this_subtask(self) -> int:
+        """Counted from 0."""
+        return self.index_of_this_subtask
+
+    def get_number_of_parallel_subtasks(self) -> int:
+        return self.number_of_parallel_subtasks
+
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        return self.max_number_of_parallel_subtasks
+
+    def get_attempt_number(self) -> int:
+        """0 for the first attempt."""
+        return self.attempt_number
+
+    def get_task_name_with_subtasks(self) -> str:
+        """E.g. `Map (1/3)#0`: the subtask counted from 1, and the attempt."""
+        place = f"({self.index_of_this_subtask + 1}/{self.number_of_parallel_subtasks})"
+        return f"{self.task_name} {place}#{self.attempt_number}"
