@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any
 
 from flinkpy.common.basic_typeinfo import TypeInformation
@@ -153,6 +154,30 @@ class TupleTypeInfo(TypeInformation):
 
 class ListTypeInfo(_ElementTypeInfo):
     """A Python list with one type of element."""
+
+
+class SetTypeInfo(_ElementTypeInfo):
+    """A Python set with one type of element. Beyond PyFlink (Java's `Types.SET`)."""
+
+
+class EnumTypeInfo(TypeInformation):
+    """Members of one `enum.Enum`, told by their names. Beyond PyFlink (Java's `Types.ENUM`)."""
+
+    def __init__(self, enum_class: type[Enum]) -> None:
+        super().__init__()
+        if not isinstance(enum_class, type) or not issubclass(enum_class, Enum):
+            raise TypeError(f"an enum.Enum class is needed, not {enum_class!r}")
+        self._enum_class = enum_class
+
+    @property
+    def enum_class(self) -> type[Enum]:
+        return self._enum_class
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self._enum_class,)
+
+    def __repr__(self) -> str:
+        return f"EnumTypeInfo<{self._enum_class.__qualname__}>"
 
 
 class MapTypeInfo(TypeInformation):

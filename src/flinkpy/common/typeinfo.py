@@ -5,6 +5,8 @@ Source: pyflink.common.typeinfo. Differs: no Java type behind it, so `get_java_t
 
 from __future__ import annotations
 
+from enum import Enum
+
 from flinkpy.common.basic_typeinfo import (
     BasicType,
     BasicTypeInfo,
@@ -18,6 +20,7 @@ from flinkpy.common.basic_typeinfo import (
 )
 from flinkpy.common.composite_typeinfo import (
     BasicArrayTypeInfo,
+    EnumTypeInfo,
     ExternalTypeInfo,
     ListTypeInfo,
     MapTypeInfo,
@@ -25,11 +28,21 @@ from flinkpy.common.composite_typeinfo import (
     PickledBytesTypeInfo,
     PrimitiveArrayTypeInfo,
     RowTypeInfo,
+    SetTypeInfo,
     TupleTypeInfo,
 )
 
 __all__ = ["TypeInformation", "Types"]
-_ALSO_EXPORTED = (DateTypeInfo, ExternalTypeInfo, InstantTypeInfo, LocalTimeTypeInfo, TimeTypeInfo, TimestampTypeInfo)
+_ALSO_EXPORTED = (
+    DateTypeInfo,
+    EnumTypeInfo,
+    ExternalTypeInfo,
+    InstantTypeInfo,
+    LocalTimeTypeInfo,
+    SetTypeInfo,
+    TimeTypeInfo,
+    TimestampTypeInfo,
+)
 
 
 class Types:
@@ -158,6 +171,21 @@ class Types:
     def LIST(element_type_info: TypeInformation) -> TypeInformation:
         """`list`."""
         return ListTypeInfo(element_type_info)
+
+    @staticmethod
+    def SET(element_type: TypeInformation) -> TypeInformation:
+        """`set`. Beyond PyFlink."""
+        return SetTypeInfo(element_type)
+
+    @staticmethod
+    def ENUM(enum_type: type[Enum]) -> TypeInformation:
+        """Members of an `enum.Enum`. Beyond PyFlink."""
+        return EnumTypeInfo(enum_type)
+
+    @staticmethod
+    def GENERIC(generic_class: type | None = None) -> TypeInformation:
+        """Any Python object that can be pickled, as PICKLED_BYTE_ARRAY: the class is not checked. Beyond PyFlink."""
+        return PickledBytesTypeInfo()
 
 
 _PRIMITIVE = frozenset(

@@ -6,8 +6,10 @@ from typing import Any
 
 from flinkpy.common.typeinfo import (
     BasicTypeInfo,
+    EnumTypeInfo,
     PickledBytesTypeInfo,
     RowTypeInfo,
+    SetTypeInfo,
     TupleTypeInfo,
     TypeInformation,
 )
@@ -152,8 +154,8 @@ def check_aggregated_position(what: str, position: Any, type_info: TypeInformati
     if isinstance(type_info, BasicTypeInfo) and isinstance(position, (int, str)):
         if position != 0:
             raise TypeError(
-                f"The {position} field selected on a basic type. A field expression on a basic type can only select the "
-                "0th field (which means selecting the entire basic type)."
+                f"The {position} field selected on a basic type. A field expression on a basic type can only select "
+                "the 0th field (which means selecting the entire basic type)."
             )
         return 0
     return check_position(what, position, type_info)
@@ -162,7 +164,14 @@ def check_aggregated_position(what: str, position: Any, type_info: TypeInformati
 def _field_selector(fields: tuple[Any, ...], input_type: TypeInformation | None) -> FieldKeySelector:
     if any(isinstance(field, bool) or not isinstance(field, (int, str)) for field in fields):
         raise TypeError(_KEY_MESSAGE)
-    return FieldKeySelector(tuple(check_position("key_by", field, input_type) for field in fields))
+    checked = tuple(check_position("key_by", field, input_type) for field in fields)
+    columns = columns_of_type(input_type)
+    if columns is not None:
+        for field in checked:
+            if isinstance(field_type(columns, field), (EnumTypeInfo, SetTypeInfo)):
+                # Its column says less than the object: the two would not be the same key.
+                raise TypeError(f"key_by: field {field!r} is no key by itself; use a function that gives it")
+    return FieldKeySelector(checked)
 
 
 def _wrapped(func: Any, kind: type[Function], wrapper: type[FunctionWrapper], message: str) -> Any:

@@ -8,9 +8,16 @@ import pyarrow as pa
 
 from flinkpy.common import typeinfo as ti
 from flinkpy.common.errors import UnsupportedOperationError
-from flinkpy.common.typeinfo import BasicType, TypeInformation
-from flinkpy.records.nested_codecs import ListCodec, MapCodec, PickledCodec, StructCodec
-from flinkpy.records.scalar_codecs import BASIC_CODECS, TEMPORAL_CODECS, CheckedCodec, ColumnCodec, check_bytes
+from flinkpy.common.typeinfo import BasicType, EnumTypeInfo, SetTypeInfo, TypeInformation
+from flinkpy.records.nested_codecs import ListCodec, MapCodec, PickledCodec, SetCodec, StructCodec
+from flinkpy.records.scalar_codecs import (
+    BASIC_CODECS,
+    TEMPORAL_CODECS,
+    CheckedCodec,
+    ColumnCodec,
+    check_bytes,
+    enum_codec,
+)
 
 
 @lru_cache(maxsize=1024)
@@ -32,6 +39,10 @@ def codec_of(type_info: TypeInformation) -> ColumnCodec:
         type_info, (ti.ListTypeInfo, ti.PrimitiveArrayTypeInfo, ti.BasicArrayTypeInfo, ti.ObjectArrayTypeInfo)
     ):
         return ListCodec(type_info, codec_of(type_info.element_type))
+    if isinstance(type_info, SetTypeInfo):
+        return SetCodec(type_info, codec_of(type_info.element_type))
+    if isinstance(type_info, EnumTypeInfo):
+        return enum_codec(type_info)
     if isinstance(type_info, ti.MapTypeInfo):
         return MapCodec(type_info, codec_of(type_info.key_type), codec_of(type_info.value_type))
     if isinstance(type_info, ti.PickledBytesTypeInfo):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import pickle
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -37,6 +37,19 @@ class ListCodec(ColumnCodec):
     def decode(self, array: pa.Array) -> list[Any]:
         elements = self._element.decode(array.flatten())
         return _split(elements, array, lambda part: part)
+
+
+class SetCodec(ListCodec):
+    """Sets, as lists in an order that every process would choose."""
+
+    def encode(self, values: Sequence[Any]) -> pa.Array:
+        for index, value in enumerate(values):
+            if value is not None and not isinstance(value, (set, frozenset)):
+                raise ValueMismatch(index, "", value, self.type_info)
+        return super().encode([None if value is None else _in_order(value) for value in values])
+
+    def decode(self, array: pa.Array) -> list[Any]:
+        return [None if part is None else set(part) for part in super().decode(array)]
 
 
 class MapCodec(ColumnCodec):
@@ -194,6 +207,13 @@ def _offsets(values: Sequence[Any], kinds: tuple[type, ...], type_info: TypeInfo
             total += len(value)  # type: ignore[arg-type]
         offsets.append(total)
     return offsets
+
+
+def _in_order(elements: Iterable[Any]) -> list[Any]:
+    try:
+        return sorted(elements)
+    except TypeError:  # some are None, or cannot be compared
+        return sorted(elements, key=repr)
 
 
 def _nullable_offsets(offsets: list[int], values: Sequence[Any]) -> pa.Array:

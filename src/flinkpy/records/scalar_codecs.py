@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from flinkpy.common.time import Instant
-from flinkpy.common.typeinfo import BasicType, TypeInformation
+from flinkpy.common.typeinfo import BasicType, EnumTypeInfo, TypeInformation
 
 _ARROW_ERRORS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
@@ -193,6 +193,18 @@ def check_bytes(value: Any) -> bytes:
     if not isinstance(value, (bytes, bytearray, memoryview, list, tuple, np.ndarray)):
         raise TypeError
     return bytes(value)
+
+
+def enum_codec(type_info: EnumTypeInfo) -> ColumnCodec:
+    """Members of an enum by their names: their values may be anything."""
+    enum_class = type_info.enum_class
+
+    def check(value: Any) -> str:
+        if not isinstance(value, enum_class):
+            raise TypeError
+        return value.name
+
+    return CheckedCodec(type_info, pa.string(), check, lambda name: enum_class[name])
 
 
 def _check_big_int(value: Any) -> int:
