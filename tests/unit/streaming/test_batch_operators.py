@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,17 @@ def test_keys_come_one_after_the_other_sorted_by_time_and_their_timers_fire_behi
     ]
     assert harness.output.items[-1] == Watermark(MAX_WATERMARK)
     assert harness.output.elements == [Watermark(MAX_WATERMARK)]
+
+
+def test_timers_that_are_ignored_are_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    harness = started(specs.KeyedProcessSpec(First(), Record()))
+    feed(harness, [("a", 1), ("b", 1)])
+    with caplog.at_level(logging.WARNING):
+        end(harness)
+
+    assert [message for message in caplog.messages if "is ignored" in message] == [
+        "the timer for 102 is ignored: a timer at the end of its key has set it"
+    ]
 
 
 class CountUp(MapFunction):

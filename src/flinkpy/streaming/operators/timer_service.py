@@ -43,6 +43,7 @@ class InternalTimerService:
         self.processing_time: TimerQueue = backend.timer_queue(PROCESSING_TIME_TIMERS)
         self.watermark = MIN_WATERMARK
         self._is_batch = False
+        self._has_warned = False
 
     def fire_at_end_of_keys(self) -> None:
         """Batch mode: keys come one after the other, and `end_key` is called between them.
@@ -89,10 +90,12 @@ class InternalTimerService:
 
     def _is_over(self, timestamp: int) -> bool:
         """In batch mode, while timers fire: there would be no end of those that they set."""
-        if self.watermark == MAX_WATERMARK:
-            _LOG.warning("the timer for %d is ignored: it was set by a timer at the end of its key", timestamp)
-            return True
-        return False
+        if self.watermark != MAX_WATERMARK:
+            return False
+        if not self._has_warned:
+            self._has_warned = True
+            _LOG.warning("the timer for %d is ignored: a timer at the end of its key has set it", timestamp)
+        return True
 
     def _schedule(self) -> None:
         if self._scheduled is not None:
