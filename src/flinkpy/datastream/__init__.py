@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from flinkpy.datastream.async_data_stream import AsyncDataStream
-    from flinkpy.datastream.async_functions import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
+    from flinkpy.datastream.async_functions import (
+        AsyncBatchFunction,
+        AsyncFunction,
+        AsyncRetryPredicate,
+        AsyncRetryStrategy,
+    )
     from flinkpy.datastream.checkpoint_config import CheckpointConfig
     from flinkpy.datastream.checkpoint_storage import (
         CheckpointStorage,
@@ -90,6 +95,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AggregateFunction",
     "AllWindowedStream",
+    "AsyncBatchFunction",
     "AsyncDataStream",
     "AsyncFunction",
     "AsyncRetryPredicate",
@@ -163,7 +169,7 @@ __all__ = [
 
 _MODULES = {
     "async_data_stream": ("AsyncDataStream",),
-    "async_functions": ("AsyncFunction", "AsyncRetryPredicate", "AsyncRetryStrategy"),
+    "async_functions": ("AsyncBatchFunction", "AsyncFunction", "AsyncRetryPredicate", "AsyncRetryStrategy"),
     "checkpointing_mode": ("CheckpointingMode",),
     "checkpoint_config": ("CheckpointConfig",),
     "checkpoint_storage": (

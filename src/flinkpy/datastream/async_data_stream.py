@@ -9,7 +9,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.datastream import function_checks as checks
-from flinkpy.datastream.async_functions import AsyncFunction, AsyncRetryStrategy
+from flinkpy.datastream.async_functions import AsyncBatchFunction, AsyncFunction, AsyncRetryStrategy
 from flinkpy.datastream.async_retry_strategies import NO_RETRY_STRATEGY
 from flinkpy.datastream.base_stream import DataStream
 from flinkpy.datastream.keyed_stream import KeyedStream
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncDataStream"]
 
 DEFAULT_CAPACITY = 100
+DEFAULT_BATCH_CAPACITY = 1000
 
 
 class AsyncDataStream:
@@ -91,6 +92,40 @@ class AsyncDataStream:
             data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, is_ordered=True
         )
 
+    @staticmethod
+    def unordered_wait_batch(
+        data_stream: DataStream,
+        async_batch_function: AsyncBatchFunction,
+        timeout: Time,
+        max_batch_size: int,
+        capacity: int = DEFAULT_BATCH_CAPACITY,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Results as they come, asked for up to `max_batch_size` records a call. Beyond PyFlink.
+
+        A call takes what there is and waits for no more, so batches are large where records come faster than answers.
+
+        Args:
+            capacity: records that may be under way, in all calls together.
+        """
+        return _async_wait_batch(
+            data_stream, async_batch_function, timeout, max_batch_size, capacity, output_type, is_ordered=False
+        )
+
+    @staticmethod
+    def ordered_wait_batch(
+        data_stream: DataStream,
+        async_batch_function: AsyncBatchFunction,
+        timeout: Time,
+        max_batch_size: int,
+        capacity: int = DEFAULT_BATCH_CAPACITY,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """As `unordered_wait_batch`, with the results in the order of the records. Beyond PyFlink."""
+        return _async_wait_batch(
+            data_stream, async_batch_function, timeout, max_batch_size, capacity, output_type, is_ordered=True
+        )
+
 
 def _async_wait(
     data_stream: DataStream,
@@ -102,17 +137,51 @@ def _async_wait(
     *,
     is_ordered: bool,
 ) -> DataStream:
+    _check(function, timeout, strategy)
+    return _operator(data_stream, function, timeout, strategy, capacity, output_type, is_ordered)
+
+
+def _async_wait_batch(
+    data_stream: DataStream,
+    function: AsyncBatchFunction,
+    timeout: Time,
+    max_batch_size: int,
+    capacity: int,
+    output_type: TypeInformation | None,
+    *,
+    is_ordered: bool,
+) -> DataStream:
+    if not isinstance(function, AsyncBatchFunction):
+        raise TypeError(f"The input must be an AsyncBatchFunction, not {function!r}")
+    if not inspect.iscoroutinefunction(function.async_invoke_batch):
+        raise TypeError(f"Method 'async_invoke_batch' of class '{type(function)}' should be declared as 'async def'.")
+    _check_number("max_batch_size", max_batch_size)
+    strategy = NO_RETRY_STRATEGY
+    return _operator(data_stream, function, timeout, strategy, capacity, output_type, is_ordered, max_batch_size)
+
+
+def _operator(
+    data_stream: DataStream,
+    function: Any,
+    timeout: Time,
+    strategy: AsyncRetryStrategy,
+    capacity: int,
+    output_type: TypeInformation | None,
+    is_ordered: bool,
+    max_batch_size: int = 0,
+) -> DataStream:
     if not isinstance(data_stream, DataStream):
         raise TypeError(f"the input must be a DataStream, not {data_stream!r}")
-    _check(function, timeout, strategy, capacity)
+    _check_number("capacity", capacity)
     spec = specs.AsyncWaitSpec(
         function,
         timeout.to_milliseconds(),
         capacity,
         strategy,
         is_ordered,
-        data_stream.get_key_selector() if isinstance(data_stream, KeyedStream) else None,
+        data_stream.key_selector if isinstance(data_stream, KeyedStream) else None,
         data_stream.key_type if isinstance(data_stream, KeyedStream) else None,
+        max_batch_size,
         input_types=(data_stream.transformation.output_type,),
         output_type=checks.output_type_of(output_type),
     )
@@ -122,7 +191,7 @@ def _async_wait(
     return DataStream(operator, environment)
 
 
-def _check(function: Any, timeout: Time, strategy: Any, capacity: Any) -> None:
+def _check(function: Any, timeout: Time, strategy: Any) -> None:
     """Raises: TypeError, ValueError."""
     if not isinstance(function, AsyncFunction):
         raise TypeError(f"The input must be an AsyncFunction, not {function!r}")
@@ -136,5 +205,8 @@ def _check(function: Any, timeout: Time, strategy: Any, capacity: Any) -> None:
         raise ValueError("Timeout should be configured when do async with retry.")
     if strategy.get_retry_predicate() is None:
         raise ValueError(f"Retry predicate of the async retry strategy '{type(strategy)}' is None.")
-    if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity <= 0:
-        raise ValueError(f"capacity must be a positive number of records, not {capacity!r}")
+
+
+def _check_number(name: str, number: Any) -> None:
+    if isinstance(number, bool) or not isinstance(number, int) or number <= 0:
+        raise ValueError(f"{name} must be a positive number of records, not {number!r}")

@@ -81,6 +81,18 @@ class AsyncFunction(Function, Generic[IN, OUT]):
         raise TimeoutError("Async function call has timed out for input: " + str(value))
 
 
+class AsyncBatchFunction(Function, Generic[IN, OUT]):
+    """Asks for the results of many records in one call. Beyond PyFlink."""
+
+    @abstractmethod
+    async def async_invoke_batch(self, values: list[IN]) -> list[list[OUT]]:
+        """The results of each record, in the order of the records."""
+
+    def timeout(self, value: IN) -> list[OUT]:
+        """The results of a record whose call took too long."""
+        raise TimeoutError("Async function call has timed out for input: " + str(value))
+
+
 class AsyncFunctionDescriptor:
     """An AsyncFunction with the way to run it."""
 

@@ -316,7 +316,8 @@ class AsyncWaitSpec(OperatorSpec):
     """AsyncFunction: at most `capacity` calls at a time. `timeout_ms`: 0 or less for none.
 
     `retry_strategy`: an AsyncRetryStrategy. `is_ordered`: results in the order of the records. `key_selector`: what the
-    input is partitioned by, for records that were in flight; None: by no key.
+    input is partitioned by, for records that were in flight; None: by no key. `max_batch_size`: of the calls of an
+    AsyncBatchFunction; 0: it is an AsyncFunction.
     """
 
     function: Any
@@ -326,6 +327,7 @@ class AsyncWaitSpec(OperatorSpec):
     is_ordered: bool
     key_selector: Any = None
     key_type: Any = None
+    max_batch_size: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import pytest
 from flinkpy.common import Duration, Time, Types
 from flinkpy.common.errors import UnsupportedOperationError, UserError
 from flinkpy.datastream import (
+    AsyncBatchFunction,
     AsyncDataStream,
     AsyncFunction,
     AsyncRetryStrategy,
@@ -103,6 +104,31 @@ class TestAsync:
     def test_the_capacity_is_a_positive_number(self, stream: DataStream, capacity: Any) -> None:
         with pytest.raises(ValueError, match="capacity must be a positive number"):
             AsyncDataStream.unordered_wait(stream, Same(), SECOND, capacity)
+
+
+class Batched(AsyncBatchFunction):
+    async def async_invoke_batch(self, values: list[Any]) -> list[list[Any]]:
+        return [[value] for value in values]
+
+
+class TestAsyncBatches:
+    def test_what_the_program_says_is_what_the_operator_is_told(self, stream: DataStream) -> None:
+        spec = spec_of(AsyncDataStream.ordered_wait_batch(stream, Batched(), SECOND, 32, 640))
+        assert (spec.max_batch_size, spec.capacity, spec.is_ordered) == (32, 640, True)
+        spec = spec_of(AsyncDataStream.unordered_wait_batch(stream, Batched(), SECOND, 32))
+        assert (spec.max_batch_size, spec.capacity, spec.is_ordered) == (32, 1000, False)
+
+    def test_what_does_not_fit_is_refused(self, stream: DataStream) -> None:
+        class Plain(AsyncBatchFunction):
+            def async_invoke_batch(self, values: list[Any]) -> Any:  # type: ignore[override]
+                return values
+
+        with pytest.raises(TypeError, match=r"'async_invoke_batch' of .* should be declared as 'async def'"):
+            AsyncDataStream.ordered_wait_batch(stream, Plain(), SECOND, 32)
+        with pytest.raises(TypeError, match="must be an AsyncBatchFunction"):
+            AsyncDataStream.ordered_wait_batch(stream, Same(), SECOND, 32)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="max_batch_size must be a positive number"):
+            AsyncDataStream.ordered_wait_batch(stream, Batched(), SECOND, 0)
 
 
 class TestIntervalJoin:

@@ -9,7 +9,7 @@ from typing import Any
 
 from streaming_fakes import FakeTaskStateManager, OperatorHarness
 
-from flinkpy.datastream.async_functions import AsyncFunction, AsyncRetryStrategy
+from flinkpy.datastream.async_functions import AsyncBatchFunction, AsyncFunction, AsyncRetryStrategy
 from flinkpy.datastream.async_retry_strategies import NO_RETRY_STRATEGY
 from flinkpy.graph.operator_specs import AsyncWaitSpec
 
@@ -68,7 +68,7 @@ class AsyncHarness(OperatorHarness):
 
     def __init__(
         self,
-        function: AsyncFunction,
+        function: AsyncFunction | AsyncBatchFunction,
         *,
         ordered: bool = False,
         capacity: int = 100,
@@ -76,8 +76,11 @@ class AsyncHarness(OperatorHarness):
         retry: AsyncRetryStrategy = NO_RETRY_STRATEGY,
         state: FakeTaskStateManager | None = None,
         input_types: tuple[Any, ...] = (),
+        max_batch_size: int = 0,
     ) -> None:
-        spec = AsyncWaitSpec(function, timeout_ms, capacity, retry, ordered, input_types=input_types)
+        spec = AsyncWaitSpec(
+            function, timeout_ms, capacity, retry, ordered, input_types=input_types, max_batch_size=max_batch_size
+        )
         try:
             super().__init__(spec, state=state)
         except BaseException:

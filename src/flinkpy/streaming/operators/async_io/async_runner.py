@@ -52,17 +52,17 @@ class _Slot:
     """What one worker is doing.
 
     Attributes:
-        item: what it awaits the results of. None when the record was given up: the worker must let go of it.
-        seen, seen_s: the record that it had when it was last looked at, and since when. A worker does not note when it
-            begins with a record: that would cost more than all else it does.
+        item: what it awaits the results of, one record or a list. None when that was given up: it must let go of it.
+        seen, seen_s: what it had when it was last looked at, and since when. A worker does not note when it begins with
+            a record: that would cost more than all else it does.
     """
 
     __slots__ = ("item", "seen", "seen_s", "task")
 
     def __init__(self, task: asyncio.Task[None]) -> None:
         self.task = task
-        self.item: Item | None = None
-        self.seen: Item | None = None
+        self.item: Item | list[Item] | None = None
+        self.seen: Item | list[Item] | None = None
         self.seen_s = 0.0
 
 
@@ -70,7 +70,8 @@ class AsyncRunner:
     """Thread: `start`, `call`, `put`, `take`, `wait` and `stop` are for the task thread, all else is the loop thread's.
 
     Args:
-        invoke: called for each record.
+        invoke: called for each record; with `max_batch_size`, for as many as there are, up to so many: it then takes a
+            list and gives a list of lists.
         time_out: value -> results, for a record that took longer than `timeout_s`; 0: they may take any time.
         on_released: `take` will give something. Called on the loop thread, once until `take` was called.
         on_error: the operator has failed, of that record where it is known. Called on the loop thread, once.
@@ -87,6 +88,7 @@ class AsyncRunner:
         *,
         capacity: int,
         timeout_s: float,
+        max_batch_size: int = 0,
         check_results: Callable[[Any], list[Any]],
         on_released: Callable[[], None],
         on_error: Callable[[BaseException, Item | None], None],
@@ -94,7 +96,10 @@ class AsyncRunner:
         self._invoke = invoke
         self._time_out = time_out
         self._queue = queue
-        self._capacity = capacity
+        #: Records that a worker has.
+        self._load = max(1, max_batch_size)
+        self._take = self._take_batches if max_batch_size else self._take_items
+        self._capacity = max(capacity, self._load)
         self._timeout_s = timeout_s
         self._tick_s = max(timeout_s / TIMEOUT_PRECISION, MIN_TICK_S)
         self._check_results = check_results
@@ -225,7 +230,7 @@ class AsyncRunner:
             if not self._backlog:
                 return
             self._items = self._next_items()
-        if self._active + self._queue.held >= self._capacity or self._is_stopping:
+        if (self._active + 1) * self._load + self._queue.held > self._capacity or self._is_stopping:
             return
         self._active += 1
         task = self._loop.create_task(self._work())
@@ -254,7 +259,7 @@ class AsyncRunner:
         slot = _Slot(task)
         self._slots.add(slot)
         try:
-            if await self._take_items(slot):
+            if await self._take(slot):
                 self._active -= 1
         finally:
             self._slots.discard(slot)
@@ -304,6 +309,41 @@ class AsyncRunner:
         slot.item = None
         return True
 
+    async def _take_batches(self, slot: _Slot) -> bool:
+        """As `_take_items`, many records a call. Nothing waits for a batch to fill: what there is is taken."""
+        queue, size = self._queue, self._load
+        is_first = True
+        while batch := list(itertools.islice(self._items or (), size)):
+            slot.item = batch
+            if is_first:
+                is_first = False
+                self._start_timer()
+                self._spawn()
+                self._spawn()
+            try:
+                results = await self._invoke([value for _, _, value in batch])
+                if slot.item is not batch:
+                    return False
+                checked = [self._check_results(of_one) for of_one in results]
+                if len(checked) != len(batch):
+                    raise RuntimeError(f"async_invoke_batch gave {len(checked)} lists for {len(batch)} records")
+            except (*USER_ERRORS, asyncio.CancelledError) as error:
+                if slot.item is batch and not self._is_stopping:
+                    self._fail(error, batch[0])
+                return False
+            slot.item = None
+            for item, of_one in zip(batch, checked):
+                queue.complete(item, of_one)
+            if not self._is_flush_scheduled:
+                self._schedule_flush()
+            if self._active * size + queue.held > self._capacity:
+                break
+            await asyncio.sleep(0)
+            if self._is_stopping:
+                return False
+        slot.item = None
+        return True
+
     def _schedule_flush(self) -> None:
         self._is_flush_scheduled = True
         self._loop.call_soon(self._flush)
@@ -337,24 +377,25 @@ class AsyncRunner:
             if slot.seen is not item:
                 slot.seen, slot.seen_s = item, now_s
             elif now_s - slot.seen_s >= timeout_s:
-                self._give_up(slot, item)
+                self._give_up(slot, item if isinstance(item, list) else [item])
         if is_busy:
             took_s = time.monotonic() - now_s
             delay_s = max(self._tick_s, took_s / MAX_TICK_LOAD)
             self._timer = self._loop.call_later(delay_s, self._look_for_timeouts)
 
-    def _give_up(self, slot: _Slot, item: Item) -> None:
-        """The record has timed out: its call is cancelled, and its results are those of `time_out`."""
+    def _give_up(self, slot: _Slot, items: list[Item]) -> None:
+        """The records have timed out: their call is cancelled, and their results are those of `time_out`."""
         slot.item = None
         self._slots.discard(slot)
         self._active -= 1
         slot.task.cancel()
-        try:
-            results = self._check_results(self._time_out(item[2]))
-        except USER_ERRORS as error:
-            self._fail(error, item)
-            return
-        self._queue.complete(item, results)
+        for item in items:
+            try:
+                results = self._check_results(self._time_out(item[2]))
+            except USER_ERRORS as error:
+                self._fail(error, item)
+                return
+            self._queue.complete(item, results)
         if not self._is_flush_scheduled:
             self._schedule_flush()
 

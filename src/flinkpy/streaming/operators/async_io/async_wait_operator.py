@@ -82,11 +82,14 @@ class AsyncWaitOperator(UserFunctionOperator):
         function = self.function
         self._runner = runner = AsyncRunner(
             self.context.environment.task_name,
-            with_retries(function.async_invoke, spec.retry_strategy),
+            function.async_invoke_batch
+            if spec.max_batch_size
+            else with_retries(function.async_invoke, spec.retry_strategy),
             function.timeout,
             OrderedElementQueue() if spec.is_ordered else UnorderedElementQueue(),
             capacity=spec.capacity,
             timeout_s=spec.timeout_ms / 1000,
+            max_batch_size=spec.max_batch_size,
             check_results=lambda results: checked_results(results, function),
             on_released=self._announce_results,
             on_error=self._announce_error,
