@@ -64,7 +64,9 @@ def main() -> None:
         numbers = env.from_source(source, common.WatermarkStrategy.no_watermarks(), "numbers", types.LONG())
         records = numbers.map(lambda n: (n * 7919 % keys, n), pair).assign_timestamps_and_watermarks(strategy)
         means = records.key_by(lambda pair: pair[0], types.LONG()).window(assigner())
-        means = means.aggregate(Mean(), accumulator_type=pair, output_type=types.DOUBLE())
+        # A type of its own: PyFlink pickles it, which it cannot once it was used elsewhere.
+        accumulator = types.TUPLE([types.LONG(), types.LONG()])
+        means = means.aggregate(Mean(), accumulator_type=accumulator, output_type=types.DOUBLE())
         means.sink_to(discard(options.package))
 
     configuration = common.Configuration()
