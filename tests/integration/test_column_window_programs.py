@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import ast
 import random
+from pathlib import Path
 from typing import Any
 
+import pytest
 from test_embedded_programs import Program
+from test_window_programs import FailsOnce, collect, environment
+from verifying.sequence_source import SequencePerKeySource
+
+from flinkpy.common import Time, WatermarkStrategy
+from flinkpy.datastream.aggregates import last, sum_
+from flinkpy.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows
 
 PROGRAM = """
 import random
@@ -120,3 +128,43 @@ for row in large.key_by("item").window(WINDOWS["hop"]).aggregate(spread=spread, 
     assert sorted(got["hop"]) == sorted(
         (item, start, start + 100, 2 * (max(prices) - min(prices)), len(prices)) for (item, start), prices in windows
     )
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_windows_over_columns_survive_a_failure(backend: str, tmp_path: Path) -> None:
+    env = environment(
+        {
+            "execution.checkpointing.interval": "100 ms",
+            "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
+            "state.backend.type": backend,
+            "restart-strategy.type": "fixed-delay",
+            "restart-strategy.fixed-delay.attempts": "3",
+            "restart-strategy.fixed-delay.delay": "10 ms",
+        },
+        parallelism=2,
+    )
+    keys, numbers = 7, 1_000
+    marker = tmp_path / "failed"
+    source = SequencePerKeySource(keys, numbers, rate=2_000, hurry=marker)
+    by_number = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column(1)
+    records = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").set_parallelism(1)
+    mapped = records.map(FailsOnce(marker), source.produced_type).set_parallelism(1)
+    keyed = mapped.assign_timestamps_and_watermarks(by_number).set_parallelism(1).key_by(0)
+    aggregates = {"total": sum_("f1"), "newest": last("f1")}
+    sliding = SlidingEventTimeWindows.of(Time.milliseconds(400), Time.milliseconds(100))
+
+    collected = collect(
+        {
+            "sliding": keyed.window(sliding).aggregate(**aggregates).map(tuple),
+            "sessions": keyed.window(EventTimeSessionWindows.with_gap(Time.milliseconds(10)))
+            .aggregate(**aggregates)
+            .map(tuple),
+        }
+    )
+    assert marker.exists()
+    expected = []
+    for start in range(-300, numbers, 100):
+        inside = range(max(start, 0), min(start + 400, numbers))
+        expected += [(key, start, start + 400, sum(inside), inside[-1]) for key in range(keys)]
+    assert collected["sliding"] == sorted(expected)
+    assert collected["sessions"] == [(key, 0, numbers + 9, sum(range(numbers)), numbers - 1) for key in range(keys)]
