@@ -141,6 +141,10 @@ class InputNotFoundError(UserError):
     """An input file or directory is missing or unreadable."""
 
 
+class ClusterDatasetCorruptedError(InputNotFoundError):
+    """Records of a cached stream are gone or damaged; `details["directory"]` says where they were."""
+
+
 class NoResourceAvailableError(ExternalError):
     """Slots were not to be had within slot.request.timeout."""
 
@@ -251,6 +255,10 @@ class KafkaError(ExternalError):
 
 class JdbcError(ExternalError):
     """A database did not do what was asked; names it, the statement, and the row where one is to blame."""
+
+
+class RabbitMQError(ExternalError):
+    """A RabbitMQ server did not do what was asked; names it, or the queue."""
 
 
 class ProducerFencedError(KafkaError):

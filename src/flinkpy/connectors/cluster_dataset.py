@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from flinkpy.common.errors import CorruptStateError, InputNotFoundError
+from flinkpy.common.errors import ClusterDatasetCorruptedError
 from flinkpy.connector_api.sink import CommitRequest, Committer, SinkBase, SinkWriter, StatefulSinkWriter, WriterContext
 from flinkpy.connector_api.source import (
     Boundedness,
@@ -140,7 +140,7 @@ class _Committer(Committer):
             elif os.path.exists(committable.written):
                 os.replace(committable.written, committable.path)
             elif not os.path.exists(committable.path):
-                raise InputNotFoundError(f"a block of a cached stream has disappeared: {committable.written}")
+                raise _corrupted(committable.path, "has disappeared")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,14 +178,17 @@ class ClusterDatasetSource(SourceBase):
         return _Reader(context)
 
     def split(self) -> list[ClusterDatasetSplit]:
-        """One for each subtask that has written something. Raises: InputNotFoundError where something is missing."""
+        """One for each subtask that has written something.
+
+        Raises: ClusterDatasetCorruptedError where something is missing.
+        """
         splits = []
         for subtask in range(self._num_writers):
             end = Path(self._directory) / f"end-{subtask}"
             try:
                 names = pickle.loads(end.read_bytes())
             except FileNotFoundError as error:
-                raise InputNotFoundError(
+                raise ClusterDatasetCorruptedError(
                     f"the records of a cached stream are not at {self._directory} (any more): call invalidate() on it, "
                     "and where the cluster has several hosts set execution.cached-stream.dir to a directory they share",
                     details={"directory": self._directory},
@@ -233,14 +236,20 @@ def _read(blocks: tuple[str, ...]) -> Generator[Batch, None, None]:
         try:
             file = open(path, "rb")  # noqa: SIM115 - closed by the `with` below
         except FileNotFoundError as error:
-            raise InputNotFoundError(f"a block of a cached stream has disappeared: {path}") from error
+            raise _corrupted(path, "has disappeared") from error
         with file:
             while header := file.read(_LENGTH.size):
                 length = _LENGTH.unpack(header)[0] if len(header) == _LENGTH.size else -1
                 data = file.read(max(length, 0))
                 if len(data) != length:
-                    raise CorruptStateError(f"a block of a cached stream is cut off: {path}")
+                    raise _corrupted(path, "is cut off")
                 yield _decoded(data)
+
+
+def _corrupted(path: str, how: str) -> ClusterDatasetCorruptedError:
+    return ClusterDatasetCorruptedError(
+        f"a block of a cached stream {how}: {path}", details={"directory": os.path.dirname(path)}
+    )
 
 
 def _encoded(batch: Batch) -> bytes:

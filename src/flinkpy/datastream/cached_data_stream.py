@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.common.errors import ClusterDatasetCorruptedError, UnsupportedOperationError
 from flinkpy.common.process import ProcessIdentity
 from flinkpy.configuration import execution_options, read_option
 from flinkpy.datastream.base_stream import DataStream
@@ -47,7 +47,8 @@ class CacheTransformation(UnionTransformation):
 
 class CachedDataStream(DataStream):
     """Made by `DataStream.cache()`: the first job that uses it computes it and writes it down on the cluster, later
-    jobs of the same environment read it. A job that starts while the first one still runs computes it too.
+    jobs of the same environment read it. A job that starts while the first one still runs computes it too, and so does
+    `execute()` where what was written has disappeared.
     """
 
     def invalidate(self) -> None:
@@ -150,6 +151,17 @@ class ClusterDatasets:
         self._reset(cache)
         cache.dataset_id = uuid.uuid4().hex
         self._caches[cache.dataset_id] = cache
+
+    def forget_corrupted(self, error: BaseException) -> bool:
+        """Whether a job failed because something that was written down is gone; the next one computes it again."""
+        link: BaseException | None = error
+        while link is not None and not isinstance(link, ClusterDatasetCorruptedError):
+            link = link.__cause__
+        directory = "" if link is None else link.details.get("directory", "")
+        corrupted = [cache for cache in self._caches.values() if directory and cache.directory == directory]
+        for cache in corrupted:
+            self._reset(cache)
+        return bool(corrupted)
 
     def close(self) -> None:
         for cache in self._caches.values():

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.errors import UnsupportedOperationError, UserError
+from flinkpy.common.errors import JobExecutionError, UnsupportedOperationError, UserError
 from flinkpy.common.execution_config import ExecutionConfig
 from flinkpy.common.parallelism import check_buffer_timeout, check_parallelism
 from flinkpy.common.typeinfo import TypeInformation
@@ -312,7 +312,14 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         """
         if self._collecting:
             raise UserError("the results of collect_async are read while the job runs: call execute_async, not execute")
-        result = self._await(self._submit(self.generate_job_graph(job_name)))
+        operators = self._operators.copy()
+        try:
+            result = self._await(self._submit(self.generate_job_graph(job_name)))
+        except JobExecutionError as error:
+            if not self.cluster_datasets.forget_corrupted(error):
+                raise
+            self._operators[:] = operators
+            result = self._await(self._submit(self.generate_job_graph(job_name)))
         if result.get_net_runtime() >= 0:  # it was waited for
             self.cluster_datasets.submitted(lambda: True)
         return result

@@ -11,7 +11,7 @@ import pytest
 from operator_fakes import SinkLife
 from reading import check_every_batch_boundary, read_until
 
-from flinkpy.common.errors import CorruptStateError, InputNotFoundError
+from flinkpy.common.errors import ClusterDatasetCorruptedError
 from flinkpy.connectors.cluster_dataset import ClusterDatasetSink, ClusterDatasetSource, _decoded, _encoded
 from flinkpy.records.batch import Batch
 
@@ -61,7 +61,7 @@ def test_an_attempt_that_failed_before_its_end_leaves_nothing_to_read(directory:
     failed = SinkLife(ClusterDatasetSink(str(directory)))
     failed.write(1, 2)
     failed.operator.close()
-    with pytest.raises(InputNotFoundError, match="call invalidate"):
+    with pytest.raises(ClusterDatasetCorruptedError, match="call invalidate"):
         read(directory)
     assert list(directory.iterdir()) == []
     write(directory, [5])
@@ -110,8 +110,8 @@ def test_a_block_that_is_gone_or_cut_off_is_an_error(directory: Path) -> None:
     write(directory, [1, 2, 3])
     (block,) = directory.glob("*.block")
     block.write_bytes(block.read_bytes()[:-1])
-    with pytest.raises(CorruptStateError, match="cut off"):
+    with pytest.raises(ClusterDatasetCorruptedError, match="cut off"):
         read(directory)
     block.unlink()
-    with pytest.raises(InputNotFoundError, match="disappeared"):
+    with pytest.raises(ClusterDatasetCorruptedError, match="disappeared"):
         read(directory)
