@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,13 +20,14 @@ from streaming_fakes import (
 
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.clock import ManualClock
+from flinkpy.common.errors import FunctionError
 from flinkpy.datastream.async_retry_strategies import NO_RETRY_STRATEGY
-from flinkpy.datastream.functions import MapFunctionWrapper
+from flinkpy.datastream.functions import MapFunctionWrapper, ReduceFunctionWrapper
 from flinkpy.graph import operator_specs as specs
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import CheckpointBarrier, EndOfData, EndOfPartition, Watermark
 from flinkpy.streaming.checkpoint.subtask_checkpoint_coordinator import write_states
-from flinkpy.streaming.tasks import StreamTask, StreamTaskState, create_stream_task
+from flinkpy.streaming.tasks import CancelTaskError, StreamTask, StreamTaskState, create_stream_task
 
 #: What a `Do` in a source or gate does; not pickled with it.
 HOOKS: dict[str, Callable[[], Any]] = {}
@@ -286,6 +288,37 @@ def test_a_savepoint_with_drain_comes_behind_all_results(function: SharedGated) 
     run.state.on_acknowledge = lambda checkpoint_id: run.task.notify_checkpoint_complete(3)
     assert run.invoke().stream == [10, 20, "end", "barrier 3"]
     assert run.snapshot(3)[0].is_finished
+
+
+def total() -> specs.PartitionSpec:
+    return specs.PartitionSpec(ReduceFunctionWrapper(lambda one, other: one + other), "REDUCE")
+
+
+def test_what_an_operator_emits_at_its_end_gets_its_results_too(function: SharedGated) -> None:
+    gate = gate_of(Batch([1, 2]), Batch([4]), EndOfData(), EndOfPartition())
+    function.let(7)
+    assert Run([total(), waiting(), plus_one()], gate).invoke().stream == [71, "end"]
+
+
+def test_a_call_that_fails_or_a_cancellation_ends_the_wait_for_them(function: SharedGated) -> None:
+    class Failing(SharedGated):
+        async def async_invoke(self, value: Any) -> list[Any]:
+            raise LookupError(f"no {value}")
+
+    SharedGated.current = Failing()
+    run = Run([total(), waiting()], gate_of(Batch([1, 2]), EndOfData(), EndOfPartition()))
+    with pytest.raises(FunctionError, match="no 3"):
+        run.invoke()
+
+    SharedGated.current = function
+    run = Run([total(), waiting()], gate_of(Batch([1, 2]), EndOfData(), EndOfPartition()))
+    canceller = threading.Thread(
+        target=lambda: (function.wait_until(lambda: function.started == [3]), run.task.cancel())
+    )
+    canceller.start()
+    with pytest.raises(CancelTaskError):
+        run.invoke()
+    canceller.join()
 
 
 def test_a_barrier_that_overtakes_is_taken_while_the_operator_is_full(function: SharedGated) -> None:

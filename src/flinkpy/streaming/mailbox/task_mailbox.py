@@ -103,6 +103,10 @@ class TaskMailbox:
             return self.take()
         return None
 
+    def take_urgent(self) -> Mail | None:
+        """The next urgent mail, or None: for who waits in the middle of something that ordinary mail must not see."""
+        return self._urgent.popleft() if self._urgent else None
+
     @property
     def is_closed(self) -> bool:
         return self._closed

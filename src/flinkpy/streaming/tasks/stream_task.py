@@ -279,11 +279,13 @@ class StreamTask(ABC):
         """
         if self._progress.savepoint_at_end is not None:
             self.emit_end_of_event_time()
-        chain = self.chain
-        if not chain.is_drained:
-            self._processor.run_until(
-                lambda: self.state is StreamTaskState.SUSPENDED or (self.inputs_exhausted, chain.is_drained)[1]
-            )
+        if not self.chain.is_drained:
+            self._processor.run_until(self._has_drained)
+
+    def _has_drained(self) -> bool:
+        """Takes the barriers that still come from inputs that have ended."""
+        _ = self.inputs_exhausted
+        return self.state is StreamTaskState.SUSPENDED or self.chain.is_drained
 
     def _finish(self) -> None:
         chain = self.chain

@@ -161,8 +161,11 @@ class AsyncWaitOperator(UserFunctionOperator):
 
     def finish(self) -> None:
         # The task has waited for all that came from its input; this is for what an operator before this one has
-        # emitted when it was finished.
+        # emitted when it was finished. No checkpoint may be taken between the ends of two operators.
+        mailbox = self.context.mailbox
         while not self.is_drained:
+            while (mail := mailbox.take_urgent()) is not None:
+                mail.action()
             self.runner.wait(0.1)
             self._emit_released()
 
