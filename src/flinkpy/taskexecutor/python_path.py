@@ -27,15 +27,24 @@ class PythonPath:
         self._users: Counter[str] = Counter()
         #: Entries put on sys.path by this object, i.e. that were not there before.
         self._added: set[str] = set()
+        #: Those of them whose files a job sent along, and nothing else.
+        self._shipped: set[str] = set()
 
-    def acquire(self, entries: Iterable[str]) -> tuple[str, ...]:
+    def acquire(self, entries: Iterable[str], shipped: Iterable[str] = ()) -> tuple[str, ...]:
         """Put `entries` on the path, in their order and before what is there; returns them normalised.
 
+        Args:
+            shipped: those of the entries that hold what the job sent along, and nothing else.
+
         Raises:
-            UnsupportedOperationError: another job has loaded a different module of a name found there.
+            UnsupportedOperationError: another job has loaded a different module of a name found there; or it has sent
+                along one, which either could load from now on in place of its own.
         """
         wanted = tuple(dict.fromkeys(os.path.realpath(entry) for entry in entries if os.path.exists(entry)))
+        sent = {os.path.realpath(entry) for entry in shipped}
         self.check_modules(wanted)
+        self._check_shipped(sent)
+        self._shipped.update(sent)
         for entry in reversed(wanted):
             self._users[entry] += 1
             if entry not in self._added and entry not in sys.path:
@@ -66,7 +75,20 @@ class PythonPath:
                         details={"module": name, "path": entry},
                     )
 
+    def _check_shipped(self, sent: set[str]) -> None:
+        for present in self._shipped - sent:
+            for entry in sent:
+                for name in _modules_in(entry) & _modules_in(present):
+                    if _content(_file_of(entry, name)) != _content(_file_of(present, name)):
+                        raise UnsupportedOperationError(
+                            f"module {name!r} of {entry} cannot be loaded: another job that runs in this TaskExecutor "
+                            f"has sent along {_file_of(present, name)}. Use TaskExecutors with one slot each, or "
+                            "rename the module.",
+                            details={"module": name, "path": entry},
+                        )
+
     def _forget(self, entry: str) -> None:
+        self._shipped.discard(entry)
         if entry not in self._added:
             return
         doomed = [name for name, module in self._loaded_modules() if self._entry_of(module) == entry]
@@ -96,6 +118,19 @@ class PythonPath:
             if len(entry) > len(best) and file.startswith(entry.rstrip(os.sep) + os.sep):
                 best = entry
         return best if best in self._added else None
+
+
+def _modules_in(entry: str) -> set[str]:
+    """Names of the modules and packages of a directory."""
+    if not os.path.isdir(entry):
+        return set()
+    return {name.removesuffix(".py") for name in os.listdir(entry) if os.path.isfile(_file_of(entry, name))}
+
+
+def _file_of(entry: str, name: str) -> str:
+    """Of a module, by its name or that of its file, or of a package."""
+    module = os.path.join(entry, f"{name.removesuffix('.py')}.py")
+    return module if os.path.isfile(module) else os.path.join(entry, name, "__init__.py")
 
 
 def _is_different_file(module: ModuleType, entry: str, name: str) -> bool:

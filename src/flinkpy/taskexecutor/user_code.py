@@ -70,7 +70,7 @@ class UserCode:
         if self._is_closed:  # the job left while we fetched
             self._remove_files()
             return
-        self._acquired = self._python_path.acquire([*entries, *self._job.python_path])
+        self._acquired = self._python_path.acquire([*entries, *self._job.python_path], shipped=entries)
 
     def check_modules(self) -> None:
         """Raises: UnsupportedOperationError where another job's module hides one of this job. Thread: any."""

@@ -119,6 +119,23 @@ def test_different_modules_of_one_name_in_two_running_jobs_are_an_error(
     python_path.release(python_path.acquire([str(tmp_path / "b")]))
 
 
+def test_different_modules_of_one_name_that_two_running_jobs_sent_along_are_an_error(
+    tmp_path: Path, python_path: PythonPath
+) -> None:
+    """Also where none is loaded yet: who imports later would get the other's."""
+    for name, content in (("a", "VALUE = 1"), ("b", "VALUE = 2"), ("c", "VALUE = 1")):
+        (tmp_path / name / "te_package").mkdir(parents=True)
+        (tmp_path / name / "te_package" / "__init__.py").write_text(content)
+        (tmp_path / name / f"te_{name}.py").write_text("")
+    first, second, same = (str(tmp_path / name) for name in "abc")
+    acquired = python_path.acquire([first], shipped=[first])
+    with pytest.raises(UnsupportedOperationError, match="te_package"):
+        python_path.acquire([second], shipped=[second])
+    python_path.release(python_path.acquire([same], shipped=[same]))
+    python_path.release(acquired)
+    python_path.release(python_path.acquire([second], shipped=[second]))
+
+
 def test_modules_of_an_entry_inside_another_stay(tmp_path: Path, python_path: PythonPath) -> None:
     """A virtual environment inside the user's project keeps its packages when the project leaves."""
     inner = tmp_path / "venv" / "site-packages"
