@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from kafka_broker.broker import KafkaBroker
-from kafka_broker.reading import CommitRequests, WriterContext
+from kafka_running import CommitRequests, WriterContext
 
 from flinkpy.common import Row, SimpleStringSchema, Types
 from flinkpy.common.errors import ConfigurationError, KafkaError, ProducerFencedError

@@ -10,7 +10,7 @@ import pytest
 from clusters import RunningCluster
 from job_support import environment
 from kafka_broker.broker import KafkaBroker
-from kafka_broker.reading import Running, running
+from kafka_running import Running, running
 
 from flinkpy.common import Duration, SimpleStringSchema, Types, WatermarkStrategy
 from flinkpy.common.errors import ConfigurationError, InputFormatError, KafkaError

@@ -57,15 +57,15 @@ def test_what_a_restored_job_rolls_back_is_what_its_checkpoint_does_not_have(dat
     transactions = FakeTransactions(*in_checkpoint, *after, *strangers)
     aborted = []
     for subtask in data.draw(st.permutations(range(new_parallelism))):
-        aborted += abort_lingering(transactions, "p-q", subtask, new_parallelism, restored, 1000)
+        aborted += abort_lingering(transactions, "p-q", subtask, new_parallelism, restored)
     assert sorted(aborted) == sorted(after)
     assert sorted(transactions.open) == sorted(in_checkpoint + strangers)
 
 
 def test_a_job_that_starts_anew_rolls_back_all_of_its_prefix_and_nothing_else():
     transactions = FakeTransactions("p-0-7", "p-1-999", "p-x-0-7", "pp-0-7", "p-0", "p-0-7-0", "p-a-b")
-    abort_lingering(transactions, "p", 0, 2, None, 1000)
-    abort_lingering(transactions, "p", 1, 2, None, 1000)
+    abort_lingering(transactions, "p", 0, 2, None)
+    abort_lingering(transactions, "p", 1, 2, None)
     assert transactions.open == ["p-x-0-7", "pp-0-7", "p-0", "p-0-7-0", "p-a-b"]
 
 

@@ -58,6 +58,7 @@ class TestingReaderContext:
     subtask_index: int = 0
     parallelism: int = 1
     max_batch_rows: int = 1000
+    is_checkpointing_enabled: bool = False
     split_requests: int = 0
     availability_calls: int = 0
     finished_splits: list[str] = field(default_factory=list)

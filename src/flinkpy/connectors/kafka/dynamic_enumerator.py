@@ -174,7 +174,9 @@ class DynamicKafkaSourceEnumerator(SplitEnumerator):
 
     def add_reader(self, subtask_index: int) -> None:
         if self._clusters is not None:
-            self._tell(subtask_index)
+            self._context.send_event_to_reader(subtask_index, MetadataUpdate(self._clusters))
+            if self._ends:
+                self._context.signal_no_more_splits(subtask_index)
 
     def add_splits_back(self, splits: list[DynamicKafkaSourceSplit], subtask_index: int) -> None:
         self._assign(splits)
@@ -202,6 +204,10 @@ class DynamicKafkaSourceEnumerator(SplitEnumerator):
             for cluster_id, partitions in self._assigned.items():
                 topics = found.clusters[cluster_id].topics if cluster_id in found.clusters else frozenset()
                 partitions.difference_update([gone for gone in partitions if gone.topic not in topics])
+            # First where the new splits are: a reader gives up splits of clusters that it is not to read.
+            readers = sorted(self._context.registered_readers) if is_changed else []
+            for subtask_index in readers:
+                self._context.send_event_to_reader(subtask_index, MetadataUpdate(found.clusters))
             self._assign(
                 [
                     split
@@ -209,15 +215,10 @@ class DynamicKafkaSourceEnumerator(SplitEnumerator):
                     if split.split.partition not in self._assigned.get(split.kafka_cluster_id, ())
                 ]
             )
-            for subtask_index in sorted(self._context.registered_readers) if is_changed else ():
-                self._tell(subtask_index)
+            for subtask_index in readers if self._ends else ():
+                self._context.signal_no_more_splits(subtask_index)
         if self._interval_ms > 0:
             self._context.schedule(self._interval_ms, self._discover)
-
-    def _tell(self, subtask_index: int) -> None:
-        self._context.send_event_to_reader(subtask_index, MetadataUpdate(self._clusters or {}))
-        if self._ends:
-            self._context.signal_no_more_splits(subtask_index)
 
     def _assign(self, splits: list[DynamicKafkaSourceSplit]) -> None:
         assignment: dict[int, list[Any]] = {}

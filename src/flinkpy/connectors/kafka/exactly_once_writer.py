@@ -16,7 +16,6 @@ from typing import Any
 from flinkpy.common.errors import KafkaError
 from flinkpy.common.failpoints import failpoint
 from flinkpy.connector_api.sink import StatefulSinkWriter, WriterContext
-from flinkpy.connectors.kafka.client import int_property
 from flinkpy.connectors.kafka.committable import KafkaCommittable
 from flinkpy.connectors.kafka.record_producer import RecordProducer
 from flinkpy.connectors.kafka.serialization import KafkaRecordSerializationSchema
@@ -64,7 +63,6 @@ class ExactlyOnceKafkaWriter(StatefulSinkWriter):
         self._next: TransactionalProducer | None = None
         self._current: RecordProducer | None = None
         self._is_ended = False
-        timeout_ms = int_property(settings, "transaction.timeout.ms", 0)
         for known in {prefix, *states}:
             abort_lingering(
                 self._client,
@@ -72,7 +70,6 @@ class ExactlyOnceKafkaWriter(StatefulSinkWriter):
                 context.subtask_index,
                 context.parallelism,
                 context.restored_checkpoint_id,
-                timeout_ms,
             )
         schema.open(WriterSinkContext(context, self._partitions_of))
 

@@ -24,6 +24,8 @@ _LOG = logging.getLogger(__name__)
 
 #: Ids of a subtask. Half of them tell older transactions from newer ones, so that many checkpoints may be under way.
 IDS_PER_SUBTASK = 1000
+#: Of a transaction that is never begun: any that brokers allow.
+FENCING_TIMEOUT_MS = 60_000
 #: States of a transactional id whose last transaction was rolled back.
 ABORTED = ("PrepareAbort", "CompleteAbort", "PrepareEpochFence")
 
@@ -59,7 +61,6 @@ def abort_lingering(
     subtask_index: int,
     parallelism: int,
     restored_checkpoint_id: int | None,
-    transaction_timeout_ms: int,
 ) -> list[str]:
     """Roll back what earlier attempts have left open and no checkpoint has; returns the ids.
 
@@ -72,7 +73,7 @@ def abort_lingering(
         if name is None or name.subtask_index % parallelism != subtask_index:
             continue
         if restored_checkpoint_id is None or name.is_newer_than(restored_checkpoint_id):
-            client.fence(transactional_id, transaction_timeout_ms)
+            client.fence(transactional_id, FENCING_TIMEOUT_MS)
             aborted.append(transactional_id)
     if aborted:
         _LOG.info("Kafka: rolled back transactions of earlier attempts: %s", ", ".join(aborted))
