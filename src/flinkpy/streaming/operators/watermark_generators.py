@@ -18,11 +18,15 @@ if TYPE_CHECKING:
     from flinkpy.streaming.operators.stream_operator import OperatorContext
 
 
+#: (record, timestamp in ms, where watermarks go).
+OnEvent = Callable[[Any, int, WatermarkOutput], None]
+
+
 class BatchGenerator(Protocol):
     """A generator in the runtime. Thread: task thread."""
 
     #: The program's own method for every record; None: a batch is enough.
-    on_event: Callable[[Any, int, WatermarkOutput], None] | None
+    on_event: OnEvent | None
 
     def on_batch(self, batch: Batch) -> None:
         """These records have been emitted. Where there is `on_event`, it was called for each of them before."""
@@ -60,7 +64,7 @@ def _supplied(supplier: Callable[[], WatermarkGenerator], context: OperatorConte
 
 
 class _NoWatermarks:
-    on_event = None
+    on_event: OnEvent | None = None
 
     def on_batch(self, batch: Batch) -> None:
         return
@@ -72,7 +76,7 @@ class _NoWatermarks:
 class _BoundedOutOfOrderness:
     """Behind the newest timestamp by the bound, and by one more: another record with that timestamp may come."""
 
-    on_event = None
+    on_event: OnEvent | None = None
 
     def __init__(self, out_of_orderness_ms: int) -> None:
         self._behind_ms = out_of_orderness_ms + 1
@@ -90,7 +94,7 @@ class _BoundedOutOfOrderness:
 
 class _UserGenerator:
     def __init__(self, generator: WatermarkGenerator) -> None:
-        self.on_event: Callable[[Any, int, WatermarkOutput], None] | None = generator.on_event
+        self.on_event: OnEvent | None = generator.on_event
         self.on_periodic_emit = generator.on_periodic_emit
 
     def on_batch(self, batch: Batch) -> None:

@@ -104,12 +104,12 @@ class StreamOutput(WatermarkOutput):
         self._listener.on_idle(is_idle)
 
 
-class _OneWay(WatermarkOutput):
+class OneWay(WatermarkOutput):
     """One of the two ways to the stream; idle until something comes along it."""
 
     def __init__(self, stream: StreamOutput) -> None:
         self._stream = stream
-        self.other: _OneWay | None = None
+        self.other: OneWay | None = None
         self.is_idle = True
 
     def emit_watermark(self, watermark: Watermark) -> None:
@@ -126,9 +126,9 @@ class _OneWay(WatermarkOutput):
         self._stream.mark_active()
 
 
-def two_ways(stream: StreamOutput) -> tuple[WatermarkOutput, WatermarkOutput]:
+def two_ways(stream: StreamOutput) -> tuple[OneWay, OneWay]:
     """(for what has no split, for all splits)."""
-    main, splits = _OneWay(stream), _OneWay(stream)
+    main, splits = OneWay(stream), OneWay(stream)
     main.other, splits.other = splits, main
     return main, splits
 
