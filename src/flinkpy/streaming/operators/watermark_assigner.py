@@ -38,7 +38,6 @@ from flinkpy.streaming.operators.watermark_outputs import (
 
 if TYPE_CHECKING:
     from flinkpy.common.watermark_strategy import WatermarkStrategy
-    from flinkpy.streaming.tasks.processing_time_service import ScheduledTimer
 
 _LOG = logging.getLogger(__name__)
 
@@ -65,7 +64,6 @@ class WatermarkAssigner:
         self._context = context
         self._clock = context.processing_time_service
         self._interval_ms = read_option(context.environment.configuration, AUTO_WATERMARK_INTERVAL)
-        self._timer: ScheduledTimer | None = None
         self._stamp = create_stamp(strategy, value_type, context)
         self._needs_timestamps = strategy.out_of_orderness_ms is not None and self._stamp is None
         self._records = _Records(emit_batch, value_type, context)
@@ -85,7 +83,7 @@ class WatermarkAssigner:
         self._main = self._generated_output(self._main_output, self._main_output, self.activity_clock)
         speaks = self._strategy.makes_watermarks or self._strategy.idle_timeout_ms is not None
         if speaks and self._interval_ms > 0:
-            self._timer = self._clock.schedule_after(self._interval_ms, self._on_interval)
+            self._clock.schedule_after(self._interval_ms, self._on_interval)
 
     def emit(self, batch: Batch, split_id: str | None = None) -> None:
         """The batch with its timestamps, and the watermarks that belong between its records.
@@ -120,12 +118,6 @@ class WatermarkAssigner:
         """Emit the watermark that ends event time, however idle or paused anything is."""
         self.stream.emit_timestamp(watermark.timestamp)
 
-    def stop(self) -> None:
-        """No more periodic watermarks."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
     # -- splits of a source --------------------------------------------------------------------------------------
 
     def add_split(self, split_id: str) -> _GeneratedOutput:
@@ -159,7 +151,7 @@ class WatermarkAssigner:
 
     def _on_interval(self, _: int) -> None:
         self.emit_periodic()
-        self._timer = self._clock.schedule_after(self._interval_ms, self._on_interval)
+        self._clock.schedule_after(self._interval_ms, self._on_interval)
 
     def _check_timestamps(self, batch: Batch) -> None:
         """Said once: a program that forgets this sees no output, and no error either."""
