@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +21,7 @@ from flinkpy.common import SimpleStringSchema, Types, WatermarkStrategy
 from flinkpy.common.errors import CheckpointError
 from flinkpy.common.time import Duration
 from flinkpy.common.watermark_strategy import TimestampAssigner, Watermark, WatermarkGenerator
+from flinkpy.connector_api.source import SourceBase
 from flinkpy.connectors.number_sequence import NumberSequenceSource
 from flinkpy.datastream import StreamExecutionEnvironment
 from flinkpy.datastream.checkpointed_function import CheckpointedFunction
@@ -350,6 +351,35 @@ def test_source_and_sink_functions_go_on_exactly_where_they_were(cluster: Any, t
 
     assert os.path.exists(failed), "it has not failed: the test would prove nothing"
     assert sorted(map(int, result.read_text().split())) == list(range(4_000))
+
+
+RECORDS = 6_000
+
+
+def hybrid() -> HybridSource:
+    half = RECORDS // 2
+    return HybridSource.builder(slow_numbers(0, half)).add_source(slow_numbers(half, RECORDS)).build()
+
+
+def slow_numbers(first: int, end: int) -> DataGeneratorSource:
+    """Slow enough for some checkpoints."""
+    limit = RateLimiterStrategy.per_second(10_000)
+    return DataGeneratorSource(lambda index: first + index, end - first, limit, Types.LONG())
+
+
+@pytest.mark.parametrize("make_source", [hybrid, lambda: slow_numbers(0, RECORDS)], ids=["hybrid", "generated"])
+def test_a_source_goes_on_exactly_where_it_was_after_a_failure(
+    cluster: Any, tmp_path: Path, make_source: Callable[[], SourceBase]
+) -> None:
+    failed, result = str(tmp_path / "failed"), tmp_path / "result"
+    env = environment(cluster, 2, **FIXED_DELAY)
+    env.enable_checkpointing(50)
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column(0)
+    env.from_source(make_source(), strategy, "source").add_sink(Fails(failed, str(result))).set_parallelism(1)
+    env.execute()
+
+    assert os.path.exists(failed), "it has not failed: the test would prove nothing"
+    assert sorted(map(int, result.read_text().split())) == list(range(RECORDS))
 
 
 class Seen(SinkFunction, CheckpointedFunction):
