@@ -454,3 +454,39 @@ def test_columns_are_written_without_rows(kafka: KafkaBroker) -> None:
         writer.write(Batch(pa.RecordBatch.from_arrays([pa.array(["x", "y"])], names=["f0"])))
         writer.flush(True)
     assert kafka.read_values(topic) == ["x", "y"]
+
+
+# -- with TLS and a password -------------------------------------------------------------------------------------------
+
+
+def secure_sink(properties: dict[str, str], topic: str, prefix: str) -> KafkaSink:
+    made = KafkaSink.builder().set_record_serializer(text_schema(topic).build())
+    for key, value in properties.items():
+        made.set_property(key, value)
+    made.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).set_transactional_id_prefix(prefix)
+    return made.set_property("transaction.timeout.ms", "60000").build()
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_writing_exactly_once_with_tls_and_a_password(kafka: KafkaBroker, mechanism: str) -> None:
+    topic = kafka.create_topic()
+    sink = secure_sink(kafka.secure_properties(mechanism), topic, f"secure-{mechanism}")
+    with writer_of(sink) as writer, committing(sink) as commit:
+        write(writer, "secret")
+        assert commit(prepare(writer, 1)).signals == ["committed"]
+    assert kafka.read_values(topic) == ["secret"]
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_a_wrong_password_is_told(kafka: KafkaBroker, mechanism: str) -> None:
+    properties = {**kafka.secure_properties(mechanism), "sasl.password": "wrong"}
+    sink = secure_sink(properties, kafka.create_topic(), "locked-out")
+    with pytest.raises(KafkaError, match=r"refuses us: SASL_AUTHENTICATION_FAILED"):
+        sink.create_writer(WriterContext())
+
+
+def test_a_broker_with_an_unknown_certificate_is_not_trusted(kafka: KafkaBroker) -> None:
+    properties = kafka.secure_properties("PLAIN")
+    del properties["ssl.ca.location"]
+    with pytest.raises(KafkaError, match=r"cannot be reached: .*certificate verify failed"):
+        secure_sink(properties, kafka.create_topic(), "trusting").create_writer(WriterContext())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import datetime
+import ipaddress
 import os
 import shutil
 import signal
@@ -15,6 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from requirements import has_java, require
 
 from flinkpy.common.process import free_port
@@ -22,6 +28,8 @@ from kafka_broker.fetch import fetch_jars
 
 #: Starting takes about three seconds on an idle machine.
 READY_S = 60.0
+#: Whom the listener with TLS and SASL lets in.
+USER, PASSWORD = "ann", "s3cret"
 #: Two processes may find the same free port before either has taken it.
 START_ATTEMPTS = 3
 
@@ -29,9 +37,17 @@ _PROPERTIES = """
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller_port}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port},SECURE://127.0.0.1:{secure_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},SECURE://127.0.0.1:{secure_port}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL
 controller.listener.names=CONTROLLER
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512
+listener.name.secure.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \\
+    user_{user}="{password}";
+listener.name.secure.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.secure.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.secure.ssl.keystore.type=PEM
+listener.name.secure.ssl.keystore.location={directory}/keystore.pem
 log.dirs={directory}/data
 auto.create.topics.enable=false
 offsets.topic.replication.factor=1
@@ -60,29 +76,51 @@ class KafkaBroker:
         self._class_path = f"{jars}/*"
         self._popen: subprocess.Popen[bytes] | None = None
         self._topics = 0
+        self._secure_port = 0
         self.port = 0
 
     @property
     def bootstrap_servers(self) -> str:
         return f"127.0.0.1:{self.port}"
 
+    def secure_properties(self, mechanism: str) -> dict[str, str]:
+        """What a client needs to use the listener with TLS and SASL."""
+        return {
+            "bootstrap.servers": f"127.0.0.1:{self._secure_port}",
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": str(self._directory / "ca.pem"),
+            "sasl.mechanism": mechanism,
+            "sasl.username": USER,
+            "sasl.password": PASSWORD,
+        }
+
     # -- life cycle ----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
+        write_certificate(self._directory / "keystore.pem", self._directory / "ca.pem")
         for attempt in range(START_ATTEMPTS):
-            self.port, controller_port = free_port(), free_port()
+            self.port, controller_port, self._secure_port = free_port(), free_port(), free_port()
             shutil.rmtree(self._directory / "data", ignore_errors=True)
             settings = self._directory / "server.properties"
             settings.write_text(
                 _PROPERTIES.format(
                     port=self.port,
                     controller_port=controller_port,
+                    secure_port=self._secure_port,
+                    user=USER,
+                    password=PASSWORD,
                     directory=self._directory,
                     more=self._settings,
                 )
             )
             cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-            self._java("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(settings)).wait(READY_S)
+            users = [
+                argument
+                for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
+                for argument in ("--add-scram", f"{mechanism}=[name={USER},password={PASSWORD}]")
+            ]
+            command = ("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(settings), *users)
+            assert self._java(*command).wait(READY_S) == 0, self.log[-2000:]
             self.resume()
             try:
                 return self.wait_until_ready()
@@ -226,6 +264,31 @@ class KafkaBroker:
 
     def read_values(self, topic: str, *, committed: bool = True) -> list[str]:
         return [message.value().decode() for message in self.read(topic, committed=committed)]
+
+
+def write_certificate(keystore: Path, authority: Path) -> None:
+    """A key with a certificate of its own for 127.0.0.1, and the certificate by itself."""
+    now = datetime.datetime.now(datetime.UTC)
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kafka of the tests")])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=30))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    text = certificate.public_bytes(serialization.Encoding.PEM)
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    keystore.write_bytes(private + text)
+    authority.write_bytes(text)
 
 
 def broker_jars() -> Path:

@@ -53,7 +53,9 @@ class BrokerConnection:
                 self._socket = tls.wrap_socket(self._socket, server_hostname=host)
         except OSError as error:
             self.close()
-            raise KafkaError(f"Kafka broker {self.address} cannot be reached: {error}") from error
+            # A certificate that is not trusted will not be in a moment either: with a code it is not tried again.
+            details = {"code": "_SSL"} if isinstance(error, ssl.SSLCertVerificationError) else {}
+            raise KafkaError(f"Kafka broker {self.address} cannot be reached: {error}", details=details) from error
         try:
             if protocol.startswith("SASL"):
                 self._authenticate(settings)
