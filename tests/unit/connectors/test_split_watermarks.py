@@ -198,6 +198,25 @@ def test_a_source_whose_splits_are_all_idle_is_idle_and_the_furthest_counts():
     assert life.elements == [49, 99, IDLE, ACTIVE, 100]
 
 
+def test_time_that_those_downstream_take_does_not_count_as_silence_of_the_other_splits():
+    life = Life(monotonous().with_idleness(Duration.of_millis(300)))
+    life.add("a", "b")
+    emit = life.output.emit
+
+    def slowly(batch: Batch) -> None:
+        emit(batch)
+        life.clock.advance(1_000)
+
+    life.output.emit = slowly
+    life.operator.output = life.output
+    life.read(("b", [5]))
+    for timestamp in range(100, 110):
+        life.read(("a", [timestamp]))
+        life.advance(10)
+
+    assert life.elements == [4]
+
+
 def test_a_source_without_any_split_is_idle_after_the_timeout():
     life = Life(monotonous().with_idleness(Duration.of_millis(300)))
     life.advance(times=5)

@@ -7,7 +7,8 @@ cut into batches before.
 
 A source has one generator for each of its splits, and one for records without a split.
 
-Source: org.apache.flink.streaming.api.operators.source.{ProgressiveTimestampsAndWatermarks,SourceOutputWithWatermarks}.
+Source: org.apache.flink.streaming.api.operators.source.{ProgressiveTimestampsAndWatermarks,SourceOutputWithWatermarks,
+ActivityClockPausingDataOutput}.
 Differs: a source with idleness whose splits are all finished becomes idle after the timeout; Flink's would hold back
 its consumers until the end of the job.
 """
@@ -66,14 +67,18 @@ class WatermarkAssigner:
         self._interval_ms = read_option(context.environment.configuration, AUTO_WATERMARK_INTERVAL)
         self._stamp = create_stamp(strategy, value_type, context)
         self._needs_timestamps = strategy.out_of_orderness_ms is not None and self._stamp is None
-        self._records = _Records(emit_batch, value_type, context)
+        #: Stands still while those downstream work: meanwhile nothing can be read, of any split.
+        self._reading_clock = ActivityClock(self._clock.active_time_ns)
+        self._emit_batch = emit_batch
+        has_idleness = strategy.idle_timeout_ms is not None
+        self._records = _Records(self._emit_off_the_clock if has_idleness else emit_batch, value_type, context)
         #: For what is said of the stream as a whole.
         self.stream = StreamOutput(emit_element, self._records.emit_up_to_here, listener)
         self._main_output, self._splits_output = two_ways(self.stream)
         self._splits = WatermarkMultiplexer(self._splits_output, listener)
         self._outputs: dict[str, _GeneratedOutput] = {}
         #: Stands still while the task cannot read although there is something to be read.
-        self.activity_clock = ActivityClock(self._clock.active_time_ns)
+        self.activity_clock = ActivityClock(self._reading_clock.now_ns)
         self._main: _GeneratedOutput | None = None
         self._without_splits: IdlenessTimer | None = None
         if strategy.idle_timeout_ms is not None:
@@ -148,6 +153,13 @@ class WatermarkAssigner:
     ) -> _GeneratedOutput:
         generator = create_generator(self._strategy, self._context, clock.now_ns)
         return _GeneratedOutput(generator, immediate, deferred, self._records, clock, self._context)
+
+    def _emit_off_the_clock(self, batch: Batch) -> None:
+        self._reading_clock.pause()
+        try:
+            self._emit_batch(batch)
+        finally:
+            self._reading_clock.resume()
 
     def _on_interval(self, _: int) -> None:
         self.emit_periodic()
