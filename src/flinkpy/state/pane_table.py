@@ -12,6 +12,7 @@ from flinkpy.state.int_slots import IntSlots
 from flinkpy.state.window_table import NO_SLOTS, WindowTable
 
 _MIN_STRIDE = 1 << 10
+_LAST_PANE = np.iinfo(np.int64).max
 
 
 class PaneTable(WindowTable):
@@ -20,6 +21,7 @@ class PaneTable(WindowTable):
     def __init__(self, layout: TableLayout) -> None:
         super().__init__(layout)
         self._slots_by_pane: dict[int, list[np.ndarray]] = {}
+        self._panes = self._sizes = NO_SLOTS
         self._index = IntSlots()
         self._start_numbering()
 
@@ -35,14 +37,12 @@ class PaneTable(WindowTable):
     # -- what there is -----------------------------------------------------------------------------------------------
 
     def panes(self) -> np.ndarray:
-        """int64[n]: the panes that have anything, in order."""
-        return np.array(sorted(self._slots_by_pane), dtype=np.int64)
+        """int64[n]: the panes that have anything, in order. Not to be changed."""
+        return self._panes
 
-    def sizes_of_panes(self, panes: np.ndarray) -> np.ndarray:
-        """int64[n + 1]: where the slots of each pane begin among those of all of them in turn, and where they end."""
-        ends = np.zeros(len(panes) + 1, dtype=np.int64)
-        np.cumsum([sum(map(len, self._slots_by_pane[pane])) for pane in panes.tolist()], out=ends[1:])
-        return ends
+    def sizes(self) -> np.ndarray:
+        """int64[n]: the number of keys in each of them. Not to be changed."""
+        return self._sizes
 
     def slots_of_panes(self, panes: np.ndarray) -> np.ndarray:
         """The slots of all of them in turn."""
@@ -130,29 +130,42 @@ class PaneTable(WindowTable):
         return number
 
     def _remember(self, slots: np.ndarray, panes: np.ndarray) -> None:
-        by_pane = self._slots_by_pane
-        if int(panes.min()) == int(panes.max()):
-            by_pane.setdefault(int(panes[0]), []).append(slots)
+        low, high = int(panes.min()), int(panes.max())
+        if low == high:
+            self._add_to_panes(np.array([low]), [slots])
             return
-        low = int(panes.min())
         # NumPy sorts integers of up to 16 bits by radix: linear, where wider ones cost n log n.
-        is_narrow = int(panes.max()) - low < 1 << 16
-        order = np.argsort((panes - low).astype(np.uint16) if is_narrow else panes, kind="stable")
+        order = np.argsort((panes - low).astype(np.uint16) if high - low < 1 << 16 else panes, kind="stable")
         in_order = panes.take(order)
-        slots = slots.take(order)
         starts = np.flatnonzero(np.append(True, in_order[1:] != in_order[:-1]))
-        for pane, start, stop in zip(in_order.take(starts).tolist(), starts.tolist(), [*starts[1:].tolist(), None]):
-            by_pane.setdefault(pane, []).append(slots[start:stop])
+        self._add_to_panes(in_order.take(starts), np.split(slots.take(order), starts[1:]))
+
+    def _add_to_panes(self, panes: np.ndarray, slots: list[np.ndarray]) -> None:
+        """Each pane is there once, in order."""
+        places = np.searchsorted(self._panes, panes)
+        known = self._panes.take(places, mode="clip") == panes if len(self._panes) else np.zeros(len(panes), dtype=bool)
+        if not known.all():
+            self._panes = np.insert(self._panes, places[~known], panes[~known])
+            self._sizes = np.insert(self._sizes, places[~known], 0)
+            places = np.searchsorted(self._panes, panes)
+        self._sizes[places] += np.array([len(each) for each in slots])
+        by_pane = self._slots_by_pane
+        for pane, each in zip(panes.tolist(), slots):
+            by_pane.setdefault(pane, []).append(each)
 
     def drop_before(self, pane: int) -> None:
         """Forget all panes with smaller numbers. No records of them come any more."""
-        for expired in [known for known in self._slots_by_pane if known < pane]:
+        # At the end of time the next pane may be one that 64 bits cannot hold.
+        end = int(np.searchsorted(self._panes, min(pane, _LAST_PANE), side="left" if pane <= _LAST_PANE else "right"))
+        for expired in self._panes[:end].tolist():
             self.dropped(self._slots_of(expired))
             del self._slots_by_pane[expired], self._pane_ids[expired]
+        self._panes, self._sizes = self._panes[end:], self._sizes[end:]
         self._compact_if_sparse()
 
     def _index_all(self) -> None:
         self._slots_by_pane.clear()
+        self._panes = self._sizes = NO_SLOTS
         self._start_numbering()
         if self._size:
             panes = self._times[0]

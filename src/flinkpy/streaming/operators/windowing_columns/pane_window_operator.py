@@ -121,14 +121,14 @@ class PaneWindowOperator(ColumnWindowOperator):
             first_panes = windows * arithmetic.per_slide
             begins = np.searchsorted(panes, first_panes)
             ends = np.searchsorted(panes, first_panes + arithmetic.per_window)
-            used = panes[begins[0] : ends[-1]]
-            bounds = table.sizes_of_panes(used)
+            used = slice(begins[0], ends[-1])
+            bounds = np.append(0, np.cumsum(table.sizes()[used]))
             froms, tos = bounds.take(begins - begins[0]), bounds.take(ends - begins[0])
             mean_size = int((tos - froms).sum()) // len(windows)
             if arithmetic.per_window >= _MIN_PANES_FOR_BLOCKS and mean_size >= _MIN_ENTRIES_FOR_BLOCKS:
                 self._emit_blocks(windows, panes)
             else:
-                self._emit_windows(windows, table.slots_of_panes(used), froms, tos)
+                self._emit_windows(windows, table.slots_of_panes(panes[used]), froms, tos)
         first_kept = self._first_kept(time)
         self._blocks.drop_before(first_kept)
         table.drop_before(first_kept)
