@@ -21,7 +21,17 @@ from flinkpy.datastream.functions import MapFunction, RuntimeContext
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
     """All tests of this file share one."""
     temporary, logs = tmp_path_factory.mktemp("tmp"), tmp_path_factory.mktemp("logs")
-    local = LocalCluster(LocalClusterOptions(num_task_executors=2, log_dir=logs, temporary_dir=temporary / "cluster"))
+    properties = {
+        "metrics.reporters": "files",
+        "metrics.reporter.files.factory.class": "jsonlines",
+        "metrics.reporter.files.interval": "100 ms",
+        "metrics.reporter.files.path": str(logs / "metrics-%p.jsonl"),
+    }
+    local = LocalCluster(
+        LocalClusterOptions(
+            num_task_executors=2, properties=properties, log_dir=logs, temporary_dir=temporary / "cluster"
+        )
+    )
     with no_leaks(temporary) as watch:
         local.start()
         running = RunningCluster(local, logs)
@@ -200,6 +210,24 @@ def test_the_metrics_of_a_running_job_are_shown(cluster: RunningCluster, tmp_pat
     assert "/numRecordsOut" in records  # of the task
     gate.open()
     client.get_job_execution_result().result()
+
+
+def test_reporters_are_told_the_last_values_of_tasks_that_have_ended(cluster: RunningCluster) -> None:
+    env = environment(cluster)
+    discard(env.from_sequence(1, 60).map(Counting()).name("reported"))
+    env.execute("reported job")
+
+    def hits() -> list[int]:
+        last: dict[str, int] = {}
+        for path in cluster.run_dir.glob("metrics-*.jsonl"):
+            for line in path.read_text().splitlines():
+                one = json.loads(line)
+                if one["variables"]["job_name"] == "reported job" and one["metric"].endswith("mine.here.hits"):
+                    assert one["variables"]["mine"] == "here"
+                    last[one["metric"]] = one["value"]
+        return list(last.values())
+
+    wait_until(lambda: sum(hits()) == 60, "both subtasks' counts are reported")
 
 
 def test_metrics_can_be_switched_off(cluster: RunningCluster) -> None:

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from flinkpy.configuration.options import bool_option, string_option
 
+REPORTERS = string_option(
+    "metrics.reporters",
+    None,
+    "Names of the reporters of this process, separated by commas; each is set up by `metrics.reporter.<name>.` with "
+    "`factory.class` (`jsonlines`, `log` or module:Class), `interval` and what it needs besides.",
+)
 SCOPE_DELIMITER = string_option("metrics.scope.delimiter", ".", "Between the parts of a metric's full name.")
 SCOPE_TASK = string_option(
     "metrics.scope.task",

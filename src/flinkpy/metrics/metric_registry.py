@@ -6,7 +6,7 @@ Source: org.apache.flink.runtime.metrics.MetricRegistryImpl, dump.MetricQuerySer
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from threading import Lock
 
@@ -53,6 +53,7 @@ class MetricRegistry:
     def __init__(self) -> None:
         self._lock = Lock()
         self._groups: dict[MetricScope, NamedMetricGroup] = {}
+        self._listeners: list[Callable[[MetricScope, NamedMetricGroup], None]] = []
 
     def register(self, scope: MetricScope, group: NamedMetricGroup) -> None:
         with self._lock:
@@ -61,8 +62,15 @@ class MetricRegistry:
     def unregister(self, scope: MetricScope, group: NamedMetricGroup) -> None:
         """Without effect where another group has taken the scope since. Idempotent."""
         with self._lock:
-            if self._groups.get(scope) is group:
-                del self._groups[scope]
+            if self._groups.get(scope) is not group:
+                return
+            del self._groups[scope]
+        for listener in self._listeners:
+            listener(scope, group)
+
+    def on_unregistered(self, listener: Callable[[MetricScope, NamedMetricGroup], None]) -> None:
+        """Have `listener` called, on any thread, when a group goes."""
+        self._listeners.append(listener)
 
     def update_meters(self) -> None:
         """To be called every `metricbase.UPDATE_INTERVAL_S` seconds."""

@@ -89,11 +89,21 @@ class NamedMetricGroup(MetricGroup):
 
     def metrics(self) -> Iterator[tuple[str, Metric]]:
         """Every metric of this group and its subgroups, by its name relative to this group. Any thread."""
-        yield from list(self._metrics.items())
+        yield from self.own_metrics()
         for (name, extra), group in list(self._groups.items()):
             prefix = name if extra is None else f"{name}{self._delimiter}{extra}"
             for below, metric in group.metrics():
                 yield f"{prefix}{self._delimiter}{below}", metric
+
+    def groups(self) -> Iterator[NamedMetricGroup]:
+        """This group and all below it. Any thread."""
+        yield self
+        for group in list(self._groups.values()):
+            yield from group.groups()
+
+    def own_metrics(self) -> list[tuple[str, Metric]]:
+        """Of this group alone, by name. Any thread."""
+        return list(self._metrics.items())
 
     def _metric(self, name: str, kind: type[M], make: Callable[[], M]) -> M:
         metric = self._metrics.get(name)

@@ -18,6 +18,7 @@ from flinkpy.common.process import announce_ready, die_with_parent_if_asked
 from flinkpy.common.working_directory import WorkingDirectory
 from flinkpy.configuration import read_option, taskmanager_options
 from flinkpy.metrics.metric_registry import MetricRegistry
+from flinkpy.metrics.reporting import MetricReporting
 from flinkpy.network.environment import NetworkEnvironment
 from flinkpy.network.options import NetworkOptions
 from flinkpy.network.transport.authenticator import (
@@ -73,6 +74,8 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
     try:
         data_address = network.start()
         metrics = MetricRegistry()
+        reporting = MetricReporting(configuration, metrics)
+        reporting.start()
         deployer = NetworkTaskDeployer(
             network, rpc_client, working_directory, configuration, metrics=metrics, options=options
         )
@@ -98,6 +101,7 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
         await task_executor.stop(f"TaskExecutor {options.resource_id} {reason}")
         watchdog.stop()
         leftover = [task.task_name for task in task_executor.service.unfinished_tasks]
+        reporting.close()
         if not deployer.close(STOP_IO_TIMEOUT_S):
             leftover.append("I/O threads")
     finally:
