@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -55,6 +56,10 @@ class CsvMessageParser:
 
     def _prepare_fast(self, schema: pa.Schema) -> None:
         options = self._options
+        quote, delimiter = (re.escape(text.encode()) for text in (options.quote_char, options.delimiter))
+        quoted = rb"%b(?:[^%b\n]|%b%b)*+%b|" % ((quote,) * 5) if quote else b""
+        plain = rb"[^%b%b\n][^%b\n]*+" % (quote, delimiter, delimiter)
+        self._strict_rows = re.compile(rb"(?:(?:%b%b|)(?:%b|\n|\Z))*+" % (quoted, plain, delimiter))
         self._read_options = pa_csv.ReadOptions(use_threads=False, column_names=self._names)
         self._parse_options = pa_csv.ParseOptions(
             delimiter=options.delimiter,
@@ -72,9 +77,8 @@ class CsvMessageParser:
         )
 
     def parse_one(self, message: bytes) -> Any:
-        """A Row, or None where the message has no row. Raises: CsvValueError."""
-        values = self._values(message)
-        return None if values is None else row_of(values, self._names)
+        """A Row. Raises: CsvValueError."""
+        return row_of(self._values(message), self._names)
 
     def parse_messages(self, messages: Sequence[bytes | None]) -> DecodedBatch:
         if self._schema is not None and None not in messages:
@@ -85,12 +89,11 @@ class CsvMessageParser:
 
     def _parse_columns(self, messages: list[bytes]) -> pa.RecordBatch | None:
         data = b"\n".join(messages)
-        quote = self._options.quote_char.encode()
         if (
             not all(messages)
             or data.count(b"\n") != len(messages) - 1
             or (self._options.allow_comments and b"#" in data)
-            or (quote and quote in data and any(message.count(quote) % 2 for message in messages))
+            or not self._are_quotes_plain(data)
         ):
             return None
         self._read_options.block_size = len(data) + 1
@@ -101,6 +104,13 @@ class CsvMessageParser:
         except (pa.ArrowException, OverflowError):
             return None
         return table.combine_chunks().to_batches()[0] if table.num_rows == len(messages) else None
+
+    def _are_quotes_plain(self, data: bytes) -> bool:
+        """Whether nothing follows a closing quote but the field's end, which pyarrow does not look at."""
+        quote, escape = self._options.quote_char.encode(), self._options.escape_char.encode()
+        if escape and escape in data:
+            return False
+        return not quote or quote not in data or self._strict_rows.fullmatch(data) is not None
 
     def _parse_each(self, messages: Sequence[bytes | None]) -> DecodedBatch:
         rows, positions, errors = [], [], []
@@ -113,17 +123,16 @@ class CsvMessageParser:
                 if not self._options.ignore_parse_errors:
                     errors.append(MessageError(index, str(error)))
                 continue
-            if values is not None:
-                rows.append(row_of(values, self._names))
-                positions.append(index)
+            rows.append(row_of(values, self._names))
+            positions.append(index)
         return DecodedBatch(rows, np.array(positions, np.int64), errors)
 
-    def _values(self, message: bytes) -> list[Any] | None:
+    def _values(self, message: bytes) -> list[Any]:
         texts = self._texts(message)
-        if not texts:
-            return None
         lenient = self._options.ignore_parse_errors
-        if len(texts) != len(self._fields) and not lenient:
+        if not texts:
+            raise CsvValueError("there is no row in it")
+        if len(texts) > len(self._fields) or (len(texts) < len(self._fields) and not lenient):
             raise CsvValueError(
                 f"row length mismatch: {len(self._fields)} fields are expected, and there are {len(texts)}"
             )

@@ -1,7 +1,8 @@
 """CsvLineWriter: columns to CSV lines that read as Flink's, byte by byte, without a Python object per field.
 
 Which fields are quoted is Jackson's rule: a text with a character up to the highest of delimiter, quote and line end,
-or with the escape character, or of more than 24 characters. Beyond it, a text is quoted that would read as null.
+or with the escape character (a backslash where there is none), or of more than 24 characters. Beyond it, in files, a
+text is quoted that would read as null.
 
 Source: com.fasterxml.jackson.dataformat.csv.impl.CsvEncoder.
 """
@@ -28,10 +29,15 @@ _MAX_QUOTE_CHECK = 24
 
 
 class CsvLineWriter:
-    """Thread: any."""
+    """Thread: any.
 
-    def __init__(self, options: CsvOptions, line_separator: str = "\n") -> None:
+    Args:
+        guards_nulls: quote texts that would read as null.
+    """
+
+    def __init__(self, options: CsvOptions, line_separator: str = "\n", guards_nulls: bool = True) -> None:
         self._options = options
+        self._guards_nulls = guards_nulls
         self._line_separator = line_separator
         self._null = options.null_values[0] if options.null_values else ""
         self._unsafe = _unsafe_pattern(options, line_separator)
@@ -69,7 +75,7 @@ class CsvLineWriter:
         needs = pc.or_(
             pc.greater(pc.utf8_length(array), _MAX_QUOTE_CHECK), pc.match_substring_regex(array, self._unsafe)
         )
-        if self._options.null_values:
+        if self._options.null_values and self._guards_nulls:
             for null in ("", *self._options.null_values):
                 needs = pc.or_(needs, pc.equal(array, null))
         if not pc.any(needs, min_count=0).as_py():
@@ -83,7 +89,8 @@ class CsvLineWriter:
 def _unsafe_pattern(options: CsvOptions, line_separator: str) -> str:
     """Matches texts that are to be quoted because of one of their characters."""
     highest = max(map(ord, (options.delimiter, options.quote_char or "\0", "\n", "\r", *line_separator)))
-    escape = re.escape(options.escape_char) if options.escape_char else ""
+    # Without an escape character it is Jackson's own for control characters that counts.
+    escape = re.escape(options.escape_char or "\\")
     return rf"[\x00-\x{{{highest:x}}}{escape}]"
 
 

@@ -56,8 +56,9 @@ class JsonParser:
         return self._schema is not None
 
     def parse_one(self, message: bytes) -> Any:
-        """A Row. Raises: JsonValueError."""
-        return row_of(self._convert(parse_json(message)), self._names)
+        """A Row; None of a null. Raises: JsonValueError."""
+        value = parse_json(message)
+        return None if value is None else row_of(self._convert(value), self._names)
 
     def parse_messages(self, messages: Sequence[bytes | None]) -> DecodedBatch:
         """Each message is one object."""
@@ -101,12 +102,14 @@ class JsonParser:
     def parse_each(self, texts: Sequence[bytes]) -> list[list[Any]]:
         """The values of each object's fields, one object after the other.
 
-        Where errors are to be ignored, a text that is no object is passed over. Raises: JsonValueError.
+        A null is passed over and, where errors are to be ignored, a text that is no object. Raises: JsonValueError.
         """
         rows = []
         for text in texts:
             try:
-                rows.append(self._convert(parse_json(text)))
+                value = parse_json(text)
+                if value is not None:
+                    rows.append(self._convert(value))
             except JsonValueError:
                 if not self._options.ignore_parse_errors:
                     raise
@@ -118,14 +121,15 @@ class JsonParser:
             if message is None:
                 continue
             try:
-                row = self._convert(parse_json(message))
+                row = self.parse_one(message)
             except JsonValueError as error:
                 # As in Flink, a message that is no object at all is passed over where errors are to be ignored.
                 if not self._options.ignore_parse_errors:
                     errors.append(MessageError(index, str(error)))
                 continue
-            values.append(row_of(row, self._names))
-            positions.append(index)
+            if row is not None:
+                values.append(row)
+                positions.append(index)
         return DecodedBatch(values, np.array(positions, np.int64), errors)
 
 

@@ -1,8 +1,9 @@
 """From a parsed JSON value to the value of a declared type, with the leniency of Flink's JSON format.
 
-Numbers in strings are numbers, and anything but an object or array is a string where a string is declared.
+Numbers in strings are numbers, and any value is a string where a string is declared.
 
-Source: org.apache.flink.formats.json.JsonRowDeserializationSchema.
+Source: org.apache.flink.formats.json.JsonRowDeserializationSchema. Differs: what is neither true nor false is no
+boolean, instead of false; there may be nothing behind the object; BIG_DEC keeps all digits; times need no `Z`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.time import Instant
 from flinkpy.common.typeinfo import BasicType, TypeInformation
 from flinkpy.common.types import row_of
+from flinkpy.connectors.text_form import float_text
 
 Convert = Callable[[Any], Any]
 
@@ -80,7 +82,7 @@ def parse_json(text: bytes | str) -> Any:
 
 
 class _ExactFloat(float):
-    """A float that remembers how it was written, for BIG_DEC and STRING."""
+    """A float that remembers how it was written, for BIG_DEC."""
 
     __slots__ = ("text",)
     text: str
@@ -215,6 +217,12 @@ def _to_int(value: Any, limit: int | None) -> int:
     return number
 
 
+def _to_big_int(value: Any) -> int:
+    if isinstance(value, float):
+        raise JsonValueError(f"{_shown(value)} is no integer")
+    return _to_int(value, None)
+
+
 def _to_float(value: Any) -> float:
     try:
         if isinstance(value, (bool, dict, list)):
@@ -253,8 +261,8 @@ def _to_string(value: Any) -> str:
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, _ExactFloat):
-        return value.text
+    if isinstance(value, float):
+        return float_text(float(value))
     if isinstance(value, (dict, list)):
         return json.dumps(plain_value(value), ensure_ascii=False, separators=(",", ":"))
     return str(value)
@@ -344,7 +352,7 @@ _BASIC: dict[BasicType, Convert] = {
     BasicType.BOOLEAN: _to_boolean,
     BasicType.FLOAT: _to_float,
     BasicType.DOUBLE: _to_float,
-    BasicType.BIG_INT: lambda value: _to_int(value, None),
+    BasicType.BIG_INT: _to_big_int,
     BasicType.BIG_DEC: _to_decimal,
     BasicType.INSTANT: _to_instant,
 }

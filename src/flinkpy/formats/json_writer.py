@@ -12,15 +12,19 @@ import base64
 import datetime
 import decimal
 import json
+import math
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flinkpy.common import typeinfo as ti
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.typeinfo import BasicType, RowTypeInfo, TypeInformation
+from flinkpy.connectors.text_form import float_text
 from flinkpy.formats.json_values import temporal_kind
 from flinkpy.records.column_codecs import codec_of
 
@@ -105,24 +109,20 @@ def _string_texts(array: pa.Array) -> list[str]:
 
 
 def _float_texts(array: pa.Array) -> list[str]:
-    if pa.types.is_float32(array.type):
-        # The shortest text of a 32-bit number, not of the 64-bit one that Python makes of it.
-        return [_float32_text(text) for text in _number_texts(array)]
-    texts = _string_texts(array)
-    if any("N" in text or "I" in text for text in texts):
-        return [_quoted_not_finite(text) for text in texts]
-    return texts
+    is_float32 = pa.types.is_float32(array.type)
+    magnitude = pc.abs(array)
+    plain = pc.or_(pc.and_(pc.greater_equal(magnitude, 1e-3), pc.less(magnitude, 1e7)), pc.equal(magnitude, 0))
+    if not is_float32 and pc.all(plain, min_count=0).as_py() is not False:
+        return _string_texts(array)
+    # With an exponent as Java writes it, or no number that JSON has.
+    return [_NULL if value is None else _float_text(value, is_float32) for value in array.to_pylist()]
 
 
-def _float32_text(text: str) -> str:
-    if text in ("nan", "inf", "-inf"):
-        return {"nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}[text]
-    return text if text == _NULL or "." in text or "e" in text else f"{text}.0"
-
-
-def _quoted_not_finite(text: str) -> str:
-    """JSON has no such number: Jackson writes its name in quotes."""
-    return f'"{text}"' if "N" in text or "I" in text else text
+def _float_text(value: float, is_float32: bool) -> str:
+    if not math.isfinite(value):
+        return _QUOTE + float_text(value) + _QUOTE
+    # The shortest text of a 32-bit number, not of the 64-bit one that Python makes of it.
+    return float_text(value, str(np.float32(value))) if is_float32 else float_text(value)
 
 
 def _decimal_text(value: decimal.Decimal) -> str:

@@ -7,7 +7,7 @@ import pickle
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flinkpy.common.errors import InputFormatError, TypeMismatchError, UnsupportedOperationError
@@ -113,7 +113,6 @@ def test_errors_can_be_ignored_skipped_or_reported():
     assert decoded(ignoring, *messages) == [
         (None, "a", True),
         (1, "a", None),
-        (1, "a", True),
         (2, "b", True),
     ]
     assert ignoring.deserialize(b'1,"a') is None
@@ -123,13 +122,14 @@ def test_errors_can_be_ignored_skipped_or_reported():
     assert result.positions.tolist() == [4]
 
 
-def test_a_message_without_a_row_gives_none():
-    schema = reading().set_allow_comments(True).build()
-    assert schema.deserialize(b"") is None
-    assert schema.deserialize(b"# nothing") is None
-    result = decode_messages(schema, [b"", b"1,#a,true", b"# no", None])
+def test_a_message_without_a_row_is_bad():
+    schema = reading().set_allow_comments(True).on_error("skip").build()
+    result = decode_messages(schema, [b"", b"1,#a,true", b"# no", None, b"\n"])
     assert result.positions.tolist() == [1]
+    assert [record.raw for record in result.bad] == [b"", b"# no", b"\n"]
     assert decoded(schema, b"# comment\n1,a,true") == [(1, "a", True)]
+    with pytest.raises(ValueError, match="there is no row in it"):
+        schema.deserialize(b"")
 
 
 def test_only_the_null_literal_is_null():
@@ -199,6 +199,7 @@ def test_schemas_travel_to_the_tasks():
 TEXTS = st.text('ab1 ,"\n\r#;tru\\', max_size=8)
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(max_size=12) | TEXTS.map(str.encode)), st.sampled_from(["", "\\"]))
 def test_many_messages_give_what_each_of_them_gives(messages, escape):
     row_type = Types.ROW_NAMED(["name", "id"], [Types.STRING(), Types.INT()])

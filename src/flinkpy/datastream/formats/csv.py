@@ -60,7 +60,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         return self._row_type
 
     def deserialize(self, message: bytes) -> Any:
-        """Raises: ValueError. None where the message has no row, or is bad and errors are ignored."""
+        """Raises: ValueError. None where the message is bad and errors are ignored."""
         if message is None:
             return None
         try:
@@ -111,7 +111,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             return self._set(null_literal=_not_none("null literal", null_literal))
 
         def set_ignore_parse_errors(self, ignore_parse_errors: bool) -> CsvRowDeserializationSchema.Builder:
-            """A field that does not fit its type is null; fields that are missing are null, too many are left out."""
+            """A field that is missing or does not fit its type is null; a message that is no row is passed over."""
             return self._set(ignore_parse_errors=ignore_parse_errors)
 
         def on_error(self, on_error: Any) -> CsvRowDeserializationSchema.Builder:
@@ -157,7 +157,7 @@ class CsvRowSerializationSchema(SerializationSchema):
 
         assert self._row_type is not None, "made by the builder"
         if self._writer is None:
-            self._writer = CsvLineWriter(self._options, self._line_delimiter)
+            self._writer = CsvLineWriter(self._options, self._line_delimiter, guards_nulls=False)
         return list(self._writer.messages(columns_of_batch(batch, self._row_type, type_info)))
 
     def __getstate__(self) -> dict[str, Any]:
