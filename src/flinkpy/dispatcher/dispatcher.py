@@ -7,7 +7,9 @@ effect comes back as an event.
 | message                                    | unknown job        | job has ended          | duplicate or late         |
 |--------------------------------------------|--------------------|------------------------|---------------------------|
 | SubmitJob                                  | accepted           | DuplicateJobSubmission | DuplicateJobSubmission    |
-| RequestJob, -Status, -Result, Watch...     | JobNotFoundError   | from the archive       | the same answer           |
+| RequestJob, -Status, -Result, Watch...,    | JobNotFoundError   | from the archive       | the same answer           |
+| RequestAccumulators                        |                    |                        |                           |
+| RequestMetrics, RequestCheckpointStatistics| JobNotFoundError   | JobNotFoundError       | the same answer           |
 | CancelJob                                  | JobNotFoundError   | ack or error (see 1)   | handed on again           |
 | TriggerCheckpoint, -Savepoint, Stop...     | JobNotFoundError   | JobNotFoundError (2)   | the same answer           |
 | NotifyJobMasterStarted, -Status            | StaleFencingToken  | acknowledged           | acknowledged, no effect   |

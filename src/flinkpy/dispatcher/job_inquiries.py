@@ -36,12 +36,15 @@ class JobInquiries(RpcEndpoint):
 
     @unfenced
     async def request_accumulators(self, request: pb.JobIdMessage, context: CallContext) -> job_pb2.JobAccumulators:
-        """As they are now, or final."""
+        """As they are now, or final; none while no JobMaster leads the job."""
         self.validate_runs_in_main_thread()
         job_id = JobID(request.job_id)
-        if self.jobs.find(job_id) is None:
+        job = self.jobs.find(job_id)
+        if job is None:
             return job_pb2.JobAccumulators(accumulators=(await self.archived(job_id)).result.accumulators)
-        gateway = await self.jobs.leader_of(job_id)
+        gateway = self.jobs.job_master_gateway(job)
+        if gateway is None:
+            return job_pb2.JobAccumulators()
         answer: job_pb2.JobAccumulators = await gateway.request_accumulators(
             request, timeout_s=self._options.rpc_timeout_s
         )

@@ -1,0 +1,46 @@
+"""What clients ask of a job that only its JobMaster knows, or the archive."""
+
+from __future__ import annotations
+
+import pytest
+from dispatcher_fakes import CONTEXT, JOB, OTHER_JOB, Harness, scenario
+
+from flinkpy._proto import common_pb2, job_pb2, metrics_pb2
+from flinkpy._proto import dispatcher_pb2 as pb
+from flinkpy.common.errors import JobNotFoundError
+
+REQUEST = pb.JobIdMessage(job_id=JOB)
+
+
+def accumulators(value: str) -> list[job_pb2.AccumulatorResult]:
+    return [job_pb2.AccumulatorResult(name="n", type="IntCounter", value=value, value_pickle=b"not looked at")]
+
+
+@scenario()
+async def test_accumulators_come_from_the_job_master_and_then_from_the_archive(harness: Harness) -> None:
+    await harness.submit()
+    assert not (await harness.dispatcher.request_accumulators(REQUEST, CONTEXT)).accumulators  # nobody leads it yet
+    job_master = await harness.hello()
+    job_master.started()
+    harness.gateways.answers["request_accumulators"] = lambda _: job_pb2.JobAccumulators(accumulators=accumulators("1"))
+    answer = await harness.dispatcher.request_accumulators(REQUEST, CONTEXT)
+    assert list(answer.accumulators) == accumulators("1")
+    ended = job_master.terminated_message(common_pb2.FINISHED)
+    ended.result.accumulators.extend(accumulators("2"))
+    await harness.dispatcher.notify_job_terminated(ended, CONTEXT)
+    answer = await harness.dispatcher.request_accumulators(REQUEST, CONTEXT)
+    assert list(answer.accumulators) == accumulators("2")
+    with pytest.raises(JobNotFoundError):
+        await harness.dispatcher.request_accumulators(pb.JobIdMessage(job_id=OTHER_JOB), CONTEXT)
+
+
+@scenario()
+async def test_metrics_are_those_of_a_job_that_runs(harness: Harness) -> None:
+    job_master = await harness.running_job()
+    dump = metrics_pb2.MetricsDump(groups=[metrics_pb2.MetricGroupDump(job_id=JOB, vertex_id="v")])
+    harness.gateways.answers["request_metrics"] = lambda _: dump
+    request = metrics_pb2.MetricsRequest(job_id=JOB)
+    assert await harness.dispatcher.request_metrics(request, CONTEXT) == dump
+    await job_master.terminated(common_pb2.FINISHED)
+    with pytest.raises(JobNotFoundError):
+        await harness.dispatcher.request_metrics(request, CONTEXT)
