@@ -22,7 +22,7 @@ from flinkpy.datastream.functions import AggregateFunction, MapPartitionFunction
 from flinkpy.datastream.partition_windowed_stream import Order
 from flinkpy.graph.operator_specs import PartitionSpec
 from flinkpy.records.batch import Batch
-from flinkpy.records.elements import Watermark
+from flinkpy.records.elements import MAX_WATERMARK, Watermark
 
 RECORD = Types.ROW_NAMED(["name", "number"], [Types.STRING(), Types.DOUBLE()])
 SCHEMA = pa.schema([("name", pa.string()), ("number", pa.float64())])
@@ -184,3 +184,31 @@ def test_where_columns_have_no_order_python_says_what_it_is(number: Any) -> None
     else:
         harness.operator.finish()
         assert [name for name, _ in harness.output.rows] == ["a", "b"]
+
+
+class Counting(MapPartitionFunction):
+    """Says how many records there are, and how many checkpoints there have been."""
+
+    def __init__(self) -> None:
+        self.checkpoints = 0
+
+    def snapshot_state(self, context: Any) -> None:
+        self.checkpoints += 1
+
+    def map_partition(self, values: Any) -> Any:
+        yield len(list(values)), self.checkpoints
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_of_a_keyed_stream_a_partition_is_a_key_and_its_function_takes_part_in_checkpoints(backend: str) -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    keyed = env.from_collection([], Types.LONG()).key_by(lambda number: number % 3, Types.LONG())
+    spec = keyed.full_window_partition().map_partition(Counting()).transformation.spec  # type: ignore[attr-defined]
+    harness = OperatorHarness(spec, configuration={"state.backend.type": backend})
+    harness.process(list(range(10)))
+    harness.operator.snapshots(1, OPTIONS)["op0"].release()
+    harness.watermark(100)
+    assert harness.output.rows == []
+    harness.watermark(MAX_WATERMARK)
+    harness.operator.close()
+    assert sorted(harness.output.rows) == [(3, 1), (3, 1), (4, 1)]
