@@ -88,6 +88,25 @@ def test_deviations_name_members_that_pyflink_has() -> None:
     assert set(IN_PROGRESS) <= set(MODULES)
 
 
+@pytest.mark.parametrize("member", sorted(DECLARED_OTHERWISE))
+def test_what_is_declared_otherwise_takes_the_same_arguments(member: str) -> None:
+    module, _, name = member.partition(":")
+    ours = importlib.import_module(f"flinkpy.{module}")
+    fact = MODULES[module]["members"][name]
+    if name.endswith("__") and not name.endswith("__init__"):
+        return  # `test_deviation_is_what_happens` says what it is for
+    *owners, last = name.split(".")
+    for owner in owners:
+        ours = getattr(ours, owner)
+    found = inspect.getattr_static(ours, last)
+    if isinstance(found, property) or "j_" in fact:
+        return
+    theirs = parse_parameters(fact.partition(" (")[2].removesuffix(")"))
+    if owners[-1] in ALIASES:
+        return  # a class to derive from
+    inspect.signature(found).bind(**{parameter: None for parameter, kind, _ in theirs if kind in ("", "keyword")})
+
+
 def import_or_none(module: str) -> Any:
     """None where there is no such module; one that cannot be imported is an error."""
     name = f"flinkpy.{module}"
