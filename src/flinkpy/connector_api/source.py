@@ -132,6 +132,11 @@ class SourceReaderContext(Protocol):
     def parallelism(self) -> int: ...
 
     @property
+    def is_checkpointing_enabled(self) -> bool:
+        """Whether the job takes checkpoints periodically. Without, there may still be some that somebody asks for."""
+        ...
+
+    @property
     def max_batch_rows(self) -> int:
         """Emit no more rows than this in one batch. Changes: ask before each batch.
 

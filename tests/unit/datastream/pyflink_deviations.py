@@ -284,5 +284,4 @@ IN_PROGRESS = {
     "datastream.connectors.elasticsearch": "Elasticsearch",
     "datastream.connectors.kinesis": "Kinesis",
     "datastream.connectors.pulsar": "Pulsar",
-    "datastream.connectors.rabbitmq": "RabbitMQ",
 }

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from flinkpy.common.errors import InternalError, UnsupportedOperationError
 from flinkpy.common.typeinfo import Types
 from flinkpy.configuration import read_option
+from flinkpy.configuration.checkpointing_options import INTERVAL
 from flinkpy.configuration.pipeline_options import ALLOW_UNALIGNED_SOURCE_SPLITS, WATERMARK_ALIGNMENT_BUFFER_SIZE
 from flinkpy.connector_api.serializer import read_versioned, write_versioned
 from flinkpy.connector_api.source import (
@@ -68,6 +69,10 @@ class _ReaderContext:
     @property
     def parallelism(self) -> int:
         return self._environment.parallelism
+
+    @property
+    def is_checkpointing_enabled(self) -> bool:
+        return bool(read_option(self._environment.configuration, INTERVAL))
 
     @property
     def max_batch_rows(self) -> int:

@@ -1,0 +1,1 @@
+"""RabbitMQ: a queue as a source, and as a sink. On the client `pika`."""
