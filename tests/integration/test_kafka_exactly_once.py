@@ -19,10 +19,13 @@ from flinkpy.connectors.kafka.transaction_client import TransactionClient
 from flinkpy.datastream import MapFunction
 from flinkpy.datastream.connectors.base import DeliveryGuarantee
 from flinkpy.datastream.connectors.kafka import (
+    FlinkKafkaConsumer,
+    FlinkKafkaProducer,
     KafkaOffsetsInitializer,
     KafkaRecordSerializationSchema,
     KafkaSink,
     KafkaSource,
+    Semantic,
 )
 
 NUM_RECORDS = 16_000
@@ -178,3 +181,22 @@ def test_a_crash_at_each_step_of_a_transaction_loses_and_repeats_nothing(
     assert cluster.client.request_job(str(client.get_job_id())).num_restarts >= len(points)
     assert_each_once(kafka, topics[1])
     assert_no_open_transactions(kafka, "crashed")
+
+
+def test_the_older_functions_copy_a_topic_exactly_once(cluster: RunningCluster, kafka: KafkaBroker) -> None:
+    source_topic, sink_topic = filled_topics(kafka)
+    properties = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "older"}
+    with pytest.warns(DeprecationWarning, match="Use KafkaSource instead"):
+        consumer = FlinkKafkaConsumer(source_topic, SimpleStringSchema(), properties)
+    producer = FlinkKafkaProducer(
+        sink_topic,
+        SimpleStringSchema(),
+        {**properties, "transaction.timeout.ms": "60000"},
+        semantic=Semantic.EXACTLY_ONCE,
+    )
+    env = environment(cluster, **SETTINGS)
+    env.add_source(consumer.set_start_from_earliest(), "consumer").add_sink(producer)
+    client = env.execute_async("older")
+    wait_until(lambda: len(kafka.read(sink_topic)) >= NUM_RECORDS, "all records are committed")
+    client.cancel().result()
+    assert_each_once(kafka, sink_topic)

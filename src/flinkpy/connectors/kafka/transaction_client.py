@@ -7,6 +7,7 @@ KafkaProducer through reflection (FlinkKafkaInternalProducer.resumeTransaction).
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -65,6 +66,8 @@ class TransactionClient:
         self._timeout_s = timeout_s
         self._connections: dict[tuple[str, int], BrokerConnection] = {}
         self._coordinators: dict[str, tuple[str, int]] = {}
+        #: Never set: there is nothing to be told, the brokers only need time.
+        self._pause = threading.Event()
 
     def describe(self, transactional_id: str) -> TransactionDescription:
         body = Writer().varint(2).compact_string(transactional_id).no_tags().data
@@ -170,7 +173,7 @@ class TransactionClient:
                 code = error.details.get("code")
                 if (code is not None and code not in RETRIABLE) or time.monotonic() + pause_s >= deadline:
                     raise
-            time.sleep(pause_s)
+            self._pause.wait(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     def _bootstrap(self) -> BrokerConnection:
