@@ -107,6 +107,16 @@ def test_printed_records_appear_in_the_programs_output(run) -> None:
     assert list(program.temporary.rglob("*")) == []
 
 
+def test_records_can_be_printed_to_the_standard_error(run) -> None:
+    program = run(
+        """
+        env.set_parallelism(1).from_elements("a", "b").print_to_err("id")
+        env.execute()
+        """
+    )
+    assert program.finish() == (0, "", "id> a\nid> b\n")
+
+
 def test_a_parallel_job_runs_in_processes_of_their_own(run) -> None:
     program = run(
         """

@@ -162,7 +162,7 @@ class HybridSplitEnumerator(SplitEnumerator):
         entry = self._entries[self._index]
         if entry.factory is not None and self._index not in self._made:
             source = entry.factory(SourceSwitchContext(previous))
-            if not isinstance(source, SourceBase):
+            if not isinstance(source, SourceBase) or source.source_function is not None:
                 raise TypeError(f"the factory of source {self._index} of a hybrid source gave {source!r}, no source")
             self._made[self._index] = source
         previous.close()
