@@ -73,24 +73,25 @@ class Gauge(Metric):
 class Meter(Metric):
     """Events, and their rate over a span of time that ends with the last update.
 
-    `counter`: where the events are counted; None: a counter of its own. Source: org.apache.flink.metrics.MeterView.
+    `counter`: where events are counted too. Source: org.apache.flink.metrics.MeterView.
     """
 
-    __slots__ = ("_counter", "_rate", "_samples", "_span_s", "_time")
+    __slots__ = ("_count", "_counter", "_rate", "_samples", "_span_s", "_time")
 
     def __init__(self, time_span_in_seconds: int = 60, counter: Counter | None = None) -> None:
         self._span_s = max(time_span_in_seconds - time_span_in_seconds % UPDATE_INTERVAL_S, UPDATE_INTERVAL_S)
-        self._counter = Counter() if counter is None else counter
+        self._count = 0
+        self._counter = counter
         #: The count at the last updates, in a ring.
         self._samples = [0] * (self._span_s // UPDATE_INTERVAL_S + 1)
         self._time = 0
         self._rate = 0.0
 
     def mark_event(self, value: int = 1) -> None:
-        self._counter.inc(value)
+        self._count += value
 
     def get_count(self) -> int:
-        return self._counter.get_count()
+        return self._count if self._counter is None else self._count + self._counter.get_count()
 
     def get_rate(self) -> float:
         """Events per second."""
