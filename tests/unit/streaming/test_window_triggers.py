@@ -207,6 +207,29 @@ def test_a_count_trigger_fires_with_every_nth_record_inside_a_batch(backend: str
     assert h.operator.backend.num_entries() == 0
 
 
+class Growing(Collect):
+    """Its accumulator is its result, and changes in place."""
+
+    def add(self, value: Any, accumulator: list[int]) -> list[int]:
+        accumulator.append(value[1])
+        return accumulator
+
+
+@pytest.mark.parametrize(
+    "windows",
+    [TumblingEventTimeWindows.of(ms(100)), EventTimeSessionWindows.with_gap(ms(50))],
+    ids=["fixed", "session"],
+)
+@pytest.mark.parametrize("trigger", [CountTrigger.of(1), EventTimeTrigger()], ids=["count", "event time"])
+def test_a_result_does_not_change_with_the_accumulator_that_it_was(trigger: Any, windows: Any) -> None:
+    h = harness(lambda keyed: keyed.window(windows).trigger(trigger).allowed_lateness(500).aggregate(Growing()))
+    h.process(of(1, 2), [1, 2])
+    h.watermark(200)
+    h.process(of(3, 4), [3, 4])
+    every = [[1], [1, 2], [1, 2, 3], [1, 2, 3, 4]]
+    assert h.output.rows == (every if isinstance(trigger, CountTrigger) else every[1:])
+
+
 def test_a_purging_trigger_forgets_what_fired() -> None:
     trigger = PurgingTrigger.of(CountTrigger.of(2))
     h = harness(lambda keyed: keyed.window(GlobalWindows.create()).trigger(trigger).apply(Values()))

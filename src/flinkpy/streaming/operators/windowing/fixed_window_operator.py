@@ -235,20 +235,21 @@ class FixedWindowOperator(WindowOperator):
 
     def _fire_timers(self, timers: list[tuple[int, NamespacedKey]]) -> None:
         firing = [pane for timestamp, pane in timers if timestamp == pane[2] - 1]
+        lateness = self.allowed_lateness_ms if self.is_event_time else 0
+        read = self._writer.read(firing, lateness > 0)
         if self.function is None:
             out, times = self._out, self._times
-            for pane, contents in zip(firing, self._writer.read(firing)):
+            for pane, contents in zip(firing, read):
                 if contents is not None:
                     out.append(contents[0])
                     times.append(pane[2] - 1)
         else:
             key_context, pane_context = self.key_context, self.pane_context
-            for pane, contents in zip(firing, self._writer.read(firing)):
+            for pane, contents in zip(firing, read):
                 if contents is not None:
                     key, start, end = pane
                     key_context.key, pane_context.key = key, pane
                     self.emit_window(key, TimeWindow(start, end), contents)
-        lateness = self.allowed_lateness_ms if self.is_event_time else 0
         over = firing if not lateness else [pane for time, pane in timers if time == pane[2] - 1 + lateness]
         self._writer.clear(over)
 

@@ -18,6 +18,7 @@ from flinkpy.streaming.operators.windowing.window_contents import (
     AllRecords,
     ReducedValue,
     WindowContents,
+    result_of,
 )
 
 #: Told of panes that may be new.
@@ -37,8 +38,8 @@ class PaneWriter(ABC):
         """Add each of `rows` to the pane beside it; `register` is called for all panes that are new at least."""
 
     @abstractmethod
-    def read(self, panes: list[NamespacedKey]) -> list[list[Any] | None]:
-        """What `WindowContents.get` says of each."""
+    def read(self, panes: list[NamespacedKey], live_on: bool) -> list[list[Any] | None]:
+        """What `WindowContents.get` says of each. `live_on`: they are not cleared next."""
 
     @abstractmethod
     def clear(self, panes: list[NamespacedKey]) -> None: ...
@@ -152,7 +153,7 @@ class _Reducer(ValueWriter):
                 known = cell[0]
                 cell[0] = value if known is None else reduce(known, value)
 
-    def read(self, panes: list[NamespacedKey]) -> list[list[Any] | None]:
+    def read(self, panes: list[NamespacedKey], live_on: bool) -> list[list[Any] | None]:
         return [None if value is None else [value] for value in self.state.get_many(panes)]
 
 
@@ -181,14 +182,13 @@ class _Aggregator(ValueWriter):
                 accumulator = cell[0]
                 cell[0] = add(value, create() if accumulator is None else accumulator)
 
-    def read(self, panes: list[NamespacedKey]) -> list[list[Any] | None]:
+    def read(self, panes: list[NamespacedKey], live_on: bool) -> list[list[Any] | None]:
         assert isinstance(self.contents, Accumulator)
-        get_result = self.contents.function.get_result
-        read: list[list[Any] | None] = []
-        for accumulator in self.state.get_many(panes):
-            result = None if accumulator is None else get_result(accumulator)
-            read.append(None if result is None else [result])
-        return read
+        function = self.contents.function
+        return [
+            None if accumulator is None else result_of(function, accumulator, live_on)
+            for accumulator in self.state.get_many(panes)
+        ]
 
 
 class _Collector(PaneWriter):
@@ -217,7 +217,7 @@ class _Collector(PaneWriter):
             register(new)
             state.add_all(values)
 
-    def read(self, panes: list[NamespacedKey]) -> list[list[Any] | None]:
+    def read(self, panes: list[NamespacedKey], live_on: bool) -> list[list[Any] | None]:
         return list(map(self.contents.get, panes))
 
     def clear(self, panes: list[NamespacedKey]) -> None:

@@ -208,7 +208,8 @@ class SessionWindowOperator(WindowOperator):
                     firing.append((key, session))
                 if timestamp == end - 1 + lateness:
                     over.append((key, session))
-        for (key, (start, end, _)), contents in zip(firing, self._reader.read([s[2] for _, s in firing])):
+        read = self._reader.read([session[2] for _, session in firing], lateness > 0)
+        for (key, (start, end, _)), contents in zip(firing, read):
             if contents is None:
                 continue
             if self.function is None:

@@ -13,6 +13,7 @@ from typing import Any
 from flinkpy.datastream.functions import AggregateFunction
 from flinkpy.records.namespaced_key import NamespacedKey
 from flinkpy.state.backend import KeyContext, KeyedStateBackend
+from flinkpy.state.private_copy import ATOMIC, private_copy
 from flinkpy.streaming.operators.windowing.pane_state import OperatorStateDescriptor, merge_lists, merge_values
 
 #: The state's name in the backend.
@@ -92,8 +93,7 @@ class Accumulator(_OneValue):
         accumulator = self.state.value()
         if accumulator is None:
             return None
-        result = self.function.get_result(accumulator)
-        return None if result is None else [result]
+        return result_of(self.function, accumulator, True)
 
     def merge(self, pane: NamespacedKey, merged: Iterable[NamespacedKey]) -> None:
         state = self.state
@@ -128,6 +128,14 @@ class RecordsForEvictor(AllRecords):
     def replace(self, pane: NamespacedKey, records: list[tuple[Any, int | None]]) -> None:
         self.context.key = pane
         self.state.update(records)
+
+
+def result_of(function: Any, accumulator: Any, lives_on: bool) -> list[Any] | None:
+    """What `get` gives for an accumulator. One that lives on may be part of its result, and be changed after that."""
+    result = function.get_result(accumulator)
+    if lives_on and type(result) not in ATOMIC:
+        result = private_copy(result)
+    return None if result is None else [result]
 
 
 def contents_for(aggregation: Any, has_evictor: bool) -> WindowContents:
