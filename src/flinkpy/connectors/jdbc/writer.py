@@ -6,7 +6,7 @@ Source: org.apache.flink.connector.jdbc.internal.JdbcOutputFormat.
 from __future__ import annotations
 
 import logging
-import time
+import threading
 from contextlib import suppress
 from typing import Any
 
@@ -59,6 +59,8 @@ class JdbcWriter(SinkWriter):
         self._interval_ms = options.get_batch_interval_ms()
         self._context = context
         self._connection: Any = None
+        #: Never set: a wait on it, unlike a sleep, ends when the task is interrupted.
+        self._pause = threading.Event()
         # A database that cannot be reached is known before the first row comes.
         self._with_retries(self._connect)
         if self._interval_ms:
@@ -107,7 +109,7 @@ class JdbcWriter(SinkWriter):
                 if attempt == self._max_retries:
                     raise self._statement.error(error) from error
                 _logger.warning("%s: try %d failed: %s", self._database.url, attempt + 1, error)
-                time.sleep(_RETRY_PAUSE_S * (attempt + 1))
+                self._pause.wait(_RETRY_PAUSE_S * (attempt + 1))
 
     def _refused(self, rows: list[Any], error: Exception) -> Exception:
         """What the database has against the rows: the first of them that it does not take."""
