@@ -59,7 +59,7 @@ class JdbcWriter(SinkWriter):
         self._interval_ms = options.get_batch_interval_ms()
         self._context = context
         self._connection: Any = None
-        #: Never set: a wait on it, unlike a sleep, ends when the task is interrupted.
+        #: Never set: to wait a little between two tries.
         self._pause = threading.Event()
         # A database that cannot be reached is known before the first row comes.
         self._with_retries(self._connect)
