@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
+from flinkpy.common.time import Time
 from flinkpy.datastream import function_checks as checks
 from flinkpy.datastream.async_functions import AsyncBatchFunction, AsyncFunction, AsyncRetryStrategy
 from flinkpy.datastream.async_retry_strategies import NO_RETRY_STRATEGY
@@ -17,7 +18,6 @@ from flinkpy.graph import operator_specs as specs
 from flinkpy.graph.transformation import OperatorTransformation
 
 if TYPE_CHECKING:
-    from flinkpy.common.time import Time
     from flinkpy.common.typeinfo import TypeInformation
 
 __all__ = ["AsyncDataStream"]
@@ -151,6 +151,8 @@ def _async_wait_batch(
     *,
     is_ordered: bool,
 ) -> DataStream:
+    if not isinstance(timeout, Time):
+        raise TypeError(f"timeout must be a Time, not {timeout!r}")
     if not isinstance(function, AsyncBatchFunction):
         raise TypeError(f"The input must be an AsyncBatchFunction, not {function!r}")
     if not inspect.iscoroutinefunction(function.async_invoke_batch):
@@ -193,6 +195,8 @@ def _operator(
 
 def _check(function: Any, timeout: Time, strategy: Any) -> None:
     """Raises: TypeError, ValueError."""
+    if not isinstance(timeout, Time):
+        raise TypeError(f"timeout must be a Time, not {timeout!r}")
     if not isinstance(function, AsyncFunction):
         raise TypeError(f"The input must be an AsyncFunction, not {function!r}")
     if not inspect.iscoroutinefunction(function.async_invoke):

@@ -100,6 +100,12 @@ class TestAsync:
         with pytest.raises(ValueError, match=r"Retry predicate of the async retry strategy '.*' is None"):
             wait(stream, Same(), SECOND, WithoutPredicate())
 
+    def test_the_timeout_is_a_time(self, stream: DataStream) -> None:
+        with pytest.raises(TypeError, match="timeout must be a Time, not 5"):
+            AsyncDataStream.unordered_wait(stream, Same(), 5)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="timeout must be a Time, not 5"):
+            AsyncDataStream.unordered_wait_batch(stream, Batched(), 5, 10)  # type: ignore[arg-type]
+
     @pytest.mark.parametrize("capacity", [0, -1, 1.5, True])
     def test_the_capacity_is_a_positive_number(self, stream: DataStream, capacity: Any) -> None:
         with pytest.raises(ValueError, match="capacity must be a positive number"):

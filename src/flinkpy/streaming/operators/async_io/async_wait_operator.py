@@ -6,7 +6,7 @@ mail. What a checkpoint holds is every record whose results have not been emitte
 again, in their order.
 
 Source: org.apache.flink.streaming.api.operators.async.AsyncWaitOperator. Differs: records wait in the operator in front
-of the capacity, up to about MAX_BATCH_ROWS of them, so that threads meet per batch and not per record; a call that has
+of the capacity, about MAX_WAITING_ROWS of them, so that threads meet per batch and not per record; a call that has
 timed out is cancelled.
 """
 
