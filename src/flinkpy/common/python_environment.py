@@ -191,6 +191,8 @@ def _environment_key(requirements: Path, packages: Path | None, constraints: Ite
 
 
 def _build(home: Path, requirements: Path, packages: Path | None, constraints: Iterable[str]) -> None:
+    from importlib.util import find_spec
+
     for abandoned in home.parent.glob(f"{home.name}.*.building"):
         shutil.rmtree(abandoned, ignore_errors=True)
     # A name of its own: the pip of a process that was killed may still be writing.
@@ -203,6 +205,9 @@ def _build(home: Path, requirements: Path, packages: Path | None, constraints: I
         command += ["--requirement", str(requirements), "--constraint", str(pinned)]
         if packages is not None:
             command += ["--no-index", "--find-links", str(packages)]
+            if find_spec("setuptools") is not None:
+                # A source distribution among them is built with what is here: pip could not fetch anything for it.
+                command.append("--no-build-isolation")
         done = subprocess.run(
             command,
             cwd=requirements.parent,  # paths in the requirements are relative to them

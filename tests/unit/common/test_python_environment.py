@@ -79,24 +79,6 @@ def test_the_same_requirements_are_installed_once(requirements: Path, tmp_path: 
     assert len(builds) == 3
 
 
-def test_pip_really_runs(requirements: Path, tmp_path: Path) -> None:
-    installed = install(requirements, None, tmp_path / "root")
-    assert installed.path.is_dir()
-    assert (installed.path.parent / "pip.log").exists()
-    installed.release()
-    installed.release()
-
-
-def test_what_pip_says_is_what_one_is_told_and_nothing_is_left(tmp_path: Path) -> None:
-    empty = tmp_path / "packages"
-    empty.mkdir()
-    wrong = tmp_path / "requirements.txt"
-    wrong.write_text("flinkpy-no-such-package==1\n")
-    with pytest.raises(PythonEnvironmentError, match=r"(?s)pip ended with status 1:.*flinkpy-no-such-package"):
-        install(wrong, empty, tmp_path / "root")
-    assert [path for path in (tmp_path / "root").iterdir() if path.is_dir()] == []
-
-
 def test_old_environments_that_nobody_uses_are_removed(
     requirements: Path, tmp_path: Path, builds: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
