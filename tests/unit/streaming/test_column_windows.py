@@ -388,3 +388,14 @@ def test_first_and_last_go_by_arrival_also_after_a_restore(backend, options):
         got = {(row[0], row[3:]) for row in engine.take()}
         assert ("a", (3, 4, "x", "y", True, False)) in got
         assert ("b", (7, 7, None, None, None, None)) in got
+
+
+def test_many_results_come_in_batches_that_a_consumer_can_take():
+    for options in (TUMBLING, SLIDING, SESSIONS):
+        engine = Engine(window_spec(**options))
+        columns = pa.RecordBatch.from_pydict({"k": [str(i) for i in range(70_000)], "v": np.ones(70_000, np.int64)})
+        engine.subtasks[0].operator.process_batch(Batch(columns, np.full(70_000, 9)))
+        engine.watermark(END)
+        batches = [item.num_rows for item in engine.subtasks[0].output.items if isinstance(item, Batch)]
+        assert max(batches) <= 65_536
+        assert sum(batches) % 70_000 == 0

@@ -32,10 +32,13 @@ from flinkpy.streaming.operators.stream_operator import OperatorContext, Operato
 
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
+    from flinkpy.streaming.tasks.processing_time_service import ScheduledTimer
 
 TABLE_NAME = "window-contents"
 #: Times below it are as good as the lowest, and arithmetic on them cannot overflow.
 _LOWEST = -(1 << 62)
+#: Results are emitted in batches of this many rows at most.
+_MAX_RESULT_ROWS = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,8 @@ class ColumnWindowOperator(KeyedStateOperator):
         self._names: list[str] = []
         #: Per own key group, how far it had fired when the restored snapshot was taken; None once that is behind.
         self._restored_progress: np.ndarray | None = None
+        #: For the first window of processing time that has not fired.
+        self._timer: ScheduledTimer | None = None
         self._late_records_dropped = context.metrics.counter("numLateRecordsDropped")
 
     # -- what a subclass does ----------------------------------------------------------------------------------------
@@ -202,10 +207,7 @@ class ColumnWindowOperator(KeyedStateOperator):
         if not self.spec.is_event_time and self.inputs is not None:
             self._set_timer()
 
-    _timer: Any = None
-
     def _set_timer(self) -> None:
-        """For the first window that has not fired."""
         end = self.next_end()
         if end is None or (self._timer is not None and self._timer.timestamp_ms <= end):
             return
@@ -266,5 +268,5 @@ class ColumnWindowOperator(KeyedStateOperator):
             is_new = restored.take(self._groups_of(key_columns)) < ends - 1
             if not is_new.all():
                 batch = batch.take(np.flatnonzero(is_new))
-        if batch.num_rows:
-            self.output.emit(batch)
+        for start in range(0, batch.num_rows, _MAX_RESULT_ROWS):
+            self.output.emit(batch.slice(start, min(_MAX_RESULT_ROWS, batch.num_rows - start)))

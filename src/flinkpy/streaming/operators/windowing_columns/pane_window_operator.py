@@ -25,7 +25,7 @@ from flinkpy.streaming.operators.windowing_columns.pane_blocks import PaneBlocks
 from flinkpy.streaming.operators.windowing_columns.panes import Panes
 from flinkpy.streaming.operators.windowing_columns.turns import turns_of
 
-#: Entries that are merged together; results are emitted in batches of this many rows at most.
+#: Windows with no more entries than these together are put together in one pass.
 _MAX_ENTRIES = 65_536
 #: Windows of more panes and entries than these are made of blocks of panes.
 _MIN_PANES_FOR_BLOCKS = 8
@@ -139,10 +139,10 @@ class PaneWindowOperator(ColumnWindowOperator):
             first = window * arithmetic.per_slide
             self._blocks_until = first + arithmetic.per_window
             block = self._blocks.run(panes, first, self._blocks_until)
-            for start in range(0, len(block.keys), _MAX_ENTRIES):
-                slots = np.arange(start, min(start + _MAX_ENTRIES, len(block.keys)))
+            if len(block.keys):
+                slots = np.arange(len(block.keys))
                 results = [accumulator.results(slots) for accumulator in block.accumulators]
-                self._emit_keys(np.full(len(slots), window), block.keys.take(slots), results)
+                self._emit_keys(np.full(len(slots), window), block.keys, results)
 
     def _emit_windows(self, windows: np.ndarray, slots: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> None:
         """Window i has the entries in slots `slots[begins[i]:ends[i]]`."""

@@ -20,9 +20,6 @@ from flinkpy.streaming.operators.stream_operator import OperatorContext
 from flinkpy.streaming.operators.windowing_columns.column_window_operator import TABLE_NAME, ColumnWindowOperator
 from flinkpy.streaming.operators.windowing_columns.turns import turns_of
 
-#: Results are emitted in batches of this many rows at most.
-_MAX_RESULT_ROWS = 65_536
-
 
 class SessionWindowOperator(ColumnWindowOperator):
     """Thread: task thread."""
@@ -134,10 +131,9 @@ class SessionWindowOperator(ColumnWindowOperator):
         # In the order of their ends; keys in the order in which they came.
         due = due[np.argsort(table.key_numbers(due), kind="stable")]
         due = due[np.argsort(table.ends(due), kind="stable")]
-        for start in range(0, len(due), _MAX_RESULT_ROWS):
-            piece = due[start : start + _MAX_RESULT_ROWS]
-            key_columns = table.keys(table.key_numbers(piece))
-            self.emit(key_columns, table.starts(piece), table.ends(piece), table.results(piece), again=False)
+        if len(due):
+            key_columns = table.keys(table.key_numbers(due))
+            self.emit(key_columns, table.starts(due), table.ends(due), table.results(due), again=False)
         table.drop(slots[ends - 1 <= time - self._lateness])
 
     def next_end(self) -> int | None:
