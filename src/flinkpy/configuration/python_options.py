@@ -23,7 +23,7 @@ PYTHON_ARCHIVES = string_option(
 )
 PYTHON_EXECUTABLE = string_option(
     "python.executable",
-    None,
+    "python",
     "Accepted where it is the interpreter of the program: functions run inside the TaskExecutors.",
 )
 ENVIRONMENT_DIR = string_option(

@@ -15,7 +15,7 @@ from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope
 from flinkpy.metrics.named_metric_group import NamedMetricGroup
 
 if TYPE_CHECKING:
-    from flinkpy.common.config_options import ConfigOption
+    from flinkpy.configuration.options import ConfigOption
 
 #: Source: org.apache.flink.runtime.metrics.groups.TaskMetricGroup.METRICS_OPERATOR_NAME_MAX_LENGTH.
 MAX_OPERATOR_NAME_CHARS = 80
@@ -69,7 +69,7 @@ class TaskMetricGroup(NamedMetricGroup):
         self._registry.register(scope, group)
         self._registered.append((scope, group))
 
-    def _components(self, option: ConfigOption, variables: dict[str, str]) -> tuple[str, ...]:
+    def _components(self, option: ConfigOption[str], variables: dict[str, str]) -> tuple[str, ...]:
         """The parts of the scope format, each with its variables filled in."""
         parts = []
         for part in str(read_option(self._configuration, option)).split("."):
