@@ -3,12 +3,12 @@
 ```
    function's thread:  run(ctx) -> collect, emit_watermark ... -> bounded queue
    task thread:        poll_batch <- all that is in the queue up to the next watermark
-                       checkpoint: take the lock, empty the queue before the barrier, take the function's state, release
+                       checkpoint: take the lock; the function's state and what is in the queue; release
 ```
 
-A record that is in the queue belongs to the function's past, so everything in it goes out before the barrier. A
-function that waits for room in the queue while it holds the lock gets it: the task takes records out until the lock is
-free.
+A record in the queue belongs to the function's past, so a checkpoint has it as a record: putting it out before the
+barrier would let more and more of them pile up behind an output that takes none. A function that waits for room in the
+queue while it holds the lock gets room, so that it can let go of it.
 
 Source: org.apache.flink.streaming.api.operators.StreamSource,
 org.apache.flink.streaming.runtime.tasks.SourceStreamTask (LegacySourceFunctionThread).
@@ -138,7 +138,7 @@ class SourceFunctionReader(SourceReader):
         self._has_returned = False
         self._is_cancelled = False
         self._is_idle = False
-        #: For the lock, in which time it takes records out of the queue.
+        #: For the lock: the function gets to the end of what it does under it, though the queue is full.
         self._is_task_waiting = False
         self._thread: threading.Thread | None = None
         self.lock = CheckpointLock(self._condition)
@@ -162,20 +162,23 @@ class SourceFunctionReader(SourceReader):
         return ReaderStatus.NOTHING_AVAILABLE
 
     def take_lock(self) -> Iterator[Batch]:
-        """Gives what is to be emitted before the barrier; at the end the task has the lock, until `release_lock`."""
+        """At the end the task has the lock, until `release_lock`. Gives what is to be emitted meanwhile."""
         while True:
-            batch = self._next_batch()
-            if batch is not None:
-                yield batch
-                continue
             with self._condition:
-                if self._queue:
-                    continue
+                self._is_task_waiting = True
+                self._condition.notify_all()
+                while not self.lock.try_acquire_for_task() and self._num_queued < 2 * MAX_QUEUED_RECORDS:
+                    self._condition.wait()
+                self._is_task_waiting = False
                 if self.lock.try_acquire_for_task():
                     return
-                self._is_task_waiting = True
-                self._condition.wait()
-                self._is_task_waiting = False
+            # What the function does under the lock has no end.
+            yield from self._all_batches()
+
+    def queued(self) -> list[Batch]:
+        """Records that have not been polled. Call with the lock taken."""
+        with self._condition:
+            return [_batch_of(item) for item in self._queue if isinstance(item, _Records)]
 
     def release_lock(self) -> None:
         self.lock.release_for_task()
@@ -232,10 +235,6 @@ class SourceFunctionReader(SourceReader):
 
     def _next_batch(self) -> Batch | None:
         """The next records, after having said of watermarks and idleness what comes before them."""
-        import numpy as np
-
-        from flinkpy.records.batch import Batch
-
         while True:
             with self._condition:
                 if not self._queue:
@@ -254,8 +253,7 @@ class SourceFunctionReader(SourceReader):
             if isinstance(item, Watermark):
                 self._context.emit_watermark(item.timestamp)
                 continue
-            timestamps = None if item.timestamps is None else np.array(item.timestamps, dtype=np.int64)
-            return Batch(item.values, timestamps)
+            return _batch_of(item)
 
     # -- the function's thread -----------------------------------------------------------------------------------
 
@@ -275,9 +273,7 @@ class SourceFunctionReader(SourceReader):
 
     def put_record(self, value: Any, timestamp: int | None) -> None:
         with self._mutex:
-            while not self._is_cancelled and not (
-                self._num_queued < MAX_QUEUED_RECORDS and self.lock.is_open_to(get_ident())
-            ):
+            while not self._is_cancelled and not (self._has_room and self.lock.is_open_to(get_ident())):
                 self._condition.wait()
             self._check_cancelled()
             last = self._queue[-1] if self._queue else None
@@ -290,6 +286,10 @@ class SourceFunctionReader(SourceReader):
             self._num_queued += 1
             if self._num_queued == 1 or self._is_task_waiting:
                 self._wake_task()
+
+    @property
+    def _has_room(self) -> bool:
+        return self._num_queued < (2 * MAX_QUEUED_RECORDS if self._is_task_waiting else MAX_QUEUED_RECORDS)
 
     def put_element(self, element: Watermark | _Idle) -> None:
         with self._condition:
@@ -306,6 +306,15 @@ class SourceFunctionReader(SourceReader):
     def _wake_task(self) -> None:
         self._condition.notify_all()
         self._context.notify_available()
+
+
+def _batch_of(records: _Records) -> Batch:
+    import numpy as np
+
+    from flinkpy.records.batch import Batch
+
+    timestamps = None if records.timestamps is None else np.array(records.timestamps, dtype=np.int64)
+    return Batch(records.values, timestamps)
 
 
 class _Context(SourceFunction.SourceContext):

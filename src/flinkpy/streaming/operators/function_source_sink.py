@@ -30,6 +30,8 @@ class LockedReader(Protocol):
 
     def take_lock(self) -> Iterator[Batch]: ...
 
+    def queued(self) -> list[Batch]: ...
+
     def stop(self) -> Iterator[Batch]: ...
 
     def release_lock(self) -> None: ...
@@ -61,9 +63,11 @@ class SourceFunctionOperator(SourceOperator):
 
     def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
         super().prepare_snapshot_pre_barrier(checkpoint_id)
-        self.emit_rests()
-        for batch in self._locked_reader.take_lock():
-            self.emit_batch(batch, None)
+        self._emit(self._locked_reader.take_lock())
+
+    def rests_to_store(self) -> list[tuple[Batch, str | None]]:
+        """The function has made what is queued: to it, that is emitted."""
+        return [*super().rests_to_store(), *((batch, None) for batch in self._locked_reader.queued())]
 
     def snapshot_state(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> Any:
         try:
@@ -75,9 +79,13 @@ class SourceFunctionOperator(SourceOperator):
 
     def emit_max_watermark(self) -> None:
         """The function may not have ended: it is stopped by a savepoint that follows the end of data."""
-        for batch in self._locked_reader.stop():
-            self.emit_batch(batch, None)
+        self._emit(self._locked_reader.stop())
         super().emit_max_watermark()
+
+    def _emit(self, batches: Iterator[Batch]) -> None:
+        for batch in batches:
+            self.emit_rests()
+            self.emit_batch(batch, None)
 
     def _release_lock(self) -> None:
         if not self._is_suspended:
@@ -101,8 +109,7 @@ class SourceFunctionOperator(SourceOperator):
         if not hasattr(self.function, method):
             return
         try:
-            for batch in self._locked_reader.take_lock():
-                self.emit_batch(batch, None)
+            self._emit(self._locked_reader.take_lock())
             call_functions([self.function], method, checkpoint_id, self.context)
         finally:
             self._release_lock()

@@ -205,13 +205,19 @@ class SourceOperator(StreamOperator):
         except USER_ERRORS as error:
             raise self.context.function_error(error) from error
         elements: list[Any] = [([split], []) for split in serialized]
-        if self._rests:
-            first, split_id = self._rests[0]
-            left = first.slice(self._rest_offset, first.num_rows - self._rest_offset)
-            rests = ((left, split_id), *islice(self._rests, 1, None))
+        rests = self.rests_to_store()
+        if rests:
             elements = [(serialized, [_pickled(*rest) for rest in rests])]
         self.operator_state.get_list_state(READER_STATE).update(elements)
         return super().snapshot_state(checkpoint_id, options)
+
+    def rests_to_store(self) -> list[tuple[Batch, str | None]]:
+        """Batches that are behind the position of the reader and have not been emitted, with their splits."""
+        if not self._rests:
+            return []
+        first, split_id = self._rests[0]
+        left = first.slice(self._rest_offset, first.num_rows - self._rest_offset)
+        return [(left, split_id), *islice(self._rests, 1, None)]
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         super().notify_checkpoint_complete(checkpoint_id)
@@ -294,7 +300,8 @@ class SourceOperator(StreamOperator):
         raise InternalError("a source has no input")
 
     def emit_max_watermark(self) -> None:
-        """Event time is over: every timer and window that is left fires."""
+        """Event time is over: every timer and window that is left fires. What has been read comes before."""
+        self.emit_rests()
         self.stream_output.emit_timestamp(MAX_WATERMARK)
         if self._alignment is not None:
             self.send_event(ReportedWatermark(MAX_WATERMARK))
