@@ -351,6 +351,18 @@ def test_a_job_without_slots_fails_after_the_timeout_and_says_how_many_were_miss
     assert cluster.state is JobState.FAILED
     assert isinstance(cluster.failure, NoResourceAvailableError)
     assert "needs 3 slots, and 1 were available within slot.request.timeout (500 ms)" in str(cluster.failure)
+    assert "brings packages" not in str(cluster.failure)
+
+
+def test_a_job_with_packages_of_its_own_that_gets_no_slots_is_told_why():
+    graph = source_and_sink(1)
+    graph.artifacts.add(name="requirements.txt", kind="PYTHON_REQUIREMENTS", blob_key="ab")
+    cluster = Cluster(graph, options=options())
+    cluster.start()
+    cluster.advance(500)
+    assert "It brings packages or archives, so a TaskExecutor that runs other jobs gives it no slot." in str(
+        cluster.failure
+    )
 
 
 def test_a_slot_that_fails_fails_its_tasks():

@@ -37,6 +37,7 @@ from flinkpy.common.errors import (
     TaskSubmissionError,
 )
 from flinkpy.common.ids import ExecutionAttemptID, ExecutionVertexID
+from flinkpy.common.python_environment import environment_profile
 from flinkpy.common.states import ExecutionState, JobState
 from flinkpy.jobmaster.executiongraph.execution import Execution
 from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
@@ -87,6 +88,9 @@ class DefaultScheduler:
         self.slot_pool = DeclarativeSlotPool(options.slot_pool)
         self.exception_history = ExceptionHistory(options.exception_history_size)
         self._options = options
+        self._advice = "Add TaskExecutors or slots, or lower the parallelism."
+        if environment_profile(job_graph.artifacts):
+            self._advice += " It brings packages or archives, so a TaskExecutor that runs other jobs gives it no slot."
         self._regions = PipelinedRegions(self.graph)
         self._strategy = PipelinedRegionSchedulingStrategy(self.graph, self._regions)
         self._allocator = SlotSharingExecutionSlotAllocator(self.graph)
@@ -327,7 +331,7 @@ class DefaultScheduler:
         timeout_ms = self._options.slot_pool.request_timeout_ms
         cause = NoResourceAvailableError(
             f"job {self.graph.name!r} needs {effect.num_required} slots, and {effect.num_available} were available "
-            f"within slot.request.timeout ({timeout_ms} ms). Add TaskExecutors or slots, or lower the parallelism.",
+            f"within slot.request.timeout ({timeout_ms} ms). {self._advice}",
             details={"required": str(effect.num_required), "available": str(effect.num_available)},
         )
         for vertex_id in self._allocator.users_of_requests(effect.request_ids):
