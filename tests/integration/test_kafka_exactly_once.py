@@ -183,6 +183,28 @@ def test_a_crash_at_each_step_of_a_transaction_loses_and_repeats_nothing(
     assert_no_open_transactions(kafka, "crashed")
 
 
+def test_a_broker_that_is_killed_in_the_middle_loses_and_repeats_nothing(
+    cluster: RunningCluster, own_kafka: KafkaBroker, tmp_path: Path
+) -> None:
+    topics = filled_topics(own_kafka)
+    slow = tmp_path / "slow"
+    slow.touch()
+    env = environment(cluster, **SETTINGS)
+    copying_job(env, own_kafka, topics, "outage", slow)
+    client = env.execute_async("outage")
+    job_id = str(client.get_job_id())
+    for _ in range(2):
+        before = completed_checkpoints(cluster, job_id)
+        wait_until(lambda before=before: completed_checkpoints(cluster, job_id) > before + 1, "checkpoints")
+        own_kafka.kill()
+        own_kafka.resume()
+        own_kafka.wait_until_ready()
+    slow.unlink()
+    client.get_job_execution_result().result()
+    assert_each_once(own_kafka, topics[1])
+    assert_no_open_transactions(own_kafka, "outage")
+
+
 def test_the_older_functions_copy_a_topic_exactly_once(cluster: RunningCluster, kafka: KafkaBroker) -> None:
     source_topic, sink_topic = filled_topics(kafka)
     properties = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "older"}

@@ -246,6 +246,20 @@ def test_a_checkpoint_without_records_has_no_transaction(kafka: KafkaBroker, tra
         assert committable.transactional_id == "empty-0-4", "its name says the first checkpoint that may have it"
 
 
+def test_records_that_a_schema_leaves_out_make_no_transaction(
+    kafka: KafkaBroker, transactions: TransactionClient
+) -> None:
+    topic = kafka.create_topic(partitions=2)
+    sink = sink_to(kafka, Everything(topic), DeliveryGuarantee.EXACTLY_ONCE, prefix="left-out")
+    with writer_of(sink) as writer, committing(sink) as commit:
+        write(writer, Row("ignored", b"v"))
+        assert prepare(writer, 1) == []
+        write(writer, Row("k", b"v"))
+        commit(prepare(writer, 2))
+    assert kafka.read_values(topic) == ["v"]
+    assert transactions.list_open("left-out-") == []
+
+
 def test_committing_twice_is_the_same_as_once(kafka: KafkaBroker) -> None:
     topic = kafka.create_topic()
     sink = exactly_once(kafka, topic, "twice")

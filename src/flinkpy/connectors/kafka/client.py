@@ -34,6 +34,7 @@ _WITHOUT_EFFECT = {
     "value.serializer",
     "partitioner.class",
     "interceptor.classes",
+    "partition.assignment.strategy",
     "metric.reporters",
     "metrics.num.samples",
     "metrics.recording.level",

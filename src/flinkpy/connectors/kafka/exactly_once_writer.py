@@ -86,12 +86,11 @@ class ExactlyOnceKafkaWriter(StatefulSinkWriter):
         transaction = self._next
         if transaction is None:
             return []
-        self._next = None
-        if self._current is None:
+        producer, self._current, self._next = self._current, None, None
+        if producer is None or not producer.num_sent:
             # Made ahead, and nothing came: its number will not be that of the next checkpoint.
             transaction.abort()
             return []
-        self._current = None
         failpoint("kafka_sink.before_prepare")
         committable = transaction.prepare()
         self._handed_over.append(transaction.name.number)

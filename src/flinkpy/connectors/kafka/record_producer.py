@@ -32,6 +32,8 @@ class RecordProducer:
         self._logs_failures = logs_failures
         self._brokers = settings["bootstrap.servers"]
         self._error: KafkaError | None = None
+        #: Records that were queued so far.
+        self.num_sent = 0
         self._partitions: dict[str, list[int]] = {}
         self._producer = new_client(
             "Producer",
@@ -68,6 +70,8 @@ class RecordProducer:
                     self.check()
                 except load_confluent_kafka().KafkaException as error:
                     raise typed_error(error, f"Kafka topic {topic}") from error
+
+        self.num_sent += len(records.values)
 
     def flush(self) -> None:
         """Returns when all that was sent is stored."""
