@@ -28,6 +28,7 @@ TOKENS_VARIABLE = "FLINKPY_FAILPOINT_TOKENS"
 FAILPOINTS = {
     "file_sink.before_sync": "a part file is written under its hidden name, not yet on disk",
     "file_sink.after_sync": "it is on disk, and no checkpoint has it",
+    "file_sink.before_compact": "part files are to be merged; a checkpoint may have them, and nobody the merged file",
     "file_sink.before_link": "a completed checkpoint has it; readers do not see it",
     "file_sink.before_unlink": "readers see it; it has its hidden name too",
     "file_sink.before_directory_sync": "it has its name, which a power failure may still take away",

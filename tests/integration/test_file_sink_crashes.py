@@ -1,0 +1,70 @@
+"""The process dies at each step of a FileSink: every record is in the visible files once."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from clusters import StartCluster
+from job_support import FIXED_DELAY, environment
+
+from flinkpy.common import Encoder, Types
+from flinkpy.common.failpoints import FAILPOINTS, SPECIFICATION_VARIABLE, TOKENS_VARIABLE
+from flinkpy.datastream import MapFunction
+from flinkpy.datastream.connectors.file_system import (
+    BucketAssigner,
+    FileCompactor,
+    FileCompactStrategy,
+    FileSink,
+    RollingPolicy,
+)
+
+POINTS = [name for name in FAILPOINTS if name.startswith("file_sink.")]
+COUNT = 8_000
+
+
+class UntilAllHaveFired(MapFunction):
+    """The identity, which goes slowly while there are points that have not been reached."""
+
+    def __init__(self, tokens: Path) -> None:
+        self._tokens = str(tokens)
+
+    def map(self, value: int) -> int:
+        if value % 20 == 0 and os.listdir(self._tokens):
+            time.sleep(0.05)
+        return value
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("compacts", [False, True], ids=["plain", "compacting"])
+def test_a_crash_at_each_step_costs_nothing_but_time(
+    start_cluster: StartCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compacts: bool
+) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.mkdir()
+    points = [name for name in POINTS if compacts or name != "file_sink.before_compact"]
+    monkeypatch.setenv(SPECIFICATION_VARIABLE, ";".join(f"{name}=crash" for name in points))
+    monkeypatch.setenv(TOKENS_VARIABLE, str(tokens))
+    cluster = start_cluster(2, restart_services=True)
+    for name in points:
+        (tokens / name).touch()
+    settings = {"execution.checkpointing.interval": "100 ms", "restart-strategy.fixed-delay.attempts": "30"}
+    env = environment(cluster, **{**FIXED_DELAY, **settings})
+    builder = FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder())
+    builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+    builder.with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
+    if compacts:
+        strategy = FileCompactStrategy.builder().enable_compaction_on_checkpoint(2).build()
+        builder.enable_compact(strategy, FileCompactor.concat_file_compactor())
+    numbers = env.from_sequence(0, COUNT - 1).map(UntilAllHaveFired(tokens), Types.LONG())
+    numbers.rebalance().map(str, Types.STRING()).sink_to(builder.build())
+    env.execute("crashing")
+    assert os.listdir(tokens) == []
+    files = list((tmp_path / "out").iterdir())
+    visible = [file for file in files if not file.name.startswith(".")]
+    lines = Counter(int(line) for file in visible for line in file.read_text().splitlines())
+    assert lines == Counter(range(COUNT))
+    assert len(files) == len(visible)
