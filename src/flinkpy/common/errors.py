@@ -257,6 +257,10 @@ class JdbcError(ExternalError):
     """A database did not do what was asked; names it, the statement, and the row where one is to blame."""
 
 
+class ElasticsearchError(ExternalError):
+    """A cluster of Elasticsearch refused a document, or did not answer; names the index and the document."""
+
+
 class RabbitMQError(ExternalError):
     """A RabbitMQ server did not do what was asked; names it, or the queue."""
 

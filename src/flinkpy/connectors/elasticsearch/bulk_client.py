@@ -1,0 +1,150 @@
+"""BulkClient: sends bulk requests to a cluster of Elasticsearch, and tells which of their actions it refused.
+
+Source: https://www.elastic.co/guide/en/elasticsearch/reference/7.17/docs-bulk.html.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from flinkpy.common.errors import ConfigurationError, ElasticsearchError
+
+#: Too many requests, and a node or proxy that cannot now.
+RETRYABLE = frozenset({429, 502, 503, 504})
+_CHARACTERS = 300  # an answer quoted in an error is cut here
+
+
+@dataclass(frozen=True)
+class ConnectionSettings:
+    """Times in ms; None: no limit."""
+
+    hosts: tuple[str, ...]
+    username: str | None = None
+    password: str | None = None
+    path_prefix: str | None = None
+    connection_timeout_ms: int | None = None
+    socket_timeout_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        for host in self.hosts:
+            self.parsed(host)
+
+    @staticmethod
+    def parsed(host: str) -> SplitResult:
+        """`host:port`, or a URL of http or https.
+
+        Raises: ConfigurationError.
+        """
+        url = urlsplit(host if "://" in host else f"http://{host}")
+        try:
+            is_right = url.scheme in ("http", "https") and bool(url.hostname) and (url.port or 9200) > 0
+        except ValueError:
+            is_right = False
+        if not is_right:
+            raise ConfigurationError(f"{host!r} is not a host of Elasticsearch, such as localhost:9200")
+        return url
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """Lines of a bulk request: what to do, and the document."""
+
+    lines: bytes
+    #: For errors.
+    index: str
+    document_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    action: Action
+    status: int
+    reason: str
+
+
+class BulkClient:
+    """Thread: one."""
+
+    def __init__(self, settings: ConnectionSettings) -> None:
+        self._settings = settings
+        self._host = 0
+        self._connection: http.client.HTTPConnection | None = None
+        self._headers = {"Content-Type": "application/x-ndjson"}
+        if settings.username is not None:
+            token = base64.b64encode(f"{settings.username}:{settings.password or ''}".encode()).decode()
+            self._headers["Authorization"] = f"Basic {token}"
+        prefix = (settings.path_prefix or "").strip("/")
+        self._path = f"/{prefix}/_bulk" if prefix else "/_bulk"
+
+    @property
+    def host(self) -> str:
+        return self._settings.hosts[self._host]
+
+    def send(self, actions: list[Action]) -> list[Refusal]:
+        """All actions in one request.
+
+        Returns: those that were refused; of the others the cluster has the documents.
+
+        Raises:
+            OSError, http.client.HTTPException: there was no answer: the next call tries the next host.
+            ElasticsearchError: the cluster does not take the request at all.
+        """
+        try:
+            status, text = self._post(b"".join(action.lines for action in actions))
+        except (OSError, http.client.HTTPException):
+            self.close()
+            self._host = (self._host + 1) % len(self._settings.hosts)
+            raise
+        if status in RETRYABLE:
+            return [Refusal(action, status, _shown(text)) for action in actions]
+        if status != 200:
+            raise ElasticsearchError(f"Elasticsearch at {self.host} answered {status}: {_shown(text)}")
+        answer = json.loads(text)
+        if not answer.get("errors"):
+            return []
+        outcomes = [next(iter(item.values())) for item in answer["items"]]
+        return [
+            Refusal(action, outcome["status"], _reason(outcome["error"]))
+            for action, outcome in zip(actions, outcomes, strict=True)
+            if outcome.get("error")
+        ]
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(OSError):
+                connection.close()
+
+    def _post(self, body: bytes) -> tuple[int, bytes]:
+        connection = self._connection
+        if connection is None:
+            connection = self._connection = self._connect()
+        connection.request("POST", self._path, body, self._headers)
+        response = connection.getresponse()
+        return response.status, response.read()
+
+    def _connect(self) -> http.client.HTTPConnection:
+        url = ConnectionSettings.parsed(self.host)
+        kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
+        assert url.hostname is not None
+        timeout_ms = self._settings.connection_timeout_ms
+        connection = kind(url.hostname, url.port or 9200, timeout=None if not timeout_ms else timeout_ms / 1000)
+        connection.connect()
+        socket_timeout_ms = self._settings.socket_timeout_ms
+        connection.sock.settimeout(None if not socket_timeout_ms else socket_timeout_ms / 1000)
+        return connection
+
+
+def _reason(error: Any) -> str:
+    return f"{error.get('type')}: {error.get('reason')}" if isinstance(error, dict) else str(error)
+
+
+def _shown(text: bytes) -> str:
+    shown = text.decode(errors="replace")
+    return shown if len(shown) <= _CHARACTERS else shown[:_CHARACTERS] + "..."

@@ -1,0 +1,268 @@
+"""The Elasticsearch sink speaks the bulk API with a server that keeps documents and can be told to refuse them."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from connector_fakes import TestingWriterContext
+
+from flinkpy.common import Row
+from flinkpy.common.errors import ConfigurationError, ElasticsearchError, TypeMismatchError
+from flinkpy.datastream.connectors.base import DeliveryGuarantee
+from flinkpy.datastream.connectors.elasticsearch import (
+    Elasticsearch6SinkBuilder,
+    Elasticsearch7SinkBuilder,
+    ElasticsearchEmitter,
+    FlushBackoffType,
+)
+from flinkpy.records.batch import Batch
+
+
+class Cluster(ThreadingHTTPServer):
+    """Attributes:
+    documents: by index and id. requests: (path, authorization, number of actions).
+    answers: statuses to answer whole requests with, first come first served; 200 is the normal answer.
+    refusals: by document id, statuses to answer the action with.
+    """
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.documents: dict[tuple[str, str], dict[str, Any]] = {}
+        self.requests: list[tuple[str, str | None, int]] = []
+        self.answers: list[int] = []
+        self.refusals: dict[str, list[int]] = {}
+        self.types: set[str | None] = set()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Cluster
+
+    def do_POST(self) -> None:
+        lines = self.rfile.read(int(self.headers["Content-Length"])).decode().splitlines()
+        cluster = self.server
+        cluster.requests.append((self.path, self.headers.get("Authorization"), len(lines) // 2))
+        status = cluster.answers.pop(0) if cluster.answers else 200
+        items = [self._act(json.loads(head), json.loads(body)) for head, body in zip(lines[::2], lines[1::2])]
+        answer = {"errors": any("error" in item["index"] for item in items), "items": items}
+        body = json.dumps(answer if status == 200 else {"error": "busy"}).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _act(self, head: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
+        cluster, meta = self.server, head["index"]
+        cluster.types.add(meta.get("_type"))
+        document_id = meta.get("_id") or f"made-{len(cluster.documents)}"
+        refusals = cluster.refusals.get(document_id)
+        if refusals:
+            status = refusals.pop(0)
+            return {"index": {"status": status, "error": {"type": "refused", "reason": f"because {status}"}}}
+        cluster.documents[meta["_index"], document_id] = document
+        return {"index": {"status": 201}}
+
+    def log_message(self, *_: object) -> None:
+        return
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+STATIC = ElasticsearchEmitter.static_index("users", "id")
+
+
+def builder(cluster: Cluster, emitter: ElasticsearchEmitter = STATIC) -> Elasticsearch7SinkBuilder:
+    return Elasticsearch7SinkBuilder().set_hosts(cluster.address).set_emitter(emitter)
+
+
+@contextmanager
+def writing(sink: Any, context: TestingWriterContext | None = None) -> Iterator[Any]:
+    writer = sink.create_writer(context or TestingWriterContext())
+    try:
+        yield writer
+    finally:
+        writer.close()
+
+
+ADA, LUNA = {"name": "ada", "id": "1"}, {"name": "luna", "id": "2"}
+
+
+def test_documents_go_to_one_index_under_their_key(cluster: Cluster) -> None:
+    with writing(builder(cluster).build()) as writer:
+        writer.write(Batch([ADA, LUNA, {"name": "ada again", "id": "1"}]))
+        assert cluster.requests == []
+        writer.flush(True)
+    assert cluster.documents == {("users", "1"): {"name": "ada again", "id": "1"}, ("users", "2"): LUNA}
+    assert [number for _, _, number in cluster.requests] == [3]
+
+
+def test_a_field_names_the_index(cluster: Cluster) -> None:
+    with writing(builder(cluster, ElasticsearchEmitter.dynamic_index("name", "id")).build()) as writer:
+        writer.write(Batch([ADA, LUNA]))
+        writer.flush(True)
+    assert set(cluster.documents) == {("ada", "1"), ("luna", "2")}
+
+
+@pytest.mark.parametrize(
+    "emitter", [ElasticsearchEmitter.static_index("users"), ElasticsearchEmitter.dynamic_index("index")]
+)
+def test_without_a_key_each_record_is_a_document(cluster: Cluster, emitter: ElasticsearchEmitter) -> None:
+    with writing(builder(cluster, emitter).build()) as writer:
+        writer.write(Batch([{"index": "users", "n": 1}, {"index": "users", "n": 1}]))
+        writer.flush(True)
+    assert len(cluster.documents) == 2
+
+
+def test_elasticsearch_6_is_told_the_type_of_documents(cluster: Cluster) -> None:
+    emitter = ElasticsearchEmitter.static_index("users", "id", "person")
+    sink = Elasticsearch6SinkBuilder().set_hosts([cluster.address]).set_emitter(emitter).build()
+    with writing(sink) as writer:
+        writer.write(Batch([ADA]))
+        writer.flush(True)
+    assert cluster.types == {"person"}
+
+
+def test_rows_with_names_and_values_that_json_lacks_become_documents(cluster: Cluster) -> None:
+    row = Row(id=7, price=Decimal("1.5"), day=datetime.date(2026, 1, 2), raw=b"\x00", inner=Row(a=1))
+    with writing(builder(cluster).build()) as writer:
+        writer.write(Batch([row]))
+        writer.flush(True)
+    expected = {"id": 7, "price": 1.5, "day": "2026-01-02", "raw": "AA==", "inner": {"a": 1}}
+    assert cluster.documents == {("users", "7"): expected}
+
+
+def test_a_request_is_sent_when_there_are_enough_actions_or_bytes(cluster: Cluster) -> None:
+    with writing(builder(cluster).set_bulk_flush_max_actions(2).build()) as writer:
+        writer.write(Batch([ADA, LUNA, ADA]))
+    assert [number for _, _, number in cluster.requests] == [2]
+    sink = builder(cluster).set_bulk_flush_max_actions(-1).set_bulk_flush_max_size_mb(1).build()
+    with writing(sink) as writer:
+        writer.write(Batch([{"id": str(number), "text": "x" * 300_000} for number in range(5)]))
+    assert [number for _, _, number in cluster.requests] == [2, 4]
+
+
+def test_what_waits_is_sent_when_the_interval_has_passed(cluster: Cluster) -> None:
+    context = TestingWriterContext()
+    with writing(builder(cluster).set_bulk_flush_interval(70).build(), context) as writer:
+        writer.write(Batch([ADA]))
+        ((delay_ms, action),) = context.timers
+        assert delay_ms == 70
+        action(0)
+        assert set(cluster.documents) == {("users", "1")}
+
+
+@pytest.mark.parametrize(("guarantee", "expected"), [(DeliveryGuarantee.AT_LEAST_ONCE, 1), (DeliveryGuarantee.NONE, 0)])
+def test_a_checkpoint_waits_for_documents_where_none_may_be_lost(
+    cluster: Cluster, guarantee: DeliveryGuarantee, expected: int
+) -> None:
+    with writing(builder(cluster).set_delivery_guarantee(guarantee).build()) as writer:
+        writer.write(Batch([ADA]))
+        writer.flush(False)
+        assert len(cluster.documents) == expected
+
+
+def test_only_what_was_refused_is_sent_again(cluster: Cluster) -> None:
+    cluster.refusals["1"] = [429, 429]
+    sink = builder(cluster).set_bulk_flush_backoff_strategy(FlushBackoffType.EXPONENTIAL, 3, 1).build()
+    with writing(sink) as writer:
+        writer.write(Batch([ADA, LUNA]))
+        writer.flush(True)
+    assert len(cluster.documents) == 2
+    assert [number for _, _, number in cluster.requests] == [2, 1, 1]
+
+
+def test_a_busy_cluster_fails_the_job_after_the_last_try(cluster: Cluster) -> None:
+    cluster.answers += [503] * 5
+    sink = builder(cluster).set_bulk_flush_backoff_strategy(FlushBackoffType.CONSTANT, 2, 1).build()
+    with writing(sink) as writer, pytest.raises(ElasticsearchError, match=r"503.*busy"):
+        writer.write(Batch([ADA]))
+        writer.flush(True)
+    assert len(cluster.requests) == 3
+
+
+def test_without_a_backoff_the_first_refusal_fails_the_job(cluster: Cluster) -> None:
+    cluster.refusals["1"] = [429]
+    with writing(builder(cluster).build()) as writer, pytest.raises(ElasticsearchError, match="'users', document '1'"):
+        writer.write(Batch([ADA]))
+        writer.flush(True)
+
+
+def test_a_document_that_does_not_fit_is_named_and_not_tried_again(cluster: Cluster) -> None:
+    cluster.refusals["2"] = [400]
+    sink = builder(cluster).set_bulk_flush_backoff_strategy(FlushBackoffType.CONSTANT, 5, 1).build()
+    with writing(sink) as writer, pytest.raises(ElasticsearchError, match="document '2': 400, refused: because 400"):
+        writer.write(Batch([ADA, LUNA]))
+        writer.flush(True)
+    assert len(cluster.requests) == 1
+
+
+def test_a_host_that_does_not_answer_is_left_for_the_next(cluster: Cluster) -> None:
+    sink = builder(cluster).set_hosts(["127.0.0.1:1", f"http://{cluster.address}"])
+    sink.set_bulk_flush_backoff_strategy(FlushBackoffType.CONSTANT, 1, 1)
+    with writing(sink.build()) as writer:
+        writer.write(Batch([ADA]))
+        writer.flush(True)
+    assert set(cluster.documents) == {("users", "1")}
+
+
+def test_nobody_there_is_told_with_the_host() -> None:
+    sink = Elasticsearch7SinkBuilder().set_hosts("127.0.0.1:1").set_emitter(STATIC).build()
+    with writing(sink) as writer, pytest.raises(ElasticsearchError, match=r"at 127\.0\.0\.1:1: ConnectionRefused"):
+        writer.write(Batch([ADA]))
+        writer.flush(True)
+
+
+def test_path_prefix_and_credentials_are_sent(cluster: Cluster) -> None:
+    sink = builder(cluster).set_connection_path_prefix("foo-bar").set_connection_username("me")
+    sink = sink.set_connection_password("pw").set_connection_request_timeout(1).set_connection_timeout(9_000)
+    with writing(sink.set_socket_timeout(9_000).build()) as writer:
+        writer.write(Batch([ADA]))
+        writer.flush(True)
+    token = base64.b64encode(b"me:pw").decode()
+    assert cluster.requests == [("/foo-bar/_bulk", f"Basic {token}", 1)]
+
+
+def test_records_that_cannot_be_documents_are_named(cluster: Cluster) -> None:
+    with writing(builder(cluster).build()) as writer:
+        with pytest.raises(TypeMismatchError, match="no field 'id'"):
+            writer.write(Batch([{"name": "nobody"}]))
+        with pytest.raises(TypeMismatchError, match="not 5"):
+            writer.write(Batch([5]))
+        with pytest.raises(TypeMismatchError, match="object has no JSON form"):
+            writer.write(Batch([{"id": 1, "what": object()}]))
+
+
+def test_mistakes_are_told_when_the_sink_is_built(cluster: Cluster) -> None:
+    with pytest.raises(ValueError, match="call set_emitter"):
+        Elasticsearch7SinkBuilder().set_hosts("localhost:9200").build()
+    with pytest.raises(ValueError, match="call set_hosts"):
+        Elasticsearch7SinkBuilder().set_emitter(STATIC).build()
+    with pytest.raises(ConfigurationError, match="'ftp://x' is not a host"):
+        Elasticsearch7SinkBuilder().set_hosts("ftp://x").set_emitter(STATIC).build()
+    with pytest.raises(ConfigurationError, match="does not support the EXACTLY_ONCE"):
+        builder(cluster).set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
+    with pytest.raises(ValueError, match="must be larger than 0"):
+        builder(cluster).set_bulk_flush_max_actions(0)
