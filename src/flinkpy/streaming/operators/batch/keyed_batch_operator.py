@@ -47,7 +47,7 @@ class KeyedBatchOperator(BatchOperator):
         self._gathering = [GatheringOutput(output), *gathering.values()]
         self.operator = create(self._gathering[0], dict(gathering))
         self._timers: InternalTimerService | None = None
-        self._inputs = SortedInput(num_inputs)
+        self._inputs = SortedInput()
         keyed = [self.operator.key_of_input(index) for index in range(num_inputs)]
         self._get_keys = [None if selector is None else key_getter(selector) for selector, _, _ in keyed]
         self._input_types = [type_info for _, _, type_info in keyed]

@@ -10,7 +10,6 @@ sorts keys by their bytes, and says nothing about their order.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -19,81 +18,60 @@ from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MIN_WATERMARK
 
 
-class _Input:
-    """What has come of one input; the lists are parallel, record by record."""
-
-    __slots__ = ("has_kinds", "has_timestamps", "kinds", "rows", "timestamps")
-
-    def __init__(self) -> None:
-        self.rows: list[Any] = []
-        self.timestamps: list[int | None] = []
-        self.kinds: list[int] = []
-        self.has_timestamps = False
-        self.has_kinds = False
-
-    def add(self, rows: list[Any], batch: Batch) -> None:
-        self.rows.extend(rows)
-        if batch.timestamps is None:
-            self.timestamps.extend([None] * len(rows))
-        else:
-            self.has_timestamps = True
-            self.timestamps.extend(batch.timestamps.tolist())
-        if batch.kinds is None:
-            self.kinds.extend([0] * len(rows))
-        else:
-            self.has_kinds = True
-            self.kinds.extend(batch.kinds.tolist())
-
-    def take(self, positions: list[int]) -> Batch:
-        """These records, all of which have a timestamp or none."""
-        rows = self.rows
-        first = self.timestamps[positions[0]]
-        timestamps = kinds = None
-        if first is not None:
-            timestamps = np.array([self.timestamps[position] for position in positions], dtype=np.int64)
-        if self.has_kinds:
-            kinds = np.array([self.kinds[position] for position in positions], dtype=np.int8)
-        return Batch([rows[position] for position in positions], timestamps, kinds)
-
-
 class SortedInput:
     """Thread: task thread."""
 
-    def __init__(self, num_inputs: int) -> None:
-        self._inputs = [_Input() for _ in range(num_inputs)]
-        #: Key -> (input, position in it) of its records, as they arrived.
-        self._records: dict[Any, list[tuple[int, int]]] = {}
+    def __init__(self) -> None:
+        #: Key -> number of the key.
+        self._numbers: dict[Any, int] = {}
+        self._rows: list[Any] = []
+        # Of all records as they arrived, batch by batch: what they are sorted by, and their kinds.
+        self._keys: list[np.ndarray] = []
+        self._inputs: list[np.ndarray] = []
+        self._has_time: list[np.ndarray] = []
+        self._times: list[np.ndarray] = []
+        self._kinds: list[np.ndarray] = []
+        self._has_kinds = False
 
     def add(self, keys: list[Any], rows: list[Any], batch: Batch, input_index: int) -> None:
         """`rows` are the batch's records and `keys` theirs."""
-        records = self._records
-        target = self._inputs[input_index]
-        for position, key in enumerate(keys, len(target.rows)):
-            found = records.get(key)
-            if found is None:
-                records[key] = [(input_index, position)]
-            else:
-                found.append((input_index, position))
-        target.add(rows, batch)
+        number_of, numbers, count = self._numbers.setdefault, self._numbers, len(rows)
+        self._keys.append(np.fromiter((number_of(key, len(numbers)) for key in keys), dtype=np.int64, count=count))
+        self._rows.extend(rows)
+        self._inputs.append(np.full(count, input_index, dtype=np.int8))
+        times = batch.timestamps
+        self._has_time.append(np.full(count, times is not None, dtype=np.bool_))
+        self._times.append(np.full(count, MIN_WATERMARK, dtype=np.int64) if times is None else times)
+        self._has_kinds = self._has_kinds or batch.kinds is not None
+        self._kinds.append(np.zeros(count, dtype=np.int8) if batch.kinds is None else batch.kinds)
 
     def by_key(self) -> Iterator[tuple[Any, list[tuple[int, Batch]]]]:
-        """Each key, once, with its records: (input, batch), to be processed in that order."""
-        records = self._records
-        is_arrival_order = len(self._inputs) == 1 and not self._inputs[0].has_timestamps
-        for key in list(records):
-            of_key = records.pop(key)
-            if is_arrival_order:
-                yield key, [(0, self._inputs[0].take([position for _, position in of_key]))]
-            else:
-                of_key.sort(key=self._place)
-                yield key, self._batches(of_key)
-
-    def _place(self, record: tuple[int, int]) -> tuple[int, int]:
-        input_index, position = record
-        timestamp = self._inputs[input_index].timestamps[position]
-        return (MIN_WATERMARK if timestamp is None else timestamp), input_index
-
-    def _batches(self, records: list[tuple[int, int]]) -> list[tuple[int, Batch]]:
-        """Consecutive records of one input, with timestamps or without."""
-        runs = groupby(records, lambda record: (record[0], self._inputs[record[0]].timestamps[record[1]] is None))
-        return [(input_index, self._inputs[input_index].take([at for _, at in run])) for (input_index, _), run in runs]
+        """Each key, once, with its records: (input, batch), to be processed in that order. Call it once."""
+        if not self._rows:
+            return
+        keys, inputs, has_time, times, kinds = map(
+            np.concatenate, (self._keys, self._inputs, self._has_time, self._times, self._kinds)
+        )
+        # Stable: what is equal stays in the order it arrived.
+        order = np.lexsort((inputs, times, has_time, keys))
+        unsorted, self._rows = self._rows, []
+        rows = [unsorted[position] for position in order.tolist()]
+        del unsorted
+        keys, inputs, has_time, times, kinds = (column[order] for column in (keys, inputs, has_time, times, kinds))
+        # A batch is records of one key and input, all with timestamps or all without.
+        is_first = (np.diff(keys) != 0) | (np.diff(inputs) != 0) | (np.diff(has_time))
+        starts = [0, *(np.flatnonzero(is_first) + 1).tolist()]
+        names = list(self._numbers)
+        batches: list[tuple[int, Batch]] = []
+        number = int(keys[0])
+        for start, end in zip(starts, [*starts[1:], len(rows)]):
+            if keys[start] != number:
+                yield names[number], batches
+                number, batches = int(keys[start]), []
+            batch = Batch(
+                rows[start:end],
+                times[start:end] if has_time[start] else None,
+                kinds[start:end] if self._has_kinds else None,
+            )
+            batches.append((int(inputs[start]), batch))
+        yield names[number], batches
