@@ -41,6 +41,12 @@ class HybridSplit:
     source_index: int
     split: Any
 
+    @property
+    def split_id(self) -> str | None:
+        """Unique over all sources; None where the source's splits have none."""
+        own = getattr(self.split, "split_id", None)
+        return None if own is None else f"{self.source_index}:{own}"
+
 
 class HybridSplitSerializer(SimpleVersionedSerializer):
     """Each split as its own source stores it; those of a source that a factory makes are pickled."""

@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 
 
 class HybridSourceReader(SourceReader):
-    """Thread: task thread. The ids of splits begin with the index of their source."""
+    """Thread: task thread. The ids of splits begin with the index of their source. A split of a source whose turn has
+    not come holds watermarks back like any other.
+    """
+
+    names_splits = True
 
     def __init__(self, context: SourceReaderContext, entries: tuple[SourceEntry, ...]) -> None:
         self._context = context
@@ -117,6 +121,11 @@ class HybridSourceReader(SourceReader):
         if self._inner is None:
             return
         mine = [split.split for split in self._waiting if split.source_index == self._index]
+        if not self._inner.names_splits:
+            # They have no watermarks of their own from here on.
+            for split_id in [split.split_id for split in self._waiting if split.source_index == self._index]:
+                if split_id is not None:
+                    self._context.split_finished(split_id)
         if mine:
             self._waiting = [split for split in self._waiting if split.source_index != self._index]
             self._inner.add_splits(mine)

@@ -61,6 +61,7 @@ class TestingReaderContext:
     is_checkpointing_enabled: bool = False
     split_requests: int = 0
     availability_calls: int = 0
+    source_events: list[Any] = field(default_factory=list)
     finished_splits: list[str] = field(default_factory=list)
     now_ns: int = 0
     timers: list[tuple[int, Any]] = field(default_factory=list)
@@ -95,7 +96,7 @@ class TestingReaderContext:
         self.split_requests += 1
 
     def send_source_event(self, event: Any) -> None:
-        raise AssertionError(event)
+        self.source_events.append(event)
 
     def notify_available(self) -> None:
         self.availability_calls += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from connector_fakes import TestingReaderContext
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulated_source import SimulatedSource
@@ -12,8 +13,10 @@ from flinkpy.common.typeinfo import Types
 from flinkpy.connector_api.source import Boundedness
 from flinkpy.connectors.collection import CollectionSource
 from flinkpy.connectors.datagen import DataGeneratorSource
+from flinkpy.connectors.hybrid_events import HybridSplit, ReaderAt, SourceEntry, SwitchSource
+from flinkpy.connectors.hybrid_reader import HybridSourceReader
 from flinkpy.connectors.hybrid_source import HybridSource
-from flinkpy.connectors.number_sequence import NumberSequenceSource
+from flinkpy.connectors.number_sequence import NumberSequenceSource, NumberSequenceSplit, _NumberSequenceReader
 from flinkpy.connectors.split_enumerator import StaticSplitEnumerator
 from flinkpy.datastream.connectors.hybrid_source import HybridSourceBuilder
 from flinkpy.datastream.functions import SourceFunction
@@ -137,6 +140,33 @@ def test_what_a_factory_made_is_kept_in_checkpoints():
 def test_a_factory_that_gives_no_source_fails_the_job():
     with pytest.raises(InternalError, match="the factory of source 1 of a hybrid source gave 5, no source"):
         SimulatedSource(made_later(no_source)).run_to_end()
+
+
+@pytest.mark.parametrize("names_splits", [True, False])
+def test_splits_hold_watermarks_back_while_they_have_watermarks_of_their_own(names_splits):
+    class Reader(_NumberSequenceReader):
+        pass
+
+    class Numbers(NumberSequenceSource):
+        def create_reader(self, context):
+            return reader
+
+    entries = tuple(SourceEntry(Numbers(1, 2), None, Boundedness.BOUNDED) for _ in range(2))
+    context = TestingReaderContext()
+    reader = Reader(context)
+    reader.names_splits = names_splits
+    hybrid = HybridSourceReader(context, entries)
+    splits = [HybridSplit(index, NumberSequenceSplit("a", 1, 2)) for index in range(2)]
+    assert [split.split_id for split in splits] == ["0:a", "1:a"]
+    hybrid.add_splits(splits)
+    hybrid.start()
+    assert context.source_events == [ReaderAt(0)]
+    hybrid.handle_source_event(SwitchSource(0, None, is_final=False))
+
+    assert hybrid.names_splits
+    assert context.finished_splits == ([] if names_splits else ["0:a"])
+    assert hybrid.poll_batch().num_rows == 2
+    assert hybrid.current_split_id == "0:a"
 
 
 def test_only_the_last_source_may_go_on_for_ever():
