@@ -660,3 +660,31 @@ def test_what_functions_log_is_in_the_log_of_their_process(
     assert collected(env.from_collection([token]).map(tell)) == [token]
     logs: list[Path] = list(tmp_path_factory.getbasetemp().glob("logs*/*"))
     assert any(f"heard {token}" in log.read_text(errors="replace") for log in logs if log.is_file())
+
+
+def test_failed_batch_starts_anew_also_where_checkpoints_were_asked_for(address: str, tmp_path: Path) -> None:
+    host, _, port = address.rpartition(":")
+    entries = {
+        "execution.target": "remote",
+        "jobmanager.rpc.address": host,
+        "jobmanager.rpc.port": port,
+        "execution.runtime-mode": "BATCH",
+        "execution.checkpointing.interval": "10 ms",
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": "1",
+        "restart-strategy.fixed-delay.delay": "10 ms",
+    }
+    env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(entries))
+    env.set_parallelism(2)
+    mark = tmp_path / "failed"
+
+    def fail_once(value: int) -> int:
+        if value == 70 and not mark.exists():
+            mark.touch()
+            raise ValueError("this once")
+        return value
+
+    sums = env.from_sequence(1, 100).map(fail_once, Types.LONG()).key_by(lambda value: value % 3).sum()
+
+    assert sorted(collected(sums)) == [1650, 1683, 1717]
+    assert mark.exists()

@@ -54,7 +54,7 @@ def test_bounded_program_runs_in_batch_mode(env: StreamExecutionEnvironment, mod
     job_graph = env.generate_job_graph()
 
     assert job_graph.configuration.entries["execution.runtime-mode"] == "BATCH"
-    assert "execution.checkpointing.interval" not in job_graph.configuration.entries
+    assert job_graph.configuration.entries["execution.checkpointing.interval"] == "0 ms"
     assert job_graph.configuration.entries["state.backend.type"] == "hashmap"
     assert env.get_checkpoint_interval() == 1000, "the environment itself stays as it is"
 
