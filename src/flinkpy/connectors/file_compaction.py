@@ -185,7 +185,7 @@ class FileCompaction:
     Args:
         open_target: a new hidden part file in that bucket.
         in_snapshot: hidden names that a checkpoint has, completed or not: those files are not to be deleted. Shared
-            with the writer; this adds to it.
+            with the writer; kept up by this.
     """
 
     def __init__(
@@ -222,7 +222,8 @@ class FileCompaction:
         return [SupersededFile(merge.bucket, merge.target.hidden_name) for merge in self._merges]
 
     def on_snapshot(self) -> None:
-        """What there is now is in a checkpoint."""
+        """What there is now is in a checkpoint; what it had before has been handed over."""
+        self._in_snapshot.clear()
         self._in_snapshot.update(file.hidden_name for file in self.files)
 
     def at_checkpoint(self) -> list[Any]:

@@ -262,6 +262,15 @@ def test_another_job_merges_copies(tmp_path):
     sink.close()
 
 
+def test_what_is_remembered_does_not_grow(tmp_path):
+    sink = Sink(compacting(tmp_path))
+    for number in range(1, 20):
+        checkpoint(sink, number, "a")
+        sink.complete(number)
+        assert len(sink.writer._in_snapshot) <= 3
+    sink.close()
+
+
 def test_a_part_that_is_gone_is_named(tmp_path):
     sink = Sink(compacting(tmp_path, every(9)))
     states = checkpoint(sink, 1, "a")
