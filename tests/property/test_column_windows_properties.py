@@ -7,6 +7,7 @@ from column_windows import END, Engine, Reference, SessionReference, window_spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flinkpy.state import pane_table, window_table
 from flinkpy.streaming.operators.windowing_columns import pane_window_operator
 
 records = st.tuples(st.sampled_from(["a", "b", "c", None]), st.none() | st.integers(-9, 9), st.integers(-60, 60))
@@ -130,6 +131,36 @@ def test_windows_of_blocks_of_panes_are_the_same(shape, lateness, items, stops):
         patch.setattr(pane_window_operator, "_MIN_PANES_FOR_BLOCKS", 1)
         patch.setattr(pane_window_operator, "_MIN_ENTRIES_FOR_BLOCKS", 0)
         engine = Engine(spec_of(shape, allowed_lateness_ms=lateness))
+        got, watermark = [], None
+        for position, item in enumerate(items):
+            if not isinstance(item, int):
+                engine.add(item)
+            elif watermark is None or item > watermark:
+                watermark = item
+                engine.watermark(item)
+            got.append(engine.take())
+            if position in stops:
+                engine = engine.restart()
+
+    check(steps, got)
+
+
+@given(
+    st.tuples(st.integers(1, 24), st.integers(1, 24), st.integers(-5, 5)),
+    inputs,
+    st.sets(st.integers(0, 12), max_size=1),
+    st.integers(0, 3),
+)
+@settings(max_examples=100, deadline=None)
+def test_windows_whose_entries_are_hashed_are_the_same(shape, items, stops, rows):
+    """`rows`: panes for which there are cells; with more of them the entries are hashed."""
+    items = [*items, END]
+    _, steps = run_reference(shape, 0, items)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pane_table, "_MIN_CELLS", rows * 1024)
+        patch.setattr(pane_table, "_CELLS_PER_ENTRY", 0)
+        patch.setattr(window_table, "_MIN_DEAD", 1)
+        engine = Engine(spec_of(shape))
         got, watermark = [], None
         for position, item in enumerate(items):
             if not isinstance(item, int):

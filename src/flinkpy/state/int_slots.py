@@ -16,6 +16,8 @@ _MIN_HASH_CAPACITY = 1 << 12
 #: 2**64 divided by the golden ratio: spreads consecutive keys (Fibonacci hashing).
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _EMPTY = -1
+#: While keys are put in, this minus its position stands for the one that wants a place.
+_CLAIMED = -2
 
 
 class IntSlots:
@@ -149,17 +151,41 @@ class IntSlots:
         missing = np.flatnonzero(slots < 0)
         if not len(missing):
             return slots, missing
-        unique, first, inverse = np.unique(keys[missing], return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        given = np.empty(len(unique), dtype=np.int64)
-        given[order] = np.arange(self.size, self.size + len(unique))
-        self.size += len(unique)
-        if 2 * self.size > len(self._hash_slots):
+        if 2 * (self.size + len(missing)) > len(self._hash_slots):
             used = self._hash_slots >= 0
-            self._rebuild(self._hash_keys[used], self._hash_slots[used], 4 * self.size)
-        self._insert(unique, given)
-        slots[missing] = given[inverse]
-        return slots, missing[first[order]]
+            self._rebuild(self._hash_keys[used], self._hash_slots[used], 4 * (self.size + len(missing)))
+        slots[missing], is_first = self._insert_new(keys[missing])
+        return slots, missing[is_first]
+
+    def _insert_new(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Put in keys that are not there, each any number of times; there is room. They get the next slots.
+
+        Returns: (int64[n]: the slot of each, bool[n]: whether it is the first of its key).
+        """
+        table, mask = self._hash_slots, len(self._hash_slots) - 1
+        place = self._home(keys)
+        #: Position of the first one of the same key.
+        owner = np.empty(len(keys), dtype=np.int64)
+        left = np.arange(len(keys))
+        while len(left):
+            here = place[left]
+            claims = left[table[here] == _EMPTY]
+            # The same keys want the same places all the way. Written backwards, so that the first who wants it stays.
+            table[place[claims[::-1]]] = _CLAIMED - claims[::-1]
+            claimant = _CLAIMED - table[here]
+            is_claimed = claimant >= 0
+            is_settled = is_claimed & (keys[np.where(is_claimed, claimant, 0)] == keys[left])
+            owner[left[is_settled]] = claimant[is_settled]
+            left = left[~is_settled]
+            place[left] = (place[left] + 1) & mask
+        is_first = owner == np.arange(len(keys))
+        firsts = np.flatnonzero(is_first)
+        given = np.empty(len(keys), dtype=np.int64)
+        given[firsts] = np.arange(self.size, self.size + len(firsts))
+        self.size += len(firsts)
+        table[place[firsts]] = given[firsts]
+        self._hash_keys[place[firsts]] = keys[firsts]
+        return given.take(owner), is_first
 
     def _find(self, keys: np.ndarray) -> np.ndarray:
         """int64[n] slots, negative where the key is not there."""

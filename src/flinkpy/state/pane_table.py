@@ -12,6 +12,9 @@ from flinkpy.state.int_slots import IntSlots
 from flinkpy.state.window_table import NO_SLOTS, WindowTable
 
 _MIN_STRIDE = 1 << 10
+#: So many cells (16 MiB) there may always be; beyond them only so many for each entry.
+_MIN_CELLS = 1 << 22
+_CELLS_PER_ENTRY = 16
 _LAST_PANE = np.iinfo(np.int64).max
 
 
@@ -22,17 +25,19 @@ class PaneTable(WindowTable):
         super().__init__(layout)
         self._slots_by_pane: dict[int, list[np.ndarray]] = {}
         self._panes = self._sizes = NO_SLOTS
-        self._index = IntSlots()
+        #: The slot of each cell, or -1. Where most cells would be empty the others are in a hash table instead.
+        self._cells = np.empty(0, dtype=np.int32)
+        self._hashed: IntSlots | None = None
         self._start_numbering()
 
     def _start_numbering(self) -> None:
-        """Slots are found by number of the pane times stride plus number of the key; panes count as they come."""
+        """Each pane has a row, each key a column; a cell is row times stride plus column."""
         self._stride = _MIN_STRIDE
         while self._stride < self._keys.size:
             self._stride *= 2
-        self._pane_ids: dict[int, int] = {}
-        self._num_pane_ids = 0
-        self._index.clear()
+        self._rows: dict[int, int] = {}
+        self._num_rows = 0
+        self._free_rows: list[int] = []
 
     # -- what there is -----------------------------------------------------------------------------------------------
 
@@ -63,9 +68,13 @@ class PaneTable(WindowTable):
 
     def find(self, key_numbers: np.ndarray, panes: np.ndarray) -> np.ndarray:
         """int64[n]: the slot of each pair, negative where there is none."""
-        ids = np.array([self._pane_ids.get(pane, -1) for pane in panes.tolist()], dtype=np.int64)
-        slots = self._index.find(ids * self._stride + key_numbers)
-        slots[ids < 0] = -1
+        rows = np.array([self._rows.get(pane, -1) for pane in panes.tolist()], dtype=np.int64)
+        cells = rows * self._stride + key_numbers
+        if self._hashed is not None:
+            slots = self._hashed.find(cells)
+        else:
+            slots = self._cells.take(np.maximum(cells, 0)).astype(np.int64)
+        slots[rows < 0] = -1
         return slots
 
     def merged_results(self, groups: np.ndarray, slots: np.ndarray, num_groups: int) -> list[pa.Array]:
@@ -97,7 +106,12 @@ class PaneTable(WindowTable):
         if self._keys.size > self._stride:
             # The keys of this batch are not of any slot yet: none may go.
             self.keep(self.live_slots(), may_drop_keys=False)
-        slots, new = self._index.slots_of(self._numbers_of(panes) * self._stride + keys)
+        rows = self._rows_of(panes)
+        if self._hashed is None and not self._has_room(self.size + len(panes)):
+            self._hash_all()
+            rows = self._rows_of(panes)
+        cells = rows * self._stride + keys
+        slots, new = self._cell_slots(cells) if self._hashed is None else self._hashed.slots_of(cells)
         if len(new):
             new_panes = panes.take(new)
             self._remember(self._append(keys.take(new), [new_panes]), new_panes)
@@ -106,28 +120,66 @@ class PaneTable(WindowTable):
     def _restore_entries(self, key_columns: list[pa.Array], times: list[np.ndarray]) -> np.ndarray:
         return self._slots(key_columns, times[0])
 
-    def _numbers_of(self, panes: np.ndarray) -> np.ndarray:
+    def _cell_slots(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As `IntSlots.slots_of`."""
+        table = self._cells
+        slots = table.take(cells)
+        missing = np.flatnonzero(slots < 0)
+        if not len(missing):
+            return slots.astype(np.int64), missing
+        wanted = cells[missing]
+        numbers = np.arange(len(wanted), dtype=np.int32)
+        # Written backwards, so the first appearance of a cell is the one that stays.
+        table[wanted[::-1]] = numbers[::-1]
+        is_first = table.take(wanted) == numbers
+        table[wanted[is_first]] = np.arange(self._size, self._size + int(is_first.sum()))
+        slots[missing] = table.take(wanted)
+        return slots.astype(np.int64), missing[is_first]
+
+    def _has_room(self, entries: int) -> bool:
+        """Whether all rows have cells; they are made unless too many of them would be empty."""
+        wanted = self._num_rows * self._stride
+        if wanted <= len(self._cells):
+            return True
+        if wanted > max(_MIN_CELLS, _CELLS_PER_ENTRY * entries):
+            return False
+        grown = np.full(max(wanted, 2 * len(self._cells)), -1, dtype=np.int32)
+        grown[: len(self._cells)] = self._cells
+        self._cells = grown
+        return True
+
+    def _hash_all(self) -> None:
+        """Until the slots are numbered anew."""
+        self._cells = np.empty(0, dtype=np.int32)
+        self._hashed = IntSlots()
+        self.keep(self.live_slots(), may_drop_keys=False)
+
+    def _rows_of(self, panes: np.ndarray) -> np.ndarray:
         """int64[n], or int64[1] where all are the same."""
         low, high = int(panes.min()), int(panes.max())
         if low == high:
-            return np.array([self._number_of(low)])
+            return np.array([self._row_of(low)])
         span = high - low + 1
         if span > 4 * len(panes) + 64:
             distinct, inverse = np.unique(panes, return_inverse=True)
-            return np.array([self._number_of(pane) for pane in distinct.tolist()], dtype=np.int64)[inverse]
+            return np.array([self._row_of(pane) for pane in distinct.tolist()], dtype=np.int64)[inverse]
         relative = panes - low
-        numbers = np.zeros(span, dtype=np.int64)
-        numbers[relative] = 1
-        present = np.flatnonzero(numbers)
-        numbers[present] = [self._number_of(pane) for pane in (present + low).tolist()]
-        return numbers.take(relative)
+        rows = np.zeros(span, dtype=np.int64)
+        rows[relative] = 1
+        present = np.flatnonzero(rows)
+        rows[present] = [self._row_of(pane) for pane in (present + low).tolist()]
+        return rows.take(relative)
 
-    def _number_of(self, pane: int) -> int:
-        number = self._pane_ids.get(pane)
-        if number is None:
-            number = self._pane_ids[pane] = self._num_pane_ids
-            self._num_pane_ids += 1
-        return number
+    def _row_of(self, pane: int) -> int:
+        row = self._rows.get(pane)
+        if row is None:
+            if self._free_rows:
+                row = self._free_rows.pop()
+            else:
+                row = self._num_rows
+                self._num_rows += 1
+            self._rows[pane] = row
+        return row
 
     def _remember(self, slots: np.ndarray, panes: np.ndarray) -> None:
         low, high = int(panes.min()), int(panes.max())
@@ -159,15 +211,37 @@ class PaneTable(WindowTable):
         end = int(np.searchsorted(self._panes, min(pane, _LAST_PANE), side="left" if pane <= _LAST_PANE else "right"))
         for expired in self._panes[:end].tolist():
             self.dropped(self._slots_of(expired))
-            del self._slots_by_pane[expired], self._pane_ids[expired]
+            row = self._rows.pop(expired)
+            del self._slots_by_pane[expired]
+            if self._hashed is None:
+                self._cells[row * self._stride : (row + 1) * self._stride] = -1
+                self._free_rows.append(row)
         self._panes, self._sizes = self._panes[end:], self._sizes[end:]
-        self._compact_if_sparse()
+        if self._compact_if_sparse() and self._hashed is not None:
+            self._unhash()
+
+    def _unhash(self) -> None:
+        """Where the entries that are left do not need a hash table."""
+        if self._num_rows * self._stride <= max(_MIN_CELLS, _CELLS_PER_ENTRY * self._size):
+            self._hashed = None
+            self._index_all()
 
     def _index_all(self) -> None:
         self._slots_by_pane.clear()
         self._panes = self._sizes = NO_SLOTS
+        self._cells.fill(-1)
         self._start_numbering()
+        if self._hashed is not None:
+            self._hashed.clear()
         if self._size:
             panes = self._times[0]
-            self._index.slots_of(self._numbers_of(panes) * self._stride + self._key_of_slot)
+            cells = self._rows_of(panes) * self._stride + self._key_of_slot
+            if self._hashed is not None:
+                self._hashed.slots_of(cells)
+            elif self._has_room(self._size):
+                self._cells[cells] = np.arange(self._size)
+            else:
+                self._cells = np.empty(0, dtype=np.int32)
+                self._hashed = IntSlots()
+                self._hashed.slots_of(cells)
             self._remember(np.arange(self._size), panes)

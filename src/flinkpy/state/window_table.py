@@ -90,9 +90,12 @@ class WindowTable(ABC):
         """These entries are dead from now on; `live_slots` leaves them out."""
         self._dead += len(slots)
 
-    def _compact_if_sparse(self) -> None:
-        if self._dead >= _MIN_DEAD and 2 * self._dead > self._size:
+    def _compact_if_sparse(self) -> bool:
+        """Whether it was."""
+        is_sparse = self._dead >= _MIN_DEAD and 2 * self._dead > self._size
+        if is_sparse:
             self.keep(self.live_slots())
+        return is_sparse
 
     def keep(self, slots: np.ndarray, may_drop_keys: bool = True) -> None:
         """Number slots, and where most keys are gone also the keys, anew. `slots`: all that are alive."""

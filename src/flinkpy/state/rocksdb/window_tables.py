@@ -37,7 +37,7 @@ class _StoredTable(WindowTable):
         key_groups_owned: range,
     ) -> None:
         super().__init__(layout)
-        self._rows = RowCodec(layout)
+        self._row_codec = RowCodec(layout)
         self._database = database
         self._codec = codec
         self._max_parallelism = max_parallelism
@@ -49,7 +49,7 @@ class _StoredTable(WindowTable):
             prefix = codec.prefix(key_group)
             pairs = database.scan(prefix, after_prefix(prefix))
             while piece := list(islice(pairs, _PIECE)):
-                self._note_stored(self.restore_batch(self._rows.batch(piece)))
+                self._note_stored(self.restore_batch(self._row_codec.batch(piece)))
 
     def changed(self, slots: np.ndarray) -> None:
         super().changed(slots)
@@ -101,13 +101,13 @@ class _StoredTable(WindowTable):
         self._delete(changed[moved & self._is_stored.take(changed)])
         indices = pa.array(changed)
         frozen = [column for accumulator in self.accumulators for column in accumulator.freeze(self._size)()]
-        values = self._rows.encode_values([column.take(indices) for column in frozen])
+        values = self._row_codec.encode_values([column.take(indices) for column in frozen])
         self._database.write(in_order(self._encoded(changed, self._times), values))
         self._note_stored(changed)
 
     def _encoded(self, slots: np.ndarray, times: list[np.ndarray]) -> list[bytes]:
         columns = [*self.keys(self.key_numbers(slots)), *(pa.array(each.take(slots)) for each in times)]
-        return self._rows.encode_keys(self._codec, columns, self._max_parallelism)
+        return self._row_codec.encode_keys(self._codec, columns, self._max_parallelism)
 
 
 class RocksDBPaneTable(_StoredTable, PaneTable):
