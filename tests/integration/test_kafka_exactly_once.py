@@ -13,7 +13,7 @@ from job_support import environment, wait_until
 from kafka_broker.broker import KafkaBroker
 
 from flinkpy.common import SimpleStringSchema, Types, WatermarkStrategy
-from flinkpy.common.errors import JobNotFoundError
+from flinkpy.common.errors import JobExecutionError, JobNotFoundError
 from flinkpy.common.failpoints import FAILPOINTS, SPECIFICATION_VARIABLE, TOKENS_VARIABLE
 from flinkpy.connectors.kafka.transaction_client import TransactionClient
 from flinkpy.datastream import MapFunction
@@ -203,6 +203,38 @@ def test_a_broker_that_is_killed_in_the_middle_loses_and_repeats_nothing(
     client.get_job_execution_result().result()
     assert_each_once(own_kafka, topics[1])
     assert_no_open_transactions(own_kafka, "outage")
+
+
+def test_another_job_with_another_parallelism_commits_what_a_failed_one_left(
+    start_cluster: StartCluster, kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job fails when its checkpoint is complete and before anything is committed; its checkpoint is kept."""
+    token = tmp_path / "tokens" / "kafka_sink.before_commit"
+    token.parent.mkdir()
+    token.touch()
+    monkeypatch.setenv(SPECIFICATION_VARIABLE, "kafka_sink.before_commit=error")
+    monkeypatch.setenv(TOKENS_VARIABLE, str(token.parent))
+    cluster = start_cluster(2)
+    topics = filled_topics(kafka)
+    settings = {
+        "execution.checkpointing.interval": "200 ms",
+        "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
+        "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
+        "sink.committer.retries": "0",
+    }
+    slow = tmp_path / "slow"
+    slow.touch()
+    env = environment(cluster, parallelism=2, **settings)
+    copying_job(env, kafka, topics, "left-over", slow)
+    with pytest.raises(JobExecutionError, match=r"failpoint kafka_sink.before_commit"):
+        env.execute("fails")
+    slow.unlink()
+    [metadata] = (tmp_path / "checkpoints").rglob("_metadata")
+    env = environment(cluster, parallelism=1, **settings, **{"execution.state-recovery.path": str(metadata.parent)})
+    copying_job(env, kafka, topics, "left-over", slow)
+    env.execute("goes on")
+    assert_each_once(kafka, topics[1])
+    assert_no_open_transactions(kafka, "left-over")
 
 
 def test_the_older_functions_copy_a_topic_exactly_once(cluster: RunningCluster, kafka: KafkaBroker) -> None:
