@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 import cloudpickle
 
 from flinkpy._proto import checkpoint_pb2, dispatcher_pb2, job_pb2, taskexecutor_pb2
+from flinkpy.checkpoint.storage.file_systems import use_file_systems_in_this_thread
 from flinkpy.common.clock import Clock, SystemClock
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import (
@@ -142,6 +143,7 @@ class DeployedStreamTask:
         self._user_code.check_modules()
         environment = self._environment
         environment.callbacks = self._state.callbacks = callbacks
+        use_file_systems_in_this_thread(environment.configuration)
         return create_stream_task(environment)
 
     def dump_event(self, event: Any) -> bytes:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import threading
 import zlib
 
 import pyarrow as pa
 import pytest
 
+from flinkpy.checkpoint.storage.file_systems import process_file_systems, use_file_systems_in_this_thread
 from flinkpy.common.errors import InputNotFoundError, UnsupportedOperationError
 from flinkpy.formats import input_files
 from flinkpy.formats.input_files import (
@@ -93,3 +95,19 @@ def test_what_a_path_means():
         local_path("s3://bucket/key")
     with pytest.raises(UnsupportedOperationError, match="nothing://"):
         open_input("nothing://a/b")
+
+
+def test_a_task_has_the_file_systems_of_its_job():
+    seen = []
+
+    def task():
+        before = process_file_systems()
+        use_file_systems_in_this_thread({"s3.endpoint": "http://job"})
+        seen.append((before, process_file_systems()))
+
+    thread = threading.Thread(target=task)
+    thread.start()
+    thread.join(10)
+    [(before, after)] = seen
+    assert before is process_file_systems()
+    assert after is not before

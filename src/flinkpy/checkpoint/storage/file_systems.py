@@ -44,6 +44,7 @@ class FileSystems:
 
 
 _of_process = FileSystems()
+_of_thread = threading.local()
 
 
 def initialize_file_systems(configuration: AnyConfiguration) -> None:
@@ -55,9 +56,14 @@ def initialize_file_systems(configuration: AnyConfiguration) -> None:
     _of_process = FileSystems(configuration)
 
 
+def use_file_systems_in_this_thread(configuration: AnyConfiguration) -> None:
+    """Let the connectors of a task find them as its job says, in the thread of the task, which ends with it."""
+    _of_thread.file_systems = FileSystems(configuration)
+
+
 def process_file_systems() -> FileSystems:
-    """Those of the connectors in this process."""
-    return _of_process
+    """Those of the connectors in this task, or else in this process."""
+    return getattr(_of_thread, "file_systems", _of_process)
 
 
 def normalized(path: str) -> str:
