@@ -246,6 +246,26 @@ def test_a_checkpoint_without_records_has_no_transaction(kafka: KafkaBroker, tra
         assert committable.transactional_id == "empty-0-4", "its name says the first checkpoint that may have it"
 
 
+def test_a_transaction_of_a_declined_checkpoint_is_left_alone(
+    kafka: KafkaBroker, transactions: TransactionClient
+) -> None:
+    """Another operator may fail to take its snapshot when the committable of this one has been handed over."""
+    topic = kafka.create_topic()
+    sink = exactly_once(kafka, topic, "declined")
+    with writer_of(sink, restored_checkpoint_id=4) as writer, committing(sink) as commit:
+        committables = []
+        for value in ("one", "two"):
+            write(writer, value)
+            writer.flush(False)
+            committables += writer.prepare_commit()  # and no snapshot_state
+        write(writer, "three")
+        committables += prepare(writer, 7)
+        ids = [committable.transactional_id for committable in committables]
+        assert ids == ["declined-0-5", "declined-0-6", "declined-0-7"], "none is newer than the checkpoint that has it"
+        assert commit(committables).signals == ["committed"] * 3
+    assert kafka.read_values(topic) == ["one", "two", "three"]
+
+
 def test_records_that_a_schema_leaves_out_make_no_transaction(
     kafka: KafkaBroker, transactions: TransactionClient
 ) -> None:

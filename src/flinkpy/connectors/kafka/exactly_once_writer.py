@@ -58,6 +58,10 @@ class ExactlyOnceKafkaWriter(StatefulSinkWriter):
         self._client = TransactionClient(settings, timeout_s)
         #: Of the newest checkpoint that has what was written before it.
         self._checkpoint_id = context.restored_checkpoint_id or 0
+        #: Of the transaction handed over last.
+        self._last_number = 0
+        #: Whether one was handed over since the last snapshot.
+        self._has_handed_over = False
         #: Numbers of transactions that wait for their commit, the oldest first.
         self._handed_over: list[int] = []
         self._next: TransactionalProducer | None = None
@@ -93,14 +97,17 @@ class ExactlyOnceKafkaWriter(StatefulSinkWriter):
             return []
         failpoint("kafka_sink.before_prepare")
         committable = transaction.prepare()
-        self._handed_over.append(transaction.name.number)
+        self._last_number = transaction.name.number
+        self._handed_over.append(self._last_number)
+        self._has_handed_over = True
         return [committable]
 
     def snapshot_state(self, checkpoint_id: int) -> list[str]:
-        was_used = bool(self._handed_over) and self._handed_over[-1] == self._checkpoint_id + 1
         self._checkpoint_id = checkpoint_id
-        if was_used and not self._is_ended:
+        if self._has_handed_over and not self._is_ended:
+            # Records will come until the next checkpoint, too.
             self._next = self._new_transaction()
+        self._has_handed_over = False
         return [self._prefix]
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
@@ -120,7 +127,9 @@ class ExactlyOnceKafkaWriter(StatefulSinkWriter):
         return self._current
 
     def _new_transaction(self) -> TransactionalProducer:
-        number = self._checkpoint_id + 1
+        # Where a checkpoint was declined after its transaction was handed over, that one keeps its name: a later
+        # checkpoint has both. Each was handed over for a checkpoint of its own, so no number is greater than its.
+        number = max(self._checkpoint_id, self._last_number) + 1
         if self._handed_over and number - self._handed_over[0] >= IDS_PER_SUBTASK // 2:
             raise KafkaError(
                 f"{len(self._handed_over)} Kafka transactions wait for a checkpoint to be completed, the oldest since "
