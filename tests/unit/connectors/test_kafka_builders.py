@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import cloudpickle
 import pytest
+from connector_fakes import TestingReaderContext
 
 from flinkpy.common import ByteArraySchema, Row, SimpleStringSchema, Types
-from flinkpy.common.errors import ConfigurationError, UnsupportedOperationError
+from flinkpy.common.errors import ConfigurationError, InternalError, UnsupportedOperationError
 from flinkpy.connector_api.source import Boundedness
 from flinkpy.connectors.kafka import client
 from flinkpy.connectors.kafka.client import client_settings
@@ -60,7 +64,19 @@ def test_a_source_with_what_is_needed_can_be_built_and_pickled():
     assert built.properties["enable.auto.commit"] == "false"
     assert built.properties["commit.offsets.on.checkpoint"] == "false", "there is no group"
     assert built.properties["isolation.level"] == "read_uncommitted"
-    assert type(built.for_coordinator().deserializer) is KafkaRecordDeserializationSchema, "the JobMaster reads nothing"
+    with pytest.raises(InternalError, match="JobMaster's half of a Kafka source reads no records"):
+        built.for_coordinator().create_reader(TestingReaderContext())
+
+
+def test_the_half_of_the_job_master_needs_neither_columns_nor_the_schema():
+    """Its process starts fast because it loads little."""
+    halves = [topic_source().build(), streams().set_stream_ids({"a"}).build()]
+    data = cloudpickle.dumps([half.for_coordinator() for half in halves])
+    program = (
+        f"import pickle, sys; pickle.loads({data!r}); print([m for m in ('pyarrow', 'numpy') if m in sys.modules])"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert told.stdout == "[]\n"
 
 
 def test_properties_of_a_source():

@@ -6,9 +6,9 @@ pyflink.datastream.connectors.dynamic_kafka.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from flinkpy.common.errors import ConfigurationError
+from flinkpy.common.errors import ConfigurationError, InternalError
 from flinkpy.common.serialization import DeserializationSchema
 from flinkpy.connector_api.serializer import SimpleVersionedSerializer
 from flinkpy.connector_api.source import (
@@ -20,7 +20,6 @@ from flinkpy.connector_api.source import (
     SplitEnumeratorContext,
 )
 from flinkpy.connectors.kafka.client import CLIENT_ID_PREFIX, PARTITION_DISCOVERY_INTERVAL, int_property
-from flinkpy.connectors.kafka.deserialization import KafkaRecordDeserializationSchema
 from flinkpy.connectors.kafka.dynamic_enumerator import (
     DynamicKafkaSourceEnumerator,
     DynamicKafkaSourceEnumStateSerializer,
@@ -36,6 +35,9 @@ from flinkpy.connectors.kafka.stream_metadata import (
     KafkaStreamSubscriber,
     StreamPatternSubscriber,
 )
+
+if TYPE_CHECKING:
+    from flinkpy.connectors.kafka.deserialization import KafkaRecordDeserializationSchema
 
 #: Ask the metadata service so often; 0 or less: only at the start.
 METADATA_DISCOVERY_INTERVAL = "stream-metadata-discovery-interval-ms"
@@ -53,7 +55,7 @@ class DynamicKafkaSource(SourceBase):
         starting_offsets: KafkaOffsetsInitializer,
         stopping_offsets: KafkaOffsetsInitializer,
         boundedness: Boundedness,
-        deserializer: KafkaRecordDeserializationSchema,
+        deserializer: KafkaRecordDeserializationSchema | None,
     ) -> None:
         self._properties = properties
         self._service = service
@@ -94,11 +96,13 @@ class DynamicKafkaSource(SourceBase):
 
     @property
     def deserializer(self) -> KafkaRecordDeserializationSchema:
+        if self._deserializer is None:
+            raise InternalError("the JobMaster's half of a Kafka source reads no records")
         return self._deserializer
 
     @property
     def produced_type(self) -> Any:
-        return self._deserializer.get_produced_type()
+        return self.deserializer.get_produced_type()
 
     @property
     def split_serializer(self) -> SimpleVersionedSerializer:
@@ -138,13 +142,12 @@ class DynamicKafkaSource(SourceBase):
             .set_properties({**self._properties, **metadata.properties})
             .set_topics(*sorted(metadata.topics))
             .set_starting_offsets(self._starting_offsets)
-            .set_deserializer(self._deserializer)
         )
         prefix = self._properties.get(CLIENT_ID_PREFIX) or self._properties.get("group.id") or "DynamicKafkaSource"
         builder.set_client_id_prefix(f"{prefix}-{cluster_id}")
         if self._boundedness is Boundedness.BOUNDED:
             builder.set_bounded(self._stopping_offsets)
-        return builder.build()
+        return builder.build_with(self._deserializer)
 
     def for_coordinator(self) -> DynamicKafkaSource:
         return DynamicKafkaSource(
@@ -154,7 +157,7 @@ class DynamicKafkaSource(SourceBase):
             self._starting_offsets,
             self._stopping_offsets,
             self._boundedness,
-            KafkaRecordDeserializationSchema(),
+            None,
         )
 
 
@@ -196,12 +199,16 @@ class DynamicKafkaSourceBuilder:
         return self
 
     def set_deserializer(self, deserializer: KafkaRecordDeserializationSchema) -> DynamicKafkaSourceBuilder:
+        from flinkpy.connectors.kafka.deserialization import KafkaRecordDeserializationSchema
+
         if not isinstance(deserializer, KafkaRecordDeserializationSchema):
             raise TypeError(f"{deserializer!r} is not a KafkaRecordDeserializationSchema")
         self._deserializer = deserializer
         return self
 
     def set_value_only_deserializer(self, deserialization_schema: DeserializationSchema) -> DynamicKafkaSourceBuilder:
+        from flinkpy.connectors.kafka.deserialization import KafkaRecordDeserializationSchema
+
         return self.set_deserializer(KafkaRecordDeserializationSchema.value_only(deserialization_schema))
 
     def set_starting_offsets(self, starting_offsets_initializer: KafkaOffsetsInitializer) -> DynamicKafkaSourceBuilder:

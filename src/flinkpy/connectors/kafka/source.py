@@ -9,7 +9,7 @@ import logging
 import random
 from typing import TYPE_CHECKING, Any
 
-from flinkpy.common.errors import ConfigurationError
+from flinkpy.common.errors import ConfigurationError, InternalError
 from flinkpy.common.serialization import DeserializationSchema
 from flinkpy.connector_api.serializer import SimpleVersionedSerializer
 from flinkpy.connector_api.source import (
@@ -28,7 +28,6 @@ from flinkpy.connectors.kafka.client import (
     client_settings,
     int_property,
 )
-from flinkpy.connectors.kafka.deserialization import KafkaRecordDeserializationSchema
 from flinkpy.connectors.kafka.offsets import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, NoStoppingOffsets
 from flinkpy.connectors.kafka.partitions import (
     KafkaPartitionSplitSerializer,
@@ -43,6 +42,7 @@ from flinkpy.connectors.kafka.subscriber import (
 )
 
 if TYPE_CHECKING:
+    from flinkpy.connectors.kafka.deserialization import KafkaRecordDeserializationSchema
     from flinkpy.connectors.kafka.enumerator import PartitionDiscovery
 
 _LOG = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class KafkaSource(SourceBase):
         starting_offsets: KafkaOffsetsInitializer,
         stopping_offsets: KafkaOffsetsInitializer,
         boundedness: Boundedness,
-        deserializer: KafkaRecordDeserializationSchema,
+        deserializer: KafkaRecordDeserializationSchema | None,
     ) -> None:
         self._properties = properties
         self._subscriber = subscriber
@@ -102,11 +102,13 @@ class KafkaSource(SourceBase):
 
     @property
     def deserializer(self) -> KafkaRecordDeserializationSchema:
+        if self._deserializer is None:
+            raise InternalError("the JobMaster's half of a Kafka source reads no records")
         return self._deserializer
 
     @property
     def produced_type(self) -> Any:
-        return self._deserializer.get_produced_type()
+        return self.deserializer.get_produced_type()
 
     @property
     def split_serializer(self) -> SimpleVersionedSerializer:
@@ -157,7 +159,7 @@ class KafkaSource(SourceBase):
         metrics = KafkaReaderMetrics(context.metric_group)
         fetcher = KafkaFetcher(settings, f"kafka-fetcher-{client_id}", context.notify_available, metrics)
         commits = boolean_property(properties, COMMIT_OFFSETS_ON_CHECKPOINT, True)
-        return KafkaSourceReader(context, fetcher, self._deserializer, commits, metrics)
+        return KafkaSourceReader(context, fetcher, self.deserializer, commits, metrics)
 
     def for_coordinator(self) -> KafkaSource:
         # The JobMaster reads no records: a schema may be big, or need libraries that only tasks have.
@@ -167,7 +169,7 @@ class KafkaSource(SourceBase):
             self._starting_offsets,
             self._stopping_offsets,
             self._boundedness,
-            KafkaRecordDeserializationSchema(),
+            None,
         )
 
     def __repr__(self) -> str:
@@ -239,10 +241,14 @@ class KafkaSourceBuilder:
 
     def set_value_only_deserializer(self, deserialization_schema: DeserializationSchema) -> KafkaSourceBuilder:
         """Records are the values of the Kafka records, read with this; those without a value are passed over."""
+        from flinkpy.connectors.kafka.deserialization import KafkaRecordDeserializationSchema
+
         return self.set_deserializer(KafkaRecordDeserializationSchema.value_only(deserialization_schema))
 
     def set_deserializer(self, record_deserializer: KafkaRecordDeserializationSchema) -> KafkaSourceBuilder:
         """Beyond PyFlink: sees key, headers, timestamp, partition and offset, too."""
+        from flinkpy.connectors.kafka.deserialization import KafkaRecordDeserializationSchema
+
         if not isinstance(record_deserializer, KafkaRecordDeserializationSchema):
             raise TypeError(f"{record_deserializer!r} is not a KafkaRecordDeserializationSchema")
         self._deserializer = record_deserializer
@@ -266,6 +272,12 @@ class KafkaSourceBuilder:
 
     def build(self) -> KafkaSource:
         """Raises: ConfigurationError: something is missing, or does not go together."""
+        return self.build_with(self._deserializer, needs_deserializer=True)
+
+    def build_with(
+        self, deserializer: KafkaRecordDeserializationSchema | None, *, needs_deserializer: bool = False
+    ) -> KafkaSource:
+        """With this deserializer; without any it is only good for the JobMaster."""
         properties = dict(self._properties)
         has_group = "group.id" in properties
         if "bootstrap.servers" not in properties:
@@ -274,7 +286,7 @@ class KafkaSourceBuilder:
             raise ConfigurationError(
                 "No subscribe mode is specified, should be one of topics, topic pattern and partition set."
             )
-        if self._deserializer is None:
+        if deserializer is None and needs_deserializer:
             raise ConfigurationError("Deserialization schema is required but not provided.")
         commits = boolean_property(properties, COMMIT_OFFSETS_ON_CHECKPOINT, False)
         if not has_group and (commits or boolean_property(properties, "enable.auto.commit", False)):
@@ -290,7 +302,7 @@ class KafkaSourceBuilder:
             self._starting_offsets,
             self._stopping_offsets,
             self._boundedness,
-            self._deserializer,
+            deserializer,
         )
 
     def _complete(self, properties: dict[str, str], has_group: bool) -> None:
