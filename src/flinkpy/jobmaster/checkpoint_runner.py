@@ -18,7 +18,7 @@ from flinkpy.checkpoint.completed_checkpoint import CompletedCheckpoint
 from flinkpy.checkpoint.coordinator import effects as fx
 from flinkpy.checkpoint.coordinator import events as ev
 from flinkpy.checkpoint.coordinator.checkpoint_properties import CheckpointProperties
-from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason, checkpoint_error
+from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason, checkpoint_error, failure_reason
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.ids import ExecutionAttemptID
 from flinkpy.common.states import JobState
@@ -190,10 +190,14 @@ class CheckpointRunner:
         answered.one()
 
     def _decline(self, checkpoint_id: int, attempts: Iterable[ExecutionAttemptID], cause: FlinkError | None) -> None:
+        """A TaskExecutor that has said why (the last task of the job has ended there) is quoted."""
         for attempt in attempts:
-            reason = CheckpointFailureReason.TRIGGER_CHECKPOINT_FAILURE
             if cause is None:
                 reason = CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_NOT_READY
+            elif "failure_reason" in cause.details:
+                reason = failure_reason(cause)
+            else:
+                reason = CheckpointFailureReason.TRIGGER_CHECKPOINT_FAILURE
             error = checkpoint_error(reason, "" if cause is None else str(cause), cause)
             self._host.handle(ev.CheckpointDeclined(attempt, checkpoint_id, error))
 

@@ -13,6 +13,8 @@
   * stop-with-savepoint ends periodic checkpoints. Once tasks may have seen it there is no way back but a restart of the
     whole job, because a task that has passed its barrier stands still.
   * A job at the end of its data takes one more checkpoint at once: its tasks wait for it.
+  * What a client asked for is not refused because a task was just starting or finishing: it is planned anew, for some
+    time and some times. A stop-with-savepoint that tasks may have seen goes on, with such a task as finished.
 
 Source: org.apache.flink.runtime.checkpoint.CheckpointCoordinator. Pure.
 """
@@ -28,7 +30,7 @@ from flinkpy.checkpoint.completed_checkpoint import CompletedCheckpoint
 from flinkpy.checkpoint.coordinator import effects as fx
 from flinkpy.checkpoint.coordinator import events as ev
 from flinkpy.checkpoint.coordinator.checkpoint_failure_manager import CheckpointFailureManager
-from flinkpy.checkpoint.coordinator.checkpoint_plan import calculate_plan
+from flinkpy.checkpoint.coordinator.checkpoint_plan import calculate_plan, is_about_to_run
 from flinkpy.checkpoint.coordinator.checkpoint_properties import FULL, PERIODIC, CheckpointProperties
 from flinkpy.checkpoint.coordinator.checkpoint_request_decider import CheckpointRequest, CheckpointRequestDecider
 from flinkpy.checkpoint.coordinator.checkpoint_stats_tracker import CheckpointStatsTracker
@@ -37,6 +39,7 @@ from flinkpy.checkpoint.coordinator.coordinator_configuration import CheckpointC
 from flinkpy.checkpoint.coordinator.end_of_data import EndOfData
 from flinkpy.checkpoint.coordinator.job_view import JobView
 from flinkpy.checkpoint.coordinator.pending_checkpoint import AckOutcome, PendingCheckpoint, Phase
+from flinkpy.checkpoint.coordinator.request_retries import RequestRetries
 from flinkpy.checkpoint.coordinator.stop_with_savepoint import StopWithSavepoint
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason as Reason
 from flinkpy.common.checkpoint_failure_reason import checkpoint_error, failure_reason
@@ -48,6 +51,9 @@ from flinkpy.common.states import ExecutionState
 #: sent again. After this it is not coming.
 FINISHED_ACK_GRACE_MS = 10_000
 
+#: What a task says that is just starting or ending.
+_TASK_IS_ON_ITS_WAY = (Reason.CHECKPOINT_DECLINED_TASK_CLOSING, Reason.CHECKPOINT_DECLINED_TASK_NOT_READY)
+
 
 class CheckpointCoordinator:
     def __init__(self, job: JobView, options: CheckpointCoordinatorOptions, random: Random) -> None:
@@ -57,6 +63,7 @@ class CheckpointCoordinator:
         self._decider = CheckpointRequestDecider(
             max_concurrent=options.max_concurrent, min_pause_ms=options.min_pause_ms
         )
+        self._retries = RequestRetries()
         self._failures = CheckpointFailureManager(options.tolerable_failures)
         self.statistics = CheckpointStatsTracker(job, options.history_size)
         #: In progress, by id, oldest first.
@@ -150,7 +157,7 @@ class CheckpointCoordinator:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        due = [self._next_periodic_ms, self._end_of_data.retry_ms]
+        due = [self._next_periodic_ms, self._end_of_data.retry_ms, self._retries.next_due_ms]
         for pending in self._pending.values():
             if pending.phase is not Phase.FINALIZING:
                 due += [pending.deadline_ms, *pending.finished_early.values()]
@@ -180,6 +187,9 @@ class CheckpointCoordinator:
                 assert pending.phase is Phase.FINALIZING, "nothing but a writing may be under way while tasks stand"
         if not self._is_running or self._stop is not None:
             assert self._next_periodic_ms is None
+        waiting = self._retries.trigger_ids
+        assert self._open_requests.issuperset(waiting)
+        assert not {pending.trigger_id for pending in self._pending.values()}.intersection(waiting)
 
     # The job
 
@@ -233,9 +243,10 @@ class CheckpointCoordinator:
 
     def _on_task_finished(self, event: ev.TaskFinished) -> None:
         self._end_of_data.left(event.attempt)
-        for pending in self._pending.values():
+        for pending in list(self._pending.values()):
             if pending.phase is Phase.WAITING and event.attempt in pending.missing:
                 pending.finished_early[event.attempt] = self._now_ms + FINISHED_ACK_GRACE_MS
+            self._go_on_without_finished(pending)
         self._request_final_checkpoint()
 
     def _on_end_of_data(self, event: ev.EndOfDataReached) -> None:
@@ -284,8 +295,12 @@ class CheckpointCoordinator:
         try:
             calculate_plan(self._job, after_tasks_finish=self._options.after_tasks_finish)
         except CheckpointError as error:
-            return error
+            return None if self._is_about_to_run else error
         return None
+
+    @property
+    def _is_about_to_run(self) -> bool:
+        return not self._is_running and is_about_to_run(self._job, after_tasks_finish=self._options.after_tasks_finish)
 
     def _submit(
         self,
@@ -296,7 +311,9 @@ class CheckpointCoordinator:
         target_directory: str = "",
     ) -> None:
         number = self._decider.next_number()
-        request = CheckpointRequest(properties, self._now_ms, number, is_periodic, trigger_id, target_directory)
+        self._enqueue(CheckpointRequest(properties, self._now_ms, number, is_periodic, trigger_id, target_directory))
+
+    def _enqueue(self, request: CheckpointRequest) -> None:
         dropped = self._decider.submit(request)
         if dropped is not None and not dropped.is_periodic:
             self._refuse(dropped, checkpoint_error(Reason.TOO_MANY_CHECKPOINT_REQUESTS))
@@ -313,6 +330,10 @@ class CheckpointCoordinator:
         return any(pending.is_triggering for pending in self._pending.values())
 
     def _trigger_what_may_begin(self) -> None:
+        for ready in self._retries.take_ready(
+            self._now_ms, is_running=self._is_running, has_finished=self._has_finished
+        ):
+            self._enqueue(ready)
         while True:
             request = self._decider.choose(
                 now_ms=self._now_ms,
@@ -330,7 +351,9 @@ class CheckpointCoordinator:
             if not self._is_running:
                 raise checkpoint_error(Reason.NOT_ALL_REQUIRED_TASKS_RUNNING, "The job is starting or restarting.")
         except CheckpointError as error:
-            self._refuse(request, error)
+            timeout_ms = self._options.timeout_ms
+            if not (self._is_about_to_run and self._retries.wait_for_start(request, timeout_ms, self._now_ms)):
+                self._refuse(request, error)
             return
         properties = request.properties
         if self._must_be_full and properties == PERIODIC:
@@ -342,8 +365,8 @@ class CheckpointCoordinator:
             properties,
             plan,
             triggered_ms=self._now_ms,
-            deadline_ms=self._now_ms + self._options.timeout_ms,
-            trigger_id=request.trigger_id,
+            deadline_ms=request.deadline_ms or self._now_ms + self._options.timeout_ms,
+            request=request,
         )
         self._next_id += 1
         self._pending[pending.checkpoint_id] = pending
@@ -376,7 +399,8 @@ class CheckpointCoordinator:
         for attempt in pending.plan.tasks_to_wait_for:
             if not self._runs(attempt):
                 reason = Reason.NOT_ALL_REQUIRED_TASKS_RUNNING
-                self._abort(pending, checkpoint_error(reason, f"{attempt} ended while it was being triggered."))
+                error = checkpoint_error(reason, f"{attempt} ended while it was being triggered.")
+                self._abort(pending, error, task_on_its_way=attempt)
                 return
         assert pending.options is not None
         pending.coordinator_states.update(event.states)
@@ -394,6 +418,7 @@ class CheckpointCoordinator:
         pending = self._pending.get(event.checkpoint_id)
         if pending is not None and pending.are_tasks_triggered and pending.is_triggering:
             self._triggering_done(pending)
+            self._go_on_without_finished(pending)
 
     def _triggering_done(self, pending: PendingCheckpoint) -> None:
         if pending.is_triggering:
@@ -439,8 +464,27 @@ class CheckpointCoordinator:
         if pending is None or pending.phase is not Phase.WAITING or event.attempt not in pending.missing:
             return
         reason = failure_reason(event.error)
-        detail = f"{event.attempt}: {event.error}"
-        self._abort(pending, checkpoint_error(reason, detail, event.error))
+        error = checkpoint_error(reason, f"{event.attempt}: {event.error}", event.error)
+        if reason not in _TASK_IS_ON_ITS_WAY:
+            self._abort(pending, error)
+        elif not pending.properties.is_synchronous:
+            self._abort(pending, error, task_on_its_way=event.attempt)
+        else:
+            # Others may stand at their barriers already. We shall hear how this one ends.
+            pending.closing.add(event.attempt)
+            pending.finished_early.setdefault(event.attempt, self._now_ms + FINISHED_ACK_GRACE_MS)
+            self._go_on_without_finished(pending)
+
+    def _go_on_without_finished(self, pending: PendingCheckpoint) -> None:
+        """Where the job is to stop with it. Others are planned anew."""
+        if pending.phase is not Phase.WAITING or pending.is_triggering or not pending.properties.is_synchronous:
+            return
+        to_trigger = pending.leave_out_finished(self._job)
+        if pending.is_fully_acknowledged:
+            self._finalize(pending)
+        elif to_trigger:
+            assert pending.options is not None
+            self._out.append(fx.TriggerTasks(pending.checkpoint_id, pending.triggered_ms, pending.options, to_trigger))
 
     def _on_finalized(self, event: ev.CheckpointFinalized) -> None:
         pending = self._pending.get(event.checkpoint_id)
@@ -491,10 +535,13 @@ class CheckpointCoordinator:
         for pending in list(self._pending.values()):
             if pending.phase is not Phase.FINALIZING:
                 self._abort(pending, error)
-        for request in self._decider.take_all():
+        for request in [*self._decider.take_all(), *self._retries.take_all()]:
             self._answer_failure(request.trigger_id, request.properties, error, are_tasks_triggered=False)
 
-    def _abort(self, pending: PendingCheckpoint, error: CheckpointError) -> None:
+    def _abort(
+        self, pending: PendingCheckpoint, error: CheckpointError, *, task_on_its_way: ExecutionAttemptID | None = None
+    ) -> None:
+        """`task_on_its_way`: it fails for nothing but this one, which is ending, so that another may be completed."""
         were_triggered = pending.are_tasks_triggered
         self._triggering_done(pending)
         pending.enter(Phase.ABORTED)
@@ -510,7 +557,13 @@ class CheckpointCoordinator:
         self.statistics.failed(pending, error, self._now_ms)
         if self._is_running:
             self._end_of_data.failed(self._now_ms)
-        self._answer_failure(pending.trigger_id, pending.properties, error, are_tasks_triggered=were_triggered)
+        is_tried_again = (
+            task_on_its_way is not None
+            and not (were_triggered and pending.properties.is_synchronous)
+            and self._retries.try_again(pending.request, task_on_its_way, pending.deadline_ms, self._now_ms)
+        )
+        if not is_tried_again:
+            self._answer_failure(pending.trigger_id, pending.properties, error, are_tasks_triggered=were_triggered)
         self._consider_failing(pending.checkpoint_id, pending.properties, error)
 
     def _answer(
@@ -550,8 +603,8 @@ class CheckpointCoordinator:
                 continue
             gone = [attempt for attempt, until_ms in pending.finished_early.items() if until_ms <= now_ms]
             if gone:
-                detail = f"{gone[0]} finished without it."
-                self._abort(pending, checkpoint_error(Reason.CHECKPOINT_DECLINED_TASK_CLOSING, detail))
+                error = checkpoint_error(Reason.CHECKPOINT_DECLINED_TASK_CLOSING, f"{gone[0]} finished without it.")
+                self._abort(pending, error, task_on_its_way=gone[0])
             elif pending.deadline_ms <= now_ms:
                 detail = f"{len(pending.missing)} of {len(pending.plan.tasks_to_wait_for)} tasks did not acknowledge."
                 self._abort(pending, checkpoint_error(Reason.CHECKPOINT_EXPIRED, detail))
@@ -566,6 +619,9 @@ class CheckpointCoordinator:
     def _runs(self, attempt: ExecutionAttemptID) -> bool:
         current, state = self._job.task(attempt.vertex)
         return current == attempt and state is ExecutionState.RUNNING
+
+    def _has_finished(self, attempt: ExecutionAttemptID) -> bool:
+        return self._job.task(attempt.vertex) == (attempt, ExecutionState.FINISHED)
 
     def _still_running(self, attempts: Iterable[ExecutionAttemptID]) -> tuple[ExecutionAttemptID, ...]:
         return tuple(attempt for attempt in attempts if self._runs(attempt))

@@ -8,6 +8,7 @@ Source: org.apache.flink.runtime.checkpoint.{CheckpointPlan,DefaultCheckpointPla
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from flinkpy.checkpoint.coordinator.job_view import CheckpointedVertex, JobView
@@ -15,6 +16,8 @@ from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason as 
 from flinkpy.common.checkpoint_failure_reason import checkpoint_error
 from flinkpy.common.ids import ExecutionAttemptID, ExecutionVertexID
 from flinkpy.common.states import ExecutionState
+
+_STARTING = frozenset({ExecutionState.DEPLOYING, ExecutionState.INITIALIZING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,11 @@ class CheckpointPlan:
     @property
     def tasks_to_commit_to(self) -> tuple[ExecutionAttemptID, ...]:
         return self.tasks_to_wait_for
+
+    def without(self, ended: Collection[ExecutionVertexID], job: JobView) -> CheckpointPlan:
+        """The same checkpoint with these as finished; whoever got barriers from nobody but them is triggered."""
+        running = {attempt.vertex: attempt for attempt in self.tasks_to_wait_for if attempt.vertex not in ended}
+        return _plan_of(job, running, self.finished_tasks.union(ended))
 
 
 def calculate_plan(job: JobView, *, after_tasks_finish: bool) -> CheckpointPlan:
@@ -53,8 +61,21 @@ def calculate_plan(job: JobView, *, after_tasks_finish: bool) -> CheckpointPlan:
                 )
     if not running:
         raise checkpoint_error(Reason.NOT_ALL_REQUIRED_TASKS_RUNNING, "Every task has finished.")
+    return _plan_of(job, running, frozenset(finished))
+
+
+def is_about_to_run(job: JobView, *, after_tasks_finish: bool) -> bool:
+    """Whether nothing but tasks that are starting stands in the way of a plan."""
+    wanted = {ExecutionState.RUNNING, *_STARTING, *([ExecutionState.FINISHED] if after_tasks_finish else [])}
+    states = {job.task(task)[1] for vertex in job.vertices for task in vertex.tasks}
+    return states <= wanted and not states.isdisjoint(_STARTING)
+
+
+def _plan_of(
+    job: JobView, running: dict[ExecutionVertexID, ExecutionAttemptID], finished: frozenset[ExecutionVertexID]
+) -> CheckpointPlan:
     to_trigger = tuple(running[task] for vertex in job.vertices for task in _starting_tasks(vertex, running))
-    return CheckpointPlan(to_trigger, tuple(running.values()), frozenset(finished))
+    return CheckpointPlan(to_trigger, tuple(running.values()), finished)
 
 
 def _starting_tasks(

@@ -19,7 +19,10 @@ MAX_QUEUED_REQUESTS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRequest:
-    """`trigger_id` is empty for the coordinator's own."""
+    """`trigger_id` is empty for the coordinator's own.
+
+    `num_tries`: checkpoints that were begun for it and met a task that was finishing; `deadline_ms` is of the first.
+    """
 
     properties: CheckpointProperties
     requested_ms: int
@@ -27,6 +30,8 @@ class CheckpointRequest:
     is_periodic: bool = False
     trigger_id: str = ""
     target_directory: str = ""
+    num_tries: int = 0
+    deadline_ms: int | None = None
 
     @property
     def order(self) -> tuple[bool, bool, int, int]:

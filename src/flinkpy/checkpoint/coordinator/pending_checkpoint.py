@@ -23,10 +23,12 @@ from flinkpy import __version__
 from flinkpy._proto import checkpoint_pb2 as pb
 from flinkpy.checkpoint.coordinator.checkpoint_plan import CheckpointPlan
 from flinkpy.checkpoint.coordinator.checkpoint_properties import CheckpointProperties
+from flinkpy.checkpoint.coordinator.checkpoint_request_decider import CheckpointRequest
 from flinkpy.checkpoint.coordinator.job_view import CheckpointedVertex, JobView
 from flinkpy.checkpoint.storage.checkpoint_storage import CheckpointStorageLocation
 from flinkpy.common.errors import InvalidTransitionError
 from flinkpy.common.ids import ExecutionAttemptID, ExecutionVertexID
+from flinkpy.common.states import ExecutionState
 
 
 class Phase(enum.Enum):
@@ -85,7 +87,7 @@ class PendingCheckpoint:
     plan: CheckpointPlan
     triggered_ms: int
     deadline_ms: int
-    trigger_id: str = ""
+    request: CheckpointRequest
     phase: Phase = Phase.PREPARING
     #: Where it is written, and what tasks are told of that; None until the place has been made.
     location: CheckpointStorageLocation | None = None
@@ -101,6 +103,8 @@ class PendingCheckpoint:
     is_triggering: bool = True
     #: Attempts that finished without having acknowledged, and until when their acknowledgement may still come.
     finished_early: dict[ExecutionAttemptID, int] = field(default_factory=dict)
+    #: Attempts that said that they were ending, and had seen nothing of it.
+    closing: set[ExecutionAttemptID] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.missing.update(self.plan.tasks_to_wait_for)
@@ -112,6 +116,10 @@ class PendingCheckpoint:
                 f"checkpoint {self.checkpoint_id} cannot go from {self.phase.name} to {phase.name}"
             )
         self.phase = phase
+
+    @property
+    def trigger_id(self) -> str:
+        return self.request.trigger_id
 
     @property
     def are_tasks_triggered(self) -> bool:
@@ -134,6 +142,31 @@ class PendingCheckpoint:
         self.finished_early.pop(attempt, None)
         self.acks[attempt.vertex] = TaskAck(attempt, now_ms, state, metrics)
         return AckOutcome.TAKEN
+
+    def leave_out_finished(self, job: JobView) -> tuple[ExecutionAttemptID, ...]:
+        """Tasks that have finished without having seen it are part of it as finished; returns who is to be triggered.
+
+        That is who would have got barriers from nobody but them. All that they sent comes before their end, which is
+        as good as a barrier to those who get others. One that was not to be triggered saw nothing of it where none of
+        its producers did; of the others only those are known that said so. What has ended altogether is left alone.
+        """
+        missing = {attempt.vertex: attempt for attempt in self.missing}
+        ended = {attempt.vertex for attempt in self.closing & self.missing if _has_finished(job, attempt)}
+        triggered = set(self.plan.tasks_to_trigger)
+        for vertex in job.vertices:
+            for task in vertex.tasks:
+                attempt = missing.get(task)
+                if attempt is None or attempt in triggered or not _has_finished(job, attempt):
+                    continue
+                if all(it in ended or it in self.plan.finished_tasks for it in vertex.producers[task.subtask_index]):
+                    ended.add(task)
+        if not ended or (not self.acks and len(ended) == len(missing)):
+            return ()
+        self.plan = self.plan.without(ended, job)
+        for task in ended:
+            self.missing.remove(missing[task])
+            self.finished_early.pop(missing[task], None)
+        return tuple(attempt for attempt in self.plan.tasks_to_trigger if attempt not in triggered)
 
     def partly_finished_union(self, job: JobView) -> str | None:
         """The name of an operator some, not all, of whose subtasks have finished and that has union list state.
@@ -205,6 +238,10 @@ class PendingCheckpoint:
         if ack is None or operator_id not in ack.state.operators:
             return None
         return ack.state.operators[operator_id]
+
+
+def _has_finished(job: JobView, attempt: ExecutionAttemptID) -> bool:
+    return job.task(attempt.vertex) == (attempt, ExecutionState.FINISHED)
 
 
 def inline_handle(data: bytes) -> pb.StreamStateHandle:

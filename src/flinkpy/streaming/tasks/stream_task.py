@@ -77,6 +77,8 @@ class StreamTask(ABC):
         self._chain: OperatorChain | FinishedOperatorChain | None = None
         self._checkpoints: SubtaskCheckpointCoordinator | None = None
         self._progress = CheckpointProgress()
+        #: Triggers that wait in the mailbox: begun or declined by who takes them out of here.
+        self._open_triggers: dict[int, CheckpointBarrier] = {}
         self._writers: list[RecordWriterOutput] = []
         self._cancel_requested = False
         self._processor = MailboxProcessor(
@@ -165,14 +167,13 @@ class StreamTask(ABC):
         """Begin a checkpoint here: at a source, or where all producers have finished.
 
         In order with operator events: what a coordinator has sent before is part of the checkpoint, so the trigger
-        must not overtake it.
+        must not overtake it. A task that ends before it has taken the trigger declines it.
         """
         barrier = CheckpointBarrier(checkpoint_id, timestamp_ms, options)
-        if not self.mailbox.put(Mail(f"trigger checkpoint {checkpoint_id}", lambda: self._trigger_checkpoint(barrier))):
-            self.environment.state.decline(
-                checkpoint_id,
-                checkpoint_error(CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING, self.environment.task_name),
-            )
+        self._open_triggers[checkpoint_id] = barrier
+        self.mailbox.put(Mail(f"trigger checkpoint {checkpoint_id}", lambda: self._trigger_checkpoint(barrier)))
+        if self.mailbox.is_closed:
+            self._decline_open_triggers()
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """It is durable. A notification may be lost, and come late or twice."""
@@ -311,6 +312,7 @@ class StreamTask(ABC):
     def _end(self) -> None:
         """Close everything; nothing is left to do."""
         self.mailbox.close()
+        self._decline_open_triggers()
         failures = self.chain.close()
         if failures:
             raise failures[0]
@@ -370,10 +372,16 @@ class StreamTask(ABC):
 
     def _trigger_checkpoint(self, barrier: CheckpointBarrier) -> None:
         if self.state is StreamTaskState.SUSPENDED:
-            reason = CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING
-            self.environment.state.decline(barrier.checkpoint_id, checkpoint_error(reason, self.environment.task_name))
-            return
-        self.on_trigger(barrier)
+            self._decline_open_triggers()
+        elif self._open_triggers.pop(barrier.checkpoint_id, None) is not None:
+            self.on_trigger(barrier)
+
+    def _decline_open_triggers(self) -> None:
+        """The task takes no checkpoint any more. Called by the task thread, and by who has come too late for it."""
+        reason = CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING
+        for checkpoint_id in list(self._open_triggers):
+            if self._open_triggers.pop(checkpoint_id, None) is not None:
+                self.environment.state.decline(checkpoint_id, checkpoint_error(reason, self.environment.task_name))
 
     def stop_with_drain(self, barrier: CheckpointBarrier) -> None:
         """End as if the input had, and take the savepoint then."""

@@ -1,0 +1,489 @@
+"""What a client asks for meets tasks that are just starting or finishing: it is planned anew, not refused."""
+
+from __future__ import annotations
+
+import pytest
+from coordinator_fakes import Coordination, FakeJob, location, source_and_sink, state_of, vertex
+
+from flinkpy._proto import checkpoint_pb2 as pb
+from flinkpy.checkpoint.coordinator import effects as fx
+from flinkpy.checkpoint.coordinator import events as ev
+from flinkpy.checkpoint.coordinator.checkpoint_coordinator import FINISHED_ACK_GRACE_MS
+from flinkpy.checkpoint.coordinator.checkpoint_properties import FULL, PERIODIC, savepoint, stop_with_savepoint
+from flinkpy.checkpoint.coordinator.request_retries import FIRST_DELAY_MS, MAX_START_WAIT_MS, MAX_TRIES
+from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason as Reason
+from flinkpy.common.errors import FunctionError
+from flinkpy.common.states import ExecutionState as E
+
+SAVEPOINT = savepoint(pb.CANONICAL)
+STOP = stop_with_savepoint(pb.CANONICAL, drain=False)
+DRAIN = stop_with_savepoint(pb.CANONICAL, drain=True)
+ON_ITS_WAY = [Reason.CHECKPOINT_DECLINED_TASK_CLOSING, Reason.CHECKPOINT_DECLINED_TASK_NOT_READY]
+CLOSING = ON_ITS_WAY[0]
+FAILOVER = ev.TasksStopped(Reason.JOB_FAILOVER_REGION, FunctionError("boom"))
+
+staying = pytest.mark.parametrize(
+    "properties", [pytest.param(SAVEPOINT, id="savepoint"), pytest.param(PERIODIC, id="checkpoint"), FULL]
+)
+stopping = pytest.mark.parametrize("properties", [pytest.param(STOP, id="stop"), pytest.param(DRAIN, id="drain")])
+everything = pytest.mark.parametrize("properties", [SAVEPOINT, PERIODIC, FULL, STOP, DRAIN])
+
+
+def two_sources():
+    """rules and records, each its own source, both read by the sink; what they have is not the same."""
+    rules, records = vertex("rules", 1), vertex("records", 1)
+    return FakeJob(rules, records, vertex("sink", 1, [rules, records]))
+
+
+def asked(properties, job=None, **options):
+    """A job of two sources without periodic checkpoints, of which something has been asked."""
+    coordination = Coordination(job or two_sources(), **{"interval_ms": 0, **options})
+    coordination.request(properties)
+    return coordination
+
+
+def finish(coordination, name, subtask=0):
+    attempt = coordination.job.attempt(name, subtask)
+    coordination.job.set(name, E.FINISHED, subtask)
+    coordination.send(ev.TaskFinished(attempt))
+    return attempt
+
+
+def complete(coordination, checkpoint_id, *names):
+    """Those acknowledge, and it is completed; returns what is written."""
+    for name in names:
+        coordination.ack(checkpoint_id, coordination.job.attempt(name))
+    (effect,) = coordination.take(fx.FinalizeCheckpoint)
+    assert effect.checkpoint_id == checkpoint_id
+    coordination.send(ev.CheckpointFinalized(checkpoint_id, f"/s/{checkpoint_id}", (checkpoint_id,)))
+    if effect.properties.is_synchronous:
+        assert coordination.answers() == {}
+        coordination.send(ev.JobEnded(is_finished=True))
+    assert coordination.answers() == {"t": f"/s/{checkpoint_id}"}
+    assert coordination.take(fx.FailJob) == []
+    return {operator.name: operator.is_fully_finished for operator in effect.metadata.operators}
+
+
+# Before any task knows of it
+
+
+@everything
+def test_a_task_that_ends_while_the_coordinators_are_asked_is_in_the_next_plan_as_finished(properties):
+    job = asked(properties)
+    first = job.begun()
+    job.send(ev.LocationMade(first, location(first)))
+    job.take(fx.SnapshotCoordinators)
+    finish(job, "rules")
+    job.send(ev.CoordinatorsSnapshotted(first, {}))
+    assert job.take(fx.AbortCheckpoint)[0].checkpoint_id == first
+    second = job.begun()
+    assert job.trigger(second).attempts == (job.job.attempt("records"),)
+    assert complete(job, second, "records", "sink") == {"rules": True, "records": False, "sink": False}
+
+
+@everything
+def test_tasks_that_end_one_after_the_other_are_met_one_after_the_other(properties):
+    rules, more_rules, records = vertex("rules", 1), vertex("more rules", 1), vertex("records", 1)
+    job = asked(properties, FakeJob(rules, more_rules, records, vertex("sink", 1, [rules, more_rules, records])))
+    for name in ("rules", "more rules"):
+        checkpoint_id = job.begun()
+        job.send(ev.LocationMade(checkpoint_id, location(checkpoint_id)))
+        job.take(fx.SnapshotCoordinators)
+        finish(job, name)
+        job.send(ev.CoordinatorsSnapshotted(checkpoint_id, {}))
+    third = job.begun()
+    job.trigger(third)
+    complete(job, third, "records", "sink")
+
+
+# Between the trigger and the barrier
+
+
+@staying
+@pytest.mark.parametrize("reason", ON_ITS_WAY)
+def test_a_trigger_that_comes_too_late_begins_another_one_when_the_end_of_the_task_is_known(properties, reason):
+    job = asked(properties)
+    first = job.begun()
+    job.trigger(first)
+    job.decline(first, job.job.attempt("rules"), reason)
+    assert job.answers() == {}
+    assert job.take(fx.MakeLocation) == [], "the task runs yet as far as one knows: it would decline again"
+    finish(job, "rules")
+    second = job.begun()
+    job.trigger(second)
+    complete(job, second, "records", "sink")
+
+
+@staying
+def test_the_end_of_the_task_may_be_known_before_it_declines(properties):
+    job = asked(properties)
+    first = job.begun()
+    job.trigger(first)
+    attempt = finish(job, "rules")
+    job.decline(first, attempt, CLOSING)
+    second = job.begun()
+    job.trigger(second)
+    complete(job, second, "records", "sink")
+
+
+@staying
+def test_a_task_that_is_not_ready_and_does_not_end_is_asked_again_after_a_moment(properties):
+    job = asked(properties)
+    first = job.begun()
+    job.trigger(first)
+    job.decline(first, job.job.attempt("rules"), Reason.CHECKPOINT_DECLINED_TASK_NOT_READY)
+    job.advance(FIRST_DELAY_MS - 1)
+    assert job.take(fx.MakeLocation) == []
+    job.advance(1)
+    second = job.begun()
+    job.trigger(second)
+    complete(job, second, "rules", "records", "sink")
+
+
+@staying
+def test_a_task_that_ended_and_was_never_heard_of_again_begins_another_one(properties):
+    job = asked(properties)
+    first = job.begun()
+    job.trigger(first)
+    finish(job, "rules")
+    job.advance(FINISHED_ACK_GRACE_MS)
+    second = job.begun()
+    job.trigger(second)
+    complete(job, second, "records", "sink")
+
+
+@everything
+def test_a_task_that_ends_after_its_acknowledgement_changes_nothing(properties):
+    job = asked(properties)
+    only = job.begun()
+    job.trigger(only)
+    job.ack(only, job.job.attempt("rules"))
+    finish(job, "rules")
+    assert complete(job, only, "records", "sink")["rules"] is False
+
+
+# A stop that tasks may have seen
+
+
+@stopping
+@pytest.mark.parametrize("is_end_known_first", [True, False])
+def test_a_stop_goes_on_with_a_task_that_ended_before_its_trigger_as_finished(properties, is_end_known_first):
+    job = asked(properties)
+    only = job.begun()
+    job.trigger(only)
+    job.ack(only, job.job.attempt("records"))  # it stands now
+    attempt = finish(job, "rules") if is_end_known_first else job.job.attempt("rules")
+    job.decline(only, attempt, CLOSING)
+    assert job.answers() == {}
+    if not is_end_known_first:
+        finish(job, "rules")
+    job.advance(FINISHED_ACK_GRACE_MS)
+    assert job.take(fx.AbortCheckpoint) == []
+    assert job.take(fx.TriggerTasks) == [], "the sink gets a barrier from the other source"
+    assert complete(job, only, "sink") == {"rules": True, "records": False, "sink": False}
+
+
+@stopping
+def test_a_stop_is_complete_when_the_last_that_is_missing_has_ended(properties):
+    job = asked(properties)
+    only = job.begun()
+    job.trigger(only)
+    for name in ("records", "sink"):
+        job.ack(only, job.job.attempt(name))
+    job.decline(only, job.job.attempt("rules"), CLOSING)
+    finish(job, "rules")
+    complete(job, only)
+
+
+@stopping
+def test_a_stop_triggers_those_who_get_no_barrier_any_more(properties):
+    source = vertex("rules", 1)
+    records = vertex("records", 1)
+    middle = vertex("middle", 1, [source])
+    job = asked(properties, FakeJob(source, records, middle, vertex("sink", 1, [middle, records])))
+    only = job.begun()
+    options = job.trigger(only).options
+    job.decline(only, job.job.attempt("rules"), CLOSING)
+    finish(job, "rules")
+    (trigger,) = job.take(fx.TriggerTasks)
+    assert (trigger.checkpoint_id, trigger.attempts) == (only, (job.job.attempt("middle"),))
+    assert trigger.options == options
+    finished = complete(job, only, "records", "middle", "sink")
+    assert finished == {"rules": True, "records": False, "middle": False, "sink": False}
+
+
+@stopping
+def test_a_stop_takes_two_tasks_that_end_one_after_the_other_as_finished(properties):
+    source = vertex("rules", 1)
+    records = vertex("records", 1)
+    middle = vertex("middle", 1, [source])
+    job = asked(properties, FakeJob(source, records, middle, vertex("sink", 1, [middle, records])))
+    only = job.begun()
+    job.trigger(only)
+    job.decline(only, job.job.attempt("rules"), CLOSING)
+    finish(job, "rules")
+    job.take(fx.TriggerTasks)
+    job.decline(only, job.job.attempt("middle"), CLOSING)
+    finish(job, "middle")
+    assert job.take(fx.TriggerTasks) == []
+    finished = complete(job, only, "records", "sink")
+    assert finished == {"rules": True, "records": False, "middle": True, "sink": False}
+
+
+@stopping
+def test_a_task_that_ended_behind_one_that_saw_nothing_of_the_stop_saw_nothing_either(properties):
+    source = vertex("rules", 1)
+    records = vertex("records", 1)
+    middle = vertex("middle", 1, [source])
+    job = asked(properties, FakeJob(source, records, middle, vertex("sink", 1, [middle, records])))
+    only = job.begun()
+    job.trigger(only)
+    finish(job, "rules")
+    finish(job, "middle")
+    job.decline(only, job.job.attempt("rules"), CLOSING)
+    assert job.take(fx.TriggerTasks) == []
+    assert complete(job, only, "records", "sink")["middle"] is True
+
+
+@stopping
+def test_a_stop_waits_for_the_acknowledgement_of_a_task_that_ended_behind_one_that_took_part(properties):
+    job = asked(properties, source_and_sink())
+    only = job.begun()
+    job.trigger(only)
+    job.ack(only, job.job.attempt("source"))
+    finish(job, "source")
+    sink = finish(job, "sink")
+    assert job.take(fx.FinalizeCheckpoint) == []
+    job.ack(only, sink)
+    assert len(job.take(fx.FinalizeCheckpoint)) == 1
+
+
+@stopping
+def test_nothing_goes_on_before_the_triggers_have_been_answered(properties):
+    """The coordinators' events are held back until then."""
+    source = vertex("rules", 1)
+    records = vertex("records", 1)
+    middle = vertex("middle", 1, [source])
+    job = asked(properties, FakeJob(source, records, middle, vertex("sink", 1, [middle, records])))
+    only = job.begun()
+    job.send(ev.LocationMade(only, location(only)))
+    job.send(ev.CoordinatorsSnapshotted(only, {}))
+    job.take(fx.TriggerTasks)
+    job.decline(only, job.job.attempt("rules"), CLOSING)
+    finish(job, "rules")
+    assert job.take(fx.TriggerTasks) == []
+    job.send(ev.TriggersAnswered(only))
+    assert len(job.take(fx.TriggerTasks)) == 1
+
+
+@stopping
+def test_a_stop_all_of_whose_tasks_end_by_themselves_fails_no_job(properties):
+    job = asked(properties, source_and_sink())
+    only = job.begun()
+    job.trigger(only)
+    job.decline(only, job.job.attempt("source"), CLOSING)
+    finish(job, "source")
+    finish(job, "sink")
+    job.send(ev.JobEnded(is_finished=True))
+    assert job.answers() == {"t": "CHECKPOINT_COORDINATOR_SUSPEND"}
+    assert job.take(fx.FailJob) == []
+    assert job.take(fx.FinalizeCheckpoint) == []
+
+
+@stopping
+def test_a_stop_whose_task_is_closing_because_it_fails_is_answered_by_that(properties):
+    job = asked(properties)
+    only = job.begun()
+    job.trigger(only)
+    job.decline(only, job.job.attempt("rules"), CLOSING)
+    job.job.set("rules", E.FAILED)
+    job.send(FAILOVER)
+    assert job.answers() == {"t": "JOB_FAILOVER_REGION"}
+    assert len(job.take(fx.FailJob)) == 1
+
+
+@stopping
+def test_a_stop_does_not_wait_for_ever_for_the_end_of_a_task(properties):
+    job = asked(properties)
+    only = job.begun()
+    job.trigger(only)
+    job.decline(only, job.job.attempt("rules"), CLOSING)
+    job.advance(FINISHED_ACK_GRACE_MS)
+    assert job.answers() == {"t": "CHECKPOINT_DECLINED_TASK_CLOSING"}
+    assert len(job.take(fx.FailJob)) == 1, "tasks may stand at their barriers"
+
+
+def test_state_of_a_task_that_was_left_out_is_deleted_when_it_comes_all_the_same():
+    job = asked(STOP)
+    only = job.begun()
+    job.trigger(only)
+    attempt = finish(job, "rules")
+    job.decline(only, attempt, CLOSING)
+    job.effects.clear()
+    job.ack(only, attempt, state_of(attempt))
+    assert len(job.take(fx.DiscardState)) == 1
+
+
+# While the job starts
+
+
+@everything
+def test_what_is_asked_while_tasks_are_starting_begins_when_all_run(properties):
+    job = asked(properties, running=False)
+    for name in ("rules", "records", "sink"):
+        job.job.set(name, E.INITIALIZING)
+    job.request(properties, trigger_id="u")
+    assert job.coordinator.pending_ids == []
+    assert job.answers() == {"t": "NOT_ALL_REQUIRED_TASKS_RUNNING"}, "all run, and the job does not: it is no start"
+    finish(job, "rules")
+    for name in ("records", "sink"):
+        job.job.set(name, E.RUNNING)
+    job.send(ev.AllTasksRunning())
+    assert len(job.take(fx.MakeLocation)) == 1
+    assert job.answers() == {}
+
+
+@everything
+def test_the_wait_for_the_start_is_bounded_and_the_answer_says_who_has_not_started(properties):
+    job = Coordination(two_sources(), interval_ms=0, running=False)
+    job.job.set("sink", E.INITIALIZING)
+    job.request(properties)
+    job.advance(MAX_START_WAIT_MS - 1)
+    assert job.answers() == {}
+    job.advance(1)
+    (answer,) = job.take(fx.AnswerRequest)
+    assert answer.error.details["failure_reason"] == "NOT_ALL_REQUIRED_TASKS_RUNNING"
+    assert "sink (1/1) is INITIALIZING" in str(answer.error)
+    assert not job.coordinator.is_stopping
+    assert job.take(fx.FailJob) == []
+
+
+@pytest.mark.parametrize("state", [E.CREATED, E.SCHEDULED, E.CANCELING, E.FAILED])
+@everything
+def test_a_job_that_waits_for_slots_or_fails_is_not_waited_for(properties, state):
+    job = Coordination(two_sources(), interval_ms=0, running=False)
+    job.job.set("rules", E.INITIALIZING)
+    job.job.set("sink", state)
+    job.request(properties)
+    assert job.answers() == {"t": "NOT_ALL_REQUIRED_TASKS_RUNNING"}
+
+
+@stopping
+def test_periodic_checkpoints_begin_again_after_a_stop_that_waited_in_vain(properties):
+    job = Coordination(two_sources(), interval_ms=100, running=False)
+    job.job.set("sink", E.INITIALIZING)
+    job.request(properties)
+    job.advance(MAX_START_WAIT_MS)
+    job.job.set("sink", E.RUNNING)
+    job.send(ev.AllTasksRunning())
+    assert job.begin() == 1
+
+
+# The bounds
+
+
+def test_a_request_is_tried_so_many_times_and_answered_with_the_last_reason():
+    job = asked(SAVEPOINT)
+    for number in range(MAX_TRIES):
+        assert job.answers() == {}
+        checkpoint_id = job.begun()
+        job.trigger(checkpoint_id)
+        job.decline(checkpoint_id, job.job.attempt("rules"), ON_ITS_WAY[number % 2])
+        job.advance(1_000)
+    (answer,) = job.take(fx.AnswerRequest)
+    assert answer.error.details["failure_reason"] == ON_ITS_WAY[(MAX_TRIES - 1) % 2].name
+    assert str(job.job.attempt("rules")) in str(answer.error)
+    assert job.take(fx.MakeLocation) == []
+    assert job.coordinator.next_deadline_ms is None
+
+
+def test_all_tries_together_take_no_longer_than_the_timeout():
+    job = asked(SAVEPOINT, timeout_ms=1_000)
+    first = job.begun()
+    job.trigger(first)
+    job.advance(900)
+    job.decline(first, job.job.attempt("rules"), CLOSING)
+    job.advance(FIRST_DELAY_MS)
+    job.trigger(job.begun())
+    job.advance(49)
+    assert job.answers() == {}
+    job.advance(1)
+    assert job.answers() == {"t": "CHECKPOINT_EXPIRED"}
+
+
+def test_where_no_time_is_left_for_another_try_the_reason_of_the_last_is_the_answer():
+    job = asked(SAVEPOINT, timeout_ms=1_000)
+    first = job.begun()
+    job.trigger(first)
+    job.advance(999)
+    job.decline(first, job.job.attempt("rules"), CLOSING)
+    assert job.answers() == {"t": "CHECKPOINT_DECLINED_TASK_CLOSING"}
+
+
+@everything
+def test_other_reasons_are_answered_at_once(properties):
+    job = asked(properties, tolerable_failures=10)
+    first = job.begun()
+    job.trigger(first)
+    job.decline(first, job.job.attempt("sink"), Reason.CHECKPOINT_ASYNC_EXCEPTION)
+    assert job.answers() == {"t": "CHECKPOINT_ASYNC_EXCEPTION"}
+
+
+@staying
+def test_a_failover_answers_those_that_wait(properties):
+    job = asked(properties)
+    first = job.begun()
+    job.trigger(first)
+    job.decline(first, job.job.attempt("rules"), CLOSING)
+    job.send(FAILOVER)
+    assert job.answers() == {"t": "JOB_FAILOVER_REGION"}
+    assert job.coordinator.next_deadline_ms is None
+
+
+@staying
+def test_the_end_of_the_job_answers_those_that_wait(properties):
+    job = asked(properties)
+    first = job.begun()
+    job.trigger(first)
+    job.decline(first, job.job.attempt("rules"), CLOSING)
+    job.send(ev.JobEnded(is_finished=True))
+    assert job.answers() == {"t": "CHECKPOINT_COORDINATOR_SHUTDOWN"}
+
+
+def test_a_stop_answers_those_that_wait():
+    job = asked(SAVEPOINT)
+    first = job.begun()
+    job.trigger(first)
+    job.decline(first, job.job.attempt("rules"), CLOSING)
+    job.request(STOP, trigger_id="stop")
+    assert job.answers() == {"t": "CHECKPOINT_COORDINATOR_SUSPEND"}
+
+
+@staying
+def test_a_job_all_of_whose_tasks_have_finished_has_nothing_to_wait_for(properties):
+    job = asked(properties, source_and_sink())
+    first = job.begun()
+    job.trigger(first)
+    job.decline(first, job.job.attempt("source"), CLOSING)
+    job.job.set("sink", E.FINISHED)
+    finish(job, "source")
+    assert job.answers() == {"t": "NOT_ALL_REQUIRED_TASKS_RUNNING"}
+
+
+@pytest.mark.parametrize("after_tasks_finish", [True, False])
+def test_without_checkpoints_after_tasks_finish_there_is_no_other_plan(after_tasks_finish):
+    job = asked(SAVEPOINT, after_tasks_finish=after_tasks_finish)
+    first = job.begun()
+    job.trigger(first)
+    job.decline(first, job.job.attempt("rules"), CLOSING)
+    finish(job, "rules")
+    assert job.answers() == ({} if after_tasks_finish else {"t": "NOT_ALL_REQUIRED_TASKS_RUNNING"})
+
+
+@pytest.mark.parametrize("reason", ON_ITS_WAY)
+def test_a_periodic_checkpoint_is_not_tried_again_and_does_not_count_as_failed(reason):
+    job = Coordination(two_sources(), interval_ms=100, tolerable_failures=0)
+    job.decline(job.start(), job.job.attempt("rules"), reason)
+    assert job.last_failure() == reason.name
+    assert job.take(fx.FailJob) == []
+    assert job.take(fx.MakeLocation) == []
