@@ -1,0 +1,38 @@
+"""The examples run as they stand, each in a process of its own with a cluster inside, and print what they say."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+PRINTED = {
+    "sessions.py": ["(ada,1)", "(ada,2)", "(ada,3)", "(bob,1)", "(bob,2)"],
+    "windows.py": [
+        "+I[lamp, -5000, 5000, 1, 5]",
+        "+I[lamp, 0, 10000, 1, 5]",
+        "+I[vase, -5000, 5000, 1, 10]",
+        "+I[vase, 0, 10000, 3, 12]",
+        "+I[vase, 25000, 35000, 1, 30]",
+        "+I[vase, 30000, 40000, 1, 30]",
+        "+I[vase, 5000, 15000, 2, 12]",
+        "lamp: at most 5 until second 10",
+        "vase: at most 12 until second 10",
+        "vase: at most 30 until second 40",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_example_prints_what_it_says(name: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name)], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    # A sink of several subtasks says which of them prints, and they print in any order.
+    assert sorted(line.partition("> ")[2] or line for line in done.stdout.splitlines()) == PRINTED[name]
+    assert done.stderr == ""
