@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import hashlib
+import threading
 from pathlib import Path
 
 import cloudpickle
@@ -24,6 +25,7 @@ from flinkpy.common.errors import (
     FunctionError,
     RpcTimeoutError,
 )
+from flinkpy.common.states import JobState
 from flinkpy.rpc.error_codec import error_to_proto
 
 
@@ -405,6 +407,21 @@ async def test_a_trigger_that_cannot_be_delivered_declines_the_checkpoint(proces
 
 
 @in_loop
+async def test_a_task_executor_whose_last_task_has_ended_says_so_and_that_does_not_count(process):
+    """It does not work for the job any more. Nothing has failed."""
+    job = process(configuration={"execution.checkpointing.tolerable-failed-checkpoints": "0"})
+    not_ready = CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_NOT_READY
+    job.peers.answers["trigger_checkpoints"] = lambda _: checkpoint_error(not_ready, "tm1 does not work for the job")
+    await job.run()
+    await job.triggered(3)
+    await job.until(lambda: job.statistics().num_failed >= 2)
+    assert job.statistics().latest_failed.failure.details["failure_reason"] == not_ready.name
+    assert job.job_master.scheduler.state is JobState.RUNNING
+    assert job.statistics().num_restored == 0
+    await job.job_master.close()
+
+
+@in_loop
 async def test_a_confirmation_is_repeated_until_it_is_heard(process):
     job = process(configuration={"execution.checkpointing.interval": "1 h"})
     outcomes = [RpcTimeoutError("no answer"), RpcTimeoutError("no answer")]
@@ -440,6 +457,39 @@ async def test_the_checkpoints_of_a_job_that_ended_are_deleted(process):
     await asyncio.wait_for(job.job_master.terminated.wait(), 5)
     assert not (job.checkpoint_directory / "job").exists()
     assert not (job.recovery_directory / "completed-checkpoints").exists()
+    await job.job_master.close()
+
+
+@in_loop
+async def test_a_checkpoint_whose_place_is_being_made_when_its_job_ends_leaves_nothing(process):
+    job = process()
+    await job.run()
+    await job.triggered()
+    await job.complete(1)
+    io = job.job_master.checkpoints._io
+    making, may_make, done = threading.Event(), threading.Event(), []
+    make_location, shut_down = io.make_location, io.shut_down
+
+    def make_late(effect):
+        making.set()
+        assert may_make.wait(10)
+        done.append("place")
+        return make_location(effect)
+
+    def note_the_end(state):
+        done.append("end")
+        shut_down(state)
+
+    io.make_location, io.shut_down = make_late, note_the_end
+    await job.passing(making.is_set)
+    for attempt in job.current:
+        await job.update(attempt, "FINISHED")
+    assert job.result.state == dispatcher_pb2.JOB_FINISHED
+    may_make.set()
+    await asyncio.wait_for(job.job_master.terminated.wait(), 5)
+    assert done == ["place", "end"]
+    assert not (job.checkpoint_directory / "job").exists()
+    assert list(job.recovery_directory.iterdir()) == []
     await job.job_master.close()
 
 

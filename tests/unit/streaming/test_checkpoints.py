@@ -41,6 +41,7 @@ from flinkpy.records.elements import (
     Watermark,
 )
 from flinkpy.streaming.io.checkpointing.barrier_handler import alignment_of
+from flinkpy.streaming.mailbox.task_mailbox import TaskMailbox
 from flinkpy.streaming.tasks import CancelTaskError, StreamTask, StreamTaskState, create_stream_task
 
 ALIGNED = checkpoint_pb2.ALIGNED
@@ -455,6 +456,24 @@ def test_a_trigger_after_the_end_is_declined():
     ((checkpoint_id, error),) = run.state.declined
     assert checkpoint_id == 9
     assert failure_reason(error) is CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING
+
+
+def test_a_trigger_that_the_end_of_the_task_leaves_in_its_mailbox_is_declined(monkeypatch):
+    """Nobody would answer it: the coordinator would wait for the task until it knows that it has ended, and longer."""
+    run = Run([source([1])], results=1)
+    close = TaskMailbox.close
+
+    def trigger_and_close(mailbox):
+        run.trigger(9)()
+        return close(mailbox)
+
+    monkeypatch.setattr(TaskMailbox, "close", trigger_and_close)
+    run.invoke()
+
+    ((checkpoint_id, error),) = run.state.declined
+    assert checkpoint_id == 9
+    assert failure_reason(error) is CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING
+    assert run.state.acknowledged == {}
 
 
 def test_a_cancelled_task_leaves_no_writer_at_work_on_its_state():
