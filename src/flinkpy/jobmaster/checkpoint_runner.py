@@ -71,6 +71,9 @@ class CheckpointRunner:
         self._requests: dict[str, asyncio.Future[pb.CheckpointResult]] = {}
         #: Changes of what counts: one is under way where this is not empty.
         self._changes: deque[tuple[Callable[[], Any], OnDone, str]] = deque()
+        #: What blocks and was begun: its number, and what waits until it is 0.
+        self._under_way = 0
+        self._at_rest: Callable[[], None] | None = None
         #: Checkpoints were given up since directories of such were last looked for.
         self._may_have_leftovers = False
 
@@ -145,7 +148,7 @@ class CheckpointRunner:
             else:
                 self._host.handle(ev.LocationFailed(effect.checkpoint_id, as_flink_error(error)))
 
-        self._endpoint.run_blocking(lambda: self._io.make_location(effect), done, "make the place of a checkpoint")
+        self._begin(lambda: self._io.make_location(effect), done, "make the place of a checkpoint")
 
     def _snapshot_coordinators(self, checkpoint_id: int) -> None:
         """Their states and the closing of the valve are one moment: what they sent before it, and what after."""
@@ -264,14 +267,15 @@ class CheckpointRunner:
         self._change(self._io.drop_damaged, done, "look for damaged checkpoints")
 
     def shut_down(self, state: JobState, on_done: Callable[[], None]) -> None:
-        """After everything that has been begun."""
+        """After everything that has been begun: what writes beside it would come back after the end."""
 
         def done(_: Any, error: BaseException | None) -> None:
             if error is not None:
                 logger.warning("the checkpoints of a job that is %s are left as they are: %s", state.name, error)
             on_done()
 
-        self._change(lambda: self._io.shut_down(state), done, "shut down the checkpoint store")
+        self._at_rest = lambda: self._change(lambda: self._io.shut_down(state), done, "shut down the checkpoint store")
+        self._look_for_rest()
 
     def _change(self, call: Callable[[], Any], on_done: OnDone, name: str) -> None:
         self._changes.append((call, on_done, name))
@@ -289,10 +293,30 @@ class CheckpointRunner:
                 if self._changes:
                     self._next_change()
 
-        self._endpoint.run_blocking(call, done, name)
+        self._begin(call, done, name)
 
     def _in_background(self, call: Callable[[], None], name: str) -> None:
-        self._endpoint.run_blocking(call, None, name)
+        def done(_: Any, error: BaseException | None) -> None:
+            if error is not None:
+                logger.warning("%s failed: %s", name, error)
+
+        self._begin(call, done, name)
+
+    def _begin(self, call: Callable[[], Any], on_done: OnDone, name: str) -> None:
+        def done(result: Any, error: BaseException | None) -> None:
+            try:
+                on_done(result, error)
+            finally:
+                self._under_way -= 1
+                self._look_for_rest()
+
+        self._under_way += 1
+        self._endpoint.run_blocking(call, done, name)
+
+    def _look_for_rest(self) -> None:
+        if self._under_way == 0 and self._at_rest is not None:
+            action, self._at_rest = self._at_rest, None
+            action()
 
     def _answer(self, trigger_id: str, result: pb.CheckpointResult | None, error: FlinkError | None) -> None:
         future = self._requests.get(trigger_id)

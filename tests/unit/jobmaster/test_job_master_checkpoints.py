@@ -14,7 +14,7 @@ from jobmaster_fakes import job_graph, source_and_sink, vertex
 from testing_gateways import CONTEXT, Process
 
 from flinkpy._proto import checkpoint_pb2 as pb
-from flinkpy._proto import dispatcher_pb2
+from flinkpy._proto import common_pb2, dispatcher_pb2
 from flinkpy.checkpoint.coordinator.pending_checkpoint import inline_handle
 from flinkpy.checkpoint.metadata import decode_metadata
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason, checkpoint_error
@@ -463,17 +463,15 @@ async def test_the_checkpoints_of_a_job_that_ended_are_deleted(process):
 @in_loop
 async def test_a_checkpoint_whose_place_is_being_made_when_its_job_ends_leaves_nothing(process):
     job = process()
-    await job.run()
-    await job.triggered()
-    await job.complete(1)
     io = job.job_master.checkpoints._io
     making, may_make, done = threading.Event(), threading.Event(), []
     make_location, shut_down = io.make_location, io.shut_down
 
     def make_late(effect):
-        making.set()
-        assert may_make.wait(10)
-        done.append("place")
+        if effect.checkpoint_id > 1:
+            making.set()
+            assert may_make.wait(10)
+            done.append("place")
         return make_location(effect)
 
     def note_the_end(state):
@@ -481,10 +479,13 @@ async def test_a_checkpoint_whose_place_is_being_made_when_its_job_ends_leaves_n
         shut_down(state)
 
     io.make_location, io.shut_down = make_late, note_the_end
+    await job.run()
+    await job.triggered()
+    await job.complete(1)
     await job.passing(making.is_set)
     for attempt in job.current:
         await job.update(attempt, "FINISHED")
-    assert job.result.state == dispatcher_pb2.JOB_FINISHED
+    assert job.result.status == common_pb2.FINISHED
     may_make.set()
     await asyncio.wait_for(job.job_master.terminated.wait(), 5)
     assert done == ["place", "end"]
