@@ -13,6 +13,7 @@ from flinkpy.connectors.kafka.serialization import (
 )
 from flinkpy.connectors.kafka.sink import KafkaSink, KafkaSinkBuilder
 from flinkpy.connectors.kafka.source import KafkaSource, KafkaSourceBuilder
+from flinkpy.datastream.connectors.base import DeliveryGuarantee
 from flinkpy.datastream.connectors.kafka_functions import (
     FlinkKafkaConsumer,
     FlinkKafkaConsumerBase,
@@ -23,6 +24,7 @@ from flinkpy.datastream.connectors.kafka_functions import (
 
 __all__ = [
     "ConsumerRecord",
+    "DeliveryGuarantee",
     "FlinkFixedPartitioner",
     "FlinkKafkaConsumer",
     "FlinkKafkaConsumerBase",
