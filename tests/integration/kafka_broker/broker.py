@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import uuid
@@ -65,6 +66,13 @@ log.flush.offset.checkpoint.interval.ms=60000
 """
 #: A broker that comes back is let in when the session of its past life is over.
 _SHORT_SESSION = "broker.heartbeat.interval.ms=300\nbroker.session.timeout.ms=1500"
+
+#: A broker is no service of flinkpy's, and would outlive tests that are killed.
+_TIED_TO_THIS_PROCESS = (
+    sys.executable,
+    "-c",
+    "import os, sys, flinkpy.common.process as p; p.die_with_parent(int(sys.argv[1])); os.execvp('java', sys.argv[2:])",
+)
 
 
 class KafkaBroker:
@@ -161,7 +169,7 @@ class KafkaBroker:
         options = ["-Xmx400m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
         with open(self._directory / "broker.log", "ab") as log:
             return subprocess.Popen(
-                ["java", *options, "-cp", self._class_path, *command],
+                [*_TIED_TO_THIS_PROCESS, str(os.getpid()), "java", *options, "-cp", self._class_path, *command],
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
