@@ -265,6 +265,18 @@ class RabbitMQError(ExternalError):
     """A RabbitMQ server did not do what was asked; names it, or the queue."""
 
 
+class KinesisError(ExternalError):
+    """Kinesis or Firehose did not do what was asked; names the stream, and the shard where one is to blame."""
+
+
+class CassandraError(ExternalError):
+    """A cluster of Cassandra did not do what was asked; names it, and the statement where one is to blame."""
+
+
+class PulsarError(ExternalError):
+    """A Pulsar cluster did not do what was asked; names it, or the topic."""
+
+
 class ProducerFencedError(KafkaError):
     """Somebody else has taken over a transactional id, or the broker has rolled its transaction back."""
 

@@ -90,7 +90,9 @@ class ProgramSources:
             )
         source = source_func.to_source()
         declared = checks.output_type_of(type_info) or checks.output_type_of(source.produced_type)
-        return in_its_subtasks(self._source(source, None, source_name, declared), source)
+        # Of connectors whose older names have watermarks of their own.
+        strategy = getattr(source_func, "watermark_strategy", None)
+        return in_its_subtasks(self._source(source, strategy, source_name, declared), source)
 
     def create_input(self, input_format: Any, type_info: TypeInformation | None = None) -> DataStream:
         """The records of an AvroInputFormat, or of another object with `to_source` and `get_produced_type`.

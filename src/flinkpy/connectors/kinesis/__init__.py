@@ -1,0 +1,1 @@
+"""Amazon Kinesis: data streams as a source and a sink, Firehose as a sink. On the client `boto3`."""

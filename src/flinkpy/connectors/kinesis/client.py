@@ -1,0 +1,131 @@
+"""Clients of AWS by Flink's properties, and what their errors mean.
+
+Source: org.apache.flink.connector.aws.config.AWSConfigConstants, org.apache.flink.connector.aws.util.AWSGeneralUtil.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flinkpy.common.errors import ConfigurationError, KinesisError, UnsupportedOperationError
+
+REGION = "aws.region"
+ENDPOINT = "aws.endpoint"
+PROVIDER = "aws.credentials.provider"
+ACCESS_KEY = "aws.credentials.provider.basic.accesskeyid"
+SECRET_KEY = "aws.credentials.provider.basic.secretkey"
+PROFILE = "aws.credentials.provider.profile.name"
+TRUST_ALL = "aws.trust.all.certificates"
+
+#: Those of boto3's own chain, and those that name what to use.
+_PROVIDERS = ("AUTO", "BASIC", "ENV_VAR", "PROFILE", "WEB_IDENTITY_TOKEN")
+_RETRYABLE = (
+    "ProvisionedThroughputExceeded",
+    "LimitExceeded",
+    "Throttling",
+    "RequestLimitExceeded",
+    "InternalFailure",
+    "InternalServer",
+    "ServiceUnavailable",
+    "KMSThrottling",
+)
+
+
+def load_boto3() -> Any:
+    try:
+        import boto3
+    except ImportError as error:
+        raise UnsupportedOperationError("Kinesis needs its client: pip install 'flinkpy[kinesis]'") from error
+    return boto3
+
+
+def check_properties(properties: Mapping[str, str]) -> None:
+    """Raises: ConfigurationError."""
+    if not properties.get(REGION) and not properties.get(ENDPOINT):
+        raise ConfigurationError(f"Kinesis: {REGION} or {ENDPOINT} must be set")
+    provider = _provider(properties)
+    if provider not in _PROVIDERS:
+        raise ConfigurationError(
+            f"Kinesis: {PROVIDER} {provider!r} is not one of {', '.join(_PROVIDERS)}; for a role use PROFILE, with a "
+            "profile of ~/.aws/config that has role_arn"
+        )
+    if provider == "BASIC" and not (properties.get(ACCESS_KEY) and properties.get(SECRET_KEY)):
+        raise ConfigurationError(f"Kinesis: {PROVIDER} BASIC needs {ACCESS_KEY} and {SECRET_KEY}")
+
+
+def new_client(service: str, properties: Mapping[str, str], max_connections: int = 10) -> Any:
+    """A client of boto3, which any thread may use.
+
+    Raises: UnsupportedOperationError where boto3 is not installed; ConfigurationError.
+    """
+    boto3 = load_boto3()
+    from botocore.config import Config
+    from botocore.exceptions import BotoCoreError
+
+    check_properties(properties)
+    provider = _provider(properties)
+    credentials = {}
+    if provider == "BASIC":
+        credentials = {
+            "aws_access_key_id": properties[ACCESS_KEY],
+            "aws_secret_access_key": properties[SECRET_KEY],
+        }
+    try:
+        session = boto3.Session(
+            profile_name=properties.get(PROFILE, "default") if provider == "PROFILE" else None, **credentials
+        )
+        return session.client(
+            service,
+            # An endpoint alone is enough; requests are signed for some region all the same.
+            region_name=properties.get(REGION) or session.region_name or "us-east-1",
+            endpoint_url=properties.get(ENDPOINT) or None,
+            verify=False if properties.get(TRUST_ALL, "").lower() == "true" else None,
+            config=Config(max_pool_connections=max_connections, retries={"mode": "standard"}),
+        )
+    except (BotoCoreError, ValueError) as error:
+        raise ConfigurationError(f"Kinesis: no client of {service}: {error}") from error
+
+
+def code_of(error: BaseException) -> str:
+    """Of an answer of AWS; empty where there was none."""
+    response = getattr(error, "response", None)
+    return str(response.get("Error", {}).get("Code", "")) if isinstance(response, dict) else ""
+
+
+def is_retryable_code(code: str) -> bool:
+    return code.startswith(_RETRYABLE)
+
+
+def is_retryable(error: BaseException) -> bool:
+    """Whether the same request may succeed later: AWS is too busy, or there was no answer."""
+    from botocore.exceptions import ConnectionError as AwsConnectionError
+    from botocore.exceptions import HTTPClientError
+
+    response = getattr(error, "response", None)
+    if isinstance(response, dict):
+        status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        return is_retryable_code(code_of(error)) or status >= 500
+    return isinstance(error, (AwsConnectionError, HTTPClientError))
+
+
+def client_errors() -> tuple[type[Exception], ...]:
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    return (BotoCoreError, ClientError)
+
+
+def kinesis_error(what: str, error: BaseException) -> KinesisError:
+    return KinesisError(f"{what}: {type(error).__name__}: {error}", details={"code": code_of(error)})
+
+
+def stream_argument(stream: str) -> dict[str, str]:
+    """Name or ARN, as requests have it."""
+    return {"StreamARN": stream} if stream.startswith("arn:") else {"StreamName": stream}
+
+
+def _provider(properties: Mapping[str, str]) -> str:
+    given = properties.get(PROVIDER, "").upper()
+    if given in ("", "AUTO") and properties.get(ACCESS_KEY) and properties.get(SECRET_KEY):
+        return "BASIC"
+    return given or "AUTO"

@@ -1,0 +1,99 @@
+"""KinesisDeserializationSchema: a record of Kinesis with all that is known of it.
+
+Source: org.apache.flink.streaming.connectors.kinesis.serialization.KinesisDeserializationSchema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.connectors.kinesis.shards import Shard
+from flinkpy.formats.bad_records import FAIL
+from flinkpy.formats.schema import (
+    DecodedBatch,
+    DecodedMessages,
+    MessageError,
+    decode_messages,
+    on_error_of,
+    reason_of,
+)
+
+
+class KinesisDeserializationSchema:
+    """To derive from; may have `on_error` as any schema has."""
+
+    def __init__(self, j_kinesis_deserialization_schema: Any = None) -> None:
+        """Raises: UnsupportedOperationError for a Java object."""
+        if j_kinesis_deserialization_schema is not None:
+            raise UnsupportedOperationError(
+                "KinesisDeserializationSchema: flinkpy has no JVM; derive a class that has deserialize"
+            )
+
+    def deserialize(
+        self,
+        record_value: bytes,
+        partition_key: str,
+        seq_num: str,
+        approx_arrival_timestamp: int,
+        stream: str,
+        shard_id: str,
+    ) -> Any:
+        """The record; None: there is none in it. `approx_arrival_timestamp`: ms since 1970."""
+        raise UnsupportedOperationError(f"{type(self).__name__} has no method deserialize")
+
+    def get_produced_type(self) -> Any:
+        """TypeInformation of the records; None: pickled Python objects."""
+        return None
+
+
+def decode(schema: Any, shard: Shard, records: list[dict[str, Any]], times: list[int]) -> DecodedMessages:
+    """Raises: InputFormatError, which names the record."""
+    numbers = [record["SequenceNumber"] for record in records]
+
+    def origin(index: int) -> str:
+        return f"Kinesis stream {shard.stream}, {shard.shard_id}, sequence number {numbers[index]}"
+
+    messages: list[Any] = [record["Data"] for record in records]
+    if not isinstance(schema, KinesisDeserializationSchema):
+        return decode_messages(schema, messages, origin)
+    calls = [
+        partial(
+            schema.deserialize,
+            record["Data"],
+            record["PartitionKey"],
+            record["SequenceNumber"],
+            time,
+            shard.stream,
+            shard.shard_id,
+        )
+        for record, time in zip(records, times)
+    ]
+    return decode_messages(_Called(on_error_of(schema), calls), messages, origin)
+
+
+class _Called:
+    """A schema of one call for each message of a batch."""
+
+    def __init__(self, on_error: Any, calls: Sequence[Callable[[], Any]]) -> None:
+        self.on_error = on_error
+        self._calls = calls
+
+    def deserialize_batch(self, messages: list[Any]) -> DecodedBatch:
+        values, positions, errors = [], [], []
+        for index, call in enumerate(self._calls):
+            try:
+                value = call()
+            except Exception as error:
+                if self.on_error == FAIL:
+                    raise
+                errors.append(MessageError(index, reason_of(error)))
+                continue
+            if value is not None:
+                values.append(value)
+                positions.append(index)
+        return DecodedBatch(values, np.array(positions, np.int64), errors)

@@ -1,0 +1,136 @@
+"""KinesisSource: reads data streams of Kinesis, each record once.
+
+Source: org.apache.flink.streaming.connectors.kinesis.{FlinkKinesisConsumer,config.ConsumerConfigConstants}. Differs:
+shards are found by the JobMaster; the shards that resharding makes are read when those that they were made from have
+been; LATEST is the moment when the job is started, so that a failure loses nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from flinkpy.common.errors import ConfigurationError
+from flinkpy.connector_api.source import (
+    Boundedness,
+    SourceBase,
+    SourceReader,
+    SourceReaderContext,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+)
+from flinkpy.connectors.kinesis.client import check_properties, load_boto3, new_client
+from flinkpy.connectors.kinesis.deserialization import KinesisDeserializationSchema
+from flinkpy.connectors.kinesis.enumerator import KinesisEnumerator, ShardDiscovery
+from flinkpy.connectors.kinesis.fetcher import FetchSettings, ShardFetcher
+from flinkpy.connectors.kinesis.shards import (
+    KinesisEnumeratorState,
+    KinesisShardAssigner,
+    Position,
+    starting_position,
+)
+from flinkpy.formats.schema import produced_type_of
+
+_GET_RECORDS = "flink.shard.getrecords"
+DISCOVERY_INTERVAL = "flink.shard.discovery.intervalmillis"
+RECORD_PUBLISHER = "flink.stream.recordpublisher"
+SHARD_IDLE_INTERVAL = "flink.shard.idle.interval"
+WATERMARK_LOOKAHEAD = "flink.watermark.lookahead.millis"
+WATERMARK_SYNC_INTERVAL = "flink.watermark.sync.interval"
+
+_DEFAULT_DISCOVERY_INTERVAL_MS = 10_000
+#: The most that AWS gives at once.
+_MAX_RECORDS = 10_000
+
+
+class KinesisSource(SourceBase):
+    """Raises: ConfigurationError.
+
+    Args:
+        streams: names or ARNs.
+        make_client: as `client.new_client`.
+    """
+
+    def __init__(
+        self,
+        streams: tuple[str, ...],
+        schema: Any,
+        properties: Mapping[str, str],
+        assigner: KinesisShardAssigner,
+        make_client: Callable[..., Any] = new_client,
+    ) -> None:
+        if not streams:
+            raise ValueError("No stream is given to read")
+        check_properties(properties)
+        publisher = properties.get(RECORD_PUBLISHER, "POLLING").upper()
+        if publisher != "POLLING":
+            raise ConfigurationError(f"{RECORD_PUBLISHER} can only be POLLING, not {publisher!r}")
+        self.streams = streams
+        self.schema = schema
+        self.properties = dict(properties)
+        self.assigner = assigner
+        self.start_position = starting_position(self.properties)
+        self.discovery_interval_ms = int_property(properties, DISCOVERY_INTERVAL, _DEFAULT_DISCOVERY_INTERVAL_MS)
+        self.fetching = _fetch_settings(properties)
+        self._make_client = partial(make_client, "kinesis", self.properties)
+
+    @property
+    def boundedness(self) -> Boundedness:
+        return Boundedness.CONTINUOUS_UNBOUNDED
+
+    @property
+    def produced_type(self) -> Any:
+        if isinstance(self.schema, KinesisDeserializationSchema):
+            return self.schema.get_produced_type()
+        return produced_type_of(self.schema)
+
+    def create_enumerator(self, context: SplitEnumeratorContext) -> SplitEnumerator:
+        start = self.start_position or Position("AT_TIMESTAMP", timestamp=time.time())
+        return self.restore_enumerator(context, KinesisEnumeratorState(start))
+
+    def restore_enumerator(self, context: SplitEnumeratorContext, state: KinesisEnumeratorState) -> SplitEnumerator:
+        load_boto3()
+        discovery = ShardDiscovery(self._make_client, self.streams)
+        return KinesisEnumerator(context, discovery.find, self.assigner, self.discovery_interval_ms, state)
+
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
+        from flinkpy.connectors.kinesis.reader import KinesisReader
+
+        name = f"kinesis {','.join(self.streams)}"
+        fetcher = ShardFetcher(self._make_client, self.fetching, name, context.notify_available)
+        return KinesisReader(context, fetcher, self.schema)
+
+
+def int_property(properties: Mapping[str, str], key: str, default: int, least: int = 0) -> int:
+    """Raises: ConfigurationError."""
+    text = properties.get(key)
+    if text is None:
+        return default
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if value < least:
+        raise ConfigurationError(f"{key} must be an int of at least {least}, not {text!r}")
+    return value
+
+
+def _fetch_settings(properties: Mapping[str, str]) -> FetchSettings:
+    max_records = int_property(properties, f"{_GET_RECORDS}.maxrecordcount", _MAX_RECORDS, 1)
+    if max_records > _MAX_RECORDS:
+        raise ConfigurationError(f"{_GET_RECORDS}.maxrecordcount must not be over {_MAX_RECORDS}, not {max_records}")
+    factor = properties.get(f"{_GET_RECORDS}.backoff.expconst", "1.5")
+    try:
+        backoff_factor = float(factor)
+    except ValueError as error:
+        raise ConfigurationError(f"{_GET_RECORDS}.backoff.expconst is no number: {factor!r}") from error
+    return FetchSettings(
+        max_records,
+        int_property(properties, f"{_GET_RECORDS}.intervalmillis", 200) / 1000,
+        int_property(properties, f"{_GET_RECORDS}.maxretries", 3),
+        int_property(properties, f"{_GET_RECORDS}.backoff.base", 300) / 1000,
+        int_property(properties, f"{_GET_RECORDS}.backoff.max", 1000) / 1000,
+        backoff_factor,
+    )
