@@ -74,6 +74,8 @@ def test_what_a_sink_writes_a_source_reads(clusters):
         KafkaSink.builder()
         .set_bootstrap_servers(cluster.bootstrap_servers)
         .set_delivery_guarantee(DeliveryGuarantee.AT_LEAST_ONCE)
+        # Each record to another partition, not as many as come within some milliseconds.
+        .set_property("sticky.partitioning.linger.ms", "0")
         .set_record_serializer(schema.set_value_serialization_schema(SimpleStringSchema()).build())
         .build()
     )
