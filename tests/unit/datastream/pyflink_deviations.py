@@ -280,6 +280,5 @@ DECLARED_OTHERWISE = frozenset(
 
 #: Modules that are not complete yet, with what they wait for. What they have is compared all the same.
 IN_PROGRESS = {
-    "datastream.connectors.cassandra": "Cassandra",
     "datastream.connectors.pulsar": "Pulsar",
 }

@@ -1,0 +1,1 @@
+"""Rows into Apache Cassandra, by a query with a place for each field. On the client `cassandra-driver`."""

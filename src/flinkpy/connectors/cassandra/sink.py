@@ -1,0 +1,196 @@
+"""QuerySink: executes a query for every record, at least once; with a write-ahead log, when a checkpoint is complete.
+
+Source: org.apache.flink.streaming.connectors.cassandra.{CassandraSinkBase,CassandraRowSink,CassandraRowWriteAheadSink}.
+Differs: the log is in the checkpoints, as committables.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from flinkpy.common.errors import CassandraError, TypeMismatchError
+from flinkpy.common.types import Row
+from flinkpy.connector_api.sink import CommitRequest, Committer, SinkBase, SinkWriter, WriterContext
+from flinkpy.connectors.cassandra.client import CassandraClient
+from flinkpy.connectors.cassandra.options import CassandraCommitter, CassandraFailureHandler, ClusterBuilder
+from flinkpy.records.batch import Batch
+
+#: Of one subtask, unless it is set: a cluster that is slow must not let them pile up.
+DEFAULT_MAX_CONCURRENT_REQUESTS = 1024
+
+
+@dataclass
+class QuerySink(SinkBase):
+    """Attributes:
+    request_timeout_s: to wait for one of the requests to end when there are too many; None: for ever.
+    """
+
+    query: str
+    builder: ClusterBuilder
+    failure_handler: CassandraFailureHandler = field(default_factory=CassandraFailureHandler.no_op)
+    max_concurrent_requests: int = DEFAULT_MAX_CONCURRENT_REQUESTS
+    request_timeout_s: float | None = None
+    ignores_null_fields: bool = False
+    consistency_level: int | None = None
+    is_traced: bool = False
+    has_log: bool = False
+    log_committer: CassandraCommitter | None = None
+
+    def create_writer(self, context: WriterContext) -> SinkWriter:
+        return LogWriter(context) if self.has_log else QueryWriter(context, self)
+
+    def create_committer(self) -> Committer | None:
+        return LogCommitter(self) if self.has_log else None
+
+    def new_requests(self) -> Requests:
+        return Requests(self, self.builder.new_client(self.consistency_level, self.is_traced))
+
+
+class Requests:
+    """Those under way. Thread: task thread, but for `_on_done`."""
+
+    def __init__(self, sink: QuerySink, client: CassandraClient) -> None:
+        self._sink = sink
+        self._client = client
+        self._lock = threading.Condition()
+        self._num_running = 0
+        self._errors: deque[tuple[Any, BaseException]] = deque()
+        try:
+            self._num_places = client.prepare(sink.query)
+        except BaseException:
+            client.close()
+            raise
+
+    def execute(self, record: Any) -> None:
+        """Raises: CassandraError, TypeMismatchError, or what the failure handler raises."""
+        values = self._values_of(record)
+        self._wait(lambda: self._num_running < self._sink.max_concurrent_requests, self._sink.request_timeout_s)
+        with self._lock:
+            self._num_running += 1
+        try:
+            self._client.execute_async(values, lambda error: self._on_done(record, error))
+        except (TypeError, ValueError) as error:
+            raise TypeMismatchError(f"{record!r} does not fit {self._sink.query!r}: {error}") from error
+
+    def finish(self) -> None:
+        """Wait for all. Raises: as `execute`."""
+        self._wait(lambda: not self._num_running, None)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _values_of(self, record: Any) -> list[Any]:
+        if not isinstance(record, (Row, tuple, list)):
+            raise TypeMismatchError(f"Cassandra takes Rows and tuples, a value for each place, not {record!r}")
+        values = list(record)
+        if len(values) != self._num_places:
+            raise TypeMismatchError(
+                f"{record!r} has {len(values)} fields, and {self._sink.query!r} has {self._num_places} places"
+            )
+        if self._sink.ignores_null_fields:
+            values = [self._client.unset if value is None else value for value in values]
+        return values
+
+    def _on_done(self, record: Any, error: BaseException | None) -> None:
+        """Thread: any."""
+        with self._lock:
+            self._num_running -= 1
+            if error is not None:
+                self._errors.append((record, error))
+            self._lock.notify_all()
+
+    def _wait(self, condition: Callable[[], bool], timeout_s: float | None) -> None:
+        with self._lock:
+            is_met = self._lock.wait_for(lambda: condition() or self._errors, timeout_s)
+        while self._errors:
+            record, error = self._errors.popleft()
+            failure = CassandraError(f"{self._sink.query!r} with {record!r}: {type(error).__name__}: {error}")
+            failure.__cause__ = error
+            self._sink.failure_handler.on_failure(failure)
+        if not is_met:
+            raise CassandraError(
+                f"{self._sink.query!r}: {self._num_running} requests are under way, and none has ended for "
+                f"{timeout_s} s"
+            )
+        if not condition():
+            self._wait(condition, timeout_s)
+
+
+class QueryWriter(SinkWriter):
+    """Thread: task thread."""
+
+    def __init__(self, context: WriterContext, sink: QuerySink) -> None:
+        self._context = context
+        self._requests = sink.new_requests()
+
+    def write(self, batch: Batch) -> None:
+        from flinkpy.records.lanes import rows_of
+
+        execute = self._requests.execute
+        for record in rows_of(batch, self._context.input_type):
+            execute(record)
+
+    def flush(self, end_of_input: bool) -> None:
+        self._requests.finish()
+
+    def close(self) -> None:
+        self._requests.close()
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedRecords:
+    """Of one subtask between two checkpoints."""
+
+    commit_id: str
+    records: tuple[Any, ...]
+
+
+class LogWriter(SinkWriter):
+    """Keeps the records, which become part of the checkpoint."""
+
+    def __init__(self, context: WriterContext) -> None:
+        self._context = context
+        self._records: list[Any] = []
+
+    def write(self, batch: Batch) -> None:
+        from flinkpy.records.lanes import rows_of
+
+        self._records += rows_of(batch, self._context.input_type)
+
+    def prepare_commit(self) -> list[LoggedRecords]:
+        records, self._records = tuple(self._records), []
+        return [LoggedRecords(uuid.uuid4().hex, records)] if records else []
+
+
+class LogCommitter(Committer):
+    """Executes the query for what is in a completed checkpoint: again, where a failure comes between."""
+
+    def __init__(self, sink: QuerySink) -> None:
+        self._sink = sink
+        self._requests: Requests | None = None
+
+    def commit(self, requests: list[CommitRequest]) -> None:
+        if self._requests is None:
+            self._requests = self._sink.new_requests()
+        done = self._sink.log_committer
+        for request in requests:
+            logged: LoggedRecords = request.get_committable()
+            if done is not None and done.is_committed(logged.commit_id):
+                request.signal_already_committed()
+                continue
+            for record in logged.records:
+                self._requests.execute(record)
+            self._requests.finish()
+            if done is not None:
+                done.mark_committed(logged.commit_id)
+
+    def close(self) -> None:
+        if self._requests is not None:
+            self._requests.close()
+        if self._sink.log_committer is not None:
+            self._sink.log_committer.close()

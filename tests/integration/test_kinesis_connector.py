@@ -1,0 +1,120 @@
+"""Programs that read and write Kinesis, and write Firehose, on a local server of AWS's interfaces."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from flinkpy.common import Configuration, SimpleStringSchema
+from flinkpy.connectors.kinesis.client import new_client
+from flinkpy.datastream import StreamExecutionEnvironment
+from flinkpy.datastream.connectors.kinesis import (
+    FlinkKinesisConsumer,
+    KinesisFirehoseSink,
+    KinesisStreamsSink,
+    PartitionKeyGenerator,
+)
+
+NUMBERS = [f"{number}\n" for number in range(1200)]
+
+
+@pytest.fixture(scope="module")
+def properties() -> Iterator[dict[str, str]]:
+    if importlib.util.find_spec("moto") is None or importlib.util.find_spec("flask") is None:
+        pytest.skip("NOT TESTED: Kinesis needs a local server; install the package moto[server]")
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    assert server.stderr is not None
+    endpoint = next(line.split("Running on ")[1].strip() for line in server.stderr if "Running on http://" in line)
+    # Its log must not fill the pipe.
+    log = threading.Thread(target=server.stderr.read)
+    log.start()
+    try:
+        yield {
+            "aws.endpoint": endpoint,
+            "aws.region": "us-east-1",
+            "aws.credentials.provider.basic.accesskeyid": "key",
+            "aws.credentials.provider.basic.secretkey": "secret",
+        }
+    finally:
+        server.kill()
+        server.wait()
+        log.join()
+        server.stderr.close()
+
+
+def environment(parallelism: int) -> StreamExecutionEnvironment:
+    env = StreamExecutionEnvironment.get_execution_environment(Configuration())
+    env.set_parallelism(parallelism)
+    return env
+
+
+def streams_sink(properties: dict[str, str], stream: str) -> Any:
+    builder = KinesisStreamsSink.builder().set_kinesis_client_properties(properties).set_stream_name(stream)
+    builder.set_serialization_schema(SimpleStringSchema()).set_max_batch_size(100)
+    # Of requests that come at the same time this server loses records: it gives them the same sequence number.
+    builder.set_max_in_flight_requests(1)
+    return builder.set_partition_key_generator(PartitionKeyGenerator.random()).build()
+
+
+def read(properties: dict[str, str], stream: str, number: int) -> list[str]:
+    env = environment(2)
+    env.enable_checkpointing(200)
+    consumer = FlinkKinesisConsumer(stream, SimpleStringSchema(), properties)
+    result: Any = env.add_source(consumer).execute_and_collect(limit=number)
+    return list(result)
+
+
+def test_what_one_program_writes_to_a_stream_another_one_reads(properties: dict[str, str]) -> None:
+    client = new_client("kinesis", properties)
+    client.create_stream(StreamName="numbers", ShardCount=3)
+    env = environment(1)
+    env.from_collection(NUMBERS).sink_to(streams_sink(properties, "numbers"))
+    env.execute("write")
+    from_start = properties | {"flink.stream.initpos": "TRIM_HORIZON"}
+    assert sorted(read(from_start, "numbers", len(NUMBERS))) == sorted(NUMBERS)
+
+
+def test_latest_begins_when_the_job_is_started(properties: dict[str, str]) -> None:
+    client = new_client("kinesis", properties)
+    client.create_stream(StreamName="later", ShardCount=1)
+    client.put_record(StreamName="later", PartitionKey="k", Data=b"before")
+    env = environment(1)
+    later = properties | {"flink.stream.initpos": "LATEST", "flink.shard.discovery.intervalmillis": "50"}
+    stream = env.add_source(FlinkKinesisConsumer("later", SimpleStringSchema(), later))
+    done = threading.Event()
+
+    def put_until_read() -> None:
+        while not done.wait(0.2):
+            client.put_record(StreamName="later", PartitionKey="k", Data=b"after")
+
+    thread = threading.Thread(target=put_until_read)
+    thread.start()
+    try:
+        found: Any = stream.execute_and_collect(limit=2)
+        assert list(found) == ["after", "after"]
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_a_delivery_stream_gets_the_records(properties: dict[str, str]) -> None:
+    s3 = new_client("s3", properties)
+    s3.create_bucket(Bucket="delivered")
+    firehose = new_client("firehose", properties)
+    destination = {"RoleARN": "arn:aws:iam::123456789012:role/r", "BucketARN": "arn:aws:s3:::delivered"}
+    firehose.create_delivery_stream(DeliveryStreamName="delivery", ExtendedS3DestinationConfiguration=destination)
+    builder = KinesisFirehoseSink.builder().set_firehose_client_properties(properties)
+    sink = builder.set_serialization_schema(SimpleStringSchema()).set_delivery_stream_name("delivery").build()
+    env = environment(1)
+    env.from_collection(NUMBERS).sink_to(sink)
+    env.execute("deliver")
+    keys = [entry["Key"] for entry in s3.list_objects_v2(Bucket="delivered")["Contents"]]
+    text = "".join(s3.get_object(Bucket="delivered", Key=key)["Body"].read().decode() for key in keys)
+    assert sorted(text.splitlines(keepends=True)) == sorted(NUMBERS)
