@@ -1,5 +1,8 @@
 """A CheckpointCoordinator whose messages are lost, late, doubled and out of order, and whose tasks fail and finish.
 
+A task may have ended before anybody knows: it declines what it is triggered for, and what it would have given a barrier
+to gets none.
+
 The test keeps its own account of who acknowledged what and what has been written, and holds every effect against it.
 """
 
@@ -16,15 +19,17 @@ from flinkpy.checkpoint.coordinator.checkpoint_coordinator import CheckpointCoor
 from flinkpy.checkpoint.coordinator.checkpoint_properties import FULL, PERIODIC, savepoint, stop_with_savepoint
 from flinkpy.checkpoint.coordinator.coordinator_configuration import CheckpointCoordinatorOptions
 from flinkpy.checkpoint.coordinator.job_view import CheckpointedOperator, CheckpointedVertex
+from flinkpy.checkpoint.coordinator.request_retries import FIRST_DELAY_MS
 from flinkpy.checkpoint.storage.checkpoint_storage import CheckpointStorageLocation
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason as Reason
-from flinkpy.common.checkpoint_failure_reason import checkpoint_error
+from flinkpy.common.checkpoint_failure_reason import checkpoint_error, failure_reason
 from flinkpy.common.errors import CheckpointStorageError, FunctionError
 from flinkpy.common.ids import ExecutionAttemptID, ExecutionVertexID, JobVertexID
 from flinkpy.common.states import ExecutionState
 
 E = ExecutionState
 DECLINES = [Reason.CHECKPOINT_DECLINED, Reason.CHECKPOINT_DECLINED_TASK_NOT_READY, Reason.CHECKPOINT_ASYNC_EXCEPTION]
+ON_ITS_WAY = [Reason.CHECKPOINT_DECLINED_TASK_CLOSING, Reason.CHECKPOINT_DECLINED_TASK_NOT_READY]
 
 
 class Job:
@@ -87,12 +92,14 @@ class CoordinatorMachine(RuleBasedStateMachine):
         self.last_id = 0
         self.properties = {}
         self.waited_for = {}  # checkpoint -> attempts that have to acknowledge
+        self.gone = set()  # attempts that have ended, which the coordinator does not know yet
+        self.saw_nothing = {}  # checkpoint -> attempts that got neither trigger nor barrier
         self.acknowledged = {}  # checkpoint -> attempts whose acknowledgement was delivered while it was pending
         self.written = set()  # the metadata is durable
         self.failed = set()
         self.confirmed = []
         self.held_for = None  # events are held back for that checkpoint
-        self.open_requests = set()
+        self.open_requests = {}  # trigger id -> properties, when, the last checkpoint before
         self.asked = 0
         self.reported = set()  # state on disk: (checkpoint, attempt)
         self.is_failing = False
@@ -126,11 +133,24 @@ class CoordinatorMachine(RuleBasedStateMachine):
             case fx.TriggerTasks(checkpoint_id, _, _, attempts):
                 running = set(self.job.in_state(E.RUNNING))
                 assert attempts and set(attempts) <= running
+                if checkpoint_id in self.waited_for:
+                    assert self.properties[checkpoint_id].is_synchronous
+                    assert set(attempts) <= self.saw_nothing[checkpoint_id], "it may have acknowledged"
+                    self.trigger(checkpoint_id, attempts)
+                    return
                 self.waited_for[checkpoint_id] = running
+                self.saw_nothing[checkpoint_id] = set(running)
                 self.messages.append(("triggers answered", checkpoint_id))
-                self.messages += [("ack", checkpoint_id, attempt) for attempt in running]
-            case fx.FinalizeCheckpoint(checkpoint_id, _, _, metadata):
-                assert self.acknowledged[checkpoint_id] == self.waited_for[checkpoint_id], "not everybody acknowledged"
+                self.trigger(checkpoint_id, attempts)
+            case fx.FinalizeCheckpoint(checkpoint_id, properties, _, metadata):
+                left_out = self.waited_for[checkpoint_id] - self.acknowledged[checkpoint_id]
+                assert self.acknowledged[checkpoint_id] <= self.waited_for[checkpoint_id]
+                assert not left_out or properties.is_synchronous, "not everybody acknowledged"
+                assert left_out <= self.saw_nothing[checkpoint_id], "its acknowledgement is on its way"
+                for attempt in left_out:
+                    assert self.job.task(attempt.vertex) == (attempt, E.FINISHED)
+                    (operator,) = (o for o in metadata.operators if o.name == str(attempt.vertex.job_vertex_id))
+                    assert attempt.vertex.subtask_index in operator.finished_subtasks
                 assert metadata.checkpoint_id == checkpoint_id
                 self.messages.append(("finalize", checkpoint_id))
             case fx.ConfirmCheckpoint(checkpoint_id, _, attempts):
@@ -155,13 +175,25 @@ class CoordinatorMachine(RuleBasedStateMachine):
             case fx.AnswerRequest(trigger_id, result, error):
                 assert (result is None) != (error is None)
                 assert trigger_id in self.open_requests, "answered twice"
-                self.open_requests.remove(trigger_id)
+                properties, asked_ms, id_before = self.open_requests.pop(trigger_id)
                 if result is not None:
                     assert result.checkpoint_id in self.written
+                elif failure_reason(error) in ON_ITS_WAY and not properties.is_synchronous:
+                    has_time = self.now_ms + FIRST_DELAY_MS < asked_ms + self.options.timeout_ms
+                    assert not has_time or self.last_id > id_before + 1, "it was not tried again"
             case fx.FailJob():
                 self.is_failing = True
             case _:
                 raise AssertionError(effect)
+
+    def trigger(self, checkpoint_id, attempts):
+        """They take it or decline it; a sink that is not triggered takes it where one of its sources did."""
+        taken = {attempt for attempt in attempts if attempt not in self.gone}
+        self.messages += [("closing", checkpoint_id, attempt) for attempt in attempts if attempt in self.gone]
+        if any(str(attempt.vertex.job_vertex_id) == "source" for attempt in taken):
+            taken |= self.saw_nothing[checkpoint_id] - set(attempts)
+        self.saw_nothing[checkpoint_id] -= taken
+        self.messages += [("ack", checkpoint_id, attempt) for attempt in sorted(taken, key=str)]
 
     @staticmethod
     def key_of(state):
@@ -185,9 +217,13 @@ class CoordinatorMachine(RuleBasedStateMachine):
     def a_checkpoint_comes_as_far_as_being_written(self, data):
         chosen = data.draw(st.sampled_from(self.coordinator.pending_ids))
         for _ in range(4):  # each message brings on the next
-            for message in [message for message in self.messages if message[1] == chosen and message[0] != "finalize"]:
-                self.messages.remove(message)
-                self.deliver(message, "arrives")
+            self.bring_on(chosen)
+
+    def bring_on(self, chosen):
+        """All that is on its way for that one arrives, but the news that it has been written."""
+        for message in [message for message in self.messages if message[1] == chosen and message[0] != "finalize"]:
+            self.messages.remove(message)
+            self.deliver(message, "arrives")
 
     @precondition(lambda self: self.delivered)
     @rule(data=st.data())
@@ -213,12 +249,21 @@ class CoordinatorMachine(RuleBasedStateMachine):
                 self.messages.append(message)  # the task sends it again
             case "ack" if outcome == "fails" and (checkpoint_id, str(rest[0])) not in self.reported:
                 reason = DECLINES[checkpoint_id % len(DECLINES)]
+                if reason in ON_ITS_WAY and self.properties[checkpoint_id].is_synchronous:
+                    reason = Reason.CHECKPOINT_DECLINED  # that one is the answer of those who have not taken it
                 self.send(ev.CheckpointDeclined(rest[0], checkpoint_id, checkpoint_error(reason)))
             case "ack":
                 self.acknowledge(checkpoint_id, rest[0])
                 self.delivered = [*self.delivered[-5:], message]
                 if outcome == "twice":
                     self.messages.append(message)
+            case "closing" if outcome == "lost":
+                self.messages.append(message)
+            case "closing":
+                closing = checkpoint_error(Reason.CHECKPOINT_DECLINED_TASK_CLOSING)
+                self.send(ev.CheckpointDeclined(rest[0], checkpoint_id, closing))
+            case "finished":
+                self.finish(rest[0])
             case "finalize" if outcome == "fails":
                 self.send(ev.FinalizationFailed(checkpoint_id, CheckpointStorageError("disk full")))
             case "finalize":
@@ -246,7 +291,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
 
     def ask(self, properties):
         self.asked += 1
-        self.open_requests.add(f"t{self.asked}")
+        self.open_requests[f"t{self.asked}"] = (properties, self.now_ms, self.last_id)
         self.send(ev.CheckpointRequested(f"t{self.asked}", properties))
 
     @rule(by_ms=st.sampled_from([1, 30, 100, 1_000]))
@@ -266,14 +311,39 @@ class CoordinatorMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def a_task_finishes(self, data):
         if self.now_ms > 1_000:
-            attempt = data.draw(st.sampled_from(self.job.in_state(E.RUNNING)))
+            self.finish(data.draw(st.sampled_from(self.job.in_state(E.RUNNING))))
+
+    def finish(self, attempt):
+        if self.job.task(attempt.vertex) == (attempt, E.RUNNING):
             self.job.states[attempt.vertex] = E.FINISHED
             self.send(ev.TaskFinished(attempt))
 
     @precondition(lambda self: self.job.in_state(E.RUNNING))
     @rule(data=st.data())
+    def a_task_ends_and_nobody_knows_yet(self, data):
+        """A sink does not before its sources."""
+        running = [attempt for attempt in self.job.in_state(E.RUNNING) if attempt not in self.gone]
+        sources = [attempt for attempt in running if str(attempt.vertex.job_vertex_id) == "source"]
+        if running and self.now_ms > 500:
+            attempt = data.draw(st.sampled_from(sources or running))
+            self.gone.add(attempt)
+            self.messages.append(("finished", None, attempt))
+
+    @precondition(lambda self: self.job.in_state(E.RUNNING))
+    @rule(data=st.data())
     def a_task_is_at_the_end_of_its_data(self, data):
         self.send(ev.EndOfDataReached((data.draw(st.sampled_from(self.job.in_state(E.RUNNING))),)))
+
+    @precondition(lambda self: self.job.in_state(E.RUNNING))
+    @rule(data=st.data(), kind=st.sampled_from(["savepoint", "stop", "drain"]))
+    def a_task_ends_just_before_a_client_asks(self, data, kind):
+        if self.now_ms > 500:
+            self.a_task_ends_and_nobody_knows_yet(data)
+            stop = stop_with_savepoint(pb.CANONICAL, drain=kind == "drain")
+            self.ask(savepoint(pb.CANONICAL) if kind == "savepoint" else stop)
+            for _ in range(4):
+                if self.coordinator.pending_ids:
+                    self.bring_on(self.coordinator.pending_ids[-1])
 
     @rule()
     def a_task_fails(self):
@@ -281,6 +351,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
 
     def fail_over(self):
         self.is_failing = False
+        self.gone.clear()
         for task, state in self.job.states.items():
             if not state.is_terminal:
                 self.job.states[task] = E.CANCELED
