@@ -8,6 +8,7 @@ Thread: the asyncio loop that started it.
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import inspect
 import logging
@@ -53,6 +54,9 @@ _OPTIONS = [
     ("grpc.keepalive_permit_without_calls", 1),
 ]
 
+#: How long calls that were cut may take to end.
+_CUT_CALLS_TIMEOUT_S = 2.0
+
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
@@ -79,13 +83,16 @@ class RpcServer:
         self._port: int | None = None
         self._server = grpc.aio.server(options=_OPTIONS)
         self._services: list[str] = []
+        #: What runs the calls that have not ended, so that `stop` can wait for them.
+        self._calls: set[asyncio.Task[Any]] = set()
         self._health = health.aio.HealthServicer()
 
     def add_endpoint(self, service: str, endpoint: object) -> None:
         """Serve `service` (e.g. "Dispatcher") by the snake_case methods of `endpoint`; all must exist."""
         full_name = full_service_name(service)
         handlers = {
-            method.path.rpartition("/")[2]: _handler(method, endpoint) for method in service_methods(service).values()
+            method.path.rpartition("/")[2]: _handler(method, endpoint, self._calls)
+            for method in service_methods(service).values()
         }
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(full_name, handlers),))
         self._services.append(full_name)
@@ -116,9 +123,16 @@ class RpcServer:
         return f"{self._advertised_host}:{self._port}"
 
     async def stop(self, grace_s: float = 0.5) -> None:
-        """Refuse new calls, let running ones finish within `grace_s`, then cut them."""
+        """Refuse new calls, let running ones finish within `grace_s`, then cut them.
+
+        Calls that were cut, or whose caller has gone, have ended when this returns, unless they take seconds for it.
+        """
         await self._health.enter_graceful_shutdown()
         await self._server.stop(grace_s)
+        if self._calls:
+            # gRPC writes a traceback to standard error where the loop ends just when a call does that its caller had
+            # given up.
+            await asyncio.wait(self._calls, timeout=_CUT_CALLS_TIMEOUT_S)
 
 
 def _advertisable(bind_address: str) -> str:
@@ -144,7 +158,7 @@ def _raise_if_taken(host: str, port: int) -> None:
             raise AddressInUseError(message, details={"address": f"{host}:{port}"}) from error
 
 
-def _handler(method: Method, endpoint: object) -> grpc.RpcMethodHandler:
+def _handler(method: Method, endpoint: object, calls: set[asyncio.Task[Any]]) -> grpc.RpcMethodHandler:
     function = getattr(endpoint, method.name, None)
     if function is None:
         raise TypeError(f"{type(endpoint).__name__} does not implement {method.path}")
@@ -161,7 +175,14 @@ def _handler(method: Method, endpoint: object) -> grpc.RpcMethodHandler:
                 )
         return context
 
+    def begin() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        calls.add(task)
+        task.add_done_callback(calls.discard)
+
     async def unary(request: Any, servicer_context: Any) -> Any:
+        begin()
         try:
             result = function(request, check(servicer_context))
             if inspect.isawaitable(result):
@@ -171,6 +192,7 @@ def _handler(method: Method, endpoint: object) -> grpc.RpcMethodHandler:
             await _abort(servicer_context, method, error)
 
     async def streaming(request: Any, servicer_context: Any) -> AsyncIterator[Any]:
+        begin()
         try:
             async for response in function(request, check(servicer_context)):
                 yield response

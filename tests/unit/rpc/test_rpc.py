@@ -215,3 +215,37 @@ def test_an_error_class_of_a_newer_peer_arrives_as_remote_error_with_its_name() 
     back = error_from_proto(info)
     assert type(back) is RemoteError
     assert error_to_proto(back).type == "FromTheFuture"
+
+
+def test_calls_whose_caller_has_gone_have_ended_when_the_server_has_stopped() -> None:
+    """gRPC writes a traceback to the standard error of a process whose loop ends just when such a call does."""
+
+    class SlowToGiveUp(ResourceManagerDouble):
+        fencing_token = None  # type: ignore[assignment]
+
+        def __init__(self) -> None:
+            self.began = asyncio.Event()
+            self.has_ended = False
+
+        @unfenced
+        async def request_resource_overview(self, request: Any, context: CallContext) -> Any:
+            self.began.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                for _ in range(1_000):
+                    await asyncio.sleep(0)
+                self.has_ended = True
+
+    async def scenario() -> None:
+        endpoint = SlowToGiveUp()
+        server, client = await serve("ResourceManager", endpoint), RpcClient()
+        gateway = client.gateway("ResourceManager", server.address)
+        call = asyncio.ensure_future(gateway.request_resource_overview(rm.ResourceOverviewRequest()))
+        await endpoint.began.wait()
+        call.cancel()
+        await server.stop(0.0)
+        assert endpoint.has_ended
+        await client.close()
+
+    asyncio.run(scenario())
