@@ -198,12 +198,29 @@ class PendingCheckpoint:
             is_unaligned=any(ack.metrics.is_unaligned for ack in self.acks.values()),
             master_states=self.master_states,
         )
+        finished = self._finished_for_good(job)
         for vertex in job.vertices:
-            self._add_operators(metadata, vertex)
+            of_vertex = [task.subtask_index for task in vertex.tasks if task in finished]
+            self._add_operators(metadata, vertex, of_vertex)
         return metadata
 
-    def _add_operators(self, metadata: pb.CheckpointMetadata, vertex: CheckpointedVertex) -> None:
-        finished = [task.subtask_index for task in vertex.tasks if self._is_finished(task)]
+    def _finished_for_good(self, job: JobView) -> set[ExecutionVertexID]:
+        """Tasks that have nothing to do when they are restored.
+
+        One that is at its end has where one that it reads from runs again, because that still has state at its end.
+        """
+        finished: set[ExecutionVertexID] = set()
+        for vertex in job.vertices:
+            known: dict[int, bool] = {}  # subtasks of an ALL_TO_ALL edge share one tuple of producers
+            for task in vertex.tasks:
+                producers = vertex.producers[task.subtask_index]
+                if id(producers) not in known:
+                    known[id(producers)] = finished.issuperset(producers)
+                if task in self.plan.finished_tasks or (known[id(producers)] and self._is_finished(task)):
+                    finished.add(task)
+        return finished
+
+    def _add_operators(self, metadata: pb.CheckpointMetadata, vertex: CheckpointedVertex, finished: list[int]) -> None:
         for operator in vertex.operators:
             message = metadata.operators.add(
                 operator_id=operator.operator_id,

@@ -765,6 +765,24 @@ def test_finished_tasks_are_in_the_metadata_as_finished():
     assert not sink.is_fully_finished
 
 
+@pytest.mark.parametrize("has_state_at_its_end", [True, False])
+def test_a_task_at_its_end_that_is_fed_by_one_that_will_run_again_runs_again_too(has_state_at_its_end):
+    """Else a savepoint at the end of the data could not be restored: what the one sends the other would not take."""
+    source = vertex("source", 1)
+    middle = vertex("middle", 1, [source])
+    job = Coordination(FakeJob(source, middle, vertex("sink", 1, [middle])), interval_ms=0)
+    job.request(STOP)
+    checkpoint_id = job.begun()
+    job.trigger(checkpoint_id)
+    for name in ("source", "middle", "sink"):
+        attempt = job.job.attempt(name)
+        has_state = name == "middle" and has_state_at_its_end
+        job.ack(checkpoint_id, attempt, state_of(attempt, finished=True, union=has_state))
+    (effect,) = job.take(fx.FinalizeCheckpoint)
+    is_finished = {operator.name: operator.is_fully_finished for operator in effect.metadata.operators}
+    assert is_finished == {"source": True, "middle": not has_state_at_its_end, "sink": not has_state_at_its_end}
+
+
 def test_union_state_of_a_vertex_that_has_finished_in_part_cannot_be_checkpointed():
     job = Coordination(source_and_sink(2))
     job.job.set("source", E.FINISHED, 0)
