@@ -22,6 +22,7 @@ import pytest
 from flinkpy.client.cluster_client import ClusterClient
 from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions
 from flinkpy.client.service_process import ServiceProcess
+from flinkpy.common.states import JobState
 
 ROOT = Path(__file__).resolve().parents[2]
 #: How long what a process left may take to disappear after the process (the kernel reaps asynchronously).
@@ -154,6 +155,51 @@ def cluster(start_cluster: StartCluster) -> RunningCluster:
     return start_cluster()
 
 
+@contextmanager
+def running_cluster(
+    directory: Path, num_task_executors: int = 2, slots: int = 1, properties: Mapping[str, str] | None = None
+) -> Iterator[RunningCluster]:
+    """A cluster for several tests; what it writes is in `directory`."""
+    temporary = directory / "tmp"
+    temporary.mkdir()
+    local = LocalCluster(
+        LocalClusterOptions(
+            num_task_executors=num_task_executors,
+            properties={"taskmanager.numberOfTaskSlots": str(slots), **(properties or {})},
+            log_dir=directory / "logs",
+            temporary_dir=temporary / "cluster",
+        )
+    )
+    with no_leaks(temporary) as watch:
+        local.start()
+        running = RunningCluster(local, directory / "logs")
+        try:
+            yield running
+        finally:
+            watch.expect_closed(process for process in local.processes)
+            running.stop()
+
+
+@pytest.fixture(scope="module")
+def _cluster_of_the_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@pytest.fixture
+def shared_cluster(_cluster_of_the_file: RunningCluster) -> Iterator[RunningCluster]:
+    """Like `cluster`, but one for all tests of a file: for those that leave its processes alone.
+
+    To start one takes four seconds of a processor, which is more than most tests need.
+    """
+    yield _cluster_of_the_file
+    client = _cluster_of_the_file.client
+    for job in client.list_jobs():
+        if not JobState(job.status).is_globally_terminal:
+            client.cancel_job(job.job_id)
+            client.wait_for_result(job.job_id)
+
+
 class LeakWatch:
     def __init__(self) -> None:
         self.addresses: list[str] = []
@@ -171,9 +217,9 @@ def no_leaks(temporary: Path) -> Iterator[LeakWatch]:
     threads, descriptors = set(threading.enumerate()), _descriptors()
     watch = LeakWatch()
     yield watch
-    left = [child for child in psutil.Process().children(recursive=True) if child.pid not in processes]
-    _, alive = psutil.wait_procs(left, timeout=SETTLE_S)
-    assert [" ".join(child.cmdline()) for child in alive] == [], "processes are left"
+    _, alive = psutil.wait_procs(_new_processes(processes), timeout=SETTLE_S)
+    left = [" ".join(child.cmdline()) for child in alive]
+    assert left == [], f"processes are left: {left}"
     assert [address for address in watch.addresses if _answers(address)] == [], "ports are open"
     assert [str(path.relative_to(temporary)) for path in temporary.rglob("*")] == [], "temporary files are left"
     for thread in set(threading.enumerate()) - threads:
@@ -183,6 +229,19 @@ def no_leaks(temporary: Path) -> Iterator[LeakWatch]:
     # The timer of the test that is just running, where this ends a module's fixture.
     assert [name for name in names if not name.startswith("pytest_timeout")] == [], "threads are left"
     assert [target for target in _descriptors() if target not in descriptors] == [], "file descriptors are left"
+
+
+def _new_processes(known: set[int]) -> list[psutil.Process]:
+    """Descendants of this process that are neither `known` nor of a known one: clusters that are shared live on."""
+    new = []
+    for child in psutil.Process().children(recursive=True):
+        try:
+            ancestry = {child.pid, *(parent.pid for parent in child.parents())}
+        except psutil.NoSuchProcess:
+            continue
+        if not ancestry & known:
+            new.append(child)
+    return new
 
 
 def _descriptors() -> list[str]:

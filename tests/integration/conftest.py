@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusters import cluster, start_cluster
+from clusters import _cluster_of_the_file, cluster, shared_cluster, start_cluster
 from kafka_broker.broker import kafka, own_kafka
 
-__all__ = ["cluster", "kafka", "own_kafka", "start_cluster"]
+__all__ = ["_cluster_of_the_file", "cluster", "kafka", "own_kafka", "shared_cluster", "start_cluster"]

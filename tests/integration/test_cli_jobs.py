@@ -46,6 +46,11 @@ FAILING = """
 
 
 @pytest.fixture
+def cluster(shared_cluster: RunningCluster) -> RunningCluster:
+    return shared_cluster
+
+
+@pytest.fixture
 def program(tmp_path: Path):
     def write(text: str) -> str:
         path = tmp_path / "job.py"
@@ -119,6 +124,7 @@ def test_ctrl_c_cancels_the_job(cluster: RunningCluster, program) -> None:
         **os.environ,
         "FLINKPY_DYNAMIC_PROPERTIES": "\n".join(f"{k}={v}" for k, v in cluster.properties.items()),
     }
+    before = {job.job_id for job in cluster.client.list_jobs()}
     client = subprocess.Popen(
         [sys.executable, "-m", "flinkpy.cli.main", "run", program(ENDLESS)],
         env=environment,
@@ -134,7 +140,7 @@ def test_ctrl_c_cancels_the_job(cluster: RunningCluster, program) -> None:
     _, error = client.communicate(timeout=30)
     assert client.returncode == 130, error
     assert "Traceback" not in error
-    (job,) = cluster.client.list_jobs()
+    (job,) = [job for job in cluster.client.list_jobs() if job.job_id not in before]
     assert JobState(job.status) is JobState.CANCELED
 
 

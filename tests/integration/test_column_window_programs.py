@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from clusters import RunningCluster
+from job_support import environment
 from test_embedded_programs import Program
-from test_window_programs import FailsOnce, collect, environment
+from test_window_programs import FailsOnce, collect
 from verifying.sequence_source import SequencePerKeySource
 
 from flinkpy.common import Time, WatermarkStrategy
@@ -131,18 +133,16 @@ for row in large.key_by("item").window(WINDOWS["hop"]).aggregate(spread=spread, 
 
 
 @pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
-def test_windows_over_columns_survive_a_failure(backend: str, tmp_path: Path) -> None:
-    env = environment(
-        {
-            "execution.checkpointing.interval": "100 ms",
-            "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
-            "state.backend.type": backend,
-            "restart-strategy.type": "fixed-delay",
-            "restart-strategy.fixed-delay.attempts": "3",
-            "restart-strategy.fixed-delay.delay": "10 ms",
-        },
-        parallelism=2,
-    )
+def test_windows_over_columns_survive_a_failure(shared_cluster: RunningCluster, backend: str, tmp_path: Path) -> None:
+    options = {
+        "execution.checkpointing.interval": "100 ms",
+        "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
+        "state.backend.type": backend,
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": "3",
+        "restart-strategy.fixed-delay.delay": "10 ms",
+    }
+    env = environment(shared_cluster, 2, **options)
     keys, numbers = 7, 1_000
     marker = tmp_path / "failed"
     source = SequencePerKeySource(keys, numbers, rate=2_000, hurry=marker)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections import Counter
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from job_support import environment
+from verifying.sequence_source import SequencePerKeySource
 
 from flinkpy.common import Encoder
 from flinkpy.common.configuration import Configuration
@@ -18,7 +19,7 @@ from flinkpy.common.errors import JobExecutionError
 from flinkpy.common.typeinfo import Types
 from flinkpy.common.types import Row
 from flinkpy.common.watermark_strategy import WatermarkStrategy
-from flinkpy.datastream import MapFunction, StreamExecutionEnvironment
+from flinkpy.datastream import MapFunction
 from flinkpy.datastream.checkpointed_function import CheckpointListener
 from flinkpy.datastream.connectors.file_system import (
     BucketAssigner,
@@ -103,10 +104,8 @@ ROWS = [
 
 
 @pytest.fixture
-def env():
-    environment = StreamExecutionEnvironment.get_execution_environment()
-    environment.set_parallelism(1)
-    return environment
+def env(shared_cluster):
+    return environment(shared_cluster, 1)
 
 
 def bulk_sink(path, factory):
@@ -204,38 +203,37 @@ def test_a_bad_line_ends_the_job_and_is_named(env, tmp_path):
         collected(source_of(env, source))
 
 
-class FailOnce(MapFunction, CheckpointListener):
-    """The identity at some pace. Fails once at each of these numbers, after a checkpoint."""
+class FailTwice(MapFunction, CheckpointListener):
+    """The identity, which fails once in each of the first two attempts when it hears of its third checkpoint."""
 
-    def __init__(self, directory: str, at: set[int]) -> None:
+    def __init__(self, directory: str) -> None:
         self._directory = directory
-        self._at = at
-        self._completed = False
+        self._completed = 0
+
+    def open(self, runtime_context: Any) -> None:
+        self._attempt = runtime_context.get_attempt_number()
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        self._completed = True
+        self._completed += 1
+        if self._attempt < 2 and self._completed == 3:
+            try:
+                os.close(os.open(os.path.join(self._directory, f"failed-{self._attempt}"), os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                return
+            raise RuntimeError(f"failing in attempt {self._attempt}")
 
     def map(self, value: Any) -> Any:
-        if value % 50 == 0:
-            time.sleep(0.004)
-        for at in self._at:
-            if value >= at and self._completed:
-                try:
-                    os.close(os.open(os.path.join(self._directory, f"failed-{at}"), os.O_CREAT | os.O_EXCL))
-                except FileExistsError:
-                    continue
-                raise RuntimeError(f"failing once, at {value}")
         return value
 
 
-def test_merged_files_have_every_record_once_over_failures(tmp_path):
-    configuration = Configuration()
-    configuration.set_string("execution.checkpointing.interval", "100 ms")
-    configuration.set_string("restart-strategy.type", "fixed-delay")
-    configuration.set_string("restart-strategy.fixed-delay.attempts", "10")
-    configuration.set_string("restart-strategy.fixed-delay.delay", "0 s")
-    env = StreamExecutionEnvironment.get_execution_environment(configuration)
-    env.set_parallelism(2)
+def test_merged_files_have_every_record_once_over_failures(shared_cluster, tmp_path):
+    options = {
+        "execution.checkpointing.interval": "100 ms",
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": "10",
+        "restart-strategy.fixed-delay.delay": "0 s",
+    }
+    env = environment(shared_cluster, 2, **options)
     sink = (
         FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder())
         .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
@@ -246,15 +244,17 @@ def test_merged_files_have_every_record_once_over_failures(tmp_path):
         )
         .build()
     )
-    count = 20_000
-    numbers = env.from_sequence(0, count - 1).map(FailOnce(str(tmp_path), {4_000, 12_000}), Types.LONG())
-    numbers.map(str, Types.STRING()).sink_to(sink)
+    keys, records_per_key = 2, 10_000
+    # Its end waits for the second failure.
+    source = SequencePerKeySource(keys, records_per_key, 20_000, hurry=tmp_path / "failed-1")
+    records = source_of(env, source).map(FailTwice(str(tmp_path)), source.produced_type)
+    records.map(lambda record: str(record[0] * records_per_key + record[1]), Types.STRING()).sink_to(sink)
     env.execute("compact")
     assert len(list(tmp_path.glob("failed-*"))) == 2
     files = list((tmp_path / "out").iterdir())
     assert [file.name for file in files if file.name.startswith(".")] == []
     lines = [line for file in files for line in file.read_text().splitlines()]
-    assert Counter(map(int, lines)) == Counter(range(count))
+    assert Counter(map(int, lines)) == Counter(range(keys * records_per_key))
 
 
 def test_rows_have_their_types_in_the_stream(env, tmp_path):

@@ -32,8 +32,8 @@ class SecondField(TimestampAssigner):
 
 
 @pytest.fixture
-def env(cluster: RunningCluster) -> StreamExecutionEnvironment:
-    return environment(cluster, 2)
+def env(shared_cluster: RunningCluster) -> StreamExecutionEnvironment:
+    return environment(shared_cluster, 2)
 
 
 def timed(env: StreamExecutionEnvironment, records: list[tuple[str, int]], type_info: Any = RECORD) -> Any:

@@ -49,6 +49,11 @@ PROGRAM = """
 
 
 @pytest.fixture
+def cluster(shared_cluster: RunningCluster) -> RunningCluster:
+    return shared_cluster
+
+
+@pytest.fixture
 def program(tmp_path: Path) -> str:
     path = tmp_path / "program.py"
     text = textwrap.dedent(PROGRAM)

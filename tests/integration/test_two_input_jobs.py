@@ -29,8 +29,8 @@ LATE = OutputTag("first", Types.STRING())
 
 
 @pytest.fixture
-def env(cluster: RunningCluster) -> StreamExecutionEnvironment:
-    return environment(cluster, 2)
+def env(shared_cluster: RunningCluster) -> StreamExecutionEnvironment:
+    return environment(shared_cluster, 2)
 
 
 def collected(stream: DataStream) -> list[Any]:

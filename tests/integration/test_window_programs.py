@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from clusters import RunningCluster
+from job_support import environment
 from verifying.sequence_source import SequencePerKeySource
 
-from flinkpy.common import Configuration, Time, Types, WatermarkStrategy
+from flinkpy.common import Time, Types, WatermarkStrategy
 from flinkpy.common.watermark_strategy import TimestampAssigner, Watermark, WatermarkGenerator, WatermarkOutput
 from flinkpy.datastream import (
     AggregateFunction,
@@ -112,12 +114,6 @@ def ms(millis: int) -> Time:
     return Time.milliseconds(millis)
 
 
-def environment(options: dict[str, str] | None = None, parallelism: int = 1) -> StreamExecutionEnvironment:
-    env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(options or {}))
-    env.set_parallelism(parallelism)
-    return env
-
-
 def timed(env: StreamExecutionEnvironment, records: list[Any]) -> Any:
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Second())
     return env.from_collection(records, PAIR).assign_timestamps_and_watermarks(strategy)
@@ -137,8 +133,8 @@ def collect(results: dict[str, Any]) -> dict[str, list[Any]]:
     return {name: sorted(values) for name, values in collected.items()}
 
 
-def test_every_operation_on_windows_of_keys() -> None:
-    env = environment()
+def test_every_operation_on_windows_of_keys(shared_cluster: RunningCluster) -> None:
+    env = environment(shared_cluster, 1)
     keyed = timed(env, RECORDS).key_by(lambda value: value[0], Types.STRING())
     tumbling = TumblingEventTimeWindows.of(ms(5))
     sliding = SlidingEventTimeWindows.of(ms(5), ms(2))
@@ -197,8 +193,8 @@ def test_every_operation_on_windows_of_keys() -> None:
     }
 
 
-def test_every_operation_on_windows_of_a_whole_stream() -> None:
-    env = environment(parallelism=2)
+def test_every_operation_on_windows_of_a_whole_stream(shared_cluster: RunningCluster) -> None:
+    env = environment(shared_cluster, 2)
     records = timed(env, RECORDS)
     tumbling = TumblingEventTimeWindows.of(ms(5))
 
@@ -239,8 +235,10 @@ class EveryRecord(WatermarkGenerator):
         return
 
 
-def test_late_records_fire_again_within_the_lateness_and_go_to_the_side_output_after_it() -> None:
-    env = environment()
+def test_late_records_fire_again_within_the_lateness_and_go_to_the_side_output_after_it(
+    shared_cluster: RunningCluster,
+) -> None:
+    env = environment(shared_cluster, 1)
     strategy = WatermarkStrategy.for_generator(EveryRecord).with_timestamp_assigner(Second())
     late_ones = [("hi", 1), ("hi", 6), ("hi", 2), ("hi", 9), ("hi", 3), ("hello", 30), ("hi", 4)]
     records = env.from_collection(late_ones, PAIR).assign_timestamps_and_watermarks(strategy)
@@ -255,13 +253,14 @@ def test_late_records_fire_again_within_the_lateness_and_go_to_the_side_output_a
     }
 
 
-def test_the_documented_example() -> None:
+def test_the_documented_example(shared_cluster: RunningCluster) -> None:
     document = Path(__file__).parents[2] / "docs" / "windows.md"
     [code] = re.findall(r"<!-- example: clicks_per_minute -->\n```python\n(.*?)```", document.read_text(), re.DOTALL)
     example: dict[str, Any] = {}
     exec(compile(code, str(document), "exec"), example)
     strategy = WatermarkStrategy.for_generator(EveryRecord).with_timestamp_assigner(Second())
-    clicks = environment().from_collection([("ann", 3), ("ann", 70_000), ("bob", 5), ("ann", 66_000)], PAIR)
+    env = environment(shared_cluster, 1)
+    clicks = env.from_collection([("ann", 3), ("ann", 70_000), ("bob", 5), ("ann", 66_000)], PAIR)
 
     totals, late = example["clicks_per_minute"](clicks.assign_timestamps_and_watermarks(strategy))
     assert collect({"totals": totals, "late": late}) == {
@@ -290,18 +289,16 @@ class FailsOnce(MapFunction):
 
 
 @pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
-def test_windows_survive_a_failure(backend: str, tmp_path: Path) -> None:
-    env = environment(
-        {
-            "execution.checkpointing.interval": "100 ms",
-            "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
-            "state.backend.type": backend,
-            "restart-strategy.type": "fixed-delay",
-            "restart-strategy.fixed-delay.attempts": "3",
-            "restart-strategy.fixed-delay.delay": "10 ms",
-        },
-        parallelism=2,
-    )
+def test_windows_survive_a_failure(shared_cluster: RunningCluster, backend: str, tmp_path: Path) -> None:
+    options = {
+        "execution.checkpointing.interval": "100 ms",
+        "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
+        "state.backend.type": backend,
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": "3",
+        "restart-strategy.fixed-delay.delay": "10 ms",
+    }
+    env = environment(shared_cluster, 2, **options)
     keys, numbers = 7, 1_000
     marker = tmp_path / "failed"
     source = SequencePerKeySource(keys, numbers, rate=2_000, hurry=marker)
