@@ -193,13 +193,13 @@ def test_an_idle_source_is_not_waited_for_by_those_that_combine_it_with_another(
 
 
 class Held(SourceFunction):
-    """One record at `start`, one at `end`; between them it waits until the other source has stood still for a while
-    or has ended, and says how far that had come.
+    """A record at 0, one at `end`; between them it waits until the other source has stood still for a while, or, where
+    that should not stand still, has come to `awaited` records. It says how far the other had come.
     """
 
-    def __init__(self, path: str, end: int) -> None:
+    def __init__(self, path: str, end: int, awaited: int | None) -> None:
         super().__init__()
-        self.path, self.end = path, end
+        self.path, self.end, self.awaited = path, end, awaited
         self.is_running = True
 
     def run(self, ctx):
@@ -209,6 +209,9 @@ class Held(SourceFunction):
             seen = os.path.getsize(self.path) if os.path.exists(self.path) else None
             if seen != last or seen is None:
                 last, since = seen, time.monotonic()
+            elif self.awaited is not None:
+                if seen == self.awaited:
+                    break
             elif time.monotonic() - since > 0.8:
                 break
             time.sleep(0.02)
@@ -261,7 +264,8 @@ def held_at(cluster: Any, path: str, is_aligned: bool, fails_at: int | None = No
     generated = DataGeneratorSource(int, FAST_RECORDS, RateLimiterStrategy.per_second(4_000), Types.LONG())
     fast = env.from_source(generated, strategy.with_timestamp_assigner(Itself()), "fast")
     fast.add_sink(Marks(path, fails_at)).set_parallelism(1)
-    slow = env.from_source(Held(path, FAST_RECORDS).to_source(), strategy, "slow").force_non_parallel()
+    held = Held(path, FAST_RECORDS, None if is_aligned else FAST_RECORDS)
+    slow = env.from_source(held.to_source(), strategy, "slow").force_non_parallel()
     slow.print().set_parallelism(1)
     env.execute()
     # In the end everything is read; what comes twice after a failure came before the failure.
@@ -282,7 +286,7 @@ def test_a_source_that_was_restarted_still_waits_for_the_others(cluster: Any, tm
 
 
 class Ticks(ParallelSourceFunction, CheckpointedFunction):
-    """A share of 0 to `end` in each subtask; it goes on where it was, and waits at `holds_at` until it has failed."""
+    """A share of 0 to `end` in each subtask; it goes on where it was, and does not end before it has failed."""
 
     def __init__(self, end: int, failed_path: str) -> None:
         super().__init__()
@@ -302,23 +306,25 @@ class Ticks(ParallelSourceFunction, CheckpointedFunction):
 
     def run(self, ctx):
         while self.is_running and self.next < self.end:
+            has_failed = os.path.exists(self.failed_path)
+            if not has_failed and self.next >= self.end // 2:
+                time.sleep(0.001)
+                if self.next + self.step >= self.end:
+                    continue
             with ctx.get_checkpoint_lock():
                 ctx.collect_with_timestamp(self.next, self.next)
                 self.next += self.step
-            if self.next >= self.end // 2 and not os.path.exists(self.failed_path):
-                time.sleep(0.001)
 
     def cancel(self):
         self.is_running = False
 
 
 class Fails(SinkFunction, CheckpointedFunction):
-    """Keeps what it was given in its state; fails once, after a checkpoint. In the end it says what it has."""
+    """Keeps what it was given in its state; fails once, at a checkpoint. In the end it says what it has."""
 
     def __init__(self, failed_path: str, result_path: str) -> None:
         super().__init__()
         self.failed_path, self.result_path = failed_path, result_path
-        self.has_checkpoint = False
 
     def initialize_state(self, context):
         self.state = context.get_operator_state_store().get_list_state(ListStateDescriptor("seen", Types.LONG()))
@@ -328,13 +334,12 @@ class Fails(SinkFunction, CheckpointedFunction):
         self.state.update(self.seen)
 
     def notify_checkpoint_complete(self, checkpoint_id):
-        self.has_checkpoint = True
+        if len(self.seen) > 500 and not os.path.exists(self.failed_path):
+            Path(self.failed_path).touch()
+            raise RuntimeError("once")
 
     def invoke(self, value, context):
         assert context.timestamp() == value
-        if self.has_checkpoint and len(self.seen) > 500 and not os.path.exists(self.failed_path):
-            Path(self.failed_path).touch()
-            raise RuntimeError("once")
         self.seen.append(value)
 
     def finish(self):
@@ -362,8 +367,8 @@ def hybrid() -> HybridSource:
 
 
 def slow_numbers(first: int, end: int) -> DataGeneratorSource:
-    """Slow enough for some checkpoints."""
-    limit = RateLimiterStrategy.per_second(10_000)
+    """There are some checkpoints, however fast or slow they are."""
+    limit = RateLimiterStrategy.per_checkpoint(500)
     return DataGeneratorSource(lambda index: first + index, end - first, limit, Types.LONG())
 
 
