@@ -279,6 +279,4 @@ DECLARED_OTHERWISE = frozenset(
 )
 
 #: Modules that are not complete yet, with what they wait for. What they have is compared all the same.
-IN_PROGRESS = {
-    "datastream.connectors.pulsar": "Pulsar",
-}
+IN_PROGRESS: dict[str, str] = {}

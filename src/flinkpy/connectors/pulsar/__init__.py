@@ -1,0 +1,1 @@
+"""Apache Pulsar: topics as a source and a sink. On the client `pulsar-client`."""

@@ -1,0 +1,174 @@
+"""PulsarSink: messages into topics, at least once or without a guarantee.
+
+Source: org.apache.flink.connector.pulsar.sink.{PulsarSink,writer.PulsarWriter}. Differs: no transactions, which the
+Python client does not have.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any
+
+from flinkpy.common.errors import PulsarError, TypeMismatchError
+from flinkpy.common.time import Duration
+from flinkpy.connector_api.sink import SinkBase, SinkWriter, WriterContext
+from flinkpy.connectors.pulsar.client import PulsarConnection, TopicProducer
+from flinkpy.connectors.pulsar.driver import new_connection
+from flinkpy.formats.schema import encode_batch
+from flinkpy.records.batch import Batch
+
+MAX_PENDING_MESSAGES = "pulsar.sink.maxPendingMessages"
+
+_DEFAULT_MAX_PENDING = 1000
+#: Messages in a row that go to one partition, so that they can be sent together.
+BATCHING_MAX_MESSAGES = "pulsar.producer.batchingMaxMessages"
+
+#: `(record, partitions) -> partition`.
+TopicRouter = Callable[[Any, list[str]], str]
+
+
+class TopicRoutingMode(Enum):
+    """Which partition a message goes to. ROUND_ROBIN: all in turn, many messages each. MESSAGE_KEY_HASH: by the key;
+    messages have none here, so each writer has one partition, drawn at random. CUSTOM: a router says.
+    """
+
+    ROUND_ROBIN = 0
+    MESSAGE_KEY_HASH = 1
+    CUSTOM = 2
+
+
+class MessageDelayer:
+    """How long Pulsar keeps messages from consumers of shared subscriptions."""
+
+    def __init__(self, _j_message_delayer: int | None) -> None:
+        #: None: not at all.
+        self.delay_ms = _j_message_delayer
+
+    @staticmethod
+    def never() -> MessageDelayer:
+        return MessageDelayer(None)
+
+    @staticmethod
+    def fixed(duration: Duration) -> MessageDelayer:
+        return MessageDelayer(duration.to_millis())
+
+
+class PulsarSink(SinkBase):
+    """Built with `PulsarSink.builder()`."""
+
+    def __init__(
+        self,
+        j_pulsar_sink: tuple[str, ...],
+        properties: Mapping[str, str],
+        schema: Any,
+        waits_on_checkpoint: bool,
+        routing: TopicRoutingMode,
+        router: TopicRouter | None,
+        delayer: MessageDelayer,
+        make_connection: Callable[[Mapping[str, str]], PulsarConnection] = new_connection,
+    ) -> None:
+        self.topics = j_pulsar_sink
+        self.properties = dict(properties)
+        self.schema = schema
+        self.waits_on_checkpoint = waits_on_checkpoint
+        self.routing = routing
+        self.router = router
+        self.delayer = delayer
+        self.make_connection = make_connection
+
+    @staticmethod
+    def builder() -> Any:
+        from flinkpy.datastream.connectors.pulsar import PulsarSinkBuilder
+
+        return PulsarSinkBuilder()
+
+    def create_writer(self, context: WriterContext) -> SinkWriter:
+        return PulsarWriter(context, self)
+
+
+class PulsarWriter(SinkWriter):
+    """Thread: task thread, but for `_on_done`."""
+
+    def __init__(self, context: WriterContext, sink: PulsarSink) -> None:
+        self._context = context
+        self._sink = sink
+        self._max_pending = int(sink.properties.get(MAX_PENDING_MESSAGES, _DEFAULT_MAX_PENDING))
+        self._in_a_row = int(sink.properties.get(BATCHING_MAX_MESSAGES, _DEFAULT_MAX_PENDING))
+        self._lock = threading.Condition()
+        self._num_pending = 0
+        self._errors: list[str] = []
+        self._num_routed = 0
+        self._producers: dict[str, TopicProducer] = {}
+        self._connection = sink.make_connection(sink.properties)
+        try:
+            self._partitions = [name for topic in sink.topics for name in self._connection.partitions(topic)]
+        except BaseException:
+            self._connection.close()
+            raise
+        self._own = random.choice(self._partitions) if self._partitions else None
+
+    def write(self, batch: Batch) -> None:
+        sink = self._sink
+        messages = encode_batch(sink.schema, batch, self._context.input_type)
+        times = None if batch.timestamps is None else batch.timestamps.tolist()
+        partitions = self._route(batch)
+        for index, (message, partition) in enumerate(zip(messages, partitions)):
+            if message is not None:
+                time = None if times is None or times[index] <= 0 else times[index]
+                self._send(partition, message, time)
+
+    def flush(self, end_of_input: bool) -> None:
+        if end_of_input or self._sink.waits_on_checkpoint:
+            self._wait(0)
+
+    def close(self) -> None:
+        producers, self._producers = self._producers, {}
+        try:
+            for producer in producers.values():
+                producer.close()
+        finally:
+            self._connection.close()
+
+    def _route(self, batch: Batch) -> list[str]:
+        sink, number = self._sink, batch.num_rows
+        if sink.router is not None:
+            from flinkpy.records.lanes import rows_of
+
+            chosen = [sink.router(record, self._partitions) for record in rows_of(batch, self._context.input_type)]
+            for topic in chosen:
+                if not isinstance(topic, str):
+                    raise TypeMismatchError(f"the topic router gave {topic!r}, which is not the name of a topic")
+            return chosen
+        if sink.routing is TopicRoutingMode.MESSAGE_KEY_HASH:
+            assert self._own is not None
+            return [self._own] * number
+        first, self._num_routed = self._num_routed, self._num_routed + number
+        partitions, in_a_row = self._partitions, self._in_a_row
+        return [partitions[at // in_a_row % len(partitions)] for at in range(first, first + number)]
+
+    def _send(self, partition: str, message: bytes, time: int | None) -> None:
+        producer = self._producers.get(partition)
+        if producer is None:
+            producer = self._producers[partition] = self._connection.produce(partition)
+        self._wait(self._max_pending - 1)
+        with self._lock:
+            self._num_pending += 1
+        producer.send_async(message, time, self._sink.delayer.delay_ms, lambda error: self._on_done(partition, error))
+
+    def _on_done(self, partition: str, error: str | None) -> None:
+        """Thread: any."""
+        with self._lock:
+            self._num_pending -= 1
+            if error is not None:
+                self._errors.append(f"Pulsar did not take a message for {partition}: {error}")
+            self._lock.notify_all()
+
+    def _wait(self, most: int) -> None:
+        """Until no more than so many messages are on their way. Raises: PulsarError."""
+        with self._lock:
+            self._lock.wait_for(lambda: self._num_pending <= most or self._errors)
+            if self._errors:
+                raise PulsarError(self._errors[0])

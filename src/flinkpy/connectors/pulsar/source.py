@@ -1,0 +1,98 @@
+"""PulsarSource: reads topics of Apache Pulsar, each message once.
+
+Source: org.apache.flink.connector.pulsar.source.{PulsarSource,PulsarSourceOptions}.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from flinkpy.connector_api.source import (
+    Boundedness,
+    SourceBase,
+    SourceReader,
+    SourceReaderContext,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+)
+from flinkpy.connectors.pulsar.client import PulsarConnection
+from flinkpy.connectors.pulsar.cursors import RangeGenerator, StartCursor, StopCursor
+from flinkpy.connectors.pulsar.driver import load_pulsar, new_connection
+from flinkpy.connectors.pulsar.enumerator import PartitionDiscovery, PulsarEnumerator, PulsarEnumeratorState
+from flinkpy.connectors.pulsar.fetcher import PartitionFetcher
+from flinkpy.formats.schema import produced_type_of
+
+DISCOVERY_INTERVAL = "pulsar.source.partitionDiscoveryIntervalMs"
+RESET_CURSOR = "pulsar.source.resetSubscriptionCursor"
+
+_DEFAULT_DISCOVERY_INTERVAL_MS = 300_000
+
+
+class PulsarSource(SourceBase):
+    """Built with `PulsarSource.builder()`."""
+
+    def __init__(
+        self,
+        j_pulsar_source: tuple[str, ...] | re.Pattern[str],
+        properties: Mapping[str, str],
+        schema: Any,
+        start: StartCursor,
+        stop: StopCursor,
+        ranges: RangeGenerator,
+        boundedness: Boundedness,
+        make_connection: Callable[[Mapping[str, str]], PulsarConnection] = new_connection,
+    ) -> None:
+        self.topics = j_pulsar_source
+        self.properties = dict(properties)
+        self.schema = schema
+        self.start_cursor = start
+        self.stop_cursor = stop
+        self.range_generator = ranges
+        self.make_connection = make_connection
+        self._boundedness = boundedness
+
+    @staticmethod
+    def builder() -> Any:
+        from flinkpy.datastream.connectors.pulsar import PulsarSourceBuilder
+
+        return PulsarSourceBuilder()
+
+    @property
+    def boundedness(self) -> Boundedness:
+        return self._boundedness
+
+    @property
+    def produced_type(self) -> Any:
+        return produced_type_of(self.schema)
+
+    @property
+    def discovery_interval_ms(self) -> int:
+        """0: no partitions are looked for after the start, as the source ends where these do."""
+        if self._boundedness is Boundedness.BOUNDED or self.stop_cursor.position.kind != "never":
+            return 0
+        return int(self.properties.get(DISCOVERY_INTERVAL, _DEFAULT_DISCOVERY_INTERVAL_MS))
+
+    def create_enumerator(self, context: SplitEnumeratorContext) -> SplitEnumerator:
+        return self.restore_enumerator(context, PulsarEnumeratorState())
+
+    def restore_enumerator(self, context: SplitEnumeratorContext, state: PulsarEnumeratorState) -> SplitEnumerator:
+        if self.make_connection is new_connection:
+            load_pulsar()
+        discovery = PartitionDiscovery(
+            self.make_connection,
+            self.properties,
+            self.topics,
+            self.start_cursor.position,
+            self.stop_cursor.position,
+            self.properties.get(RESET_CURSOR, "false").lower() == "true",
+        )
+        return PulsarEnumerator(context, discovery, self.discovery_interval_ms, state)
+
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
+        from flinkpy.connectors.pulsar.reader import PulsarReader
+
+        ranges = self.range_generator.ranges
+        fetcher = PartitionFetcher(self.make_connection, self.properties, ranges, context.notify_available)
+        return PulsarReader(context, fetcher, self.schema, not ranges)
