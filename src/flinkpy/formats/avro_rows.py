@@ -136,12 +136,16 @@ def to_avro_converter(type_info: TypeInformation) -> Convert:
     """From a value of the type to what fastavro writes."""
     if isinstance(type_info, RowTypeInfo):
         names = type_info.get_field_names()
+        #: Rows of a type without names have these: they are taken by position.
+        unnamed = [f"f{position}" for position in range(len(names))]
         fields = [to_avro_converter(kind) for kind in type_info.get_field_types()]
 
         def convert(value: Any) -> Any:
             if value is None:
                 return None
-            values = value.get_fields_by_names(names) if isinstance(value, Row) and value._fields else value
+            values = value
+            if isinstance(value, Row) and value._fields and value._fields != unnamed:
+                values = value.get_fields_by_names(names)
             if isinstance(values, dict):
                 values = [values[name] for name in names]
             if len(values) != len(names):

@@ -37,6 +37,7 @@ from flinkpy.datastream.formats.avro import (
 from flinkpy.datastream.formats.parquet import AvroParquetReaders, AvroParquetWriters
 from flinkpy.formats.schema import decode_messages, encode_batch
 from flinkpy.records.batch import Batch
+from flinkpy.records.lanes import to_columns
 from flinkpy.streaming.operators.committables import Committables
 
 
@@ -380,3 +381,19 @@ def test_any_records_survive_a_round_trip(tmp_path_factory, records):
     file = write(path / "p", AvroParquetWriters.for_generic_record(ANY), records)
     reader = AvroParquetReaders.for_generic_record(ANY)
     assert read(FileSource.for_record_stream_format(reader, str(file)).build()) == records
+
+
+def test_rows_of_a_type_without_names_are_written_by_position() -> None:
+    schema = AvroRowSerializationSchema(
+        avro_schema_string=json.dumps(
+            {
+                "type": "record",
+                "name": "Person",
+                "fields": [{"name": "id", "type": "int"}, {"name": "name", "type": "string"}],
+            }
+        )
+    )
+    unnamed = Types.ROW([Types.INT(), Types.STRING()])
+    (from_columns,) = schema.serialize_batch(to_columns(Batch([Row(1, "ada")]), unnamed), unnamed)
+
+    assert from_columns == schema.serialize(Row(1, "ada")) == schema.serialize(Row(name="ada", id=1))

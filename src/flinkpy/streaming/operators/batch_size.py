@@ -13,9 +13,9 @@ from flinkpy.common.clock import Clock
 #: Enough for fixed costs to vanish in column operators; an int64 column of this is 512 KiB, which fits a level-2 cache.
 MAX_BATCH_ROWS = 65_536
 MIN_BATCH_ROWS = 1
-#: First batch: small, so that the first result is early.
-INITIAL_BATCH_ROWS = 4_096
-#: Halve above this: a mail (cancel, barrier) should not wait longer than a person or a barrier notices.
+#: First batch: small, so that the first result is early, and the first barrier where a record takes milliseconds.
+INITIAL_BATCH_ROWS = 256
+#: Too long: a mail (cancel, barrier) should not wait longer than a person or a barrier notices.
 MAX_BATCH_TIME_NS = 20_000_000
 #: Double below this.
 MIN_BATCH_TIME_NS = 8_000_000
@@ -44,6 +44,8 @@ class AdaptiveBatchSize:
         """A batch of `rows` has passed through the chain since `begin`."""
         took_ns = self._clock.monotonic_ns() - self._started_ns
         if took_ns > MAX_BATCH_TIME_NS:
-            self.rows = max(MIN_BATCH_ROWS, min(self.rows, rows) // 2)
+            # At least by half; at once by as much as it took too long, where records are very slow.
+            bearable = rows * MAX_BATCH_TIME_NS // took_ns
+            self.rows = max(MIN_BATCH_ROWS, min(self.rows // 2, rows // 2, bearable))
         elif took_ns < MIN_BATCH_TIME_NS and rows >= self.rows:
             self.rows = min(self._max_rows, self.rows * 2)
