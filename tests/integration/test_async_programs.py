@@ -145,18 +145,18 @@ def test_keyed_records_in_flight_follow_a_change_of_parallelism(
     run.reader.assert_complete()
 
 
-def test_a_job_whose_calls_never_end_can_be_cancelled(cluster: RunningCluster) -> None:
+def test_a_job_whose_calls_never_end_can_be_cancelled(shared_cluster: RunningCluster) -> None:
     class Never(AsyncFunction):
         async def async_invoke(self, value: int) -> list[int]:
             await asyncio.sleep(3600)
             return []
 
-    env = environment(cluster, 2)
+    env = environment(shared_cluster, 2)
     AsyncDataStream.ordered_wait(env.from_sequence(1, 100_000), Never(), Time.seconds(0)).print()
     job_id = str(env.execute_async("never").get_job_id())
-    wait_for_state(cluster, job_id, JobState.RUNNING)
-    cluster.client.cancel_job(job_id)
-    wait_for_state(cluster, job_id, JobState.CANCELED)
+    wait_for_state(shared_cluster, job_id, JobState.RUNNING)
+    shared_cluster.client.cancel_job(job_id)
+    wait_for_state(shared_cluster, job_id, JobState.CANCELED)
 
 
 class Answering(AsyncFunction):
@@ -165,16 +165,16 @@ class Answering(AsyncFunction):
         return [value * 2]
 
 
-def test_ordered_results_of_a_program_are_in_order_and_unordered_ones_complete(cluster: RunningCluster) -> None:
+def test_ordered_results_of_a_program_are_in_order_and_unordered_ones_complete(shared_cluster: RunningCluster) -> None:
     for wait in (AsyncDataStream.ordered_wait, AsyncDataStream.unordered_wait):
-        env = environment(cluster, 1)
+        env = environment(shared_cluster, 1)
         doubled = wait(env.from_sequence(1, 500), Answering(), Time.seconds(30), 50, Types.LONG())
         results = list(doubled.execute_and_collect())
         assert sorted(results) == list(range(2, 1001, 2))
         assert wait is AsyncDataStream.unordered_wait or results == sorted(results)
 
 
-def test_a_program_tries_again_and_gives_up_as_it_says(cluster: RunningCluster) -> None:
+def test_a_program_tries_again_and_gives_up_as_it_says(shared_cluster: RunningCluster) -> None:
     class Moody(AsyncFunction):
         def open(self, runtime_context: Any) -> None:
             self.calls: Counter[int] = Counter()
@@ -188,7 +188,7 @@ def test_a_program_tries_again_and_gives_up_as_it_says(cluster: RunningCluster) 
         def timeout(self, value: int) -> list[int]:
             return [-value]
 
-    env = environment(cluster, 1)
+    env = environment(shared_cluster, 1)
     strategy = AsyncRetryStrategy.fixed_delay(5, 10, empty_result_predicate, None)
     stream = AsyncDataStream.ordered_wait_with_retry(
         env.from_sequence(1, 5), Moody(), Time.seconds(3), strategy, 10, Types.LONG()
@@ -196,7 +196,7 @@ def test_a_program_tries_again_and_gives_up_as_it_says(cluster: RunningCluster) 
     assert list(stream.execute_and_collect()) == [1, 2, -3, 4, 5]
 
 
-def test_a_failing_program_shows_the_users_own_traceback_first(cluster: RunningCluster) -> None:
+def test_a_failing_program_shows_the_users_own_traceback_first(shared_cluster: RunningCluster) -> None:
     class Failing(AsyncFunction):
         async def async_invoke(self, value: int) -> list[int]:
             await asyncio.sleep(0)
@@ -205,7 +205,7 @@ def test_a_failing_program_shows_the_users_own_traceback_first(cluster: RunningC
         def answer(self, value: int) -> list[int]:
             raise LookupError(f"nobody knows {value}")
 
-    env = environment(cluster, 1)
+    env = environment(shared_cluster, 1)
     AsyncDataStream.unordered_wait(env.from_sequence(7, 7), Failing(), Time.seconds(30)).print()
     with pytest.raises(JobExecutionError) as caught:
         env.execute()

@@ -26,8 +26,8 @@ CHECKPOINTS = {**FIXED_DELAY, "execution.checkpointing.interval": "100 ms"}
 
 
 class FailOnce(MapFunction, CheckpointListener):
-    """The identity at some pace. Fails once for each number in `at`, when a record comes by that is not below it and a
-    checkpoint has been completed.
+    """The identity. Fails once for each number in `at`, when a record comes by that is not below it and a checkpoint
+    has been completed; it takes its time until then.
     """
 
     def __init__(self, directory: Path, at: set[int]) -> None:
@@ -39,10 +39,9 @@ class FailOnce(MapFunction, CheckpointListener):
         self._completed = checkpoint_id
 
     def map(self, value: Any) -> Any:
-
         number = int(str(value).split(",", 1)[0])
-        if number % 50 == 0:
-            time.sleep(0.003)
+        if number % 50 == 0 and number_of_failures(Path(self._directory)) < len(self._at):
+            time.sleep(0.008)
         due = [at for at in self._at if number >= at]
         if self._completed and due:
             for at in due:
@@ -70,7 +69,7 @@ def input_file(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("policy", ["in progress over checkpoints", "rolled at each", "rolled by size"])
-def test_text_files_in_and_out(cluster: RunningCluster, tmp_path: Path, policy: str) -> None:
+def test_text_files_in_and_out(shared_cluster: RunningCluster, tmp_path: Path, policy: str) -> None:
     rolling = {
         "in progress over checkpoints": RollingPolicy.default_rolling_policy(),
         "rolled at each": RollingPolicy.on_checkpoint_rolling_policy(),
@@ -83,7 +82,7 @@ def test_text_files_in_and_out(cluster: RunningCluster, tmp_path: Path, policy: 
         .with_rolling_policy(rolling)
         .build()
     )
-    env = environment(cluster, **CHECKPOINTS)
+    env = environment(shared_cluster, **CHECKPOINTS)
     fail = FailOnce(tmp_path, {8_000, 25_000})
     env.from_source(source, WatermarkStrategy.no_watermarks(), "lines").map(fail, Types.STRING()).rebalance().sink_to(
         sink
@@ -95,14 +94,14 @@ def test_text_files_in_and_out(cluster: RunningCluster, tmp_path: Path, policy: 
     assert [path for path in (tmp_path / "out").rglob(".*") if path.is_file()] == []
 
 
-def test_csv_files_from_numbers(cluster: RunningCluster, tmp_path: Path) -> None:
+def test_csv_files_from_numbers(shared_cluster: RunningCluster, tmp_path: Path) -> None:
     schema = CsvSchema.builder().add_number_column("number").build()
     sink = (
         FileSink.for_bulk_format(str(tmp_path / "out"), CsvBulkWriters.for_schema(schema))
         .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
         .build()
     )
-    env = environment(cluster, **CHECKPOINTS)
+    env = environment(shared_cluster, **CHECKPOINTS)
     numbers = env.from_sequence(0, NUM_RECORDS - 1).map(FailOnce(tmp_path, {12_000}), Types.LONG())
     numbers.map(lambda number: (number,), Types.ROW_NAMED(["number"], [Types.LONG()])).sink_to(sink)
     env.execute("csv")
@@ -110,16 +109,16 @@ def test_csv_files_from_numbers(cluster: RunningCluster, tmp_path: Path) -> None
     assert committed_lines(tmp_path / "out") == Counter(map(str, range(NUM_RECORDS)))
 
 
-def test_a_collected_result_goes_on_after_failures(cluster: RunningCluster, tmp_path: Path) -> None:
-    env = environment(cluster, **CHECKPOINTS)
+def test_a_collected_result_goes_on_after_failures(shared_cluster: RunningCluster, tmp_path: Path) -> None:
+    env = environment(shared_cluster, **CHECKPOINTS)
     numbers = env.from_sequence(0, NUM_RECORDS - 1).map(FailOnce(tmp_path, {5_000, 12_500}), Types.LONG())
     with numbers.execute_and_collect("collected") as results:
         assert Counter(results) == Counter(range(NUM_RECORDS))
     assert number_of_failures(tmp_path) == 2
 
 
-def test_a_collection_is_collected_once_and_in_order(cluster: RunningCluster, tmp_path: Path) -> None:
-    env = environment(cluster, parallelism=1, **CHECKPOINTS)
+def test_a_collection_is_collected_once_and_in_order(shared_cluster: RunningCluster, tmp_path: Path) -> None:
+    env = environment(shared_cluster, parallelism=1, **CHECKPOINTS)
     values = env.from_collection(list(range(NUM_RECORDS)), Types.LONG()).map(FailOnce(tmp_path, {15_000}), Types.LONG())
     with values.execute_and_collect("collection") as results:
         assert list(results) == list(range(NUM_RECORDS))

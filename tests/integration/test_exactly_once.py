@@ -13,7 +13,7 @@ import psutil
 import pytest
 from clusters import RunningCluster, StartCluster
 from job_support import task_managers, wait_until
-from verifying.harness import VerifyingRuns
+from verifying.harness import VerifyingRuns, Workload
 
 from flinkpy.common.states import JobState
 
@@ -44,9 +44,9 @@ MODES = [
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_run_without_faults_commits_everything_once(
-    cluster: RunningCluster, tmp_path: Path, backend: dict[str, str], mode: dict[str, str]
+    shared_cluster: RunningCluster, tmp_path: Path, backend: dict[str, str], mode: dict[str, str]
 ) -> None:
-    runs = VerifyingRuns(cluster, tmp_path)
+    runs = VerifyingRuns(shared_cluster, tmp_path)
     with runs.started(**backend, **mode) as run:
         run.wait_for_first_checkpoint()
         run.wait_for_end()
@@ -66,9 +66,9 @@ def test_a_run_without_faults_commits_everything_once(
     ],
 )
 def test_an_exception_costs_nothing_but_time(
-    cluster: RunningCluster, tmp_path: Path, place: str, nth: int, settings: dict[str, str]
+    shared_cluster: RunningCluster, tmp_path: Path, place: str, nth: int, settings: dict[str, str]
 ) -> None:
-    runs = VerifyingRuns(cluster, tmp_path)
+    runs = VerifyingRuns(shared_cluster, tmp_path)
     runs.faults.arm(place, "raise", nth)
     with runs.started(**settings) as run:
         run.wait_for_end()
@@ -77,8 +77,8 @@ def test_an_exception_costs_nothing_but_time(
     runs.assert_exactly_once(run)
 
 
-def test_a_snapshot_that_raises_restarts_the_job(cluster: RunningCluster, tmp_path: Path) -> None:
-    runs = VerifyingRuns(cluster, tmp_path)
+def test_a_snapshot_that_raises_restarts_the_job(shared_cluster: RunningCluster, tmp_path: Path) -> None:
+    runs = VerifyingRuns(shared_cluster, tmp_path)
     runs.faults.arm("snapshot", "raise", 3)
     with runs.started() as run:
         run.wait_for_end()
@@ -87,8 +87,8 @@ def test_a_snapshot_that_raises_restarts_the_job(cluster: RunningCluster, tmp_pa
     runs.assert_exactly_once(run)
 
 
-def test_a_commit_that_raises_is_tried_again(cluster: RunningCluster, tmp_path: Path) -> None:
-    runs = VerifyingRuns(cluster, tmp_path)
+def test_a_commit_that_raises_is_tried_again(shared_cluster: RunningCluster, tmp_path: Path) -> None:
+    runs = VerifyingRuns(shared_cluster, tmp_path)
     runs.faults.arm("commit", "raise", 3)
     runs.faults.arm("committed", "raise", 5)
     with runs.started(**INCREMENTAL) as run:
@@ -98,8 +98,8 @@ def test_a_commit_that_raises_is_tried_again(cluster: RunningCluster, tmp_path: 
     runs.assert_exactly_once(run)
 
 
-def test_a_restore_that_raises_is_tried_again(cluster: RunningCluster, tmp_path: Path) -> None:
-    runs = VerifyingRuns(cluster, tmp_path)
+def test_a_restore_that_raises_is_tried_again(shared_cluster: RunningCluster, tmp_path: Path) -> None:
+    runs = VerifyingRuns(shared_cluster, tmp_path)
     runs.faults.arm("process", "raise", 900)
     runs.faults.arm("restore", "raise", 1)
     with runs.started() as run:
@@ -188,12 +188,13 @@ def test_a_savepoint_moves_the_job_to_another_parallelism_and_backend(
     other: dict[str, str],
 ) -> None:
     cluster = start_cluster(2, slots=3)
-    runs = VerifyingRuns(cluster, tmp_path)
+    runs = VerifyingRuns(cluster, tmp_path, Workload(waits_for_hurry=True))
     with runs.started(before, **backend) as run:
         run.wait_for_checkpoints(2)
         savepoint = cluster.client.stop_with_savepoint(run.job_id, str(tmp_path / "savepoints"))
     assert cluster.client.request_job_status(run.job_id) is JobState.FINISHED
     with runs.started(after, **other, **{"execution.state-recovery.path": savepoint}) as run:
+        run.hurry()
         run.wait_for_end()
     runs.assert_exactly_once(run)
 

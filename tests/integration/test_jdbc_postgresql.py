@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clusters import StartCluster
+from clusters import RunningCluster, StartCluster
 from job_support import environment, wait_until
 from postgresql_server import connect, postgresql
 from verifying.sequence_source import SequencePerKeySource
@@ -49,7 +49,7 @@ def ask(url: str, sql: str) -> list[tuple[Any, ...]]:
         return cursor.fetchall() if cursor.description else []
 
 
-def test_values_of_every_kind_arrive_and_upserts_may_come_twice(start_cluster: StartCluster, url: str) -> None:
+def test_values_of_every_kind_arrive_and_upserts_may_come_twice(shared_cluster: RunningCluster, url: str) -> None:
     ask(url, "CREATE TABLE kinds (id int PRIMARY KEY, name text, price numeric, day date, at timestamp, raw bytea)")
     kinds = [Types.INT(), Types.STRING(), Types.BIG_DEC(), Types.SQL_DATE(), Types.SQL_TIMESTAMP()]
     row_type = Types.ROW([*kinds, Types.PRIMITIVE_ARRAY(Types.BYTE())])
@@ -59,7 +59,7 @@ def test_values_of_every_kind_arrive_and_upserts_may_come_twice(start_cluster: S
         Row(2, None, None, None, None, None),
         Row(1, "again", decimal.Decimal("2"), moment.date(), moment, b""),
     ]
-    env = environment(start_cluster(1), 1)
+    env = environment(shared_cluster, 1)
     sql = "INSERT INTO kinds VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET name = EXCLUDED.name"
     execution = JdbcExecutionOptions.builder().with_batch_size(2).build()
     env.from_collection(rows, row_type).add_sink(JdbcSink.sink(sql, row_type, options(url), execution))
@@ -70,9 +70,9 @@ def test_values_of_every_kind_arrive_and_upserts_may_come_twice(start_cluster: S
     ]
 
 
-def test_a_refused_row_fails_the_job_with_its_name(start_cluster: StartCluster, url: str) -> None:
+def test_a_refused_row_fails_the_job_with_its_name(shared_cluster: RunningCluster, url: str) -> None:
     ask(url, "CREATE TABLE positive (number int CHECK (number > 0))")
-    env = environment(start_cluster(1), 1)
+    env = environment(shared_cluster, 1)
     numbers = env.from_collection([(1,), (-5,), (2,)], Types.TUPLE([Types.INT()]))
     numbers.add_sink(JdbcSink.sink("INSERT INTO positive VALUES (?)", Types.ROW([Types.INT()]), options(url)))
     with pytest.raises(JobExecutionError, match=r"row \(-5,\).*violates check constraint"):
@@ -110,9 +110,9 @@ def test_each_row_comes_once_although_a_process_dies_between_the_two_phases(
     assert ask(url, "SELECT gid FROM pg_prepared_xacts") == []
 
 
-def test_without_checkpoints_rows_become_visible_at_the_end(start_cluster: StartCluster, url: str) -> None:
+def test_without_checkpoints_rows_become_visible_at_the_end(shared_cluster: RunningCluster, url: str) -> None:
     ask(url, "CREATE TABLE at_the_end (number int)")
-    env = environment(start_cluster(1), 1)
+    env = environment(shared_cluster, 1)
     numbers = env.from_collection([(number,) for number in range(10)], Types.TUPLE([Types.INT()]))
     row_type = Types.ROW([Types.INT()])
     numbers.add_sink(JdbcSink.exactly_once_sink("INSERT INTO at_the_end VALUES (?)", row_type, options(url)))

@@ -347,7 +347,7 @@ def test_a_broker_that_restarts_is_read_on(own_kafka: KafkaBroker) -> None:
 # -- whole jobs --------------------------------------------------------------------------------------------------------
 
 
-def test_a_bounded_job_copies_a_topic_with_its_timestamps(cluster: RunningCluster, kafka: KafkaBroker) -> None:
+def test_a_bounded_job_copies_a_topic_with_its_timestamps(shared_cluster: RunningCluster, kafka: KafkaBroker) -> None:
     source_topic, sink_topic = kafka.create_topic(partitions=3), kafka.create_topic(partitions=2)
     kafka.produce(source_topic, list(range(5000)), timestamps=list(range(1, 5001)))
     serializer = (
@@ -363,7 +363,7 @@ def test_a_bounded_job_copies_a_topic_with_its_timestamps(cluster: RunningCluste
         .set_record_serializer(serializer)
         .build()
     )
-    env = environment(cluster)
+    env = environment(shared_cluster)
     source = builder(kafka, source_topic).set_bounded(LATEST).build()
     stream = env.from_source(source, WatermarkStrategy.for_monotonous_timestamps(), "kafka")
     stream.map(lambda text: f"<{text}>", Types.STRING()).sink_to(sink)
@@ -380,12 +380,12 @@ class Lateness(ProcessFunction):
 
 
 def test_a_partition_that_is_behind_is_not_late_because_another_is_ahead(
-    cluster: RunningCluster, kafka: KafkaBroker
+    shared_cluster: RunningCluster, kafka: KafkaBroker
 ) -> None:
     """One subtask reads a partition of the far future, and later one of the past."""
     topic = kafka.create_topic(partitions=2)
     kafka.produce(topic, texts(range(100)), partition=0, timestamps=list(range(900_000, 900_100)))
-    env = environment(cluster, parallelism=1, **{"pipeline.auto-watermark-interval": "1 ms"})
+    env = environment(shared_cluster, parallelism=1, **{"pipeline.auto-watermark-interval": "1 ms"})
     strategy = WatermarkStrategy.for_monotonous_timestamps()
     stream = env.from_source(builder(kafka, topic).build(), strategy, "kafka").process(
         Lateness(), Types.TUPLE([Types.STRING(), Types.BOOLEAN()])
@@ -397,10 +397,10 @@ def test_a_partition_that_is_behind_is_not_late_because_another_is_ahead(
         assert list(itertools.islice(results, 100)) == [(text, False) for text in texts(range(100))]
 
 
-def test_watermarks_advance_although_a_partition_is_idle(cluster: RunningCluster, kafka: KafkaBroker) -> None:
+def test_watermarks_advance_although_a_partition_is_idle(shared_cluster: RunningCluster, kafka: KafkaBroker) -> None:
     topic = kafka.create_topic(partitions=2)
     kafka.produce(topic, texts(range(10)), partition=0, timestamps=list(range(1_000, 1_010)))
-    env = environment(cluster, parallelism=1)
+    env = environment(shared_cluster, parallelism=1)
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_idleness(Duration.of_millis(100))
     stream = env.from_source(builder(kafka, topic).build(), strategy, "kafka").key_by(
         lambda text: "all", Types.STRING()
@@ -459,8 +459,10 @@ def test_streams_are_read_from_several_topics_and_go_on_after_a_restore(kafka: K
         assert Counter(before + run.read_to_end()) == Counter(texts(range(100)))
 
 
-def test_a_job_that_reads_a_missing_topic_fails_and_names_it(cluster: RunningCluster, kafka: KafkaBroker) -> None:
-    env = environment(cluster)
+def test_a_job_that_reads_a_missing_topic_fails_and_names_it(
+    shared_cluster: RunningCluster, kafka: KafkaBroker
+) -> None:
+    env = environment(shared_cluster)
     env.from_source(builder(kafka, "not-there").build(), WatermarkStrategy.no_watermarks(), "kafka").print()
     with pytest.raises(JobExecutionError, match=r"Kafka topic not-there of brokers .*: UNKNOWN_TOPIC_OR_PART"):
         env.execute("missing")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clusters import StartCluster
+from clusters import RunningCluster, StartCluster
 from job_support import Gate, environment, wait_until
 from rabbitmq_server import rabbitmq
 
@@ -83,15 +83,16 @@ def lines_below(directory: Path) -> list[str]:
     return [line for path in files for line in path.read_text().splitlines()]
 
 
-def test_a_job_writes_to_a_queue_and_another_reads_it(start_cluster: StartCluster, server: RMQConnectionConfig) -> None:
-    cluster = start_cluster(1)
-    env = environment(cluster, 1)
+def test_a_job_writes_to_a_queue_and_another_reads_it(
+    shared_cluster: RunningCluster, server: RMQConnectionConfig
+) -> None:
+    env = environment(shared_cluster, 1)
     texts = [f"text {number} ü" for number in range(2_500)]
     env.from_collection(texts, Types.STRING()).add_sink(RMQSink(server, "both", SimpleStringSchema()))
     env.execute("write")
     assert messages_in(server, "both") == 2_500
 
-    env = environment(cluster, 1)
+    env = environment(shared_cluster, 1)
     read = from_queue(env, server, "both", with_ids=False).execute_and_collect(limit=2_500)
     assert read == texts
 
@@ -123,18 +124,18 @@ def test_each_message_with_a_correlation_id_comes_once_although_a_task_executor_
 
 
 def test_a_message_without_a_correlation_id_fails_a_source_that_needs_them(
-    start_cluster: StartCluster, server: RMQConnectionConfig
+    shared_cluster: RunningCluster, server: RMQConnectionConfig
 ) -> None:
     publish(server, "anonymous", ["who?"], with_ids=False)
-    env = environment(start_cluster(1), 1, **{"execution.checkpointing.interval": "1 s"})
+    env = environment(shared_cluster, 1, **{"execution.checkpointing.interval": "1 s"})
     from_queue(env, server, "anonymous", with_ids=True).print()
     with pytest.raises(JobExecutionError, match="queue anonymous: a message without a correlation id"):
         env.execute("anonymous")
 
 
-def test_a_server_that_is_not_there_fails_the_job_with_its_address(start_cluster: StartCluster) -> None:
+def test_a_server_that_is_not_there_fails_the_job_with_its_address(shared_cluster: RunningCluster) -> None:
     config = RMQConnectionConfig.Builder().set_uri("amqp://me:secret@127.0.0.1:1/").build()
-    env = environment(start_cluster(1), 1)
+    env = environment(shared_cluster, 1)
     from_queue(env, config, "nowhere", with_ids=False).print()
     with pytest.raises(JobExecutionError, match=r"amqp://127\.0\.0\.1:1/, queue 'nowhere'") as failure:
         env.execute("nowhere")
