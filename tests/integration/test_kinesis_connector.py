@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import importlib.util
 import subprocess
 import sys
@@ -11,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from flinkpy.common import Configuration, SimpleStringSchema
+from flinkpy.common import Configuration, SimpleStringSchema, WatermarkStrategy
 from flinkpy.connectors.kinesis.client import new_client
+from flinkpy.connectors.kinesis.shards import KinesisShardAssigner
+from flinkpy.connectors.kinesis.source import KinesisSource
 from flinkpy.datastream import StreamExecutionEnvironment
 from flinkpy.datastream.connectors.kinesis import (
     FlinkKinesisConsumer,
@@ -118,3 +121,49 @@ def test_a_delivery_stream_gets_the_records(properties: dict[str, str]) -> None:
     keys = [entry["Key"] for entry in s3.list_objects_v2(Bucket="delivered")["Contents"]]
     text = "".join(s3.get_object(Bucket="delivered", Key=key)["Body"].read().decode() for key in keys)
     assert sorted(text.splitlines(keepends=True)) == sorted(NUMBERS)
+
+
+class ReshardedStream:
+    """The client of a stream that never changes: s0 was split into s1 and s2, which is what moto's server cannot do."""
+
+    def __init__(self, *_: object) -> None:
+        self.parents = {"s0": None, "s1": "s0", "s2": "s0"}
+
+    def list_shards(self, **_: object) -> dict[str, Any]:
+        hash_keys = {"StartingHashKey": "0", "EndingHashKey": "9"}
+        shards: list[dict[str, Any]] = [{"ShardId": shard, "HashKeyRange": hash_keys} for shard in self.parents]
+        for listed in shards:
+            if self.parents[listed["ShardId"]]:
+                listed["ParentShardId"] = self.parents[listed["ShardId"]]
+        return {"Shards": shards}
+
+    def get_shard_iterator(self, ShardId: str, StartingSequenceNumber: str = "0", **_: object) -> dict[str, Any]:
+        return {"ShardIterator": f"{ShardId} {StartingSequenceNumber}"}
+
+    def get_records(self, ShardIterator: str, Limit: int) -> dict[str, Any]:
+        shard, begin = ShardIterator.split()
+        end = min(int(begin) + 50, 200)
+        records = [
+            {
+                "Data": f"{shard} {number}".encode(),
+                "PartitionKey": "k",
+                "SequenceNumber": str(number),
+                "ApproximateArrivalTimestamp": datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC),
+            }
+            for number in range(int(begin) + 1, end + 1)
+        ]
+        is_end = shard == "s0" and end == 200
+        return {"Records": records, "NextShardIterator": None if is_end else f"{shard} {end}"}
+
+
+def test_the_shards_that_a_shard_was_split_into_are_read_behind_it() -> None:
+    properties = {"aws.region": "x", "flink.stream.initpos": "TRIM_HORIZON"}
+    assigner = KinesisShardAssigner(lambda shard, parallelism: int(shard.shard_id[1:]))
+    env = environment(2)
+    env.enable_checkpointing(100)
+    source = KinesisSource(("stream",), SimpleStringSchema(), properties, assigner, ReshardedStream)
+    stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "kinesis")
+    read: Any = stream.execute_and_collect(limit=600)
+    records = list(read)
+    assert sorted(records) == sorted(f"s{shard} {number}" for shard in range(3) for number in range(1, 201))
+    assert [record for record in records if record.startswith("s0")] == records[:200]
