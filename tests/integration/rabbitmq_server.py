@@ -54,7 +54,7 @@ def rabbitmq(directory: Path) -> Iterator[RMQConnectionConfig]:
     with (directory / "log").open("wb") as log:
         server = subprocess.Popen([_SERVER], env=environment, stdout=log, stderr=log, start_new_session=True)
     try:
-        wait_until(lambda: _answers(config, server), "RabbitMQ answers", 90)
+        wait_until(lambda: _answers(config, server, directory / "log"), "RabbitMQ answers", 90)
         yield config
     finally:
         server.terminate()
@@ -63,10 +63,10 @@ def rabbitmq(directory: Path) -> Iterator[RMQConnectionConfig]:
         subprocess.run(["epmd", "-kill"], env=environment, check=False, capture_output=True)
 
 
-def _answers(config: RMQConnectionConfig, server: subprocess.Popen[bytes]) -> bool:
+def _answers(config: RMQConnectionConfig, server: subprocess.Popen[bytes], log: Path) -> bool:
     import pika
 
-    assert server.poll() is None, "the RabbitMQ server ended"
+    assert server.poll() is None, f"the RabbitMQ server ended:\n{log.read_text(errors='replace')[-3000:]}"
     try:
         config.connect().close()
     except (pika.exceptions.AMQPError, OSError):
