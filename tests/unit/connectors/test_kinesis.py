@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from connector_fakes import TestingReaderContext, TestingWriterContext
 
 from flinkpy.common import Duration, SimpleStringSchema, WatermarkStrategy
+from flinkpy.common.clock import SystemClock
 from flinkpy.common.errors import ConfigurationError, InputFormatError, KinesisError, UnsupportedOperationError
 from flinkpy.connector_api.source import ReaderStatus
 from flinkpy.connectors.kinesis import client as kinesis_client
@@ -472,13 +473,13 @@ def test_what_a_failed_reader_finished_after_its_checkpoint_counts_as_not_read()
 
 def test_latest_is_the_time_when_the_job_was_started() -> None:
     service = FakeKinesis("s0")
-    before = datetime.datetime.now(datetime.UTC).timestamp()
+    before = SystemClock().now_ms() / 1000
     context = EnumeratorContext()
     enumerator = source_of(service, flink__stream__initpos="LATEST").create_enumerator(context)
     enumerator.start()
     start = context.splits["s0"].position
     assert start.kind == "AT_TIMESTAMP"
-    assert before <= (start.timestamp or 0) <= datetime.datetime.now(datetime.UTC).timestamp()
+    assert before <= (start.timestamp or 0) <= SystemClock().now_ms() / 1000
     assert enumerator.snapshot_state(1).start == start
 
 

@@ -18,17 +18,15 @@ INITPOS_TIMESTAMP = "flink.stream.initpos.timestamp"
 INITPOS_TIMESTAMP_FORMAT = "flink.stream.initpos.timestamp.format"
 
 _NUM_HASH_KEYS = 1 << 128
-#: What of Java's date patterns has a name in Python.
+#: Letters of Java's date patterns, repeated or not.
 _JAVA_PATTERN = {
-    "yyyy": "%Y",
-    "MM": "%m",
-    "dd": "%d",
-    "HH": "%H",
-    "mm": "%M",
-    "ss": "%S",
-    "SSS": "%f",
-    "XXX": "%z",
-    "XX": "%z",
+    "y": "%Y",
+    "M": "%m",
+    "d": "%d",
+    "H": "%H",
+    "m": "%M",
+    "s": "%S",
+    "S": "%f",
     "X": "%z",
     "Z": "%z",
 }
@@ -195,7 +193,6 @@ def _python_pattern(pattern: str) -> str:
             quoted, _, rest = rest[1:].partition("'")
             made += quoted.replace("%", "%%") or "'"
             continue
-        known = next((key for key in sorted(_JAVA_PATTERN, key=len, reverse=True) if rest.startswith(key)), None)
-        made += rest[0] if known is None else _JAVA_PATTERN[known]
-        rest = rest[len(known or rest[0]) :]
+        made += _JAVA_PATTERN.get(rest[0], rest[0].replace("%", "%%"))
+        rest = rest.lstrip(rest[0]) if rest[0] in _JAVA_PATTERN else rest[1:]
     return made

@@ -7,11 +7,11 @@ been; LATEST is the moment when the job is started, so that a failure loses noth
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from flinkpy.common.clock import SystemClock
 from flinkpy.common.errors import ConfigurationError
 from flinkpy.connector_api.source import (
     Boundedness,
@@ -87,7 +87,7 @@ class KinesisSource(SourceBase):
         return produced_type_of(self.schema)
 
     def create_enumerator(self, context: SplitEnumeratorContext) -> SplitEnumerator:
-        start = self.start_position or Position("AT_TIMESTAMP", timestamp=time.time())
+        start = self.start_position or Position("AT_TIMESTAMP", timestamp=SystemClock().now_ms() / 1000)
         return self.restore_enumerator(context, KinesisEnumeratorState(start))
 
     def restore_enumerator(self, context: SplitEnumeratorContext, state: KinesisEnumeratorState) -> SplitEnumerator:
