@@ -32,6 +32,8 @@ from flinkpy.datastream import (
     SourceFunction,
     StreamExecutionEnvironment,
 )
+from flinkpy.datastream.connectors.kinesis import KinesisDeserializationSchema
+from flinkpy.datastream.connectors.pulsar import PulsarSinkBuilder
 from flinkpy.datastream.functions import JavaFunctionWrapper, ReduceFunctionWrapper
 from flinkpy.datastream.utils import (
     create_hadoop_configuration,
@@ -187,6 +189,18 @@ DEVIATIONS = (
             lambda: SinkFunction("org.example.S"),
             lambda: CustomStateBackend(object()),
             lambda: CustomCheckpointStorage(object()),
+        ),
+    ),
+    Deviation(
+        (
+            "datastream.connectors.kinesis:KinesisDeserializationSchema",
+            "datastream.connectors.pulsar:PulsarSinkBuilder.set_topic_router",
+        ),
+        "wraps a Java object or names a Java class; derive a class, or give a callable",
+        Instead.RAISES,
+        raises(
+            lambda: KinesisDeserializationSchema(object()),
+            lambda: PulsarSinkBuilder().set_topic_router("org.example.Router"),
         ),
     ),
     Deviation(
