@@ -129,6 +129,10 @@ class FunctionError(UserError):
     retry = ErrorRetry.RESTART
 
 
+class StateSerializationError(UserError):
+    """What a function has put into state cannot be pickled; names operator, state, key and value where known."""
+
+
 class TypeMismatchError(UserError):
     """A value does not match the type declared for its stream."""
 

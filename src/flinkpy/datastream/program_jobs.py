@@ -99,9 +99,10 @@ class ProgramJobs:
 
         try:
             result: JobExecutionResult = result_of(client, self._configuration)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - raised again
             self._listeners.executed(None, error)
-            raise
+            # What flinkpy did to learn of it would stand between the user's call and the message.
+            raise error.with_traceback(None) from error.__cause__
         self._listeners.executed(result)
         return result
 

@@ -34,7 +34,8 @@ def error_to_proto(error: BaseException, *, depth: int = 0) -> common_pb2.ErrorI
         details=error.details,
     )
     cause = error.__cause__
-    if isinstance(cause, FlinkError) and depth < MAX_CAUSES:
+    # `raise error from error`: what passes a typed error on unchanged may say so; it is no cause.
+    if isinstance(cause, FlinkError) and cause is not error and depth < MAX_CAUSES:
         info.cause.CopyFrom(error_to_proto(cause, depth=depth + 1))
     return info
 

@@ -30,11 +30,11 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from flinkpy._proto import checkpoint_pb2
-from flinkpy.common.errors import CorruptStateError, FlinkError, StateRestoreError
+from flinkpy.common.errors import CorruptStateError, StateRestoreError, StateSerializationError
 from flinkpy.common.key_groups import KeyGroupRange
 from flinkpy.state.checkpoint_streams import CheckpointOutputStream
 from flinkpy.state.meta_info import StateMetaInfo
-from flinkpy.state.pickling import dumps, loads
+from flinkpy.state.pickling import dumps, loads, unpicklable
 from flinkpy.state.type_snapshot import TypeDescription
 
 MAGIC = b"FLPYKGS\n"
@@ -116,17 +116,22 @@ class KeyGroupsFileWriter:
             self._offsets.append(here)
 
     def write_chunk(self, state_index: int, keys: Any, values: Any) -> None:
-        """Sequences of the same length. Raises: FlinkError (something cannot be pickled) naming state and value."""
+        """Sequences of the same length. Raises: StateSerializationError naming state, key and value."""
         try:
             payload = dumps((keys, values))
         except Exception as error:  # whatever the objects' own pickling raises
-            raise self._unpicklable(state_index, [*keys, *values], error) from error
+            raise self._unpicklable(state_index, list(keys), list(values), error) from error
         self.write_payload(state_index, len(keys), payload)
 
-    def _unpicklable(self, state_index: int, values: list[Any], error: Exception) -> FlinkError:
-        culprit = next((value for value in values if not _has_pickle(value)), values)
-        state = f"operator {self._operator_name!r}, state {self._states[state_index].name!r}"
-        return FlinkError(f"{state}: {culprit!r:.200} cannot be pickled: {error}")
+    def _unpicklable(
+        self, state_index: int, keys: list[Any], values: list[Any], error: Exception
+    ) -> StateSerializationError:
+        where = f"operator {self._operator_name!r}, state {self._states[state_index].name!r}"
+        for key, value in zip(keys, values):
+            for culprit in (key, value):
+                if not _has_pickle(culprit):
+                    return unpicklable(culprit, error, f"{where}, key {key!r:.100}")
+        return unpicklable(values, error, where)
 
     def write_payload(self, state_index: int, num_entries: int, payload: bytes | memoryview) -> None:
         self._stream.write(_CHUNK.pack(state_index, num_entries, len(payload)))

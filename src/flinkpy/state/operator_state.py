@@ -17,11 +17,11 @@ from typing import Any
 
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.clock import SystemClock
-from flinkpy.common.errors import CorruptStateError, FlinkError, StateRestoreError, UnsupportedOperationError
+from flinkpy.common.errors import CorruptStateError, StateRestoreError, UnsupportedOperationError
 from flinkpy.state.checkpoint_streams import CheckpointStreams, StateFiles
 from flinkpy.state.meta_info import LIST, MAP, StateMetaInfo, element_conversion, layout_conversion
 from flinkpy.state.operator_state_file import StateSection, read_sections, write_footer, write_prefix
-from flinkpy.state.pickling import dumps, loads
+from flinkpy.state.pickling import dumps, loads, unpicklable
 from flinkpy.state.private_copy import is_immutable
 
 
@@ -222,7 +222,10 @@ class OperatorStateBackend:
     # -- snapshots -------------------------------------------------------------------------------------------------
 
     def snapshot(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> OperatorStateSnapshot:
-        """Freeze the state as it is now. Raises: FlinkError where an element that may change cannot be pickled."""
+        """Freeze the state as it is now.
+
+        Raises: StateSerializationError where an element that may change cannot be pickled.
+        """
         frozen = [_FrozenState(state.mode, state.meta, state.elements.copy(), []) for state in self._restored]
         for meta, mode, state in self._states.values():
             frozen.append(self._freeze(meta, mode, state))
@@ -246,9 +249,7 @@ def _pickled(operator_name: str, meta: StateMetaInfo, element: Any) -> bytes:
     try:
         return dumps(element)
     except Exception as error:  # whatever the object's own pickling raises
-        raise FlinkError(
-            f"operator {operator_name!r}, state {meta.name!r}: {element!r:.200} cannot be pickled: {error}"
-        ) from error
+        raise unpicklable(element, error, f"operator {operator_name!r}, state {meta.name!r}") from error
 
 
 class OperatorStateSnapshot:

@@ -18,6 +18,8 @@ from typing import Any
 import cloudpickle
 from cloudpickle import cloudpickle as cloudpickle_internals
 
+from flinkpy.common.errors import StateSerializationError
+
 _PROTOCOL = 5
 
 #: The classes of this process that came by value, and cloudpickle's number of each. It keeps every one it has loaded.
@@ -36,6 +38,15 @@ def dumps(value: Any) -> bytes:
         buffer = io.BytesIO()
         _StatePickler(buffer, _PROTOCOL).dump(value)
         return buffer.getvalue()
+
+
+def unpicklable(value: Any, error: BaseException, where: str = "") -> StateSerializationError:
+    """The error for a value (or key) of state whose pickling raised `error`; `where` names operator, state and key."""
+    prefix = f"{where}: " if where else ""
+    kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+    return StateSerializationError(
+        f"{prefix}{value!r:.200} ({kind}) cannot be pickled, so it cannot be kept in state: {error}"
+    )
 
 
 def loads(data: bytes | memoryview) -> Any:

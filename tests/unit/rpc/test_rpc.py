@@ -210,6 +210,12 @@ def test_errors_keep_class_details_traceback_and_cause_across_the_wire() -> None
     assert type(back.__cause__) is RpcUnavailableError
 
 
+def test_an_error_raised_from_itself_has_no_cause_across_the_wire() -> None:
+    error = FunctionError("boom")
+    error.__cause__ = error
+    assert error_from_proto(error_to_proto(error)).__cause__ is None
+
+
 def test_an_error_class_of_a_newer_peer_arrives_as_remote_error_with_its_name() -> None:
     info = common_pb2.ErrorInfo(type="FromTheFuture", message="m")
     back = error_from_proto(info)

@@ -4,7 +4,12 @@ import pytest
 from memory_checkpoints import OPTIONS, MemoryStreams, parameters
 
 from flinkpy._proto import checkpoint_pb2
-from flinkpy.common.errors import CheckpointStorageError, CorruptStateError, FlinkError, StateRestoreError
+from flinkpy.common.errors import (
+    CheckpointStorageError,
+    CorruptStateError,
+    StateRestoreError,
+    StateSerializationError,
+)
 from flinkpy.common.key_groups import KeyGroupRange
 from flinkpy.common.typeinfo import Types
 from flinkpy.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
@@ -149,5 +154,6 @@ def test_a_key_of_another_subtask_is_an_error(files):
 def test_a_value_without_a_pickle_is_named(files):
     backend = HeapKeyedStateBackend(parameters())
     backend.value_state(VALUE).table.update({"a": 1, "b": [lambda: 1, (value for value in ())]})
-    with pytest.raises(FlinkError, match=r"operator 'count words', state 'v': \[<function .* cannot be pickled"):
+    told = r"operator 'count words', state 'v', key 'b': \[<function .* \(list\) cannot be pickled"
+    with pytest.raises(StateSerializationError, match=told):
         backend.snapshot(1, OPTIONS).write(files)

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from flinkpy.common.errors import CorruptStateError
-from flinkpy.state.pickling import dumps, loads
+from flinkpy.state.pickling import dumps, loads, unpicklable
 from flinkpy.state.private_copy import ATOMIC, is_immutable
 
 #: Held as they are, whatever they are: small objects that never change.
@@ -49,7 +49,7 @@ class Frozen:
 
 
 def freeze(value: Any) -> Any:
-    """`value` where it cannot change, else its bytes. Raises: whatever its pickling raises."""
+    """`value` where it cannot change, else its bytes. Raises: StateSerializationError."""
     kind = type(value)
     if kind in PLAIN:
         return value
@@ -57,7 +57,10 @@ def freeze(value: Any) -> Any:
         return value if len(value) <= MAX_PLAIN_LENGTH else Frozen(encode(value))
     if kind is tuple and len(value) <= MAX_PLAIN_LENGTH and all(map(_is_small, value)):
         return value
-    return Frozen(dumps(value))
+    try:
+        return Frozen(dumps(value))
+    except Exception as error:  # noqa: BLE001 - whatever the object's own pickling raises
+        raise unpicklable(value, error) from None
 
 
 def _is_small(item: Any) -> bool:

@@ -12,12 +12,19 @@ Source: org.apache.flink.streaming.api.operators.StreamOperator.
 
 from __future__ import annotations
 
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flinkpy.common.errors import FlinkError, FunctionError, UnsupportedOperationError, format_user_traceback
+from flinkpy.common.errors import (
+    FlinkError,
+    FunctionError,
+    StateSerializationError,
+    UnsupportedOperationError,
+    format_user_traceback,
+)
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import (
     CheckpointBarrier,
@@ -61,13 +68,46 @@ class OperatorContext:
 
     def function_error(self, error: BaseException, name: str | None = None) -> FlinkError:
         """`error` as it leaves the task: a typed error is passed on as it is, any other names the operator."""
+        details = {"task": self.environment.task_name, "operator": name or self.name}
+        if isinstance(error, StateSerializationError) and "operator" not in error.details:
+            error.message = f"{self.environment.task_name}, operator {name or self.name}: {error.message}"
+            error.details.update(details)
+            error.remote_traceback = format_user_traceback(error) if _is_in_user_code(error) else ""
         if isinstance(error, FlinkError):
             return error
+        what = f"{type(error).__name__}: {error}{_hint(error)}"
         return FunctionError(
-            f"{self.environment.task_name}, operator {name or self.name}: {type(error).__name__}: {error}",
-            details={"task": self.environment.task_name, "operator": name or self.name},
+            f"{self.environment.task_name}, operator {name or self.name}: {what}",
+            details=details,
             remote_traceback=format_user_traceback(error),
         )
+
+
+#: What the runtime stumbles over where a function gave something else than it should, and what to tell its author.
+_HINTS = (
+    ("object is not iterable", "a function that gives any number of records has to yield them or return an iterable"),
+    ("unhashable type", "the key selector has to give hashable keys, such as a tuple in place of a list or dict"),
+    ("has no attribute 'is_fire'", "the methods of a Trigger have to return a TriggerResult"),
+)
+
+
+def _is_runtime(file: str) -> bool:
+    return "/flinkpy/" in file.replace("\\", "/") or file.startswith("<flinkpy")
+
+
+def _is_in_user_code(error: BaseException) -> bool:
+    return any(not _is_runtime(frame.f_code.co_filename) for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def _hint(error: BaseException) -> str:
+    """For errors that come up in flinkpy itself because of what a function has returned."""
+    if not isinstance(error, (TypeError, AttributeError)):
+        return ""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    if not frames or not _is_runtime(frames[-1][0].f_code.co_filename):
+        return ""
+    text = str(error)
+    return next((f" ({hint})" for symptom, hint in _HINTS if symptom in text), "")
 
 
 @dataclass(frozen=True, slots=True)
