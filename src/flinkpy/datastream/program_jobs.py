@@ -103,6 +103,8 @@ class ProgramJobs:
             self._listeners.executed(None, error)
             # What flinkpy did to learn of it would stand between the user's call and the message.
             raise error.with_traceback(None) from error.__cause__
+        except KeyboardInterrupt as interrupt:
+            raise interrupt.with_traceback(None) from None
         self._listeners.executed(result)
         return result
 
