@@ -84,11 +84,12 @@ def await_result(client: RemoteJobClient) -> Any:
     ended = threading.Event()
     end = client.job_result()
     end.add_done_callback(lambda _: ended.set())
-    try:
-        ended.wait()
-    except KeyboardInterrupt:
-        _cancel_and_wait(client, ended)
-        raise
+    with client.reporting_restarts():
+        try:
+            ended.wait()
+        except KeyboardInterrupt:
+            _cancel_and_wait(client, ended)
+            raise
     return execution_result(end.result())
 
 
@@ -120,7 +121,10 @@ def _submit(
     except BaseException:
         client.close()
         raise
-    watch = JobWatch.start(client, job_id, job_graph.name) if watched else None
+    # A job of the embedded cluster has nobody else who could tell of its restarts.
+    watch = None
+    if watched:
+        watch = JobWatch.start(client, job_id, job_graph.name, reports_restarts=on_end is not None)
     return RemoteJobClient(client, job_id, job_graph.name, watch=watch, on_end=on_end)
 
 

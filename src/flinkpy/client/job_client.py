@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import pickle
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, InvalidStateError
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from flinkpy._proto import job_pb2
@@ -119,6 +120,20 @@ class RemoteJobClient:
             if self._result is None:
                 self._result = _run_on_thread(self._await_end, f"await {self._job_id}")
             return self._result
+
+    @contextmanager
+    def reporting_restarts(self) -> Iterator[None]:
+        """While somebody waits, restarts are logged, unless the job is watched anyway."""
+        if self._watch is not None:
+            yield
+            return
+        from flinkpy.client.job_watch import JobWatch, RestartReporter
+
+        watch = JobWatch(self._client, self._job_id, RestartReporter(self._job_id, self.job_name))
+        try:
+            yield
+        finally:
+            watch.stop()
 
     def _await_end(self) -> job_pb2.JobResult:
         status = JobState.SUSPENDED  # what is known where the cluster is lost

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,8 @@ from flinkpy._proto import job_pb2
 from flinkpy.client.cluster_client import ClusterClient
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.states import JobState
+
+_logger = logging.getLogger(__name__)
 
 #: How often a watched job is asked for its numbers: often enough to look alive, seldom enough to cost nothing.
 OBSERVE_INTERVAL_S = 0.5
@@ -39,6 +42,30 @@ def observe_jobs(factory: ObserverFactory) -> Iterator[None]:
         _observer_factory = previous
 
 
+class RestartReporter:
+    """Logs, as warnings, why a job restarts: where nobody shows it otherwise, a job that fails again and again would
+    look like one that works. After the third time only the 4th, 8th, 16th, ... is told.
+    """
+
+    def __init__(self, job_id: str, job_name: str) -> None:
+        self._name = f"job '{job_name}' ({job_id})"
+        self._told = 0
+
+    def on_details(self, details: job_pb2.JobDetails) -> None:
+        number = details.num_restarts
+        if number <= self._told or not details.exception_history:
+            return
+        is_told = number < 4 or self._told.bit_length() < number.bit_length()
+        self._told = number
+        if is_told:
+            error = max(details.exception_history, key=lambda entry: entry.timestamp_ms).error
+            reason = f"{error.traceback.rstrip()}\n{error.message}" if error.traceback else error.message
+            _logger.warning("%s failed and is restarted (time %d):\n%s", self._name, number, reason.strip())
+
+    def on_end(self, status: JobState) -> None:
+        return
+
+
 class JobWatch:
     """Shows one job to its observer on a thread of its own, until `end`."""
 
@@ -51,14 +78,19 @@ class JobWatch:
         self._thread.start()
 
     @classmethod
-    def start(cls, client: ClusterClient, job_id: str, job_name: str) -> JobWatch | None:
-        """A watch where somebody observes jobs (see `observe_jobs`), else None."""
-        return None if _observer_factory is None else cls(client, job_id, _observer_factory(job_id, job_name))
+    def start(cls, client: ClusterClient, job_id: str, job_name: str, *, reports_restarts: bool) -> JobWatch | None:
+        """Of whoever observes jobs (see `observe_jobs`); else one that logs restarts, or None."""
+        factory = _observer_factory or (RestartReporter if reports_restarts else None)
+        return None if factory is None else cls(client, job_id, factory(job_id, job_name))
+
+    def stop(self) -> None:
+        """Nobody looks any more."""
+        self._ended.set()
+        self._thread.join()
 
     def end(self, status: JobState) -> None:
         """Show the job's end; returns when it has been shown, so that what the program prints comes after it."""
-        self._ended.set()
-        self._thread.join()
+        self.stop()
         self._show()
         self._observer.on_end(status)
 
