@@ -147,6 +147,8 @@ class WindowInterpreter:
         merged = (min(window[0], *(w[0] for w in touched)), max(window[1], *(w[1] for w in touched)))
         panes = [self.panes.pop((key, other)) for other in sorted(touched)]
         pane = _Pane([value for pane in panes for value in pane.values], sum(pane.count for pane in panes))
-        pane.timers = {merged[1] - 1, self._cleanup_time(merged)}
+        pane.timers = {self._cleanup_time(merged)}
+        if merged[1] - 1 > self.watermark:
+            pane.timers.add(merged[1] - 1)
         self.panes[key, merged] = pane
         return merged
