@@ -166,7 +166,7 @@ def test_windows_fire_as_record_by_record_whatever_the_batches_and_subtasks(back
             else:
                 reference.advance(event[1])
         told = reference.results
-        # What two sessions held comes in any order when they have become one; and which of two windows fires first whose
+        # What two sessions held comes in any order when they have become one. Which of two windows fires first whose
         # timers are of one time is not said.
         order = sorted if merges else list
         fired = [((key, window), order(values)) for kind, key, (window, values) in told if kind == "fire"]
