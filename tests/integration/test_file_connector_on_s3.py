@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
+from job_support import wait_until
 from pyarrow import fs
 from requirements import require
 
@@ -46,21 +47,21 @@ RECORD = AvroSchema.parse_string(
 
 
 @pytest.fixture(scope="module")
-def settings():
+def settings(tmp_path_factory):
     try:
         import flask  # noqa: F401
         import moto  # noqa: F401
     except ImportError:
         require("S3", False, "a local server: install the package moto[server]")
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
-    server = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    # Into a file: the server tells of every request, and would wait for somebody to read a pipe.
+    log = tmp_path_factory.mktemp("s3") / "log"
+    with log.open("w") as output:
+        server = subprocess.Popen(command, stderr=output, stdout=subprocess.DEVNULL)
     try:
-        endpoint = ""
-        for line in server.stderr:
-            if "Running on http://" in line:
-                endpoint = line.split("Running on ")[1].strip()
-                break
-        assert endpoint, f"the S3 server did not start: {server.poll()}"
+        wait_until(lambda: "Running on http://" in log.read_text() or server.poll() is not None, "the S3 server runs")
+        assert server.poll() is None, f"the S3 server did not start: {log.read_text()}"
+        endpoint = log.read_text().split("Running on ")[1].split()[0]
         with urllib.request.urlopen(urllib.request.Request(f"{endpoint}/{BUCKET}", method="PUT"), timeout=10):
             pass
         yield {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flinkpy.common.errors import InputFormatError, TypeMismatchError
+from flinkpy.common.errors import ExternalError, InputFormatError, TypeMismatchError
 from flinkpy.common.typeinfo import RowTypeInfo
 from flinkpy.formats.bad_records import FAIL, BadRecord
 from flinkpy.formats.file_format import BulkFormat, FileBatchReader, FilePosition, FileSourceSplit
@@ -13,6 +13,12 @@ from flinkpy.formats.input_files import is_remote, not_found_error, open_arrow_f
 if TYPE_CHECKING:
     from flinkpy.formats.slicing import PlacedBadRecord
     from flinkpy.records.batch import Batch
+
+
+#: Of opening a file elsewhere, where the connection breaks.
+_MAX_TRIES = 3
+#: How Arrow's file systems name that; the error has no other mark.
+_CONNECTION_BROKE = "NETWORK_CONNECTION"
 
 
 class ParquetFormat(BulkFormat):
@@ -182,20 +188,26 @@ def open_parquet(path: str) -> Any:
     Raises:
         InputNotFoundError: missing or unreadable.
         InputFormatError: no Parquet file.
+        ExternalError: the connection to where it lies broke, and broke again.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    file = open_arrow_file(path)
-    try:
-        # Elsewhere, a few large reads instead of one for each column.
-        return pq.ParquetFile(file, pre_buffer=is_remote(path))
-    except pa.ArrowInvalid as error:
-        raise InputFormatError(f"{path} is not a Parquet file: {error}", details={"path": path}) from error
-    except OSError as error:
-        if error.errno is None:
+    for attempt in range(_MAX_TRIES):
+        file = open_arrow_file(path)
+        try:
+            # Elsewhere, a few large reads instead of one for each column.
+            return pq.ParquetFile(file, pre_buffer=is_remote(path))
+        except pa.ArrowInvalid as error:
             raise InputFormatError(f"{path} is not a Parquet file: {error}", details={"path": path}) from error
-        raise not_found_error(path, error) from error
+        except OSError as error:
+            if error.errno is not None:
+                raise not_found_error(path, error) from error
+            if _CONNECTION_BROKE not in str(error):
+                raise InputFormatError(f"{path} is not a Parquet file: {error}", details={"path": path}) from error
+            if attempt + 1 == _MAX_TRIES:
+                raise ExternalError(f"{path} cannot be read: {error}", details={"path": path}) from error
+    raise AssertionError("the last try returns or raises")
 
 
 def parquet_row_type(path: str, columns: list[str] | None) -> RowTypeInfo:
