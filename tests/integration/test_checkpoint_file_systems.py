@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import subprocess
-import sys
 import urllib.request
 
 import pytest
 from checkpoint_states import content_of, read_state, write_state
+from moto_server import moto_server
 
 from flinkpy._proto import checkpoint_pb2 as pb
 from flinkpy.checkpoint.completed_checkpoint import CheckpointRetention, CompletedCheckpoint
@@ -33,24 +32,11 @@ def has_module(name: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def s3_endpoint():
-    if not (has_module("moto") and has_module("flask")):
-        pytest.skip("NOT TESTED: S3 needs a local server; install the package moto[server]")
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
-    server = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-    try:
-        endpoint = ""
-        for line in server.stderr:
-            if "Running on http://" in line:
-                endpoint = line.split("Running on ")[1].strip()
-                break
-        assert endpoint, f"the S3 server did not start: {server.poll()}"
+def s3_endpoint(tmp_path_factory):
+    with moto_server(tmp_path_factory.mktemp("s3")) as endpoint:
         with urllib.request.urlopen(urllib.request.Request(f"{endpoint}/{BUCKET}", method="PUT"), timeout=10):
             pass
         yield endpoint
-    finally:
-        server.kill()
-        server.communicate()
 
 
 @pytest.fixture(params=["s3", "memory"])

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import subprocess
-import sys
 import time
 import urllib.request
 from collections import Counter
@@ -16,9 +14,8 @@ import pyarrow as pa
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
-from job_support import wait_until
+from moto_server import moto_server
 from pyarrow import fs
-from requirements import require
 
 from flinkpy.checkpoint.storage.file_systems import initialize_file_systems, process_file_systems
 from flinkpy.common.configuration import Configuration
@@ -48,20 +45,7 @@ RECORD = AvroSchema.parse_string(
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory):
-    try:
-        import flask  # noqa: F401
-        import moto  # noqa: F401
-    except ImportError:
-        require("S3", False, "a local server: install the package moto[server]")
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
-    # Into a file: the server tells of every request, and would wait for somebody to read a pipe.
-    log = tmp_path_factory.mktemp("s3") / "log"
-    with log.open("w") as output:
-        server = subprocess.Popen(command, stderr=output, stdout=subprocess.DEVNULL)
-    try:
-        wait_until(lambda: "Running on http://" in log.read_text() or server.poll() is not None, "the S3 server runs")
-        assert server.poll() is None, f"the S3 server did not start: {log.read_text()}"
-        endpoint = log.read_text().split("Running on ")[1].split()[0]
+    with moto_server(tmp_path_factory.mktemp("s3")) as endpoint:
         with urllib.request.urlopen(urllib.request.Request(f"{endpoint}/{BUCKET}", method="PUT"), timeout=10):
             pass
         yield {
@@ -70,9 +54,6 @@ def settings(tmp_path_factory):
             "s3.secret-key": "secret",
             "s3.path.style.access": "true",
         }
-    finally:
-        server.kill()
-        server.communicate()
 
 
 @pytest.fixture(autouse=True)
@@ -225,6 +206,8 @@ def test_a_program_writes_to_a_bucket_exactly_once(env):
     configuration.set_string("execution.checkpointing.interval", "100 ms")
     configuration.set_string("restart-strategy.type", "fixed-delay")
     configuration.set_string("restart-strategy.fixed-delay.delay", "0 s")
+    # The client gives a server that is slow to answer three seconds: then, too, nothing may come twice.
+    configuration.set_string("restart-strategy.fixed-delay.attempts", "10")
     uri = f"s3://{BUCKET}/program"
     row_type = Types.ROW_NAMED(["number"], [Types.LONG()])
     numbers = env.from_sequence(0, 4999).map(FailOnce(), Types.LONG())

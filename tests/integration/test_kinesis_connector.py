@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import datetime
-import importlib.util
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from moto_server import moto_server
 
 from flinkpy.common import Configuration, SimpleStringSchema, WatermarkStrategy
 from flinkpy.connectors.kinesis.client import new_client
@@ -28,28 +26,14 @@ NUMBERS = [f"{number}\n" for number in range(1200)]
 
 
 @pytest.fixture(scope="module")
-def properties() -> Iterator[dict[str, str]]:
-    if importlib.util.find_spec("moto") is None or importlib.util.find_spec("flask") is None:
-        pytest.skip("NOT TESTED: Kinesis needs a local server; install the package moto[server]")
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
-    server = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-    assert server.stderr is not None
-    endpoint = next(line.split("Running on ")[1].strip() for line in server.stderr if "Running on http://" in line)
-    # Its log must not fill the pipe.
-    log = threading.Thread(target=server.stderr.read)
-    log.start()
-    try:
+def properties(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    with moto_server(tmp_path_factory.mktemp("kinesis")) as endpoint:
         yield {
             "aws.endpoint": endpoint,
             "aws.region": "us-east-1",
             "aws.credentials.provider.basic.accesskeyid": "key",
             "aws.credentials.provider.basic.secretkey": "secret",
         }
-    finally:
-        server.kill()
-        server.wait()
-        log.join()
-        server.stderr.close()
 
 
 def environment(parallelism: int) -> StreamExecutionEnvironment:
