@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flinkpy.common.serialization import DeserializationSchema, SerializationSchema
+from flinkpy.common.serialization import SerializationSchema
 from flinkpy.common.typeinfo import RowTypeInfo, TypeInformation
+from flinkpy.datastream.formats.row_messages import RowMessageDeserializationSchema
 from flinkpy.formats.bad_records import FAIL, checked_on_error
 from flinkpy.formats.bulk_writer import CsvBulkWriterFactory
 from flinkpy.formats.csv_format import CsvFormat, CsvOptions
@@ -18,7 +19,6 @@ from flinkpy.formats.csv_schema import CsvSchema, CsvSchemaBuilder
 if TYPE_CHECKING:
     from flinkpy.formats.csv_messages import CsvMessageParser
     from flinkpy.formats.csv_writer import CsvLineWriter
-    from flinkpy.formats.schema import DecodedBatch
     from flinkpy.records.batch import Batch
 
 __all__ = [
@@ -47,42 +47,13 @@ class CsvBulkWriters:
         return CsvBulkWriterFactory(schema.row_type, schema.options, schema.line_separator)
 
 
-class CsvRowDeserializationSchema(DeserializationSchema):
+class CsvRowDeserializationSchema(RowMessageDeserializationSchema):
     """A message that is one CSV row to a row with the declared fields, by their positions."""
 
-    def __init__(self, j_deserialization_schema: Any = None) -> None:
-        super().__init__(j_deserialization_schema)
-        self._row_type: RowTypeInfo | None = None
-        self._options: Any = None
-        self._parser: CsvMessageParser | None = None
+    def _make_parser(self, row_type: RowTypeInfo) -> CsvMessageParser:
+        from flinkpy.formats.csv_messages import CsvMessageParser
 
-    def get_produced_type(self) -> TypeInformation | None:
-        return self._row_type
-
-    def deserialize(self, message: bytes) -> Any:
-        """Raises: ValueError. None where the message is bad and errors are ignored."""
-        if message is None:
-            return None
-        try:
-            return self._csv().parse_one(message)
-        except ValueError:
-            if self._options.ignore_parse_errors:
-                return None
-            raise
-
-    def deserialize_batch(self, messages: list[bytes | None]) -> DecodedBatch:
-        return self._csv().parse_messages(messages)
-
-    def _csv(self) -> CsvMessageParser:
-        if self._parser is None:
-            from flinkpy.formats.csv_messages import CsvMessageParser
-
-            assert self._row_type is not None, "made by the builder"
-            self._parser = CsvMessageParser(self._row_type, self._options)
-        return self._parser
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_parser": None}
+        return CsvMessageParser(row_type, self._options)
 
     class Builder:
         def __init__(self, type_info: TypeInformation) -> None:
@@ -126,7 +97,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             schema._row_type = self._type_info
             schema._options = CsvMessageOptions(**self._changes)
             schema.on_error = self._on_error
-            schema._csv()  # types that CSV does not hold are an error now
+            schema._row_parser()  # types that CSV does not hold are an error now
             return schema
 
         def _set(self, **changes: Any) -> CsvRowDeserializationSchema.Builder:

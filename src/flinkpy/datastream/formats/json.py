@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flinkpy.common.serialization import DeserializationSchema, SerializationSchema
+from flinkpy.common.serialization import SerializationSchema
 from flinkpy.common.typeinfo import RowTypeInfo, TypeInformation
+from flinkpy.datastream.formats.row_messages import RowMessageDeserializationSchema
 from flinkpy.formats.bad_records import FAIL, checked_on_error
 from flinkpy.formats.bulk_writer import JsonBulkWriterFactory
 from flinkpy.formats.json_format import JsonFormat
@@ -19,7 +20,6 @@ from flinkpy.formats.row_types import row_type_of
 if TYPE_CHECKING:
     from flinkpy.formats.json_parser import JsonParser
     from flinkpy.formats.json_writer import JsonWriter
-    from flinkpy.formats.schema import DecodedBatch
     from flinkpy.records.batch import Batch
 
 __all__ = ["JsonBulkWriters", "JsonReaderFormat", "JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
@@ -43,46 +43,21 @@ class JsonBulkWriters:
         return JsonBulkWriterFactory(None if row_type is None else row_type_of(row_type))
 
 
-class JsonRowDeserializationSchema(DeserializationSchema):
+class JsonRowDeserializationSchema(RowMessageDeserializationSchema):
     """A message that is one JSON object to a row with the declared fields; other fields are passed over."""
 
     def __init__(self, j_deserialization_schema: Any = None) -> None:
         super().__init__(j_deserialization_schema)
-        self._row_type: RowTypeInfo | None = None
         self._options = JsonReadOptions()
-        self._parser: JsonParser | None = None
 
     @staticmethod
     def builder() -> JsonRowDeserializationSchema.Builder:
         return JsonRowDeserializationSchema.Builder()
 
-    def get_produced_type(self) -> TypeInformation | None:
-        return self._row_type
+    def _make_parser(self, row_type: RowTypeInfo) -> JsonParser:
+        from flinkpy.formats.json_parser import JsonParser
 
-    def deserialize(self, message: bytes) -> Any:
-        """Raises: ValueError. None where the message is none and errors are ignored."""
-        if message is None:
-            return None
-        try:
-            return self._json().parse_one(message)
-        except ValueError:
-            if self._options.ignore_parse_errors:
-                return None
-            raise
-
-    def deserialize_batch(self, messages: list[bytes | None]) -> DecodedBatch:
-        return self._json().parse_messages(messages)
-
-    def _json(self) -> JsonParser:
-        if self._parser is None:
-            from flinkpy.formats.json_parser import JsonParser
-
-            assert self._row_type is not None, "made by the builder"
-            self._parser = JsonParser(self._row_type, self._options)
-        return self._parser
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_parser": None}
+        return JsonParser(row_type, self._options)
 
     class Builder:
         def __init__(self) -> None:
