@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -22,6 +22,7 @@ import pytest
 from flinkpy.client.cluster_client import ClusterClient
 from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions
 from flinkpy.client.service_process import ServiceProcess
+from flinkpy.common.errors import JobTerminatedWithoutCancellationError
 from flinkpy.common.states import JobState
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -196,7 +197,9 @@ def shared_cluster(_cluster_of_the_file: RunningCluster) -> Iterator[RunningClus
     client = _cluster_of_the_file.client
     for job in client.list_jobs():
         if not JobState(job.status).is_globally_terminal:
-            client.cancel_job(job.job_id)
+            # It may end of itself since it was asked about.
+            with suppress(JobTerminatedWithoutCancellationError):
+                client.cancel_job(job.job_id)
             client.wait_for_result(job.job_id)
 
 
