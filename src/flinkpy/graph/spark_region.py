@@ -1,0 +1,100 @@
+"""A part of a StreamGraph that runs in Spark, as plain data.
+
+The client cuts it out (`graph.spark_regions`); a TaskExecutor hosts it as one task, whose head is the SparkRegionSpec;
+`flinkpy.spark` translates it to DataFrames. Everything in here is pickled with the spec, as functions are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from flinkpy.graph.operator_specs import OperatorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class SparkEdge:
+    """Records that one input of a node gets.
+
+    `source`: id of a node of the same region, or -1-k for the region's input k. `tag`: id of the source's side output;
+    None: its main output (always None for a region's input). `partitioning_kind`: of `graph.partitioning`.
+    `partitioner`: the object of `network.partitioner` that the exchange would run with, keys and user's functions in
+    it. `type_info`: of the records; None: pickled Python objects.
+    """
+
+    source: int
+    input_index: int
+    tag: str | None
+    partitioning_kind: str
+    partitioner: Any
+    type_info: Any = None
+
+    @property
+    def external_input(self) -> int | None:
+        """The position in the region's `inputs`, or None where the source is a node of the region."""
+        return -1 - self.source if self.source < 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class SparkNode:
+    """One operator. `spec` is what it does in batch mode; `inputs` are ordered by `input_index`, a union has several
+    of one index, a source has none. `max_parallelism` is positive: it is the number of key groups.
+    """
+
+    id: int
+    name: str
+    uid: str
+    operator_id: str
+    spec: OperatorSpec
+    parallelism: int
+    inputs: tuple[SparkEdge, ...] = ()
+    max_parallelism: int = 128
+
+
+@dataclass(frozen=True, slots=True)
+class SparkInput:
+    """What a native region sends. `type_info`: of the records. `name`: of the producer."""
+
+    type_info: Any
+    partitioning_kind: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkOutput:
+    """What a native region consumes: the main output of a node, or its side output `tag`."""
+
+    node: int
+    tag: str | None
+    type_info: Any
+
+
+@dataclass(frozen=True, slots=True)
+class SparkRegion:
+    """Nodes in topological order.
+
+    `options`: configuration of the job that the backend reads (`execution.batch.*` and the like), by key.
+    """
+
+    nodes: tuple[SparkNode, ...]
+    inputs: tuple[SparkInput, ...] = ()
+    outputs: tuple[SparkOutput, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def node(self, node_id: int) -> SparkNode:
+        return next(node for node in self.nodes if node.id == node_id)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkRegionSpec(OperatorSpec):
+    """A task that hosts a region. Input k of the region is input k of the operator; output n is the side output whose
+    tag is `output_tag(n)`.
+    """
+
+    region: SparkRegion
+
+
+def output_tag(number: int) -> str:
+    """Tag of the side output by which a region's task emits the region's output of this number."""
+    return f"out-{number}"
