@@ -21,7 +21,6 @@ SHARED_NAMES = {"__init__.py", "conftest.py"}
 #: Modules that are longer, each with the reason why it should stay whole.
 LONG_MODULES: dict[str, str] = {
     "checkpoint/coordinator/checkpoint_coordinator.py": "every rule about a pending checkpoint, one machine",
-    "jobmaster/scheduler/default_scheduler.py": "every rule about a job and its tasks, one machine",
 }
 
 #: Only these read the machine's clocks; everybody else is passed a Clock or a deadline.
