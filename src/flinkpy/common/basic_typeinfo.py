@@ -145,6 +145,31 @@ class InstantTypeInfo(BasicTypeInfo):
         return Instant(seconds, micros * 1000)
 
 
+class DecimalTypeInfo(BasicTypeInfo):
+    """`decimal.Decimal` with `precision` digits, `scale` of them after the point.
+
+    Source: org.apache.flink.table.runtime.typeutils.BigDecimalTypeInfo.
+    """
+
+    MAX_PRECISION = 38
+
+    def __init__(self, precision: int, scale: int) -> None:
+        if not (1 <= precision <= self.MAX_PRECISION and 0 <= scale <= precision):
+            raise ValueError(
+                f"a DECIMAL has 1 to {self.MAX_PRECISION} digits, of which none to all are after the point, not "
+                f"({precision}, {scale})"
+            )
+        super().__init__(BasicType.BIG_DEC)
+        self.precision = precision
+        self.scale = scale
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.precision, self.scale)
+
+    def __repr__(self) -> str:
+        return f"Decimal({self.precision}, {self.scale})"
+
+
 class SqlTimeTypeInfo(TypeInformation):
     """Factory of the SQL date and time types."""
 

@@ -11,6 +11,7 @@ from flinkpy.common.basic_typeinfo import (
     BasicType,
     BasicTypeInfo,
     DateTypeInfo,
+    DecimalTypeInfo,
     InstantTypeInfo,
     LocalTimeTypeInfo,
     SqlTimeTypeInfo,
@@ -35,6 +36,7 @@ from flinkpy.common.composite_typeinfo import (
 __all__ = ["TypeInformation", "Types"]
 _ALSO_EXPORTED = (
     DateTypeInfo,
+    DecimalTypeInfo,
     EnumTypeInfo,
     ExternalTypeInfo,
     InstantTypeInfo,
@@ -102,6 +104,11 @@ class Types:
     def BIG_DEC() -> TypeInformation:
         """`decimal.Decimal` with 38 digits, 18 of them after the point."""
         return BasicTypeInfo.BIG_DEC_TYPE_INFO()
+
+    @staticmethod
+    def DECIMAL(precision: int, scale: int) -> TypeInformation:
+        """`decimal.Decimal` with `precision` digits, at most 38, `scale` of them after the point. Beyond PyFlink."""
+        return DecimalTypeInfo(precision, scale)
 
     @staticmethod
     def INSTANT() -> TypeInformation:

@@ -57,9 +57,13 @@ class FlatMapBatchesSpec(OperatorSpec):
 
 @dataclass(frozen=True, slots=True)
 class FilterBatchesSpec(OperatorSpec):
-    """Vectorised: `function(RecordBatch) -> boolean array or Arrow compute Expression` (beyond PyFlink)."""
+    """Vectorised: `function(RecordBatch) -> boolean array or Arrow compute Expression` (beyond PyFlink).
+
+    `expression`: a `flinkpy.expressions` tree in place of the function, which is None then.
+    """
 
     function: Any
+    expression: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,30 @@ class ProjectSpec(OperatorSpec):
     """Keep these positions of a TUPLE or ROW stream, in this order."""
 
     fields: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SelectSpec(OperatorSpec):
+    """Vectorised: a column per expression (beyond PyFlink), of the records for which `predicate` holds.
+
+    `expressions`: `Alias` nodes of `flinkpy.expressions`, over the columns of the input; their names are those of the
+    output. `predicate`: an expression over the columns of the input too, which the optimiser puts here; None: all.
+    """
+
+    expressions: tuple[Any, ...]
+    predicate: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class SortColumnsSpec(OperatorSpec):
+    """Vectorised: all records of a subtask in order, at the end of its input (beyond PyFlink).
+
+    `keys`: (column, "ascending" or "descending"), nulls first where ascending and last where descending, as in Flink.
+    `limit`: the first so many; None: all.
+    """
+
+    keys: tuple[tuple[str, str], ...]
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +198,67 @@ class ColumnAggregate:
 class ColumnAggregateSpec(KeyedSpec):
     """Vectorised keyed aggregation (beyond PyFlink): key columns, then one column per aggregate.
 
-    `emit`: UPDATES (after each input batch, the new row of every key the batch touched, as Flink's mini-batch does) or
-    FINAL (one row per key when the input ends).
+    `emit`: UPDATES (after each input batch, the new row of every key the batch touched, as Flink's mini-batch does),
+    FINAL (one row per key when the input ends), or PARTIAL: what has been added up so far, any number of rows per key,
+    for another operator to merge. Only in batch mode; never with a COMPILED aggregate.
+    `merges`: the input is what the PARTIAL operator of the same aggregates gives. Its columns are the key columns and
+    then, per aggregate, those of `partial_columns`.
     """
 
     aggregates: tuple[ColumnAggregate, ...]
     emit: str = "UPDATES"
+    merges: bool = False
+
+    @property
+    def can_be_split(self) -> bool:
+        """Whether partial results of its aggregates can be merged, and its key is columns."""
+        is_compiled = any(aggregate.compiled is not None for aggregate in self.aggregates)
+        return isinstance(self.key_selector, FieldKeySelector) and not is_compiled and not self.merges
+
+    def split(self) -> tuple[ColumnAggregateSpec, ColumnAggregateSpec]:
+        """(PARTIAL, FINAL): two operators that together do what this one does, with an exchange by key between them.
+
+        The exchange takes the second one's key selector, which is by position; its records have no TypeInformation:
+        they are columns with a schema of their own, as `partial_columns` has it.
+        """
+        positions = FieldKeySelector(tuple(range(len(self.key_selector.fields))))
+        partial = replace(self, emit="PARTIAL", output_type=None)
+        final = replace(self, key_selector=positions, emit="FINAL", merges=True, input_types=())
+        return partial, final
+
+
+def partial_columns(aggregate: ColumnAggregate) -> tuple[tuple[str, str], ...]:
+    """(name, function that merges it) of the columns that hold a partial result of `aggregate`.
+
+    COUNT is a count (int64), MEAN a sum and a count; SUM, MIN, MAX, FIRST and LAST are what they are when final: sums
+    of integers int64, of floats float64, of decimals decimal(38, scale), the others of the type of their column.
+    """
+    function = aggregate.function.upper()
+    if function == "MEAN":
+        return ((f"{aggregate.name}$sum", "SUM"), (f"{aggregate.name}$count", "SUM"))
+    return ((aggregate.name, "SUM" if function == "COUNT" else function),)
+
+
+@dataclass(frozen=True, slots=True)
+class PreAggregateSpec(OperatorSpec):
+    """Vectorised: part of a keyed aggregation before its exchange, in batch mode (beyond PyFlink).
+
+    Gives rows of the key columns and one column per aggregate (COUNT, SUM, MIN, MAX): any number per key, whenever it
+    likes, at the latest at the end of the input. What comes behind puts them together: SUM of COUNT and SUM, MIN of
+    MIN, MAX of MAX. The key selector's fields are names.
+    """
+
+    key_selector: FieldKeySelector
+    aggregates: tuple[ColumnAggregate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalColumnAggregateSpec(OperatorSpec):
+    """Vectorised: aggregates of all records of a subtask (beyond PyFlink): one row at the end of its input, also where
+    there was no record. FIRST and LAST are not among them.
+    """
+
+    aggregates: tuple[ColumnAggregate, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +366,22 @@ class IntervalJoinSpec(KeyedTwoInputSpec):
     upper_bound_ms: int
     left_late_tag: str | None = None
     right_late_tag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnJoinSpec(KeyedTwoInputSpec):
+    """Vectorised equi-join of two bounded inputs (beyond PyFlink); results come at the end at the latest.
+
+    `key_selectors`: a FieldKeySelector each, of names, as many in the one as in the other. A null in a key is equal to
+    nothing. `how`: inner, left, semi (left records that have a partner), anti (those that have none). Input 1 is the
+    build side; with `is_broadcast` every subtask gets all of it and input 0 comes as it likes, else both are
+    partitioned by key. Output: the columns of the left, then those of the right that are not key columns of the same
+    name as the left's key column at that place; of semi and anti the left's only. Left records of results keep no
+    timestamps.
+    """
+
+    how: str = "inner"
+    is_broadcast: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from flinkpy.common.typeinfo import PickledBytesTypeInfo, TypeInformation
 from flinkpy.connector_api.source import Boundedness, SourceBase
 from flinkpy.graph.operator_specs import (
     BroadcastProcessSpec,
+    ColumnJoinSpec,
     KeyedBroadcastProcessSpec,
     KeyedCoProcessSpec,
     KeyedSpec,
@@ -92,6 +93,8 @@ class OperatorTransformation(Transformation):
     @property
     def keyed_inputs(self) -> tuple[int, ...]:
         """Inputs whose records must be partitioned by key."""
+        if isinstance(self.spec, ColumnJoinSpec) and self.spec.is_broadcast:
+            return ()
         if isinstance(self.spec, (KeyedCoProcessSpec, KeyedTwoInputSpec)):
             return (0, 1)
         return (0,) if isinstance(self.spec, KeyedSpec) else ()
@@ -99,6 +102,8 @@ class OperatorTransformation(Transformation):
     @property
     def broadcast_inputs(self) -> tuple[int, ...]:
         """Inputs of which every subtask must get every record."""
+        if isinstance(self.spec, ColumnJoinSpec) and self.spec.is_broadcast:
+            return (1,)
         return (1,) if isinstance(self.spec, (BroadcastProcessSpec, KeyedBroadcastProcessSpec)) else ()
 
     @property

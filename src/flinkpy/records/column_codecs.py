@@ -16,6 +16,7 @@ from flinkpy.records.scalar_codecs import (
     CheckedCodec,
     ColumnCodec,
     check_bytes,
+    decimal_codec,
     enum_codec,
 )
 
@@ -25,6 +26,8 @@ def codec_of(type_info: TypeInformation) -> ColumnCodec:
     """The codec of a type; of PICKLED_BYTE_ARRAY the one for a field."""
     if isinstance(type_info, ti.ExternalTypeInfo):
         return codec_of(type_info.wrapped_type)
+    if isinstance(type_info, ti.DecimalTypeInfo):
+        return decimal_codec(type_info)
     if isinstance(type_info, ti.BasicTypeInfo):
         return BASIC_CODECS[type_info.basic_type](type_info)
     if isinstance(type_info, ti.RowTypeInfo):

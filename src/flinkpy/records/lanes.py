@@ -154,7 +154,7 @@ def type_info_of_arrow(arrow_type: pa.DataType, field_name: str = "") -> TypeInf
     if t.is_time(arrow_type):
         return Types.SQL_TIME()
     if t.is_decimal(arrow_type):
-        return Types.BIG_INT() if arrow_type.scale == 0 and arrow_type.precision > 38 else Types.BIG_DEC()
+        return _decimal_type(arrow_type)
     if t.is_dictionary(arrow_type):
         return type_info_of_arrow(arrow_type.value_type, field_name)
     if t.is_list(arrow_type) or t.is_large_list(arrow_type) or t.is_fixed_size_list(arrow_type):
@@ -191,6 +191,15 @@ _SIMPLE_ARROW: dict[pa.DataType, TypeInformation] = {
     pa.date64(): Types.SQL_DATE(),
     pa.null(): Types.STRING(),
 }
+
+
+def _decimal_type(arrow_type: pa.DataType) -> TypeInformation:
+    precision, scale = arrow_type.precision, arrow_type.scale
+    if scale == 0 and precision > 38:
+        return Types.BIG_INT()
+    if precision > 38 or not 0 <= scale <= precision or (precision, scale) == (38, 18):
+        return Types.BIG_DEC()
+    return Types.DECIMAL(precision, scale)
 
 
 def _decode(codec: ColumnCodec, columns: pa.RecordBatch) -> list[Any]:

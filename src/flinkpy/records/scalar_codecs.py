@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from flinkpy.common.time import Instant
-from flinkpy.common.typeinfo import BasicType, EnumTypeInfo, TypeInformation
+from flinkpy.common.typeinfo import BasicType, DecimalTypeInfo, EnumTypeInfo, TypeInformation
 
 _ARROW_ERRORS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
@@ -226,6 +226,22 @@ def _check_decimal(value: Any) -> decimal.Decimal:
         return decimal.Decimal(value).quantize(_DECIMAL_STEP, context=_DECIMAL_CONTEXT)
     except decimal.InvalidOperation as error:
         raise OverflowError("more than 20 digits before the point") from error
+
+
+def decimal_codec(type_info: DecimalTypeInfo) -> ColumnCodec:
+    """Decimals of a precision and scale; digits behind the scale are rounded, half up."""
+    step = decimal.Decimal(1).scaleb(-type_info.scale)
+    context = decimal.Context(prec=type_info.precision, rounding=decimal.ROUND_HALF_UP)
+
+    def check(value: Any) -> decimal.Decimal:
+        if isinstance(value, bool) or not isinstance(value, (decimal.Decimal, int)):
+            raise TypeError
+        try:
+            return decimal.Decimal(value).quantize(step, context=context)
+        except decimal.InvalidOperation as error:
+            raise OverflowError(f"more than {type_info.precision - type_info.scale} digits before the point") from error
+
+    return CheckedCodec(type_info, pa.decimal128(type_info.precision, type_info.scale), check)
 
 
 def _check_instant(value: Any) -> int:
