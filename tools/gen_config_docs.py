@@ -21,6 +21,7 @@ TITLES = {
     "resource_manager_options": "ResourceManager",
     "taskmanager_options": "TaskExecutor and network",
     "execution_options": "Execution",
+    "batch_options": "Batch jobs",
     "pipeline_options": "Pipeline",
     "restart_strategy_options": "Restart strategies",
     "checkpointing_options": "Checkpoints, savepoints and recovery",

@@ -23,6 +23,7 @@ OPTION_MODULES = (
     "resource_manager_options",
     "taskmanager_options",
     "execution_options",
+    "batch_options",
     "pipeline_options",
     "restart_strategy_options",
     "checkpointing_options",
@@ -36,6 +37,7 @@ OPTION_MODULES = (
     "file_system_options",
     "metric_options",
     "python_options",
+    "spark_options",
 )
 
 #: Below these, users and plug-ins name their own keys.
@@ -49,6 +51,7 @@ OPEN_PREFIXES = (
     "fs.",
     "s3.",
     "spark.",
+    "execution.batch.spark.conf.",
 )
 
 #: Similarity (difflib's ratio) from which a known key is offered as what was meant; lower values offer nonsense.

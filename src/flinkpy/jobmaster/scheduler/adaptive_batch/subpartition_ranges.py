@@ -1,0 +1,103 @@
+"""Cuts a row of subpartitions into neighbouring pieces that hold about as much as each other.
+
+Source: org.apache.flink.runtime.scheduler.adaptivebatch.util.SubpartitionSlice and VertexParallelismAndInputInfosDeciderUtils.
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class IndexRange:
+    """From `first` to `last`, both included; never empty."""
+
+    first: int
+    last: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.first <= self.last:
+            raise ValueError(f"no range goes from {self.first} to {self.last}")
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self.first, self.last + 1))
+
+    def __str__(self) -> str:
+        return f"[{self.first}, {self.last}]"
+
+
+def even_ranges(num_items: int, num_ranges: int) -> tuple[IndexRange, ...]:
+    """`num_ranges` neighbouring ranges over `num_items`, as long as each other to within one; at most one per item."""
+    num_ranges = max(1, min(num_items, num_ranges))
+    return tuple(
+        IndexRange(i * num_items // num_ranges, (i + 1) * num_items // num_ranges - 1) for i in range(num_ranges)
+    )
+
+
+def balanced_ranges(loads: Sequence[int], max_ranges: int, min_ranges: int = 1) -> tuple[IndexRange, ...]:
+    """Neighbouring ranges over all items, so that the heaviest is as light as it can be with `max_ranges` of them.
+
+    Fewer ranges where more would make the heaviest no lighter, but `min_ranges` where there are as many items. Items
+    without load make no range of their own.
+
+    Args:
+        loads: of each item, not negative; at least one item.
+    """
+    if not loads:
+        raise ValueError("there is nothing to cut into ranges")
+    if not any(loads):
+        return even_ranges(len(loads), min_ranges)
+    ranges = _with_limit(loads, _least_limit(loads, max_ranges))
+    return _split_up_to(ranges, loads, min(min_ranges, len(loads)))
+
+
+def _least_limit(loads: Sequence[int], max_ranges: int) -> int:
+    """The least load that no range has to exceed when there may be `max_ranges`."""
+    low, high = max(loads), sum(loads)
+    while low < high:
+        middle = (low + high) // 2
+        if len(_with_limit(loads, middle)) <= max_ranges:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _with_limit(loads: Sequence[int], limit: int) -> list[IndexRange]:
+    """As few ranges as do not exceed `limit`, which no item exceeds."""
+    ranges: list[IndexRange] = []
+    first, load = 0, 0
+    for index, item in enumerate(loads):
+        if load + item > limit and load > 0:
+            ranges.append(IndexRange(first, index - 1))
+            first, load = index, 0
+        load += item
+    ranges.append(IndexRange(first, len(loads) - 1))
+    return ranges
+
+
+def _split_up_to(ranges: list[IndexRange], loads: Sequence[int], num_ranges: int) -> tuple[IndexRange, ...]:
+    """Halve the heaviest range that can be halved until there are so many."""
+    while len(ranges) < num_ranges:
+        position = max(
+            (i for i, one in enumerate(ranges) if len(one) > 1), key=lambda i: sum(loads[j] for j in ranges[i])
+        )
+        one = ranges[position]
+        middle = _middle(one, loads)
+        ranges[position : position + 1] = [IndexRange(one.first, middle), IndexRange(middle + 1, one.last)]
+    return tuple(ranges)
+
+
+def _middle(one: IndexRange, loads: Sequence[int]) -> int:
+    """The last item of the first half, by load; never the last of the range."""
+    total, passed = sum(loads[i] for i in one), 0
+    for index in range(one.first, one.last):
+        passed += loads[index]
+        if 2 * passed >= total:
+            return index
+    return one.last - 1
