@@ -198,45 +198,12 @@ class ColumnAggregate:
 class ColumnAggregateSpec(KeyedSpec):
     """Vectorised keyed aggregation (beyond PyFlink): key columns, then one column per aggregate.
 
-    `emit`: UPDATES (after each input batch, the new row of every key the batch touched, as Flink's mini-batch does),
-    FINAL (one row per key when the input ends), or PARTIAL: what has been added up so far, any number of rows per key,
-    for another operator to merge. Only in batch mode; never with a COMPILED aggregate.
-    `merges`: the input is what the PARTIAL operator of the same aggregates gives. Its columns are the key columns and
-    then, per aggregate, those of `partial_columns`.
+    `emit`: UPDATES (after each input batch, the new row of every key the batch touched, as Flink's mini-batch does) or
+    FINAL (one row per key when the input ends).
     """
 
     aggregates: tuple[ColumnAggregate, ...]
     emit: str = "UPDATES"
-    merges: bool = False
-
-    @property
-    def can_be_split(self) -> bool:
-        """Whether partial results of its aggregates can be merged, and its key is columns."""
-        is_compiled = any(aggregate.compiled is not None for aggregate in self.aggregates)
-        return isinstance(self.key_selector, FieldKeySelector) and not is_compiled and not self.merges
-
-    def split(self) -> tuple[ColumnAggregateSpec, ColumnAggregateSpec]:
-        """(PARTIAL, FINAL): two operators that together do what this one does, with an exchange by key between them.
-
-        The exchange takes the second one's key selector, which is by position; its records have no TypeInformation:
-        they are columns with a schema of their own, as `partial_columns` has it.
-        """
-        positions = FieldKeySelector(tuple(range(len(self.key_selector.fields))))
-        partial = replace(self, emit="PARTIAL", output_type=None)
-        final = replace(self, key_selector=positions, emit="FINAL", merges=True, input_types=())
-        return partial, final
-
-
-def partial_columns(aggregate: ColumnAggregate) -> tuple[tuple[str, str], ...]:
-    """(name, function that merges it) of the columns that hold a partial result of `aggregate`.
-
-    COUNT is a count (int64), MEAN a sum and a count; SUM, MIN, MAX, FIRST and LAST are what they are when final: sums
-    of integers int64, of floats float64, of decimals decimal(38, scale), the others of the type of their column.
-    """
-    function = aggregate.function.upper()
-    if function == "MEAN":
-        return ((f"{aggregate.name}$sum", "SUM"), (f"{aggregate.name}$count", "SUM"))
-    return ((aggregate.name, "SUM" if function == "COUNT" else function),)
 
 
 @dataclass(frozen=True, slots=True)
