@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +20,7 @@ LOADS = st.lists(st.integers(0, 50), min_size=1, max_size=9)
 
 def heaviest(loads: list[int], cuts: tuple[int, ...]) -> int:
     edges = (0, *cuts, len(loads))
-    return max(sum(loads[a:b]) for a, b in zip(edges, edges[1:], strict=False))
+    return max(sum(loads[a:b]) for a, b in pairwise(edges))
 
 
 @given(LOADS, st.integers(1, 9))

@@ -89,7 +89,7 @@ class JobEdge(_message.Message):
     def __init__(self, source_data_set_id: _Optional[str] = ..., input_index: _Optional[int] = ..., partitioner_name: _Optional[str] = ...) -> None: ...
 
 class JobVertex(_message.Message):
-    __slots__ = ("id", "name", "description", "parallelism", "max_parallelism", "slot_sharing_group", "chain", "inputs", "results")
+    __slots__ = ("id", "name", "description", "parallelism", "max_parallelism", "slot_sharing_group", "chain", "inputs", "results", "parallelism_bound")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
@@ -99,6 +99,7 @@ class JobVertex(_message.Message):
     CHAIN_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     RESULTS_FIELD_NUMBER: _ClassVar[int]
+    PARALLELISM_BOUND_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     description: str
@@ -108,7 +109,8 @@ class JobVertex(_message.Message):
     chain: _containers.RepeatedCompositeFieldContainer[OperatorDescriptor]
     inputs: _containers.RepeatedCompositeFieldContainer[JobEdge]
     results: _containers.RepeatedCompositeFieldContainer[IntermediateDataSet]
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., description: _Optional[str] = ..., parallelism: _Optional[int] = ..., max_parallelism: _Optional[int] = ..., slot_sharing_group: _Optional[str] = ..., chain: _Optional[_Iterable[_Union[OperatorDescriptor, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[JobEdge, _Mapping]]] = ..., results: _Optional[_Iterable[_Union[IntermediateDataSet, _Mapping]]] = ...) -> None: ...
+    parallelism_bound: int
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., description: _Optional[str] = ..., parallelism: _Optional[int] = ..., max_parallelism: _Optional[int] = ..., slot_sharing_group: _Optional[str] = ..., chain: _Optional[_Iterable[_Union[OperatorDescriptor, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[JobEdge, _Mapping]]] = ..., results: _Optional[_Iterable[_Union[IntermediateDataSet, _Mapping]]] = ..., parallelism_bound: _Optional[int] = ...) -> None: ...
 
 class UserArtifact(_message.Message):
     __slots__ = ("name", "blob_key", "kind", "attributes")
@@ -154,7 +156,7 @@ class JobGraph(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., vertices: _Optional[_Iterable[_Union[JobVertex, _Mapping]]] = ..., configuration: _Optional[_Union[_common_pb2.Configuration, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[UserArtifact, _Mapping]]] = ..., client_version: _Optional[str] = ..., python_version: _Optional[str] = ..., created_ms: _Optional[int] = ..., python_path: _Optional[_Iterable[str]] = ..., working_directory: _Optional[str] = ...) -> None: ...
 
 class VertexDetails(_message.Message):
-    __slots__ = ("id", "name", "parallelism", "max_parallelism", "tasks_per_state", "metrics", "subtasks")
+    __slots__ = ("id", "name", "parallelism", "max_parallelism", "tasks_per_state", "metrics", "subtasks", "parallelism_reason")
     class TasksPerStateEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -169,6 +171,7 @@ class VertexDetails(_message.Message):
     TASKS_PER_STATE_FIELD_NUMBER: _ClassVar[int]
     METRICS_FIELD_NUMBER: _ClassVar[int]
     SUBTASKS_FIELD_NUMBER: _ClassVar[int]
+    PARALLELISM_REASON_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     parallelism: int
@@ -176,7 +179,8 @@ class VertexDetails(_message.Message):
     tasks_per_state: _containers.ScalarMap[str, int]
     metrics: _common_pb2.IOMetrics
     subtasks: _containers.RepeatedCompositeFieldContainer[SubtaskDetails]
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., parallelism: _Optional[int] = ..., max_parallelism: _Optional[int] = ..., tasks_per_state: _Optional[_Mapping[str, int]] = ..., metrics: _Optional[_Union[_common_pb2.IOMetrics, _Mapping]] = ..., subtasks: _Optional[_Iterable[_Union[SubtaskDetails, _Mapping]]] = ...) -> None: ...
+    parallelism_reason: str
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., parallelism: _Optional[int] = ..., max_parallelism: _Optional[int] = ..., tasks_per_state: _Optional[_Mapping[str, int]] = ..., metrics: _Optional[_Union[_common_pb2.IOMetrics, _Mapping]] = ..., subtasks: _Optional[_Iterable[_Union[SubtaskDetails, _Mapping]]] = ..., parallelism_reason: _Optional[str] = ...) -> None: ...
 
 class SubtaskDetails(_message.Message):
     __slots__ = ("subtask_index", "attempt_number", "state", "resource_id", "execution_attempt_id", "metrics", "state_timestamps", "allocation_id")

@@ -1,7 +1,6 @@
 """Cuts a row of subpartitions into neighbouring pieces that hold about as much as each other.
 
-Source: org.apache.flink.runtime.scheduler.adaptivebatch.util.SubpartitionSlice and VertexParallelismAndInputInfosDeciderUtils.
-Pure.
+Source: org.apache.flink.runtime.scheduler.adaptivebatch.util.VertexParallelismAndInputInfosDeciderUtils. Pure.
 """
 
 from __future__ import annotations

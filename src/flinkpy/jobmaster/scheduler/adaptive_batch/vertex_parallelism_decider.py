@@ -3,8 +3,8 @@
 As many subtasks as the inputs hold of `avg-data-volume-per-task`, within the bounds. Broadcast inputs do not count:
 every subtask reads all of them, however many there are. Then the subpartitions are shared out:
 
-  * of all ALL_TO_ALL inputs the same range to the same subtask, because a key of one input must meet the same key of the
-    others, and their subpartitions are numbered alike;
+  * of all ALL_TO_ALL inputs the same range to the same subtask, because a key of one input must meet the same key of
+    the others, and their subpartitions are numbered alike;
   * of a POINTWISE input a neighbouring part of all its subpartitions, partition by partition;
   * of a broadcast input everything to everybody.
 
