@@ -1,0 +1,1 @@
+"""Operators over columns as operations of DataFrames: Catalyst plans them, and no Python worker is started."""

@@ -1,0 +1,113 @@
+"""Aggregates over columns as Spark's own aggregates, with flinkpy's results: types, nulls, NaN and overflow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own name for it
+from pyspark.sql import types as t
+
+from flinkpy.graph.operator_specs import ColumnAggregate
+from flinkpy.spark.columns.names import column, position_name
+from flinkpy.spark.columns.not_expressible import NotExpressible
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_INTEGERS = (t.ByteType, t.ShortType, t.IntegerType, t.LongType)
+_FLOATS = (t.FloatType, t.DoubleType)
+#: What has the same order in Spark as in Arrow.
+_ORDERED = (
+    *_INTEGERS,
+    t.BooleanType,
+    t.StringType,
+    t.BinaryType,
+    t.DecimalType,
+    t.DateType,
+    t.TimestampType,
+    t.TimestampNTZType,
+)
+_KEYS = (*_ORDERED, *_FLOATS)
+
+
+def key_columns(frame: DataFrame, fields: tuple[int | str, ...]) -> list[str]:
+    """Names of the key columns. In GROUP BY, null is a key like any other, -0.0 is 0.0 and there is one NaN: as here.
+
+    Raises: NotExpressible.
+    """
+    names = []
+    for field in fields:
+        name = position_name(frame, field)
+        if name is None:
+            raise NotExpressible(f"there is no column {field!r}")
+        if not isinstance(frame.schema[name].dataType, _KEYS):
+            raise NotExpressible(f"the key column {name!r} is {frame.schema[name].dataType.simpleString()}")
+        names.append(name)
+    return names
+
+
+def aggregate_column(frame: DataFrame, aggregate: ColumnAggregate) -> Column:
+    """Raises: NotExpressible: FIRST and LAST, which need the order of arrival, and functions of the program."""
+    function = aggregate.function.upper()
+    if aggregate.compiled is not None:
+        raise NotExpressible(f"{aggregate.name!r} is a compiled function")
+    if function == "COUNT" and aggregate.column is None:
+        return F.count(F.lit(1)).alias(aggregate.name)
+    make = _FUNCTIONS.get(function)
+    if make is None or aggregate.column is None:
+        raise NotExpressible(f"{aggregate.name!r} is {function}")
+    name = position_name(frame, aggregate.column)
+    if name is None:
+        raise NotExpressible(f"there is no column {aggregate.column!r}")
+    return make(column(name), frame.schema[name].dataType).alias(aggregate.name)
+
+
+def _count(values: Column, kind: t.DataType) -> Column:
+    return F.count(values)
+
+
+def _sum(values: Column, kind: t.DataType) -> Column:
+    if isinstance(kind, t.BooleanType):
+        return F.sum(values.cast("bigint"))
+    if isinstance(kind, (*_INTEGERS, *_FLOATS)):
+        return F.sum(values)
+    if isinstance(kind, t.DecimalType):
+        return F.sum(values).cast(t.DecimalType(38, kind.scale))
+    raise NotExpressible(f"SUM of {kind.simpleString()}")
+
+
+def _mean(values: Column, kind: t.DataType) -> Column:
+    if isinstance(kind, t.DecimalType):
+        values = values.cast("double")
+    # Not avg(): the sum of integers is one of 64 bits, which wraps around, and not one of doubles.
+    total = F.sum(values.cast("bigint") if isinstance(kind, t.BooleanType) else values)
+    if not isinstance(kind, (*_INTEGERS, *_FLOATS, t.BooleanType, t.DecimalType)):
+        raise NotExpressible(f"MEAN of {kind.simpleString()}")
+    return F.try_divide(total.cast("double"), F.count(values).cast("double"))
+
+
+def _min(values: Column, kind: t.DataType) -> Column:
+    return _extreme(F.min, values, kind)
+
+
+def _max(values: Column, kind: t.DataType) -> Column:
+    return _extreme(F.max, values, kind)
+
+
+def _extreme(function: Callable[[Column], Column], values: Column, kind: t.DataType) -> Column:
+    if isinstance(kind, _FLOATS):
+        # NaN counts only where nothing else came; to Spark it is the largest number.
+        return F.coalesce(function(F.when(~F.isnan(values), values)), function(values))
+    if isinstance(kind, _ORDERED):
+        return function(values)
+    raise NotExpressible(f"MIN or MAX of {kind.simpleString()}")
+
+
+_FUNCTIONS: dict[str, Callable[[Column, t.DataType], Column]] = {
+    "COUNT": _count,
+    "SUM": _sum,
+    "MIN": _min,
+    "MAX": _max,
+    "MEAN": _mean,
+}

@@ -1,0 +1,160 @@
+"""File sources that Spark's own readers read: projection and predicates of the plan reach the files.
+
+Only where they give exactly what ours would: Parquet and ORC of types that both see alike. Lines of CSV and JSON are
+parsed by flinkpy's readers in Python workers, because Spark's take other text for null, numbers and times.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own name for it
+from pyspark.sql import types as t
+
+from flinkpy.common.watermark_strategy import WatermarkStrategy
+from flinkpy.connector_api.source import Boundedness
+from flinkpy.connectors.file_source import FileSource
+from flinkpy.formats.bad_records import FAIL
+from flinkpy.formats.input_files import is_remote
+from flinkpy.formats.orc_format import OrcFormat
+from flinkpy.formats.parquet_format import ParquetFormat, open_parquet
+from flinkpy.graph.operator_specs import SourceSpec
+from flinkpy.records.lanes import arrow_schema
+from flinkpy.spark.columns.names import TIMESTAMP_COLUMN, column, without_timestamps
+from flinkpy.spark.columns.not_expressible import NotExpressible
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+#: File systems that Spark reaches without being told how.
+_HADOOP_SCHEMES = ("hdfs://", "viewfs://")
+#: Of more files the schemas are not compared one by one: the footers would be read twice.
+_MAX_CHECKED_FILES = 256
+
+_SPARK_TYPES: dict[pa.DataType, t.DataType] = {
+    pa.bool_(): t.BooleanType(),
+    pa.int8(): t.ByteType(),
+    pa.int16(): t.ShortType(),
+    pa.int32(): t.IntegerType(),
+    pa.int64(): t.LongType(),
+    pa.float32(): t.FloatType(),
+    pa.float64(): t.DoubleType(),
+    pa.string(): t.StringType(),
+    pa.large_string(): t.StringType(),
+    pa.string_view(): t.StringType(),
+    pa.binary(): t.BinaryType(),
+    pa.large_binary(): t.BinaryType(),
+    pa.date32(): t.DateType(),
+}
+
+
+def read_files(session: SparkSession, spec: SourceSpec) -> DataFrame:
+    """Raises: NotExpressible, InputNotFoundError."""
+    source = spec.source
+    if not isinstance(source, FileSource) or source.boundedness is not Boundedness.BOUNDED:
+        raise NotExpressible(f"{source!r}")
+    file_format = source._format
+    if file_format.on_error != FAIL:
+        raise NotExpressible("records that cannot be read are passed over")
+    time = _time(spec.watermark_strategy, file_format.produced_type)
+    if type(file_format) is ParquetFormat and file_format._is_case_sensitive:
+        reader, schema_of = "parquet", _parquet_schema
+    elif type(file_format) is OrcFormat:
+        reader, schema_of = "orc", _orc_schema
+    else:
+        raise NotExpressible(f"files of {type(file_format).__name__}")
+    wanted = arrow_schema(file_format.row_type)
+    assert wanted is not None
+    files = [path for path, size_bytes in source._list_files() if size_bytes]
+    if not files or len(files) > _MAX_CHECKED_FILES or not all(map(_is_reachable, files)):
+        raise NotExpressible(f"{len(files)} files")
+    for path in files:
+        _check_file(path, schema_of(path), wanted)
+    schema = t.StructType([t.StructField(name, spark_type(kind)) for name, kind in zip(wanted.names, wanted.types)])
+    frame = session.read.schema(schema).format(reader).load(files)
+    return frame.select(*[column(name) for name in wanted.names], time)
+
+
+def spark_type(kind: pa.DataType) -> t.DataType:
+    """Raises: NotExpressible."""
+    if pa.types.is_decimal128(kind):
+        return t.DecimalType(kind.precision, kind.scale)
+    if pa.types.is_timestamp(kind):
+        return t.TimestampNTZType() if kind.tz is None else t.TimestampType()
+    found = _SPARK_TYPES.get(kind)
+    if found is None:
+        raise NotExpressible(f"a column of {kind}")
+    return found
+
+
+def _is_reachable(path: str) -> bool:
+    return not is_remote(path) or path.startswith(_HADOOP_SCHEMES)
+
+
+def _parquet_schema(path: str) -> pa.Schema:
+    file = open_parquet(path)
+    try:
+        return file.schema_arrow
+    finally:
+        file.close()
+
+
+def _orc_schema(path: str) -> pa.Schema:
+    from pyarrow import orc
+
+    return orc.ORCFile(path).schema
+
+
+def _check_file(path: str, schema: pa.Schema, wanted: pa.Schema) -> None:
+    """Raises: NotExpressible: ours would convert, or fail with a better error."""
+    lower = [name.lower() for name in schema.names]
+    for name, kind in zip(wanted.names, wanted.types):
+        if schema.names.count(name) != 1 or lower.count(name.lower()) != 1:
+            raise NotExpressible(f"{path} has {schema.names.count(name)} columns {name!r}")
+        stored = schema.field(name).type
+        if not _is_read_alike(stored, kind):
+            raise NotExpressible(f"{path} has {stored} in column {name!r}, not {kind}")
+
+
+def _is_read_alike(stored: pa.DataType, kind: pa.DataType) -> bool:
+    if pa.types.is_timestamp(kind):
+        # Nanoseconds are no timestamps to Spark.
+        return (
+            pa.types.is_timestamp(stored) and stored.unit in ("ms", "us") and (stored.tz is None) == (kind.tz is None)
+        )
+    return stored in (kind, *_ALIKE.get(kind, ()))
+
+
+_ALIKE: dict[pa.DataType, tuple[pa.DataType, ...]] = {
+    pa.string(): (pa.large_string(), pa.string_view()),
+    pa.binary(): (pa.large_binary(),),
+}
+
+
+def _time(strategy: WatermarkStrategy | None, row_type: Any) -> Column:
+    """Event time from a column. Raises: NotExpressible: from anything else."""
+    if strategy is None:
+        return without_timestamps()
+    if strategy.timestamp_column is None:
+        if strategy.timestamp_assigner is not None:
+            raise NotExpressible("a timestamp assigner")
+        return without_timestamps()
+    names = list(row_type.get_field_names())
+    field = strategy.timestamp_column
+    name = field if isinstance(field, str) else names[field]
+    schema = arrow_schema(row_type)
+    assert schema is not None
+    if name not in names:
+        raise NotExpressible(f"there is no column {name!r}")
+    kind = schema.field(name).type
+    values = column(name)
+    if pa.types.is_integer(kind):
+        time = values.cast("bigint")
+    elif pa.types.is_timestamp(kind):
+        # The session's time zone is UTC: a timestamp without one is of UTC, as here.
+        time = F.unix_millis(values.cast("timestamp"))
+    else:
+        raise NotExpressible(f"event time from {kind}")
+    message = f"no event time from column {name!r}: a record has no value there"
+    return F.coalesce(time, F.raise_error(F.lit(message)).cast("bigint")).alias(TIMESTAMP_COLUMN)

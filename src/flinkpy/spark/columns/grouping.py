@@ -1,0 +1,33 @@
+"""Aggregates per key of a whole input: one row per key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own name for it
+
+from flinkpy.graph.operator_specs import ColumnAggregateSpec, FieldKeySelector
+from flinkpy.spark.columns.aggregates import aggregate_column, key_columns
+from flinkpy.spark.columns.names import column, without_timestamps
+from flinkpy.spark.columns.not_expressible import NotExpressible
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: The one key of all records, where the stream has none: an empty input has no result, not one of nothing.
+_ONE_KEY = "__all"
+
+
+def aggregate_by_key(frame: DataFrame, spec: ColumnAggregateSpec) -> DataFrame:
+    """Key columns, then one column per aggregate, without timestamps.
+
+    Raises: NotExpressible.
+    """
+    if spec.emit != "FINAL" or not isinstance(spec.key_selector, FieldKeySelector):
+        raise NotExpressible("updates, or a key that is no column")
+    keys = key_columns(frame, spec.key_selector.fields)
+    aggregates = [aggregate_column(frame, aggregate) for aggregate in spec.aggregates]
+    by = list(map(column, keys)) or [F.lit(0).alias(_ONE_KEY)]
+    grouped = frame.groupBy(*by).agg(*aggregates)
+    names = [*keys, *(aggregate.name for aggregate in spec.aggregates)]
+    return grouped.select(*map(column, names), without_timestamps())
