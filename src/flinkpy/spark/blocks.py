@@ -1,0 +1,71 @@
+"""Blocks: a batch of records as one binary value, which is one row of a DataFrame.
+
+Spark moves blocks without looking into them, so what costs per record in Spark costs per batch here. Whatever a stream
+has is in them: columns (an Arrow IPC stream) or Python objects (a pickle), timestamps, kinds. Between them travel the
+accumulators of the subtasks that made them: so those of attempts that failed are lost with all else they made.
+"""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flinkpy.common.errors import InternalError
+from flinkpy.network.codec import encode_rows
+from flinkpy.records.batch import Batch
+
+#: Kind of the payload; bytes of payload, timestamps and kinds.
+_HEAD = struct.Struct("<cQQQ")
+_COLUMNS, _ROWS, _ACCUMULATORS = b"C", b"R", b"A"
+
+#: Accumulators of one subtask by name, pickled.
+Accumulators = Mapping[str, bytes]
+
+
+def encode_block(batch: Batch) -> bytes:
+    """Raises: TypeMismatchError where a row cannot be pickled."""
+    payload: Any
+    if isinstance(batch.values, list):
+        kind, payload = _ROWS, encode_rows(Batch(batch.values)).parts[0]
+    else:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.values.schema) as writer:
+            writer.write_batch(batch.values)
+        kind, payload = _COLUMNS, sink.getvalue()
+    timestamps = b"" if batch.timestamps is None else np.ascontiguousarray(batch.timestamps, dtype="<i8").tobytes()
+    kinds = b"" if batch.kinds is None else np.ascontiguousarray(batch.kinds, dtype=np.int8).tobytes()
+    return b"".join((_HEAD.pack(kind, len(payload), len(timestamps), len(kinds)), payload, timestamps, kinds))
+
+
+def encode_accumulators(accumulators: Accumulators) -> bytes:
+    payload = pickle.dumps(dict(accumulators), protocol=5)
+    return _HEAD.pack(_ACCUMULATORS, len(payload), 0, 0) + payload
+
+
+def decode_block(data: pa.Buffer | bytes) -> Batch | Accumulators:
+    """The batch, whose arrays point into `data`, or what else the block is."""
+    buffer = pa.py_buffer(data)
+    kind, payload_bytes, timestamps_bytes, kinds_bytes = _HEAD.unpack_from(buffer)
+    at = _HEAD.size
+    payload = buffer.slice(at, payload_bytes)
+    values: Any
+    if kind == _ACCUMULATORS:
+        accumulators: dict[str, bytes] = pickle.loads(payload)
+        return accumulators
+    if kind == _ROWS:
+        values = pickle.loads(payload)
+    elif kind == _COLUMNS:
+        with pa.ipc.open_stream(payload) as reader:
+            values = reader.read_next_batch()
+    else:
+        raise InternalError(f"a block of records begins with {kind!r}")
+    at += payload_bytes
+    timestamps = np.frombuffer(buffer, "<i8", timestamps_bytes // 8, at) if timestamps_bytes else None
+    at += timestamps_bytes
+    kinds = np.frombuffer(buffer, np.int8, kinds_bytes, at) if kinds_bytes else None
+    return Batch(values, timestamps, kinds)

@@ -1,0 +1,176 @@
+"""StreamFrame: a DataFrame that holds the records of a stream, and how they lie in it.
+
+| layout | a row is | columns |
+|---|---|---|
+| COLUMNS | one record | those of its type, by name, and `__ts`: its event time in ms, null where it has none |
+| BLOCKS | some consecutive records | `__block`: binary, see `flinkpy.spark.blocks`; others are the translation's own |
+
+Spark's own operators work on COLUMNS; streams without a column form are BLOCKS always. Nobody has to know the layout to
+fill or read a frame: `encode` and `decode` convert between batches and rows of either.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from flinkpy.records.batch import Batch
+from flinkpy.records.lanes import arrow_schema, columns_of, conform
+from flinkpy.spark.blocks import Accumulators, decode_block, encode_block
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from flinkpy.common.typeinfo import TypeInformation
+
+#: Is given the accumulators of one subtask.
+TakeAccumulators = Callable[[Accumulators], None]
+
+TIMESTAMP_COLUMN = "__ts"
+BLOCK_COLUMN = "__block"
+#: Columns of ours begin with this; a stream whose own columns do travels in blocks.
+RESERVED_PREFIX = "__"
+_BLOCK_SCHEMA = pa.schema([pa.field(BLOCK_COLUMN, pa.binary())])
+
+
+class Layout(enum.Enum):
+    COLUMNS = "one record per row"
+    BLOCKS = "a batch of records per row"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFrame:
+    """`type_info`: of the records; None: Python objects."""
+
+    frame: DataFrame
+    type_info: TypeInformation | None
+    layout: Layout
+
+    @property
+    def is_columnar(self) -> bool:
+        return self.layout is Layout.COLUMNS
+
+    def decode(self, rows: pa.RecordBatch, take_accumulators: TakeAccumulators | None = None) -> Iterator[Batch]:
+        """The batches of these rows of the frame; accumulators of those who made them, where there are any, are given
+        to `take_accumulators`.
+        """
+        return decode_rows(rows, self.type_info, self.layout, take_accumulators)
+
+
+def natural_layout(type_info: TypeInformation | None) -> Layout:
+    """COLUMNS where Spark has all the column types."""
+    return Layout.BLOCKS if column_schema(type_info) is None else Layout.COLUMNS
+
+
+def column_schema(type_info: TypeInformation | None) -> pa.Schema | None:
+    """The columns of a stream of this type in the layout COLUMNS, without `__ts`; None: it has no such form."""
+    schema = arrow_schema(type_info)
+    if schema is None or not len(schema) or len(set(schema.names)) < len(schema):
+        return None
+    if any(field.name.startswith(RESERVED_PREFIX) or not _is_spark_type(field.type) for field in schema):
+        return None
+    return schema
+
+
+def frame_schema(type_info: TypeInformation | None, layout: Layout) -> pa.Schema:
+    """Of the Arrow data that a frame is made from."""
+    if layout is Layout.BLOCKS:
+        return _BLOCK_SCHEMA
+    schema = column_schema(type_info)
+    assert schema is not None, f"{type_info!r} has no columns in Spark"
+    return schema.append(pa.field(TIMESTAMP_COLUMN, pa.int64()))
+
+
+def encode_rows(batch: Batch, type_info: TypeInformation | None, layout: Layout) -> pa.RecordBatch:
+    """Rows with the schema `frame_schema(type_info, layout)`.
+
+    Raises: TypeMismatchError where a record does not have that type.
+    """
+    if layout is Layout.BLOCKS:
+        return pa.RecordBatch.from_arrays([pa.array([encode_block(batch)], pa.binary())], schema=_BLOCK_SCHEMA)
+    assert type_info is not None
+    values = batch.values
+    columns = columns_of(values, type_info) if isinstance(values, list) else conform(values, type_info)
+    times = pa.nulls(batch.num_rows, pa.int64()) if batch.timestamps is None else pa.array(batch.timestamps)
+    return pa.RecordBatch.from_arrays([*columns.columns, times], schema=frame_schema(type_info, layout))
+
+
+def decode_rows(
+    rows: pa.RecordBatch,
+    type_info: TypeInformation | None,
+    layout: Layout,
+    take_accumulators: TakeAccumulators | None = None,
+) -> Iterator[Batch]:
+    """The batches of rows of a frame."""
+    if layout is Layout.BLOCKS:
+        for block in rows.column(BLOCK_COLUMN):
+            content = decode_block(block.as_buffer())
+            if isinstance(content, Batch):
+                yield content
+            elif take_accumulators is not None:
+                take_accumulators(content)
+    elif rows.num_rows:
+        assert type_info is not None
+        times = rows.column(TIMESTAMP_COLUMN)
+        columns = conform(rows.drop_columns([TIMESTAMP_COLUMN]), type_info)
+        if times.null_count == rows.num_rows:
+            yield Batch(columns)
+        elif not times.null_count:
+            yield Batch(columns, times.to_numpy())
+        else:
+            has_time = times.is_valid()
+            yield Batch(columns.filter(has_time.invert()))
+            yield Batch(columns.filter(has_time), times.drop_null().to_numpy())
+
+
+def frame_of(
+    session: SparkSession, batches: Iterable[Batch], type_info: TypeInformation | None, layout: Layout | None = None
+) -> StreamFrame:
+    """A frame of batches that this process has."""
+    layout = layout or natural_layout(type_info)
+    schema = frame_schema(type_info, layout)
+    rows = pa.Table.from_batches([encode_rows(batch, type_info, layout) for batch in batches], schema)
+    return StreamFrame(session.createDataFrame(rows, spark_schema(schema)), type_info, layout)
+
+
+def spark_schema(schema: pa.Schema) -> Any:
+    """The StructType of Arrow columns; every column may be null."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(pa.schema([field.with_nullable(True) for field in schema]), prefer_timestamp_ntz=True)
+
+
+def _is_spark_type(kind: pa.DataType) -> bool:
+    """Whether Spark has that type and gives back what it was given."""
+    t = pa.types
+    if t.is_decimal(kind):
+        return bool(t.is_decimal128(kind))
+    if t.is_timestamp(kind):
+        return bool(kind.unit == "us")
+    if t.is_list(kind):
+        return _is_spark_type(kind.value_type)
+    if t.is_map(kind):
+        return _is_spark_type(kind.key_type) and _is_spark_type(kind.item_type)
+    if t.is_struct(kind):
+        return kind.num_fields > 0 and all(_is_spark_type(field.type) for field in kind)
+    return kind in _SPARK_TYPES
+
+
+_SPARK_TYPES = frozenset(
+    {
+        pa.bool_(),
+        pa.int8(),
+        pa.int16(),
+        pa.int32(),
+        pa.int64(),
+        pa.float32(),
+        pa.float64(),
+        pa.string(),
+        pa.binary(),
+        pa.date32(),
+    }
+)

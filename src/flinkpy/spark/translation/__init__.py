@@ -1,0 +1,1 @@
+"""A region's operators as passes over Spark DataFrames."""

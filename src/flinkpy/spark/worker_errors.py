@@ -1,0 +1,57 @@
+"""Errors of functions that run in Spark's Python workers, on their way to the driver.
+
+Spark hands on the text of an exception only. So the worker raises a WorkerFailure, whose text ends with the error in a
+form that survives: a marker line with base64 of JSON. `failure_in` finds it in whatever Spark made of the text.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+import zlib
+
+from flinkpy.common.errors import FlinkError, FunctionError, RemoteError, error_class, format_user_traceback
+
+_MARKER = "flinkpy-error:"
+_PATTERN = re.compile(re.escape(_MARKER) + r"([A-Za-z0-9+/=]+):end")
+#: Of the texts in it: Spark, gRPC and logs have limits of their own.
+_MAX_CHARACTERS = 16_384
+
+
+class WorkerFailure(Exception):
+    """What a worker raises. `str` begins with the message of the error."""
+
+
+def worker_failure(error: BaseException, task_name: str) -> WorkerFailure:
+    """`error` as it leaves the worker; one without a type of ours is a FunctionError."""
+    if not isinstance(error, FlinkError):
+        what = f"{type(error).__name__}: {error}"
+        error = FunctionError(
+            f"{task_name}: {what}", details={"task": task_name}, remote_traceback=format_user_traceback(error)
+        )
+    described = {
+        "type": type(error).__name__,
+        "message": error.message[:_MAX_CHARACTERS],
+        "details": {key: value[:_MAX_CHARACTERS] for key, value in error.details.items()},
+        "traceback": error.remote_traceback[-_MAX_CHARACTERS:],
+    }
+    packed = base64.b64encode(zlib.compress(json.dumps(described).encode())).decode()
+    return WorkerFailure(f"{error.message[:_MAX_CHARACTERS]}\n{error.remote_traceback}\n{_MARKER}{packed}:end")
+
+
+def failure_in(text: str) -> FlinkError | None:
+    """The error in the text of one of Spark's exceptions; None: no function of ours raised it."""
+    found = _PATTERN.search(text)
+    if found is None:
+        return None
+    try:
+        described = json.loads(zlib.decompress(base64.b64decode(found[1])))
+    except (ValueError, zlib.error, binascii.Error):
+        return None
+    kind = error_class(described["type"])
+    details = described["details"]
+    if kind is None:
+        kind, details = RemoteError, {**details, "type": described["type"]}
+    return kind(described["message"], details=details, remote_traceback=described["traceback"])
