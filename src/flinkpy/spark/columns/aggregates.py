@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812 - PySpark's own name for it
+from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
 from flinkpy.graph.operator_specs import ColumnAggregate

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql import functions as F  # noqa: N812 - PySpark's own name for it
+from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
 from flinkpy.common.watermark_strategy import WatermarkStrategy

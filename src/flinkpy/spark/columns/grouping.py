@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812 - PySpark's own name for it
+from pyspark.sql import functions as F
 
 from flinkpy.graph.operator_specs import ColumnAggregateSpec, FieldKeySelector
 from flinkpy.spark.columns.aggregates import aggregate_column, key_columns

@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 
-class NotExpressible(Exception):  # noqa: N818 - no error: the operator runs another way
+class NotExpressible(Exception):
     """Says what it is that has no equal in Spark. Never leaves `flinkpy.spark.columns`."""
