@@ -10,6 +10,19 @@ RUNTIME_MODE = enum_option(
     "STREAMING",
     "Whether a job runs as a stream or, its sources being bounded, as a batch.",
 )
+BATCH_SHUFFLE_MODE = enum_option(
+    "execution.batch-shuffle-mode",
+    (
+        "ALL_EXCHANGES_BLOCKING",
+        "ALL_EXCHANGES_PIPELINED",
+        "ALL_EXCHANGES_HYBRID_FULL",
+        "ALL_EXCHANGES_HYBRID_SELECTIVE",
+    ),
+    "ALL_EXCHANGES_PIPELINED",
+    "How the tasks of a batch job exchange records. BLOCKING: a task runs when those it reads from have finished, and "
+    "what they wrote is kept on disk for it; a job needs no more than one slot. PIPELINED: all tasks run at once. The "
+    "hybrid ones are refused.",
+)
 BUFFER_TIMEOUT_ENABLED = bool_option(
     "execution.buffer-timeout.enabled", True, "Whether an unfilled batch is sent on after a while."
 )

@@ -1,7 +1,6 @@
 """Batch mode: what a program of bounded sources does differently. See docs/batch.md.
 
-Source: org.apache.flink.streaming.api.graph.StreamGraphGenerator. Differs: the records between operators do not wait on
-disk for their consumers; only the operators that must see all of their input wait for its end.
+Source: org.apache.flink.streaming.api.graph.StreamGraphGenerator.
 """
 
 from __future__ import annotations
@@ -13,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.configuration import read_option
+from flinkpy.configuration.execution_options import BATCH_SHUFFLE_MODE
 from flinkpy.graph import operator_specs as specs
 
 if TYPE_CHECKING:
@@ -58,7 +59,12 @@ def runs_in_batch_mode(graph: StreamGraph, configuration: Configuration) -> bool
 
 
 def to_batch_mode(graph: StreamGraph, configuration: Configuration) -> Configuration:
-    """Change the graph's operators to those of batch mode; returns the configuration that the job runs with."""
+    """Change the graph's operators and exchanges to those of batch mode; returns the configuration of the job.
+
+    Raises:
+        UnsupportedOperationError: names the operator, or the shuffle mode, that batch mode does not have.
+    """
+    graph.are_exchanges_blocking = _are_exchanges_blocking(configuration)
     for node in graph.nodes:
         node.batch_spec = batch_spec_of(node.transformation.spec)
     changed = copy.deepcopy(configuration)
@@ -70,6 +76,16 @@ def to_batch_mode(graph: StreamGraph, configuration: Configuration) -> Configura
     # Said, not left out: the cluster may have another default.
     changed.set_string(_CHECKPOINT_INTERVAL, "0 ms")
     return changed
+
+
+def _are_exchanges_blocking(configuration: Configuration) -> bool:
+    mode = read_option(configuration, BATCH_SHUFFLE_MODE)
+    if mode not in ("ALL_EXCHANGES_BLOCKING", "ALL_EXCHANGES_PIPELINED"):
+        raise UnsupportedOperationError(
+            f"execution.batch-shuffle-mode: {mode} is not supported; ALL_EXCHANGES_BLOCKING and "
+            "ALL_EXCHANGES_PIPELINED are"
+        )
+    return mode == "ALL_EXCHANGES_BLOCKING"
 
 
 def batch_spec_of(spec: specs.OperatorSpec) -> specs.OperatorSpec | None:

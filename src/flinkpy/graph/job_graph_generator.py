@@ -1,6 +1,9 @@
 """From the StreamGraph to the JobGraph: a vertex per chain, a data set per edge between chains.
 
-Source: org.apache.flink.streaming.api.graph.StreamingJobGraphGenerator. Differs: a data set has one consumer, always.
+In batch mode, where data sets are kept until they have been read, edges that want the same records in the same
+partitions share one: it is written once and read by many.
+
+Source: org.apache.flink.streaming.api.graph.StreamingJobGraphGenerator.
 """
 
 from __future__ import annotations
@@ -19,8 +22,8 @@ from flinkpy.graph.operator_hashes import hash_operators, hash_text
 from flinkpy.graph.operator_specs import OperatorSpec, SinkSpec, SourceSpec
 from flinkpy.graph.pickling import dumps_function
 from flinkpy.graph.python_path import user_python_path
-from flinkpy.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
-from flinkpy.graph.transformation import SideOutputTransformation
+from flinkpy.graph.record_types import type_of_records
+from flinkpy.graph.stream_graph import DEFAULT_SLOT_SHARING_GROUP, StreamEdge, StreamGraph, StreamNode
 
 if TYPE_CHECKING:
     from flinkpy.common.configuration import Configuration
@@ -40,8 +43,8 @@ def generate_job_graph(
         JobSubmissionError: two operators with the same uid.
     """
     ids = hash_operators(graph)
-    data_sets = _DataSets(ids)
     chains = build_chains(graph)
+    data_sets = _DataSets(graph, ids, chains)
     job_graph = job_pb2.JobGraph(
         job_id=str(job_id or JobID.generate()),
         name=graph.job_name,
@@ -58,14 +61,43 @@ def generate_job_graph(
 
 
 class _DataSets:
-    """Ids of the data sets: that of the producer and the number of the edge among its outputs."""
+    """Which edge is which data set. Its id is that of the producer and the number of its first edge among the
+    producer's outputs.
+    """
 
-    def __init__(self, operator_ids: dict[int, str]) -> None:
+    def __init__(self, graph: StreamGraph, operator_ids: dict[int, str], chains: Sequence[Chain]) -> None:
+        self.are_blocking = graph.are_exchanges_blocking
         self._operator_ids = operator_ids
+        self._max_parallelism = {chain.head.id: chain.max_parallelism for chain in chains}
+
+    def first_of(self, edge: StreamEdge) -> StreamEdge:
+        """The first edge of the edge's data set."""
+        if not self.are_blocking:
+            return edge
+        return next(other for other in edge.source.out_edges if other is edge or (self._is_same(other, edge)))
+
+    def of_chain(self, chain: Chain) -> list[StreamEdge]:
+        """The first edge of each data set that the chain produces, in order."""
+        return [edge for edge in chain.results if self.first_of(edge) is edge]
 
     def id_of(self, edge: StreamEdge) -> str:
-        number = edge.source.out_edges.index(edge)
+        number = edge.source.out_edges.index(self.first_of(edge))
         return hash_text(f"data set:{self._operator_ids[edge.source.id]}:{number}")
+
+    def _is_same(self, one: StreamEdge, other: StreamEdge) -> bool:
+        """Whether both consumers read the same subpartitions; a consumer reads a data set once."""
+        if one.target is other.target or one.target.id not in self._max_parallelism:  # the latter is chained
+            return False
+        ours, theirs = one.partitioning, other.partitioning
+        return (
+            one.side_output_tag == other.side_output_tag
+            and one.target.parallelism == other.target.parallelism
+            and self._max_parallelism[one.target.id] == self._max_parallelism[other.target.id]
+            and ours.kind == theirs.kind
+            and ours.key_selector is theirs.key_selector
+            and ours.key_type is theirs.key_type
+            and ours.function is theirs.function
+        )
 
 
 def _vertex(chain: Chain, graph: StreamGraph, ids: dict[int, str], data_sets: _DataSets) -> job_pb2.JobVertex:
@@ -78,8 +110,8 @@ def _vertex(chain: Chain, graph: StreamGraph, ids: dict[int, str], data_sets: _D
         description="; ".join(described) or name,
         parallelism=head.parallelism,
         max_parallelism=chain.max_parallelism,
-        slot_sharing_group=head.slot_sharing_group,
-        chain=[_operator(node, chain, ids) for node in chain.nodes],
+        slot_sharing_group=_slot_sharing_group(head, data_sets),
+        chain=[_operator(node, chain, ids, data_sets) for node in chain.nodes],
         inputs=[
             job_pb2.JobEdge(
                 source_data_set_id=data_sets.id_of(edge),
@@ -88,11 +120,18 @@ def _vertex(chain: Chain, graph: StreamGraph, ids: dict[int, str], data_sets: _D
             )
             for edge in head.in_edges
         ],
-        results=[_data_set(edge, data_sets) for edge in chain.results],
+        results=[_data_set(edge, data_sets) for edge in data_sets.of_chain(chain)],
     )
 
 
-def _operator(node: StreamNode, chain: Chain, ids: dict[int, str]) -> job_pb2.OperatorDescriptor:
+def _slot_sharing_group(head: StreamNode, data_sets: _DataSets) -> str:
+    """A region has its slots for itself, unless the program says otherwise: its tasks use memory as if alone."""
+    if data_sets.are_blocking and head.slot_sharing_group == DEFAULT_SLOT_SHARING_GROUP:
+        return f"{DEFAULT_SLOT_SHARING_GROUP}-{head.id}"
+    return head.slot_sharing_group
+
+
+def _operator(node: StreamNode, chain: Chain, ids: dict[int, str], data_sets: _DataSets) -> job_pb2.OperatorDescriptor:
     coordinator = _coordinator_provider(node.spec)
     transformation = node.transformation
     return job_pb2.OperatorDescriptor(
@@ -101,53 +140,43 @@ def _operator(node: StreamNode, chain: Chain, ids: dict[int, str]) -> job_pb2.Op
         uid=transformation.uid,
         description=transformation.description,
         factory_pickle=dumps_function(node.spec, user_function_of(node.spec), node.name),
-        outputs=[_output(edge, chain) for edge in node.out_edges],
+        outputs=_outputs(node, chain, data_sets),
         coordinator_pickle=b"" if coordinator is None else dumps_function(coordinator, coordinator, node.name),
     )
 
 
-def _output(edge: StreamEdge, chain: Chain) -> job_pb2.OutputDescriptor:
-    output = job_pb2.OutputDescriptor(input_index=edge.input_index, side_output_tag=edge.side_output_tag)
-    if edge in chain.results:
-        output.result = chain.results.index(edge)
-    else:
-        output.chained_operator = chain.position_of(edge.target)
-    return output
+def _outputs(node: StreamNode, chain: Chain, data_sets: _DataSets) -> list[job_pb2.OutputDescriptor]:
+    """One per data set, and one per operator that is chained to this one."""
+    results = data_sets.of_chain(chain)
+    outputs = []
+    for edge in node.out_edges:
+        output = job_pb2.OutputDescriptor(input_index=edge.input_index, side_output_tag=edge.side_output_tag)
+        if edge not in chain.results:
+            output.chained_operator = chain.position_of(edge.target)
+        elif edge in results:
+            output.result = results.index(edge)
+        else:
+            continue
+        outputs.append(output)
+    return outputs
 
 
 def _data_set(edge: StreamEdge, data_sets: _DataSets) -> job_pb2.IntermediateDataSet:
     partitioning = edge.partitioning
-    type_info = _type_of(edge)
+    type_info = type_of_records(edge)
     pattern = job_pb2.POINTWISE if partitioning.is_pointwise else job_pb2.ALL_TO_ALL
     return job_pb2.IntermediateDataSet(
         id=data_sets.id_of(edge),
-        type=job_pb2.PIPELINED_BOUNDED,
+        type=job_pb2.BLOCKING if data_sets.are_blocking else job_pb2.PIPELINED_BOUNDED,
         partitioner_pickle=dumps_function(
             partitioning.create_partitioner(), partitioning.user_function, f"{edge.source.name} ({partitioning.kind})"
         ),
         partitioner_name=partitioning.kind,
         type_pickle=b"" if type_info is None else dumps_function(type_info, type_info, edge.source.name),
         distribution=pattern,
-        buffer_timeout_ms=edge.source.buffer_timeout_ms,
+        # Nobody reads before the end.
+        buffer_timeout_ms=-1 if data_sets.are_blocking else edge.source.buffer_timeout_ms,
     )
-
-
-def _type_of(edge: StreamEdge) -> Any:
-    """The type of the edge's records: the producer's, or that of the side output's tag."""
-    if not edge.side_output_tag:
-        return edge.source.spec.output_type
-    pending = [edge.target.transformation.inputs[edge.input_index]]
-    while pending:
-        transformation = pending.pop()
-        if (
-            isinstance(transformation, SideOutputTransformation)
-            and transformation.tag_id == edge.side_output_tag
-            and transformation.inputs[0] is edge.source.transformation
-        ):
-            return transformation.output_type
-        if transformation is not edge.source.transformation:
-            pending.extend(transformation.inputs)
-    return None
 
 
 def _coordinator_provider(spec: OperatorSpec) -> Any:

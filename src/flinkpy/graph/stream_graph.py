@@ -24,6 +24,14 @@ DEFAULT_SLOT_SHARING_GROUP = "default"
 
 
 @dataclass(frozen=True, slots=True)
+class BackendChoice:
+    """What runs an operator, and why. `backend` is `auto` only while that has not been decided."""
+
+    backend: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class StreamGraphOptions:
     """What the environment says for all operators that say nothing themselves."""
 
@@ -62,6 +70,8 @@ class StreamNode:
     out_edges: list[StreamEdge] = field(default_factory=list)
     #: What the operator does in batch mode, where that is something else.
     batch_spec: OperatorSpec | None = None
+    #: What runs it, where that was asked: in batch mode.
+    backend_choice: BackendChoice | None = None
 
     @property
     def spec(self) -> OperatorSpec:
@@ -79,6 +89,8 @@ class StreamGraph:
     job_name: str
     options: StreamGraphOptions
     nodes: list[StreamNode] = field(default_factory=list)
+    #: Batch mode: every edge that is not chained is a data set that is written as a whole before it is read.
+    are_exchanges_blocking: bool = False
 
     @property
     def sources(self) -> list[StreamNode]:

@@ -48,10 +48,13 @@ def _mistakes(job_graph: job_pb2.JobGraph) -> Iterable[str]:
     for vertex in vertices:
         yield from _vertex_mistakes(vertex)
         yield from _input_mistakes(vertex, producers)
-    consumed = {edge.source_data_set_id for vertex in vertices for edge in vertex.inputs}
-    for data_set_id, vertex in producers.items():
-        if data_set_id not in consumed:
-            yield f"data set {data_set_id} of {_named(vertex)} is consumed by no vertex"
+    consumed = Counter(edge.source_data_set_id for vertex in vertices for edge in vertex.inputs)
+    for vertex in vertices:
+        for result in vertex.results:
+            if not consumed[result.id]:
+                yield f"data set {result.id} of {_named(vertex)} is consumed by no vertex"
+            elif consumed[result.id] > 1 and result.type != job_pb2.BLOCKING:
+                yield f"data set {result.id} of {_named(vertex)} is consumed more than once, and is not kept for that"
 
 
 def _vertex_mistakes(vertex: job_pb2.JobVertex) -> Iterable[str]:

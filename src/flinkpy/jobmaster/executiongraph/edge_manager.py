@@ -27,7 +27,9 @@ def pointwise_partitions(num_partitions: int, num_consumers: int, consumer: int)
 def connect_vertex_to_result(vertex: ExecutionJobVertex, edge_index: int, result: IntermediateResult) -> None:
     """Wire every subtask of `vertex` to the partitions it reads over its input edge `edge_index`."""
     input_index = vertex.job_vertex.inputs[edge_index].input_index
-    result.consumer = vertex
+    result.consumers.append(vertex)
+    for partition in result.partitions:
+        partition.consumer_groups.append([])
     data_set = result.producer.job_vertex.results[result.result_index]
     data_set.consumer_max_parallelism = vertex.max_parallelism
     num_partitions = len(result.partitions)
@@ -40,7 +42,7 @@ def connect_vertex_to_result(vertex: ExecutionJobVertex, edge_index: int, result
         # in different orders; one group per place keeps the descriptor right in every case.
         by_subpartition: dict[int, list[int]] = {}
         for index in indexes:
-            consumers = result.partitions[index].consumers
+            consumers = result.partitions[index].consumer_groups[-1]
             by_subpartition.setdefault(len(consumers), []).append(index)
             consumers.append(consumer)
         for subpartition, partition_indexes in by_subpartition.items():

@@ -35,7 +35,8 @@ MAX_STORY_LENGTH = 64
 class ExecutionGraph:
     """All subtasks of a job, wired to each other, and the job's status.
 
-    Invariant: no cycle, every edge reads a data set of another vertex, every data set has one consumer at most.
+    Invariant: no cycle, every edge reads a data set of another vertex; a pipelined data set has one consumer at most,
+    the consumers of a blocking one have the same parallelism and max parallelism.
     Raises at construction: JobSubmissionError naming the vertex or edge that breaks the invariant.
     """
 
@@ -120,7 +121,8 @@ class ExecutionGraph:
                 assert execution.slot is not None, f"{vertex} is deployed without a slot"
             for gate in vertex.consumed:
                 for partition in gate.partitions:
-                    assert partition.consumers[gate.subpartition_index] is vertex
+                    readers = [group[gate.subpartition_index] for group in partition.consumer_groups]
+                    assert vertex in readers, f"{vertex} reads what another reads"
         if self.state in (JobState.FINISHED, JobState.CANCELED, JobState.FAILED):
             assert self.is_all_terminal or JobState.CREATED not in self.status_timestamps
             assert self.end_time_ms >= self.start_time_ms
@@ -136,11 +138,24 @@ class ExecutionGraph:
                 self._vertices[task_vertex.id] = task_vertex
             for edge_index, edge in enumerate(job_vertex.inputs):
                 result = results[edge.source_data_set_id]
-                if result.consumer is not None:
-                    raise JobSubmissionError(f"data set {edge.source_data_set_id} has more than one consumer")
+                _check_consumer(vertex, result)
                 connect_vertex_to_result(vertex, edge_index, result)
             for result in vertex.results:
                 results[str(result.id)] = result
+
+
+def _check_consumer(vertex: ExecutionJobVertex, result: IntermediateResult) -> None:
+    if not result.consumers:
+        return
+    if not result.is_blocking:
+        raise JobSubmissionError(f"data set {result.id} has more than one consumer, and is not kept for them")
+    first = result.consumers[0]
+    if (first.parallelism, first.max_parallelism) != (vertex.parallelism, vertex.max_parallelism):
+        raise JobSubmissionError(
+            f"data set {result.id} is read by vertex {first.name!r} with the parallelism {first.parallelism} (of at "
+            f"most {first.max_parallelism}) and by {vertex.name!r} with {vertex.parallelism} (of at most "
+            f"{vertex.max_parallelism}); they must be the same"
+        )
 
 
 def topologically_sorted(job_graph: job_pb2.JobGraph) -> list[job_pb2.JobVertex]:

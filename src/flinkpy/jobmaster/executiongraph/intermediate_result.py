@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 
 class IntermediateResult:
-    """What one JobVertex produces for one consumer, all partitions of it."""
+    """What one JobVertex produces for its consumers, all partitions of it.
+
+    A pipelined one has one consumer. All consumers of a blocking one have the same parallelism, so that each finds its
+    subpartitions in it.
+    """
 
     def __init__(self, data_set: job_pb2.IntermediateDataSet, result_index: int, producer: ExecutionJobVertex) -> None:
         self.id = IntermediateDataSetID(data_set.id)
@@ -25,28 +29,34 @@ class IntermediateResult:
         self.producer = producer
         self.is_blocking = data_set.type == job_pb2.BLOCKING
         self.is_pointwise = data_set.distribution == job_pb2.POINTWISE
+        self.partitioner_name = data_set.partitioner_name
         #: One per subtask of the producer, in order.
         self.partitions: list[IntermediateResultPartition] = []
-        self.consumer: ExecutionJobVertex | None = None
+        self.consumers: list[ExecutionJobVertex] = []
 
 
 class IntermediateResultPartition:
     """What one ExecutionVertex produces for one data set.
 
-    `consumers[i]` reads subpartition i.
+    `consumer_groups[k][i]` reads subpartition i for the k-th consumer of the data set.
     """
 
-    __slots__ = ("consumers", "index", "producer", "result")
+    __slots__ = ("consumer_groups", "index", "producer", "result")
 
     def __init__(self, result: IntermediateResult, index: int, producer: ExecutionVertex) -> None:
         self.result = result
         self.index = index
         self.producer = producer
-        self.consumers: list[ExecutionVertex] = []
+        self.consumer_groups: list[list[ExecutionVertex]] = []
+
+    @property
+    def consumers(self) -> list[ExecutionVertex]:
+        """All that read it."""
+        return [consumer for group in self.consumer_groups for consumer in group]
 
     @property
     def num_subpartitions(self) -> int:
-        return max(1, len(self.consumers))
+        return max(1, len(self.consumer_groups[0])) if self.consumer_groups else 1
 
     @property
     def current_id(self) -> ResultPartitionID:
