@@ -207,6 +207,18 @@ class PartitionNotFoundError(ExternalError):
     """The producer does not have the partition (it failed, or has not started yet)."""
 
 
+class PartitionCorruptedError(PartitionNotFoundError):
+    """The file of a finished partition is damaged or missing: `details["result_partition_id"]` has to be made anew."""
+
+
+class PartitionWriteError(ExternalError):
+    """A blocking partition cannot be written, its disk being full for one; `details["path"]` names the file."""
+
+
+class SpillError(ExternalError):
+    """An operator cannot keep on disk what does not fit in its memory; `details["directory"]` names the place."""
+
+
 class RpcUnavailableError(ExternalError):
     """Nobody answers at that address, or the connection broke before an answer came."""
 
@@ -279,6 +291,14 @@ class CassandraError(ExternalError):
 
 class PulsarError(ExternalError):
     """A Pulsar cluster did not do what was asked; names it, or the topic."""
+
+
+class SparkError(ExternalError):
+    """Spark failed, or what it runs on did, and not a function of the user's."""
+
+
+class SparkUnavailableError(UserError):
+    """There is no Spark that could run the job: no pyspark, no Java, a master that refuses, another Python version."""
 
 
 class ProducerFencedError(KafkaError):

@@ -226,3 +226,8 @@ class SinkBase(ABC):
     def coordinator_provider(self) -> Any:
         """An OperatorCoordinatorProvider where the sink has a half in the JobMaster, else None."""
         return None
+
+    @property
+    def is_local_to_task(self) -> bool:
+        """Whether what it writes belongs to the process that its task runs in, such as its output."""
+        return False

@@ -287,6 +287,15 @@ class SourceBase(ABC):
         """A SourceFunction that the operator opens and whose state it keeps; None for every other source."""
         return None
 
+    @property
+    def is_local_to_task(self) -> bool:
+        """Whether what it reads is only there for the processes of this cluster, and not for Spark's."""
+        return False
+
+    def estimated_size_bytes(self) -> int | None:
+        """How much there is to read, at the time of the call; None where that is not known. Blocks."""
+        return None
+
     def for_coordinator(self) -> SourceBase:
         """What of this source the JobMaster needs (`create_enumerator` is called on it): may leave the data out."""
         return self

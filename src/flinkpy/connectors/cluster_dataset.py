@@ -77,6 +77,10 @@ class ClusterDatasetSink(SinkBase):
     def create_committer(self) -> Committer:
         return _Committer()
 
+    @property
+    def is_local_to_task(self) -> bool:
+        return True
+
 
 class _Writer(StatefulSinkWriter):
     def __init__(self, directory: Path, subtask: int, name: str, number: int) -> None:
@@ -167,6 +171,10 @@ class ClusterDatasetSource(SourceBase):
     @property
     def produced_type(self) -> Any:
         return self._produced_type
+
+    @property
+    def is_local_to_task(self) -> bool:
+        return True
 
     def create_enumerator(self, context: SplitEnumeratorContext) -> SplitEnumerator:
         return StaticSplitEnumerator(context, self.split, blocking=True)

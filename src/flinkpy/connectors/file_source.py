@@ -259,6 +259,9 @@ class FileSource(SourceBase):
         """
         return self._splits_of(self._list_files(), parallelism, 0)
 
+    def estimated_size_bytes(self) -> int:
+        return sum(size_bytes for _, size_bytes in self._list_files())
+
     def _list_files(self) -> list[tuple[str, int]]:
         return [found for path in self._paths for found in list_files(path)]
 

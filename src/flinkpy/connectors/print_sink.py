@@ -38,6 +38,10 @@ class PrintSink(SinkBase):
     def create_writer(self, context: WriterContext) -> SinkWriter:
         return PrintSinkWriter(context, self._sink_identifier, self._std_err)
 
+    @property
+    def is_local_to_task(self) -> bool:
+        return True
+
 
 class PrintSinkWriter(SinkWriter):
     """Thread: task thread."""

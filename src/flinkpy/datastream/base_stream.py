@@ -129,6 +129,11 @@ class DataStream(StreamExtensions):
         self._operator("set_description").description = description
         return self
 
+    def set_batch_backend(self, backend: str) -> DataStream:
+        """What runs this operator in batch mode: `native`, `spark` or `auto`. Beyond PyFlink."""
+        self._operator("set_batch_backend").set_batch_backend(backend)
+        return self
+
     # -- operations ------------------------------------------------------------------------------------------------
 
     def map(self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None) -> DataStream:
@@ -420,6 +425,11 @@ class DataStreamSink:
 
     def set_description(self, description: str) -> DataStreamSink:
         self._transformation.description = description
+        return self
+
+    def set_batch_backend(self, backend: str) -> DataStreamSink:
+        """As `DataStream.set_batch_backend`. Beyond PyFlink."""
+        self._transformation.set_batch_backend(backend)
         return self
 
     def disable_chaining(self) -> DataStreamSink:

@@ -337,9 +337,14 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
 
     def get_execution_plan(self) -> str:
         """The program so far as JSON."""
+        from flinkpy.graph.batch_mode import runs_in_batch_mode, to_batch_mode
         from flinkpy.graph.execution_plan import execution_plan
+        from flinkpy.graph.spark_regions import choose_backends
 
-        return execution_plan(self._stream_graph(None))
+        graph = self._stream_graph(None)
+        if runs_in_batch_mode(graph, self._configuration):
+            choose_backends(graph, to_batch_mode(graph, self._configuration))
+        return execution_plan(graph)
 
     def close(self) -> None:
         """Forget the program built so far, and what was cached."""
@@ -356,15 +361,19 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         """The JobGraph of everything built since the last execution, which is forgotten by this. Beyond PyFlink."""
         from flinkpy.graph.batch_mode import runs_in_batch_mode, to_batch_mode
         from flinkpy.graph.job_graph_generator import generate_job_graph
+        from flinkpy.graph.spark_regions import cut_spark_regions
 
         graph = self._stream_graph(job_name)
         self.enable_changelog_state_backend(self._configuration.get_boolean(_CHANGELOG, False))
         check_unaligned_checkpoints(graph, self.get_checkpoint_config())
         check_types_are_declared(graph, self._config)
-        is_batch = runs_in_batch_mode(graph, self._configuration)
+        configuration = self._configuration
+        if runs_in_batch_mode(graph, configuration):
+            configuration = to_batch_mode(graph, configuration)
+            cut_spark_regions(graph, configuration)
         job_graph = generate_job_graph(
             graph,
-            to_batch_mode(graph, self._configuration) if is_batch else self._configuration,
+            configuration,
             job_id=configured_job_id(self._configuration),
             artifacts=self._artifacts.collect(self._configuration),
         )

@@ -24,6 +24,9 @@ def _node(node: StreamNode) -> dict[str, Any]:
         "contents": node.transformation.description or node.name,
         "parallelism": node.parallelism,
     }
+    if node.backend_choice is not None:
+        plan["backend"] = node.backend_choice.backend
+        plan["backend_reason"] = node.backend_choice.reason
     if node.in_edges:
         plan["predecessors"] = [
             {"id": edge.source.id, "ship_strategy": edge.partitioning.kind, "side": "second"} for edge in node.in_edges

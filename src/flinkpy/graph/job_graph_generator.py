@@ -23,6 +23,7 @@ from flinkpy.graph.operator_specs import OperatorSpec, SinkSpec, SourceSpec
 from flinkpy.graph.pickling import dumps_function
 from flinkpy.graph.python_path import user_python_path
 from flinkpy.graph.record_types import type_of_records
+from flinkpy.graph.spark_region import SPARK_TASK, SparkRegionSpec
 from flinkpy.graph.stream_graph import DEFAULT_SLOT_SHARING_GROUP, StreamEdge, StreamGraph, StreamNode
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ def _vertex(chain: Chain, graph: StreamGraph, ids: dict[int, str], data_sets: _D
             for edge in head.in_edges
         ],
         results=[_data_set(edge, data_sets) for edge in data_sets.of_chain(chain)],
+        task_kind=SPARK_TASK if isinstance(head.spec, SparkRegionSpec) else "",
     )
 
 

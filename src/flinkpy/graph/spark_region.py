@@ -12,6 +12,9 @@ from typing import Any
 
 from flinkpy.graph.operator_specs import OperatorSpec
 
+#: The `task_kind` of a vertex that hosts a region.
+SPARK_TASK = "SPARK"
+
 
 @dataclass(frozen=True, slots=True)
 class SparkEdge:
@@ -98,3 +101,8 @@ class SparkRegionSpec(OperatorSpec):
 def output_tag(number: int) -> str:
     """Tag of the side output by which a region's task emits the region's output of this number."""
     return f"out-{number}"
+
+
+def output_number(tag: str) -> int:
+    """The number that `output_tag` made this of."""
+    return int(tag.removeprefix("out-"))

@@ -32,6 +32,9 @@ from flinkpy.graph.partitioning import Partitioning
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+#: What may run an operator in batch mode.
+BATCH_BACKENDS = ("auto", "native", "spark")
+
 _ids = itertools.count(1)
 _UID_HASH = re.compile(r"[0-9a-fA-F]{32}")
 
@@ -78,6 +81,8 @@ class OperatorTransformation(Transformation):
         #: None: that of the inputs where they agree, else "default".
         self.slot_sharing_group: str | None = None
         self.chaining_strategy = ChainingStrategy.ALWAYS
+        #: `native` or `spark` or `auto`, in batch mode; None: what the job says.
+        self.batch_backend: str | None = None
         self._max_allowed_parallelism = max_allowed_parallelism
         if max_allowed_parallelism is not None:
             self.parallelism = max_allowed_parallelism
@@ -135,6 +140,12 @@ class OperatorTransformation(Transformation):
     def set_buffer_timeout(self, timeout_ms: int) -> None:
         check_buffer_timeout(timeout_ms)
         self.buffer_timeout_ms = timeout_ms
+
+    def set_batch_backend(self, backend: str) -> None:
+        if backend not in BATCH_BACKENDS:
+            known = ", ".join(BATCH_BACKENDS)
+            raise ValueError(f"{self.display_name}: the backend must be one of {known}, not {backend!r}")
+        self.batch_backend = backend
 
     def set_uid(self, uid: str) -> None:
         if not isinstance(uid, str) or not uid:

@@ -1,0 +1,154 @@
+"""Which operators of a batch job may run in Spark, and why or why not."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from flinkpy.common.configuration import Configuration
+from flinkpy.common.errors import FlinkError, UnsupportedOperationError
+from flinkpy.common.java_runtime import java_obstacle
+from flinkpy.configuration import read_option, spark_options, values
+from flinkpy.configuration.execution_options import BATCH_SHUFFLE_MODE
+from flinkpy.graph import operator_specs as specs
+from flinkpy.graph.stream_graph import BackendChoice, StreamGraph, StreamNode
+
+NATIVE = "native"
+SPARK = "spark"
+AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class _Obstacle:
+    """`is_of_place`: the operator belongs where it is, which is no reason to refuse a job that is to run in Spark."""
+
+    reason: str
+    is_of_place: bool = False
+
+
+def first_choices(graph: StreamGraph, configuration: Configuration) -> dict[int, BackendChoice]:
+    """Of every node, by id, as far as that can be said of it alone.
+
+    Raises:
+        UnsupportedOperationError: Spark was asked for, and cannot run this operator; names it and says why.
+    """
+    of_job = read_option(configuration, spark_options.BACKEND)
+    return {node.id: _first_choice(node, of_job) for node in graph.nodes}
+
+
+def _first_choice(node: StreamNode, of_job: str) -> BackendChoice:
+    own = node.transformation.batch_backend
+    wanted = own or of_job
+    asked = f"set_batch_backend('{wanted}')" if own else f"{spark_options.BACKEND.key} is {wanted}"
+    if wanted == NATIVE:
+        return BackendChoice(NATIVE, asked)
+    obstacle = _obstacle(node)
+    if obstacle is None:
+        return BackendChoice(wanted, asked)
+    if wanted == SPARK and (own or not obstacle.is_of_place):
+        raise UnsupportedOperationError(
+            f"operator '{node.name}' cannot run in Spark ({asked}): {obstacle.reason}. Call "
+            "set_batch_backend('native') on it, or leave the choice to 'auto'",
+            details={"operator": node.name},
+        )
+    return BackendChoice(NATIVE, obstacle.reason)
+
+
+def _obstacle(node: StreamNode) -> _Obstacle | None:
+    spec = node.transformation.spec
+    if isinstance(spec, specs.SinkSpec):
+        return _obstacle_of_sink(spec)
+    if isinstance(spec, specs.SourceSpec):
+        return _obstacle_of_source(node, spec)
+    if isinstance(spec, specs.AsyncWaitSpec):
+        return _Obstacle("asynchronous calls need a task of flinkpy's, which has an event loop")
+    return None
+
+
+def _obstacle_of_sink(spec: specs.SinkSpec) -> _Obstacle | None:
+    sink = spec.sink
+    if sink.coordinator_provider is not None:
+        return _Obstacle("it gives its records to the program by way of the JobMaster", is_of_place=True)
+    if getattr(sink, "is_local_to_task", False):
+        return _Obstacle("what it writes belongs to the process of the task", is_of_place=True)
+    if sink.sink_function is not None:
+        return _Obstacle(
+            "a SinkFunction writes at once and has nothing to commit: a task that Spark repeats would write twice"
+        )
+    return None
+
+
+def _obstacle_of_source(node: StreamNode, spec: specs.SourceSpec) -> _Obstacle | None:
+    if not node.transformation.is_bounded:
+        return _Obstacle("it is an unbounded source")
+    if spec.source.source_function is not None:
+        return _Obstacle("a SourceFunction has no splits that Spark could give to its tasks")
+    if getattr(spec.source, "is_local_to_task", False):
+        return _Obstacle("what it reads is on the hosts of flinkpy's tasks", is_of_place=True)
+    return None
+
+
+def decide(region: Iterable[StreamNode], configuration: Configuration) -> BackendChoice:
+    """What runs these operators, which belong together and left the choice to `auto`."""
+    mode = read_option(configuration, BATCH_SHUFFLE_MODE)
+    if mode != "ALL_EXCHANGES_BLOCKING":
+        return BackendChoice(NATIVE, f"auto: its exchanges are not blocking, {BATCH_SHUFFLE_MODE.key} is {mode}")
+    minimum = read_option(configuration, spark_options.MIN_INPUT_SIZE)
+    size = sum(_size_of(source) for source in _sources_above(region))
+    sizes = f"its sources have {values.format_memory(size)}, {spark_options.MIN_INPUT_SIZE.key} is "
+    sizes += values.format_memory(minimum)
+    if size < minimum:
+        return BackendChoice(NATIVE, f"auto: {sizes}")
+    obstacle = spark_obstacle(configuration)
+    if obstacle is not None:
+        return BackendChoice(NATIVE, f"auto: {sizes}, but {obstacle}")
+    return BackendChoice(SPARK, f"auto: {sizes}")
+
+
+def spark_obstacle(configuration: Configuration) -> str | None:
+    """Why there is no Spark here; None where there is."""
+    if importlib.util.find_spec("pyspark") is None:
+        return "pyspark is not installed: pip install 'flinkpy[spark]'"
+    master = read_option(configuration, spark_options.MASTER)
+    if master is not None and master.startswith("sc://"):
+        return None
+    return java_obstacle()
+
+
+def final_choices(
+    choices: dict[int, BackendChoice], region: Iterable[StreamNode], decided: BackendChoice
+) -> dict[int, BackendChoice]:
+    """With `decided` in place of `auto` for the nodes of the region."""
+    changed = dict(choices)
+    for node in region:
+        if changed[node.id].backend == AUTO:
+            changed[node.id] = replace(decided)
+    return changed
+
+
+def _sources_above(region: Iterable[StreamNode]) -> list[StreamNode]:
+    """The sources of the region, and those that its inputs come from."""
+    seen: set[int] = set()
+    pending = list(region)
+    sources = []
+    while pending:
+        node = pending.pop()
+        if node.id in seen:
+            continue
+        seen.add(node.id)
+        if not node.in_edges:
+            sources.append(node)
+        pending.extend(edge.source for edge in node.in_edges)
+    return sources
+
+
+def _size_of(node: StreamNode) -> int:
+    """In bytes; 0 where the source does not know."""
+    spec = node.transformation.spec
+    if not isinstance(spec, specs.SourceSpec):
+        return 0
+    try:
+        return spec.source.estimated_size_bytes() or 0
+    except FlinkError:  # the tasks may see files that the program does not; if not, they say what is missing
+        return 0
