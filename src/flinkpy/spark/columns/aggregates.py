@@ -9,11 +9,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
 from flinkpy.graph.operator_specs import ColumnAggregate
-from flinkpy.spark.columns.names import column, position_name
+from flinkpy.spark.columns.names import ColumnTypes, column, name_of
 from flinkpy.spark.columns.not_expressible import NotExpressible
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column
 
 _INTEGERS = (t.ByteType, t.ShortType, t.IntegerType, t.LongType)
 _FLOATS = (t.FloatType, t.DoubleType)
@@ -31,23 +31,19 @@ _ORDERED = (
 _KEYS = (*_ORDERED, *_FLOATS)
 
 
-def key_columns(frame: DataFrame, fields: tuple[int | str, ...]) -> list[str]:
+def key_columns(columns: ColumnTypes, fields: tuple[int | str, ...]) -> list[str]:
     """Names of the key columns. In GROUP BY, null is a key like any other, -0.0 is 0.0 and there is one NaN: as here.
 
     Raises: NotExpressible.
     """
-    names = []
-    for field in fields:
-        name = position_name(frame, field)
-        if name is None:
-            raise NotExpressible(f"there is no column {field!r}")
-        if not isinstance(frame.schema[name].dataType, _KEYS):
-            raise NotExpressible(f"the key column {name!r} is {frame.schema[name].dataType.simpleString()}")
-        names.append(name)
+    names = [name_of(columns, field) for field in fields]
+    for name in names:
+        if not isinstance(columns[name], _KEYS):
+            raise NotExpressible(f"the key column {name!r} is {columns[name].simpleString()}")
     return names
 
 
-def aggregate_column(frame: DataFrame, aggregate: ColumnAggregate) -> Column:
+def aggregate_column(columns: ColumnTypes, aggregate: ColumnAggregate) -> Column:
     """Raises: NotExpressible: FIRST and LAST, which need the order of arrival, and functions of the program."""
     function = aggregate.function.upper()
     if aggregate.compiled is not None:
@@ -57,10 +53,8 @@ def aggregate_column(frame: DataFrame, aggregate: ColumnAggregate) -> Column:
     make = _FUNCTIONS.get(function)
     if make is None or aggregate.column is None:
         raise NotExpressible(f"{aggregate.name!r} is {function}")
-    name = position_name(frame, aggregate.column)
-    if name is None:
-        raise NotExpressible(f"there is no column {aggregate.column!r}")
-    return make(column(name), frame.schema[name].dataType).alias(aggregate.name)
+    name = name_of(columns, aggregate.column)
+    return make(column(name), columns[name]).alias(aggregate.name)
 
 
 def _count(values: Column, kind: t.DataType) -> Column:

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from flinkpy.graph.operator_specs import ColumnAggregateSpec, FieldKeySelector
 from flinkpy.spark.columns.aggregates import aggregate_column, key_columns
-from flinkpy.spark.columns.names import column, without_timestamps
+from flinkpy.spark.columns.names import ColumnTypes, column, without_timestamps
 from flinkpy.spark.columns.not_expressible import NotExpressible
 
 if TYPE_CHECKING:
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 _ONE_KEY = "__all"
 
 
-def aggregate_by_key(frame: DataFrame, spec: ColumnAggregateSpec) -> DataFrame:
+def aggregate_by_key(frame: DataFrame, columns: ColumnTypes, spec: ColumnAggregateSpec) -> DataFrame:
     """Key columns, then one column per aggregate, without timestamps.
 
     Raises: NotExpressible.
     """
     if spec.emit != "FINAL" or not isinstance(spec.key_selector, FieldKeySelector):
         raise NotExpressible("updates, or a key that is no column")
-    keys = key_columns(frame, spec.key_selector.fields)
-    aggregates = [aggregate_column(frame, aggregate) for aggregate in spec.aggregates]
+    keys = key_columns(columns, spec.key_selector.fields)
+    aggregates = [aggregate_column(columns, aggregate) for aggregate in spec.aggregates]
     by = list(map(column, keys)) or [F.lit(0).alias(_ONE_KEY)]
     grouped = frame.groupBy(*by).agg(*aggregates)
     names = [*keys, *(aggregate.name for aggregate in spec.aggregates)]

@@ -1,38 +1,47 @@
-"""Names of columns in Spark: as they are, whatever characters they have."""
+"""Columns in Spark: by their exact names, and with the types that a stream has declared."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
+from pyspark.sql import types as t
+from pyspark.sql.pandas.types import from_arrow_type
+
+from flinkpy.spark.columns.not_expressible import NotExpressible
+from flinkpy.spark.stream_frame import TIMESTAMP_COLUMN, column_schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column
 
-#: Beside a stream's own columns: the event time in ms since the epoch, or null.
-TIMESTAMP_COLUMN = "__ts"
+    from flinkpy.common.typeinfo import TypeInformation
+
+#: Name and type of each of a stream's columns, in order. Told from the declared type: asking a DataFrame for its schema
+#: is a round trip where Spark is elsewhere.
+ColumnTypes = dict[str, t.DataType]
+
+
+def column_types(type_info: TypeInformation | None) -> ColumnTypes:
+    """Raises: NotExpressible: the stream has no columns in Spark."""
+    schema = column_schema(type_info)
+    if schema is None:
+        raise NotExpressible(f"records of {type_info!r}")
+    return {field.name: from_arrow_type(field.type, prefer_timestamp_ntz=True) for field in schema}
 
 
 def column(name: str) -> Column:
     """The column of exactly this name: dots and backticks in it mean nothing."""
-    return F.col(quoted(name))
+    return F.col("`" + name.replace("`", "``") + "`")
 
 
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def data_columns(frame: DataFrame) -> list[str]:
-    """The names of the records' own columns, in their order."""
-    return [name for name in frame.columns if name != TIMESTAMP_COLUMN]
-
-
-def position_name(frame: DataFrame, field: int | str) -> str | None:
-    """The name of a column that is given by name or position; None: there is none."""
-    names = data_columns(frame)
-    if isinstance(field, str):
-        return field if field in names else None
-    return names[field] if 0 <= field < len(names) else None
+def name_of(columns: ColumnTypes, field: int | str) -> str:
+    """The name of a column that is given by name or position. Raises: NotExpressible: there is none."""
+    names = list(columns)
+    if isinstance(field, str) and field in columns:
+        return field
+    if isinstance(field, int) and 0 <= field < len(names):
+        return names[field]
+    raise NotExpressible(f"there is no column {field!r} among {names}")
 
 
 def without_timestamps() -> Column:

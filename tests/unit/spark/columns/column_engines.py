@@ -11,6 +11,8 @@ from streaming_fakes import OperatorHarness
 from flinkpy.graph import operator_specs as specs
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MAX_WATERMARK, Watermark
+from flinkpy.records.lanes import type_info_of_schema
+from flinkpy.spark.columns.names import column_types
 
 TIME = "__ts"
 
@@ -36,12 +38,13 @@ def natively(spec: specs.OperatorSpec, table: pa.Table) -> pa.Table:
 
 
 def frame_of(session: Any, table: pa.Table) -> Any:
-    from pyspark.sql.types import StructField, StructType
+    fields = [field for field in table.schema if field.name != TIME]
+    columns = column_types(type_info_of_schema(pa.schema(fields)))
+    from pyspark.sql.types import LongType, StructField, StructType
 
-    from flinkpy.spark.columns.file_sources import spark_type
-
-    fields = [StructField(field.name, spark_type(field.type)) for field in table.schema]
-    return session.createDataFrame(table, StructType(fields))
+    kinds = {**columns, TIME: LongType()}
+    schema = StructType([StructField(name, kinds[name]) for name in table.column_names])
+    return session.createDataFrame(table, schema), columns
 
 
 def rows(table: pa.Table) -> list[tuple[Any, ...]]:

@@ -63,8 +63,8 @@ def by_key(*aggregates: ColumnAggregate, key: tuple[int | str, ...] = ("k.1",)) 
 
 
 def in_spark(session: Any, spec: ColumnAggregateSpec, table: pa.Table) -> pa.Table:
-    frame = frame_of(session, table)
-    return aggregate_by_key(frame, spec).toArrow()
+    frame, columns = frame_of(session, table)
+    return aggregate_by_key(frame, columns, spec).toArrow()
 
 
 def test_every_function_over_every_type_gives_equal_values_and_types(session: Any) -> None:
@@ -89,7 +89,7 @@ def test_an_empty_input_has_no_keys_and_so_no_results(session: Any) -> None:
 
 
 def test_what_needs_the_order_of_arrival_or_the_program_s_code_is_not_expressible(session: Any) -> None:
-    frame = frame_of(session, table_of("ints"))
+    frame, columns = frame_of(session, table_of("ints"))
     compiled = CompiledAggregate("f", (0,), True, None, None, None, None)
     for aggregate in (
         ColumnAggregate("x", "FIRST", "v`"),
@@ -99,7 +99,7 @@ def test_what_needs_the_order_of_arrival_or_the_program_s_code_is_not_expressibl
         ColumnAggregate("x", "SUM", "not there"),
     ):
         with pytest.raises(NotExpressible):
-            aggregate_by_key(frame, by_key(aggregate))
+            aggregate_by_key(frame, columns, by_key(aggregate))
 
 
 STAMPS = [-1, 0, 9, 10, 25, 26]
@@ -124,13 +124,13 @@ def test_windows_have_equal_bounds_results_and_timestamps(session: Any, windows:
         ColumnAggregate("m", "MEAN", "v`"),
     )
     spec = WindowAggregateSpec(FieldKeySelector(key), aggregates, **WINDOWS[windows])
-    frame = aggregate_windows(frame_of(session, table), spec, "windows")
+    frame = aggregate_windows(*frame_of(session, table), spec, "windows")
     assert_equal(natively(spec, table), frame.toArrow())
 
 
 def test_a_record_without_a_timestamp_fails_windows_of_event_time_and_names_them(session: Any) -> None:
     table = table_of("ints", **{TIME: pa.array([1, None, 2, 3, 4, 5], pa.int64())})
     spec = WindowAggregateSpec(FieldKeySelector(("k.1",)), (ColumnAggregate("n", "COUNT"),), size_ms=5, slide_ms=5)
-    frame = aggregate_windows(frame_of(session, table), spec, "per minute")
+    frame = aggregate_windows(*frame_of(session, table), spec, "per minute")
     with pytest.raises(Exception, match="operator per minute: a record has no timestamp"):
         frame.toArrow()
