@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flinkpy.jobmaster.scheduler.adaptive_batch.subpartition_ranges import balanced_ranges, even_ranges
+from flinkpy.jobmaster.executiongraph.input_slices import balanced_ranges, even_ranges
 from flinkpy.jobmaster.scheduler.adaptive_batch.vertex_parallelism_decider import (
     BlockingInput,
     ParallelismBounds,

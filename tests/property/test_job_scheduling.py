@@ -96,9 +96,10 @@ def test_every_subpartition_has_exactly_one_reader(graph):
     for vertex in execution_graph.vertices:
         for gate in vertex.consumed:
             for partition in gate.partitions:
-                key = (partition.result.id, partition.index, gate.subpartition_index)
-                assert key not in readers
-                readers[key] = vertex
+                for subpartition in range(gate.num_subpartitions):
+                    key = (partition.result.id, partition.index, gate.subpartition_index + subpartition)
+                    assert partition.result.is_broadcast or key not in readers
+                    readers[key] = vertex
     offered = {
         (partition.result.id, partition.index, subpartition)
         for vertex in execution_graph.vertices

@@ -14,13 +14,13 @@ Source: org.apache.flink.runtime.executiongraph.{DefaultExecutionGraph,DefaultEx
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from flinkpy._proto import job_pb2
 from flinkpy.common.errors import FlinkError, InvalidTransitionError, JobSubmissionError
 from flinkpy.common.ids import ExecutionAttemptID, ExecutionVertexID, JobVertexID
-from flinkpy.common.states import JOB_TRANSITIONS, JobState
-from flinkpy.jobmaster.executiongraph.edge_manager import connect_vertex_to_result
+from flinkpy.common.states import JOB_TRANSITIONS, ExecutionState, JobState
+from flinkpy.jobmaster.executiongraph.edge_manager import EdgeSlices, connect_vertex_to_result
 from flinkpy.jobmaster.executiongraph.execution import Execution
 from flinkpy.jobmaster.executiongraph.execution_job_vertex import ExecutionJobVertex
 from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
@@ -34,6 +34,9 @@ MAX_STORY_LENGTH = 64
 
 class ExecutionGraph:
     """All subtasks of a job, wired to each other, and the job's status.
+
+    A vertex is initialized, that is, has its subtasks, when its parallelism is decided and all it reads from are
+    initialized: at construction, or later.
 
     Invariant: no cycle, every edge reads a data set of another vertex; a pipelined data set has one consumer at most,
     the consumers of a blocking one have the same parallelism and max parallelism.
@@ -61,11 +64,12 @@ class ExecutionGraph:
         #: In topological order.
         self.job_vertices: dict[JobVertexID, ExecutionJobVertex] = {}
         self._vertices: dict[ExecutionVertexID, ExecutionVertex] = {}
-        self._attach(job_graph, max_prior_attempts, now_ms)
+        self._max_prior_attempts = max_prior_attempts
+        self._attach(job_graph, now_ms)
 
     @property
     def vertices(self) -> Iterator[ExecutionVertex]:
-        """All subtasks, vertex by vertex in topological order."""
+        """All subtasks there are, vertex by vertex; producers before consumers."""
         return iter(self._vertices.values())
 
     def vertex(self, vertex_id: ExecutionVertexID) -> ExecutionVertex:
@@ -105,9 +109,15 @@ class ExecutionGraph:
         assert vertex.parallelism <= max_parallelism
         vertex.max_parallelism = max_parallelism
         vertex.job_vertex.max_parallelism = max_parallelism
-        for consumed in vertex.task_vertices[0].consumed:
-            result = consumed.partitions[0].result
+        for result in vertex.inputs:
             result.producer.job_vertex.results[result.result_index].consumer_max_parallelism = max_parallelism
+
+    @property
+    def is_finished(self) -> bool:
+        """Every subtask that there will be has finished."""
+        return all(vertex.is_initialized for vertex in self.job_vertices.values()) and all(
+            vertex.current.state is ExecutionState.FINISHED for vertex in self._vertices.values()
+        )
 
     @property
     def is_all_terminal(self) -> bool:
@@ -121,27 +131,51 @@ class ExecutionGraph:
                 assert execution.slot is not None, f"{vertex} is deployed without a slot"
             for gate in vertex.consumed:
                 for partition in gate.partitions:
-                    readers = [group[gate.subpartition_index] for group in partition.consumer_groups]
-                    assert vertex in readers, f"{vertex} reads what another reads"
+                    assert vertex in partition.consumers
+                    assert partition.result.is_blocking or partition.consumers[gate.subpartition_index] is vertex
+                    assert gate.subpartition_index + gate.num_subpartitions <= partition.num_subpartitions
         if self.state in (JobState.FINISHED, JobState.CANCELED, JobState.FAILED):
             assert self.is_all_terminal or JobState.CREATED not in self.status_timestamps
             assert self.end_time_ms >= self.start_time_ms
 
-    def _attach(self, job_graph: job_pb2.JobGraph, max_prior_attempts: int, now_ms: int) -> None:
+    def initialize_vertices(
+        self, now_ms: int, slices: Mapping[JobVertexID, EdgeSlices] | None = None
+    ) -> list[ExecutionJobVertex]:
+        """Initialize every vertex that can be; returns them, in topological order.
+
+        `slices`: which subpartitions of its blocking inputs each subtask of these vertices reads; of others, evenly.
+        """
+        initialized = []
+        for vertex in self.job_vertices.values():
+            is_ready = not vertex.is_undecided and all(result.producer.is_initialized for result in vertex.inputs)
+            if vertex.is_initialized or not is_ready:
+                continue
+            vertex.initialize(self.graph_id, self._max_prior_attempts, now_ms)
+            for task_vertex in vertex.task_vertices:
+                self._vertices[task_vertex.id] = task_vertex
+            own = (slices or {}).get(vertex.id)
+            for edge_index, result in enumerate(vertex.inputs):
+                connect_vertex_to_result(vertex, edge_index, result, None if own is None else own[edge_index])
+            initialized.append(vertex)
+        return initialized
+
+    def _attach(self, job_graph: job_pb2.JobGraph, now_ms: int) -> None:
         if not job_graph.vertices:
             raise JobSubmissionError(f"job {job_graph.name!r} has no vertices")
         results: dict[str, IntermediateResult] = {}
         for job_vertex in topologically_sorted(job_graph):
-            vertex = ExecutionJobVertex(job_vertex, self.graph_id, max_prior_attempts, now_ms)
+            vertex = ExecutionJobVertex(job_vertex)
             self.job_vertices[vertex.id] = vertex
-            for task_vertex in vertex.task_vertices:
-                self._vertices[task_vertex.id] = task_vertex
-            for edge_index, edge in enumerate(job_vertex.inputs):
+            for edge in job_vertex.inputs:
                 result = results[edge.source_data_set_id]
                 _check_consumer(vertex, result)
-                connect_vertex_to_result(vertex, edge_index, result)
+                result.consumers.append(vertex)
+                data_set = result.producer.job_vertex.results[result.result_index]
+                data_set.consumer_max_parallelism = vertex.max_parallelism
+                vertex.inputs.append(result)
             for result in vertex.results:
                 results[str(result.id)] = result
+        self.initialize_vertices(now_ms)
 
 
 def _check_consumer(vertex: ExecutionJobVertex, result: IntermediateResult) -> None:

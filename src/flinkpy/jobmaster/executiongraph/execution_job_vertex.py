@@ -1,5 +1,7 @@
 """ExecutionJobVertex: all parallel instances of one JobVertex.
 
+A vertex of a batch job may leave its parallelism open; it has no instances until that is decided.
+
 Source: org.apache.flink.runtime.executiongraph.ExecutionJobVertex.
 """
 
@@ -13,15 +15,22 @@ from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
 from flinkpy.jobmaster.executiongraph.intermediate_result import IntermediateResult, IntermediateResultPartition
 
 DEFAULT_SLOT_SHARING_GROUP = "default"
+#: The parallelism of a JobVertex that leaves it to the JobMaster.
+UNDECIDED = -1
 
 
 class ExecutionJobVertex:
     """Raises at construction: JobSubmissionError where parallelism and max parallelism do not fit together."""
 
-    def __init__(self, job_vertex: job_pb2.JobVertex, graph_id: str, max_prior_attempts: int, now_ms: int) -> None:
+    def __init__(self, job_vertex: job_pb2.JobVertex) -> None:
         self.id = JobVertexID(job_vertex.id)
         self.name = job_vertex.name
+        #: UNDECIDED where the JobGraph leaves it open, until `decide`.
         self.parallelism = job_vertex.parallelism
+        #: The most that the parallelism may become.
+        self.parallelism_bound = job_vertex.parallelism_bound if self.is_undecided else job_vertex.parallelism
+        #: Why the parallelism is what it is, where it was decided here.
+        self.parallelism_reason = ""
         self.max_parallelism = _resolve_max_parallelism(job_vertex)
         self.slot_sharing_group = job_vertex.slot_sharing_group or DEFAULT_SLOT_SHARING_GROUP
         #: The JobVertex with its parallelism and max parallelism final: what TaskExecutors are given.
@@ -30,6 +39,28 @@ class ExecutionJobVertex:
         self.job_vertex.max_parallelism = self.max_parallelism
         self.has_coordinators = any(operator.coordinator_pickle for operator in job_vertex.chain)
         self.results = [IntermediateResult(data_set, i, self) for i, data_set in enumerate(job_vertex.results)]
+        #: By edge index.
+        self.inputs: list[IntermediateResult] = []
+        #: Empty until `initialize`.
+        self.task_vertices: list[ExecutionVertex] = []
+
+    @property
+    def is_undecided(self) -> bool:
+        return self.parallelism == UNDECIDED
+
+    @property
+    def is_initialized(self) -> bool:
+        return bool(self.task_vertices)
+
+    def decide(self, parallelism: int, reason: str) -> None:
+        """Of a vertex that is undecided."""
+        assert self.is_undecided and 1 <= parallelism <= self.parallelism_bound, f"{self.name}: {parallelism}"
+        self.parallelism = self.job_vertex.parallelism = parallelism
+        self.parallelism_reason = reason
+
+    def initialize(self, graph_id: str, max_prior_attempts: int, now_ms: int) -> None:
+        """Make the subtasks and the partitions they produce. The parallelism is decided."""
+        assert not self.is_undecided and not self.is_initialized
         self.task_vertices = [
             ExecutionVertex(self, index, graph_id, max_prior_attempts, now_ms) for index in range(self.parallelism)
         ]
@@ -42,6 +73,8 @@ class ExecutionJobVertex:
 
 def _resolve_max_parallelism(job_vertex: job_pb2.JobVertex) -> int:
     parallelism = job_vertex.parallelism
+    if parallelism == UNDECIDED and job_vertex.parallelism_bound >= 1:
+        parallelism = job_vertex.parallelism_bound
     if parallelism < 1:
         raise JobSubmissionError(f"vertex {job_vertex.name!r} has parallelism {parallelism}; it must be at least 1")
     if job_vertex.max_parallelism in (-1, 0):

@@ -20,12 +20,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ConsumedPartitions:
-    """What a subtask reads over one JobEdge: one subpartition of each of these partitions."""
+    """What a subtask reads over one JobEdge: neighbouring subpartitions of each of these partitions.
+
+    There may be several for one edge.
+    """
 
     edge_index: int
     input_index: int
+    #: The first one.
     subpartition_index: int
     partitions: tuple[IntermediateResultPartition, ...]
+    num_subpartitions: int = 1
 
 
 class ExecutionVertex:

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 class IntermediateResult:
     """What one JobVertex produces for its consumers, all partitions of it.
 
-    A pipelined one has one consumer. All consumers of a blocking one have the same parallelism, so that each finds its
-    subpartitions in it.
+    A pipelined one has one consumer, whose subtask i reads subpartition i. A blocking one may have several, each of
+    which reads all of it, every subtask a range of its subpartitions. It has as many of these as a consumer may have
+    subtasks; one alone where every subtask reads everything, or a single one does.
     """
 
     def __init__(self, data_set: job_pb2.IntermediateDataSet, result_index: int, producer: ExecutionJobVertex) -> None:
@@ -30,33 +31,44 @@ class IntermediateResult:
         self.is_blocking = data_set.type == job_pb2.BLOCKING
         self.is_pointwise = data_set.distribution == job_pb2.POINTWISE
         self.partitioner_name = data_set.partitioner_name
+        self.is_broadcast = data_set.partitioner_name == "BROADCAST"
+        self.is_forward = data_set.partitioner_name == "FORWARD"
         #: One per subtask of the producer, in order.
         self.partitions: list[IntermediateResultPartition] = []
+        #: In topological order, those that do not know their parallelism yet included.
         self.consumers: list[ExecutionJobVertex] = []
+
+    @property
+    def consumer_bound(self) -> int:
+        """The most subtasks that a consumer may have."""
+        return max((consumer.parallelism_bound for consumer in self.consumers), default=1)
 
 
 class IntermediateResultPartition:
     """What one ExecutionVertex produces for one data set.
 
-    `consumer_groups[k][i]` reads subpartition i for the k-th consumer of the data set.
+    `consumers`: every subtask that reads any of it, once its vertex is initialized. Of a pipelined partition
+    `consumers[i]` reads subpartition i.
     """
 
-    __slots__ = ("consumer_groups", "index", "producer", "result")
+    __slots__ = ("consumers", "index", "producer", "result")
 
     def __init__(self, result: IntermediateResult, index: int, producer: ExecutionVertex) -> None:
         self.result = result
         self.index = index
         self.producer = producer
-        self.consumer_groups: list[list[ExecutionVertex]] = []
-
-    @property
-    def consumers(self) -> list[ExecutionVertex]:
-        """All that read it."""
-        return [consumer for group in self.consumer_groups for consumer in group]
+        self.consumers: list[ExecutionVertex] = []
 
     @property
     def num_subpartitions(self) -> int:
-        return max(1, len(self.consumer_groups[0])) if self.consumer_groups else 1
+        result = self.result
+        if not result.is_blocking:
+            return max(1, len(self.consumers))
+        if result.is_broadcast or result.is_forward:
+            return 1
+        if result.is_pointwise:
+            return -(-result.consumer_bound // len(result.partitions))
+        return result.consumer_bound
 
     @property
     def current_id(self) -> ResultPartitionID:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flinkpy.jobmaster.scheduler.adaptive_batch.subpartition_ranges import IndexRange, balanced_ranges
+from flinkpy.jobmaster.executiongraph.input_slices import IndexRange, InputSlice, balanced_ranges, pointwise_slices
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +41,6 @@ class BlockingInput:
     @property
     def bytes_per_subpartition(self) -> list[int]:
         return [sum(column) for column in zip(*self.partition_bytes, strict=True)]
-
-
-@dataclass(frozen=True, slots=True)
-class InputSlice:
-    """These subpartitions of these partitions."""
-
-    partitions: IndexRange
-    subpartitions: IndexRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,27 +109,8 @@ def _slices(one: BlockingInput, parallelism: int, ranges: Sequence[IndexRange]) 
         return tuple((InputSlice(partitions, own),) for own in ranges) + nothing
     loads = [load for subpartitions in one.partition_bytes for load in subpartitions]
     cut = balanced_ranges(loads, parallelism, parallelism)
-    own_slices = tuple(tuple(_pointwise_slices(own, one.num_subpartitions)) for own in cut)
+    own_slices = tuple(tuple(pointwise_slices(own, one.num_subpartitions)) for own in cut)
     return own_slices + ((),) * (parallelism - len(cut))
-
-
-def _pointwise_slices(own: IndexRange, num_subpartitions: int) -> list[InputSlice]:
-    """A range over the subpartitions of all partitions in a row, as slices: whole partitions are one slice."""
-    slices: list[InputSlice] = []
-    position = own.first
-    while position <= own.last:
-        partition, subpartition = divmod(position, num_subpartitions)
-        whole = (own.last + 1 - position) // num_subpartitions
-        if subpartition == 0 and whole:
-            slices.append(
-                InputSlice(IndexRange(partition, partition + whole - 1), IndexRange(0, num_subpartitions - 1))
-            )
-            position += whole * num_subpartitions
-        else:
-            last = min(num_subpartitions - 1, subpartition + own.last - position)
-            slices.append(InputSlice(IndexRange(partition, partition), IndexRange(subpartition, last)))
-            position += last - subpartition + 1
-    return slices
 
 
 def _size(num_bytes: int) -> str:

@@ -1,4 +1,4 @@
-"""Cuts a row of subpartitions into neighbouring pieces that hold about as much as each other.
+"""What a subtask reads of a blocking result, and how a row of subpartitions is cut into neighbouring pieces.
 
 Source: org.apache.flink.runtime.scheduler.adaptivebatch.util.VertexParallelismAndInputInfosDeciderUtils. Pure.
 """
@@ -28,6 +28,52 @@ class IndexRange:
 
     def __str__(self) -> str:
         return f"[{self.first}, {self.last}]"
+
+
+@dataclass(frozen=True, slots=True)
+class InputSlice:
+    """These subpartitions of these partitions."""
+
+    partitions: IndexRange
+    subpartitions: IndexRange
+
+
+def even_slices(
+    num_partitions: int, num_subpartitions: int, num_consumers: int, *, is_broadcast: bool, is_pointwise: bool
+) -> list[list[InputSlice]]:
+    """What each of `num_consumers` subtasks reads where nothing is known of the loads.
+
+    Where there is less than one subpartition for each, the last ones read nothing.
+    """
+    partitions = IndexRange(0, num_partitions - 1)
+    subpartitions = IndexRange(0, num_subpartitions - 1)
+    if is_broadcast:
+        return [[InputSlice(partitions, subpartitions)] for _ in range(num_consumers)]
+    num_items = num_partitions * num_subpartitions if is_pointwise else num_subpartitions
+    cut = even_ranges(num_items, num_consumers)
+    slices = [
+        pointwise_slices(own, num_subpartitions) if is_pointwise else [InputSlice(partitions, own)] for own in cut
+    ]
+    return [*slices, *([] for _ in range(num_consumers - len(cut)))]
+
+
+def pointwise_slices(own: IndexRange, num_subpartitions: int) -> list[InputSlice]:
+    """A range over the subpartitions of all partitions in a row, as slices: whole partitions are one slice."""
+    slices: list[InputSlice] = []
+    position = own.first
+    while position <= own.last:
+        partition, subpartition = divmod(position, num_subpartitions)
+        whole = (own.last + 1 - position) // num_subpartitions
+        if subpartition == 0 and whole:
+            slices.append(
+                InputSlice(IndexRange(partition, partition + whole - 1), IndexRange(0, num_subpartitions - 1))
+            )
+            position += whole * num_subpartitions
+        else:
+            last = min(num_subpartitions - 1, subpartition + own.last - position)
+            slices.append(InputSlice(IndexRange(partition, partition), IndexRange(subpartition, last)))
+            position += last - subpartition + 1
+    return slices
 
 
 def even_ranges(num_items: int, num_ranges: int) -> tuple[IndexRange, ...]:
