@@ -179,6 +179,8 @@ class Operations:
 
     def substring(self, begin_index: int, length: int | None = None) -> Expression:
         """From the character at `begin_index`, which counts from 1, to the end or so many characters."""
+        if begin_index < 1 or (length is not None and length < 0):
+            raise ValueError(f"substring: characters count from 1, and {begin_index}, {length} is no part of a string")
         return _call("substring", self, options=(begin_index, length))
 
     substr = substring

@@ -243,7 +243,7 @@ def test_every_arrow_type_with_a_home_gets_a_type() -> None:
             Types.LIST(Types.FLOAT()),
             Types.MAP(Types.STRING(), Types.LONG()),
             Types.ROW_NAMED(["x"], [Types.BOOLEAN()]),
-            Types.BIG_DEC(),
+            Types.DECIMAL(10, 2),
             Types.PRIMITIVE_ARRAY(Types.BYTE()),
         ],
     )
