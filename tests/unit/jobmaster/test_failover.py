@@ -13,7 +13,6 @@ from flinkpy.common.errors import (
 )
 from flinkpy.common.ids import ExecutionVertexID, JobVertexID, ResourceID
 from flinkpy.common.states import JobState
-from flinkpy.jobmaster.failover.failover_strategy import PARTITION_DETAIL
 from flinkpy.jobmaster.failover.restart_strategy import (
     ExponentialDelayOptions,
     ExponentialDelayRestartStrategy,
@@ -21,6 +20,7 @@ from flinkpy.jobmaster.failover.restart_strategy import (
 )
 from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler import events as ev
+from flinkpy.jobmaster.scheduler.default_scheduler import PARTITION_DETAIL
 from flinkpy.jobmaster.scheduler.scheduler_options import SchedulerOptions
 from flinkpy.jobmaster.scheduler.unexplained_cancels import UNEXPLAINED_CANCEL_GRACE_MS
 

@@ -5,6 +5,7 @@ Source: org.apache.flink.runtime.executiongraph.failover.ExecutionFailureHandler
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from flinkpy.common.errors import (
@@ -47,8 +48,11 @@ class ExecutionFailureHandler:
         #: Restarts so far; failures that were merged into one count once.
         self.num_restarts = 0
 
-    def handle_task_failure(self, failed: ExecutionVertexID, cause: FlinkError, now_ms: int) -> Restart | FailJob:
-        return self._decide(self._failover_strategy.tasks_needing_restart(failed, cause), cause, now_ms)
+    def handle_task_failures(
+        self, failed: Iterable[ExecutionVertexID], cause: FlinkError, now_ms: int
+    ) -> Restart | FailJob:
+        """These tasks are no more, or have to run again, all for one reason."""
+        return self._decide(self._failover_strategy.tasks_needing_restart(failed), cause, now_ms)
 
     def handle_global_failure(self, cause: FlinkError, now_ms: int) -> Restart | FailJob:
         return self._decide(frozenset(vertex.id for vertex in self._graph.vertices), cause, now_ms)

@@ -1,4 +1,4 @@
-"""Which tasks restart after one failed.
+"""Which tasks restart after some have failed, or results have been lost.
 
 Source: RestartPipelinedRegionFailoverStrategy and RestartAllFailoverStrategy of
 org.apache.flink.runtime.executiongraph.failover.
@@ -7,86 +7,133 @@ org.apache.flink.runtime.executiongraph.failover.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from flinkpy.common.errors import FlinkError, PartitionConnectionError, PartitionNotFoundError
-from flinkpy.common.ids import ExecutionVertexID, IntermediateDataSetID, ResultPartitionID
+from flinkpy.common.ids import ExecutionVertexID
+from flinkpy.common.states import ExecutionState
 from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
+from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
 from flinkpy.jobmaster.executiongraph.intermediate_result import IntermediateResultPartition
 from flinkpy.jobmaster.scheduler.pipelined_region import PipelinedRegion, PipelinedRegions
 
-#: The key under which an error of a data connection names the partition it is about.
-PARTITION_DETAIL = "result_partition_id"
+#: What sends a record where it was sent before: by its content, or everything to the same places.
+_DETERMINISTIC = frozenset({"HASH", "BROADCAST", "FORWARD", "GLOBAL"})
 
 
 class FailoverStrategy(Protocol):
-    def tasks_needing_restart(self, failed: ExecutionVertexID, cause: FlinkError) -> frozenset[ExecutionVertexID]: ...
+    def tasks_needing_restart(self, failed: Iterable[ExecutionVertexID]) -> frozenset[ExecutionVertexID]: ...
 
 
 class RestartAllFailoverStrategy:
     def __init__(self, graph: ExecutionGraph) -> None:
-        self._all = frozenset(vertex.id for vertex in graph.vertices)
+        self._graph = graph
 
-    def tasks_needing_restart(self, failed: ExecutionVertexID, cause: FlinkError) -> frozenset[ExecutionVertexID]:
-        return self._all
+    def tasks_needing_restart(self, failed: Iterable[ExecutionVertexID]) -> frozenset[ExecutionVertexID]:
+        return frozenset(vertex.id for vertex in self._graph.vertices)
 
 
 class RestartPipelinedRegionFailoverStrategy:
     """All tasks of the regions involved.
 
-    Rules: the region of the failed task is involved; of an involved region, every region that consumes it is involved;
-    and the region of a producer whose result is gone (the consumer said that it cannot be read).
+    Rules:
+      * The regions of the failed tasks are involved.
+      * So are those that made what an involved region reads, where that is missing: lost, damaged, or released.
+      * So are the regions that read what an involved region makes anew: all that have begun and not finished. Those
+        that have finished, too, where the records may come out in other subpartitions this time: the partitioner is
+        not deterministic, or it passes on (FORWARD) what came out of such a one, or out of a source whose other
+        subtasks still run and may take over its splits.
+
+    A region that has not begun is never involved: it will read what there is when it begins.
     """
 
-    def __init__(self, graph: ExecutionGraph, regions: PipelinedRegions) -> None:
+    def __init__(
+        self,
+        graph: ExecutionGraph,
+        regions: PipelinedRegions,
+        is_missing: Callable[[IntermediateResultPartition], bool] = lambda partition: False,
+    ) -> None:
         self._graph = graph
         self._regions = regions
+        self._is_missing = is_missing
 
-    def tasks_needing_restart(self, failed: ExecutionVertexID, cause: FlinkError) -> frozenset[ExecutionVertexID]:
-        lost_partition = _lost_partition(cause)
-        involved: set[int] = set()
-        queue = deque([self._regions.region_of(failed)])
-        while queue:
-            region = queue.popleft()
-            if region.index in involved:
-                continue
-            involved.add(region.index)
-            queue.extend(self._neighbours(region, lost_partition))
-        return frozenset(vertex_id for index in involved for vertex_id in self._regions.regions[index].vertex_ids)
-
-    def _neighbours(
-        self, region: PipelinedRegion, lost: tuple[IntermediateDataSetID, int] | None
-    ) -> list[PipelinedRegion]:
-        found: list[PipelinedRegion] = []
-        for vertex_id in region.vertex_ids:
-            vertex = self._graph.vertex(vertex_id)
-            for partition in vertex.produced:
-                found += [self._regions.region_of(consumer.id) for consumer in partition.consumers]
-            for gate in vertex.consumed:
-                found += [
-                    self._regions.region_of(partition.producer.id)
-                    for partition in gate.partitions
-                    if not self._is_available(partition, lost)
-                ]
-        return found
-
-    @staticmethod
-    def _is_available(partition: IntermediateResultPartition, lost: tuple[IntermediateDataSetID, int] | None) -> bool:
-        return partition.result.is_blocking and (partition.result.id, partition.index) != lost
+    def tasks_needing_restart(self, failed: Iterable[ExecutionVertexID]) -> frozenset[ExecutionVertexID]:
+        search = _Search(self._graph, self._regions, self._is_missing)
+        for vertex_id in failed:
+            search.involve(self._regions.region_of(vertex_id), is_different=False)
+        return search.run()
 
 
-def failover_strategy(name: str, graph: ExecutionGraph, regions: PipelinedRegions) -> FailoverStrategy:
+class _Search:
+    """One walk over the regions."""
+
+    def __init__(
+        self,
+        graph: ExecutionGraph,
+        regions: PipelinedRegions,
+        is_missing: Callable[[IntermediateResultPartition], bool],
+    ) -> None:
+        self._graph = graph
+        self._regions = regions
+        self._is_missing = is_missing
+        #: By region: whether its tasks may read other records than the last time.
+        self._involved: dict[int, bool] = {}
+        self._queue: deque[PipelinedRegion] = deque()
+
+    def involve(self, region: PipelinedRegion, *, is_different: bool) -> None:
+        known = self._involved.get(region.index)
+        if known is None or (is_different and not known):
+            self._involved[region.index] = is_different
+            self._queue.append(region)
+
+    def run(self) -> frozenset[ExecutionVertexID]:
+        while self._queue:
+            region = self._queue.popleft()
+            for vertex_id in region.vertex_ids:
+                vertex = self._graph.vertex(vertex_id)
+                self._involve_producers(vertex)
+                self._involve_consumers(vertex, self._involved[region.index])
+        return frozenset(vertex_id for index in self._involved for vertex_id in self._regions.regions[index].vertex_ids)
+
+    def _involve_producers(self, vertex: ExecutionVertex) -> None:
+        for gate in vertex.consumed:
+            for partition in gate.partitions:
+                if self._is_missing(partition):
+                    self.involve(self._regions.region_of(partition.producer.id), is_different=False)
+
+    def _involve_consumers(self, vertex: ExecutionVertex, is_different: bool) -> None:
+        for partition in vertex.produced:
+            name = partition.result.partitioner_name
+            passes_on = name == "FORWARD" and (is_different or _may_lose_splits(vertex))
+            goes_elsewhere = passes_on or name not in _DETERMINISTIC
+            for consumer in partition.consumers:
+                region = self._regions.region_of(consumer.id)
+                if self._involved.get(region.index, False) >= goes_elsewhere and region.index in self._involved:
+                    continue
+                if self._is(region, ExecutionState.CREATED):
+                    continue
+                if goes_elsewhere or not self._is(region, ExecutionState.FINISHED):
+                    self.involve(region, is_different=goes_elsewhere)
+
+    def _is(self, region: PipelinedRegion, state: ExecutionState) -> bool:
+        return all(self._graph.vertex(vertex_id).current.state is state for vertex_id in region.vertex_ids)
+
+
+def _may_lose_splits(vertex: ExecutionVertex) -> bool:
+    """It is a source that gives its splits back when it restarts, and others of it may take them."""
+    if vertex.consumed or not vertex.job_vertex.has_coordinators:
+        return False
+    others = (other for other in vertex.job_vertex.task_vertices if other is not vertex)
+    return any(other.current.state is not ExecutionState.FINISHED for other in others)
+
+
+def failover_strategy(
+    name: str,
+    graph: ExecutionGraph,
+    regions: PipelinedRegions,
+    is_missing: Callable[[IntermediateResultPartition], bool] = lambda partition: False,
+) -> FailoverStrategy:
     """That of jobmanager.execution.failover-strategy: `full` or `region`."""
     if name == "full":
         return RestartAllFailoverStrategy(graph)
-    return RestartPipelinedRegionFailoverStrategy(graph, regions)
-
-
-def _lost_partition(cause: FlinkError) -> tuple[IntermediateDataSetID, int] | None:
-    if not isinstance(cause, (PartitionConnectionError, PartitionNotFoundError)):
-        return None
-    text = cause.details.get(PARTITION_DETAIL)
-    if not text:
-        return None
-    partition_id = ResultPartitionID.parse(text)
-    return partition_id.data_set_id, partition_id.partition_index
+    return RestartPipelinedRegionFailoverStrategy(graph, regions, is_missing)

@@ -27,12 +27,15 @@ from flinkpy.common.errors import (
     CheckpointStorageError,
     CorruptStateError,
     FlinkError,
+    PartitionConnectionError,
+    PartitionNotFoundError,
     RpcTimeoutError,
     TaskSubmissionError,
 )
-from flinkpy.common.ids import ExecutionVertexID
+from flinkpy.common.ids import ExecutionVertexID, ResultPartitionID
 from flinkpy.common.states import ExecutionState, JobState
 from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
+from flinkpy.jobmaster.executiongraph.intermediate_result import IntermediateResultPartition
 from flinkpy.jobmaster.failover.execution_failure_handler import FailJob, is_closer_to_root
 from flinkpy.jobmaster.failover.restart_strategy import RestartBackoffTimeStrategy
 from flinkpy.jobmaster.scheduler import effects as fx
@@ -47,6 +50,12 @@ _J = JobState
 
 #: How far a task on its way up has come; an update that does not go up says nothing new.
 _PROGRESS = {_E.DEPLOYING: 1, _E.INITIALIZING: 2, _E.RUNNING: 3}
+
+#: In these a task has been told where its inputs are.
+_READING_OR_DONE = frozenset({*_PROGRESS, _E.FINISHED})
+
+#: The key under which an error of a data connection names the partition it is about.
+PARTITION_DETAIL = "result_partition_id"
 
 
 class DefaultScheduler(SchedulerBase):
@@ -72,6 +81,8 @@ class DefaultScheduler(SchedulerBase):
             random=random,
             state_assigner=state_assigner,
         )
+        #: Tasks that fail for one reason, while they are being gathered.
+        self._failed_together: list[ExecutionVertexID] | None = None
         self._handlers: dict[type, Callable[[Any], None]] = {
             ev.JobMasterInitialized: self._on_job_master_initialized,
             ev.InitializationFailed: self._on_initialization_failed,
@@ -80,7 +91,7 @@ class DefaultScheduler(SchedulerBase):
             ev.SuspendJob: self._on_suspend_job,
             ev.GlobalFailure: self._on_global_failure,
             ev.TaskManagerRegistered: lambda e: self._tell_pool(sp.RegisterTaskManager(e.location)),
-            ev.TaskManagerLost: lambda e: self._tell_pool(sp.ReleaseTaskManager(e.resource_id, e.cause)),
+            ev.TaskManagerLost: self._on_task_manager_lost,
             ev.SlotsOffered: lambda e: self._tell_pool(sp.OfferSlots(e.resource_id, e.offers)),
             ev.SlotFailed: lambda e: self._tell_pool(sp.FailSlot(e.resource_id, e.allocation_id, e.cause)),
             ev.TaskStateUpdated: self._on_task_state_updated,
@@ -183,6 +194,8 @@ class DefaultScheduler(SchedulerBase):
         if not vertex.current.is_deployed:
             return
         self._leave(vertex, _E.FINISHED)
+        self.partitions.produced(vertex)
+        self._release_what_was_read_by(vertex)
         if self.state is _J.RUNNING or self.state is _J.RESTARTING:
             self._schedule(self._strategy.regions_after_finish(vertex.id))
 
@@ -252,6 +265,9 @@ class DefaultScheduler(SchedulerBase):
         if self.checkpoints.needs_verification(execution, cause):
             self._out.add(fx.VerifyCheckpoints())
         self._leave(vertex, _E.FAILED)
+        lost = _lost_partition(cause)
+        if lost is not None:
+            self.partitions.lose(lost)
         self._handle_failure(cause, vertex)
 
     # Failover
@@ -269,24 +285,52 @@ class DefaultScheduler(SchedulerBase):
             cause = CheckpointStorageError("a checkpoint is damaged; the job goes on from the one before it")
             self._handle_failure(cause, None)
 
+    def _on_task_manager_lost(self, event: ev.TaskManagerLost) -> None:
+        """All that is lost with it is one failure."""
+        lost = self.partitions.lose_task_manager(event.resource_id)
+        self._failed_together = []
+        self._tell_pool(sp.ReleaseTaskManager(event.resource_id, event.cause))
+        failed, self._failed_together = self._failed_together, None
+        # Whoever is reading may have read all it needs; if not, it will say so.
+        producers = [partition.producer.id for partition in lost if self._is_waited_for(partition)]
+        if failed or (producers and not self.state.is_terminal):
+            if not failed:
+                self.exception_history.record(event.cause, None, self._now_ms)
+            self._restart_or_fail(event.cause, [*failed, *producers])
+
+    def _is_waited_for(self, partition: IntermediateResultPartition) -> bool:
+        """Somebody is yet to be deployed that reads it."""
+        return not all(consumer.is_initialized for consumer in partition.result.consumers) or any(
+            self._restarts.has(consumer.id) or consumer.current.state not in _READING_OR_DONE
+            for consumer in partition.consumers
+        )
+
     def _handle_failure(self, cause: FlinkError, vertex: ExecutionVertex | None) -> None:
         self.exception_history.record(cause, vertex, self._now_ms)
+        if self._failed_together is not None and vertex is not None:
+            self._failed_together.append(vertex.id)
+            return
+        self._restart_or_fail(cause, None if vertex is None else [vertex.id])
+
+    def _restart_or_fail(self, cause: FlinkError, failed: list[ExecutionVertexID] | None) -> None:
+        """These tasks are no more, or have to run again; None: the job as a whole failed."""
         if self.state is _J.FAILING:
             self._consider_root_cause(cause)
         if self.state not in (_J.CREATED, _J.RUNNING, _J.RESTARTING):
             return
-        if vertex is None:
+        if failed is None:
             decision = self._failure_handler.handle_global_failure(cause, self._now_ms)
         else:
-            decision = self._failure_handler.handle_task_failure(vertex.id, cause, self._now_ms)
+            decision = self._failure_handler.handle_task_failures(failed, cause, self._now_ms)
         if isinstance(decision, FailJob) or self.state is _J.CREATED:
             self._fail_job(cause)
             return
         if self.state is _J.RUNNING:
-            self._set_job_state(_J.RESTARTING, cause, is_region=vertex is not None)
+            self._set_job_state(_J.RESTARTING, cause, is_region=failed is not None)
         self._restarts.add(decision.vertices, self._now_ms + decision.delay_ms)
         for other in self.graph.vertices:
             if other.id in decision.vertices:
+                self.partitions.discard(other)
                 self._cancel(other)
 
     def _fail_job(self, cause: FlinkError) -> None:
@@ -319,3 +363,11 @@ class DefaultScheduler(SchedulerBase):
 
     def _is_terminal(self, vertex_id: ExecutionVertexID) -> bool:
         return self.graph.vertex(vertex_id).current.state.is_terminal
+
+
+def _lost_partition(cause: FlinkError) -> ResultPartitionID | None:
+    """The result that a task could not read."""
+    if not isinstance(cause, (PartitionConnectionError, PartitionNotFoundError)):
+        return None
+    text = cause.details.get(PARTITION_DETAIL)
+    return ResultPartitionID.parse(text) if text else None

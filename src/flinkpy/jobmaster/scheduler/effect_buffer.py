@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from flinkpy._proto import taskexecutor_pb2
-from flinkpy.common.ids import ExecutionAttemptID, JobVertexID
+from flinkpy.common.ids import ExecutionAttemptID, JobVertexID, ResultPartitionID
 from flinkpy.jobmaster.executiongraph.execution import Execution
 from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
 from flinkpy.jobmaster.scheduler import effects as fx
@@ -69,6 +69,10 @@ class EffectBuffer:
         kept = [str(partition.current_id) for partition in vertex.produced if partition.result.is_blocking]
         if slot is not None and kept:
             self._gathered.releases.setdefault(slot.location, []).extend(kept)
+
+    def release(self, location: TaskManagerLocation, partition_id: ResultPartitionID) -> None:
+        """A result that has been read."""
+        self._gathered.releases.setdefault(location, []).append(str(partition_id))
 
     def terminated(self, effect: fx.JobTerminated) -> None:
         self._gathered.terminated = effect

@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flinkpy.common.ids import ExecutionVertexID
+from flinkpy.common.states import ExecutionState
 from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
+from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,7 @@ class PipelinedRegions:
     """
 
     def __init__(self, graph: ExecutionGraph) -> None:
+        self._graph = graph
         self._parent: dict[ExecutionVertexID, ExecutionVertexID] = {vertex.id: vertex.id for vertex in graph.vertices}
         for vertex in graph.vertices:
             for gate in vertex.consumed:
@@ -39,6 +42,13 @@ class PipelinedRegions:
             members.setdefault(self._find(vertex.id), []).append(vertex.id)
         self.regions = [PipelinedRegion(index, tuple(ids)) for index, ids in enumerate(members.values())]
         self._region_of = {vertex_id: region for region in self.regions for vertex_id in region.vertex_ids}
+
+    def has_finished(self, vertex: ExecutionVertex) -> bool:
+        """Whether the subtask, and all that would run again with it, has finished."""
+        region = self._region_of[vertex.id]
+        return all(
+            self._graph.vertex(vertex_id).current.state is ExecutionState.FINISHED for vertex_id in region.vertex_ids
+        )
 
     def region_of(self, vertex_id: ExecutionVertexID) -> PipelinedRegion:
         return self._region_of[vertex_id]

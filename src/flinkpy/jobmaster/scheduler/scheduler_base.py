@@ -26,6 +26,7 @@ from flinkpy.jobmaster.failover.exception_history import ExceptionHistory
 from flinkpy.jobmaster.failover.execution_failure_handler import ExecutionFailureHandler
 from flinkpy.jobmaster.failover.failover_strategy import failover_strategy
 from flinkpy.jobmaster.failover.restart_strategy import RestartBackoffTimeStrategy
+from flinkpy.jobmaster.partition_tracker import JobMasterPartitionTracker
 from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler import events as ev
 from flinkpy.jobmaster.scheduler.deployment_reconciler import DeploymentReconciler
@@ -69,10 +70,13 @@ class SchedulerBase:
         if environment_profile(job_graph.artifacts):
             self._advice += " It brings packages or archives, so a TaskExecutor that runs other jobs gives it no slot."
         self._regions = PipelinedRegions(self.graph)
-        self._strategy = PipelinedRegionSchedulingStrategy(self.graph, self._regions)
+        self.partitions = JobMasterPartitionTracker(self._has_finished_for_good)
+        self._strategy = PipelinedRegionSchedulingStrategy(self.graph, self._regions, self.partitions.is_available)
         self._allocator = SlotSharingExecutionSlotAllocator(self.graph)
         self._failure_handler = ExecutionFailureHandler(
-            self.graph, failover_strategy(options.failover_strategy, self.graph, self._regions), restart_strategy
+            self.graph,
+            failover_strategy(options.failover_strategy, self.graph, self._regions, self.partitions.is_missing),
+            restart_strategy,
         )
         self._restarts = PendingRestarts()
         self._reconciler = DeploymentReconciler(options.absence_grace_ms)
@@ -120,6 +124,7 @@ class SchedulerBase:
         self.graph.validate()
         self.slot_pool.validate()
         self._allocator.validate()
+        self.partitions.validate()
         self.checkpoints.coordinator.validate()
         assert self.state.is_terminal or (self.state is _J.RESTARTING) == bool(self._restarts)
         if not self.state.is_terminal:
@@ -195,6 +200,7 @@ class SchedulerBase:
     def _terminate(self, state: JobState) -> None:
         self._set_job_state(state)
         self._unexplained.clear()
+        self.partitions.clear()  # every TaskExecutor is told that the job is over
         reason = SlotAllocationError(f"job {self.graph.name!r} is {state.name}")
         self._tell_pool(sp.CloseSlotPool(reason))
         self._out.terminated(fx.JobTerminated(state, self.graph.failure_cause))
@@ -259,6 +265,24 @@ class SchedulerBase:
         )
         for vertex_id in self._allocator.users_of_requests(effect.request_ids):
             self._fail(self.graph.vertex(vertex_id), cause)
+
+    # Results
+
+    def _has_finished_for_good(self, vertex: ExecutionVertex) -> bool:
+        """As things are: it has, together with its region, and no restart waits for it."""
+        return self._regions.has_finished(vertex) and not self._restarts.has(vertex.id)
+
+    def _release_what_was_read_by(self, vertex: ExecutionVertex) -> None:
+        """`vertex` has finished: nobody may need its inputs any more."""
+        if self._options.releases_partitions_during_execution and self._regions.has_finished(vertex):
+            inputs = {
+                (partition.result.id, partition.index): partition
+                for vertex_id in self._regions.region_of(vertex.id).vertex_ids
+                for gate in self.graph.vertex(vertex_id).consumed
+                for partition in gate.partitions
+            }
+            for tracked in self.partitions.take_consumed(inputs.values()):
+                self._out.release(tracked.location, tracked.partition_id)
 
     # Transitions of a task
 

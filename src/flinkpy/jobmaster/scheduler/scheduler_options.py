@@ -15,6 +15,7 @@ class SchedulerOptions:
 
     slot_pool: SlotPoolOptions = field(default_factory=SlotPoolOptions)
     failover_strategy: str = "region"
+    releases_partitions_during_execution: bool = True
     attempts_history_size: int = 16
     exception_history_size: int = 16
     absence_grace_ms: int = ABSENCE_GRACE_MS
