@@ -12,16 +12,18 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RegisterTaskManagerRequest(_message.Message):
-    __slots__ = ("job_id", "resource_id", "address", "data_address")
+    __slots__ = ("job_id", "resource_id", "address", "data_address", "held_result_partition_ids")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     RESOURCE_ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     DATA_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    HELD_RESULT_PARTITION_IDS_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     resource_id: str
     address: str
     data_address: str
-    def __init__(self, job_id: _Optional[str] = ..., resource_id: _Optional[str] = ..., address: _Optional[str] = ..., data_address: _Optional[str] = ...) -> None: ...
+    held_result_partition_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, job_id: _Optional[str] = ..., resource_id: _Optional[str] = ..., address: _Optional[str] = ..., data_address: _Optional[str] = ..., held_result_partition_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RegisterTaskManagerResponse(_message.Message):
     __slots__ = ("resource_id", "heartbeat_interval_ms")
@@ -147,16 +149,18 @@ class RequestPartitionStateResponse(_message.Message):
     def __init__(self, producer_state: _Optional[_Union[_common_pb2.ExecutionState, str]] = ...) -> None: ...
 
 class TaskManagerToJobMasterHeartbeat(_message.Message):
-    __slots__ = ("job_id", "resource_id", "deployed_execution_attempts", "metrics")
+    __slots__ = ("job_id", "resource_id", "deployed_execution_attempts", "metrics", "held_result_partition_ids")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     RESOURCE_ID_FIELD_NUMBER: _ClassVar[int]
     DEPLOYED_EXECUTION_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     METRICS_FIELD_NUMBER: _ClassVar[int]
+    HELD_RESULT_PARTITION_IDS_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     resource_id: str
     deployed_execution_attempts: _containers.RepeatedScalarFieldContainer[str]
     metrics: _containers.RepeatedCompositeFieldContainer[TaskExecutionStateUpdate]
-    def __init__(self, job_id: _Optional[str] = ..., resource_id: _Optional[str] = ..., deployed_execution_attempts: _Optional[_Iterable[str]] = ..., metrics: _Optional[_Iterable[_Union[TaskExecutionStateUpdate, _Mapping]]] = ...) -> None: ...
+    held_result_partition_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, job_id: _Optional[str] = ..., resource_id: _Optional[str] = ..., deployed_execution_attempts: _Optional[_Iterable[str]] = ..., metrics: _Optional[_Iterable[_Union[TaskExecutionStateUpdate, _Mapping]]] = ..., held_result_partition_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class JobMasterHeartbeatResponse(_message.Message):
     __slots__ = ("registered", "allocation_ids")

@@ -73,18 +73,22 @@ class ShuffleDescriptor(_message.Message):
     def __init__(self, result_partition_id: _Optional[str] = ..., resource_id: _Optional[str] = ..., data_address: _Optional[str] = ..., partition_index: _Optional[int] = ...) -> None: ...
 
 class InputGateDeployment(_message.Message):
-    __slots__ = ("data_set_id", "input_index", "edge_index", "subpartition_index", "partitions")
+    __slots__ = ("data_set_id", "input_index", "edge_index", "subpartition_index", "partitions", "num_subpartitions", "is_blocking")
     DATA_SET_ID_FIELD_NUMBER: _ClassVar[int]
     INPUT_INDEX_FIELD_NUMBER: _ClassVar[int]
     EDGE_INDEX_FIELD_NUMBER: _ClassVar[int]
     SUBPARTITION_INDEX_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    NUM_SUBPARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    IS_BLOCKING_FIELD_NUMBER: _ClassVar[int]
     data_set_id: str
     input_index: int
     edge_index: int
     subpartition_index: int
     partitions: _containers.RepeatedCompositeFieldContainer[ShuffleDescriptor]
-    def __init__(self, data_set_id: _Optional[str] = ..., input_index: _Optional[int] = ..., edge_index: _Optional[int] = ..., subpartition_index: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[ShuffleDescriptor, _Mapping]]] = ...) -> None: ...
+    num_subpartitions: int
+    is_blocking: bool
+    def __init__(self, data_set_id: _Optional[str] = ..., input_index: _Optional[int] = ..., edge_index: _Optional[int] = ..., subpartition_index: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[ShuffleDescriptor, _Mapping]]] = ..., num_subpartitions: _Optional[int] = ..., is_blocking: _Optional[bool] = ...) -> None: ...
 
 class TaskDeployment(_message.Message):
     __slots__ = ("execution_attempt_id", "vertex_id", "subtask_index", "attempt_number", "allocation_id", "produced_partitions", "input_gates", "restore")

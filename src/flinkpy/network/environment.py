@@ -10,8 +10,11 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from flinkpy.common.errors import InsufficientNetworkBuffersError
+from flinkpy.network.blocking.blocking_shuffle import BlockingShuffle
+from flinkpy.network.blocking.options import BlockingShuffleOptions
 from flinkpy.network.buffer_pool import LocalBufferPool, NetworkBufferPool
 from flinkpy.network.credit import MAX_WINDOW_SEGMENTS, CreditManager
 from flinkpy.network.input_channel import InputChannel, LocalInputChannel, RemoteInputChannel, RequestBackoff
@@ -36,6 +39,8 @@ class NetworkEnvironment:
         bind_address, port: where to listen for consumers; port 0 takes a free one.
         advertised_host: the host under which consumers reach this process.
         authenticator: who may connect; peers on this host where none is given.
+        blocking: limits of blocking partitions.
+        directories: of their files, which the caller empties and removes; a temporary one where none is given.
     """
 
     def __init__(
@@ -47,6 +52,8 @@ class NetworkEnvironment:
         port: int = 0,
         advertised_host: str = "127.0.0.1",
         authenticator: DataPlaneAuthenticator | None = None,
+        blocking: BlockingShuffleOptions | None = None,
+        directories: Sequence[Path] = (),
     ) -> None:
         self.options = options or NetworkOptions()
         self.resource_id = resource_id
@@ -55,6 +62,7 @@ class NetworkEnvironment:
         self._port = port
         self._advertised_host = advertised_host
         self.buffer_pool = NetworkBufferPool(self.options.memory_bytes, self.options.segment_size_bytes)
+        self.blocking = BlockingShuffle(blocking or BlockingShuffleOptions(), self.buffer_pool, directories)
         self._loop = IoLoop()
         self.partition_manager = ResultPartitionManager(self._loop.call_later)
         self._connections = ConnectionManager(
@@ -85,11 +93,18 @@ class NetworkEnvironment:
     def create_result_partition(
         self, *, partition_id: str, num_subpartitions: int, partition_type: str = "PIPELINED_BOUNDED", owner: str = ""
     ) -> ResultPartition:
-        """A registered partition, to which consumers can attach at once.
+        """A registered partition, to which consumers can attach at once; those of a BLOCKING one wait for its end.
 
         Raises:
             InsufficientNetworkBuffersError: the network memory does not hold what all partitions and gates require.
+            PartitionWriteError: the file of a BLOCKING partition cannot be made.
         """
+        if partition_type == "BLOCKING":
+            blocking = self.blocking.create_partition(
+                partition_id, num_subpartitions, owner, self.partition_manager.unregister
+            )
+            self._register(blocking)
+            return blocking
         # One segment per consumer and one to fill meanwhile, as in Flink.
         pool = self.buffer_pool.create_local_pool(
             f"partition {partition_id}", num_subpartitions + 1, _PARTITION_SEGMENTS + 8 * num_subpartitions
@@ -103,12 +118,15 @@ class NetworkEnvironment:
             owner=owner,
             on_released=self.partition_manager.unregister,
         )
+        self._register(partition)
+        return partition
+
+    def _register(self, partition: ResultPartition) -> None:
         try:
             self.partition_manager.register(partition)
-        except ValueError:
-            pool.destroy()
+        except ValueError as error:
+            partition.release(error)
             raise
-        return partition
 
     def create_input_gate(
         self,
@@ -117,10 +135,15 @@ class NetworkEnvironment:
         subpartition_index: int,
         partitions: Sequence[tuple[str, str]],
         on_failure: Callable[[Exception], None],
+        num_subpartitions: int = 1,
+        is_blocking: bool = False,
     ) -> InputGate:
         """A gate over one subpartition of each of `partitions` (partition id, data address), in that order.
 
         Args:
+            num_subpartitions: how many of each, from `subpartition_index` on; more than one of blocking partitions
+                only.
+            is_blocking: the partitions are finished: one that is not there will not come.
             on_failure: called once, on any thread, when a channel fails; `poll` raises the same error.
 
         Raises:
@@ -145,6 +168,8 @@ class NetworkEnvironment:
                         subpartition_index=subpartition_index,
                         manager=self.partition_manager,
                         request_timeout_ms=options.partition_request_timeout_ms,
+                        num_subpartitions=num_subpartitions,
+                        is_blocking=is_blocking,
                     )
                 )
             else:
@@ -160,6 +185,8 @@ class NetworkEnvironment:
                         connect=lambda channel, subpartition, initial, address=address: (  # type: ignore[misc]
                             self._connections.request_partition(address, channel, subpartition, initial)
                         ),
+                        num_subpartitions=num_subpartitions,
+                        is_blocking=is_blocking,
                     )
                 )
         gate.set_channels(channels)
@@ -205,6 +232,7 @@ class NetworkEnvironment:
             gate.close()
         for partition in self.partition_manager.partitions:
             partition.release()
+        self.blocking.close()
         self._connections.close()
         self._loop.close()
 

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from flinkpy.common.errors import BrokenError, PartitionConnectionError, PartitionNotFoundError
+from flinkpy.common.errors import (
+    BrokenError,
+    PartitionConnectionError,
+    PartitionCorruptedError,
+    PartitionNotFoundError,
+)
 from flinkpy.network.codec import decode_batch
 from flinkpy.network.credit import CreditManager, Grant
 from flinkpy.network.in_flight import InFlightBatch, freeze
@@ -24,7 +29,7 @@ from flinkpy.network.priority import (
     position_of,
     position_of_barrier,
 )
-from flinkpy.network.subpartition import BufferedBatch, PipelinedSubpartition
+from flinkpy.network.subpartition import BufferedBatch, Subpartition
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import CheckpointBarrier, Element, EndOfPartition
 
@@ -52,8 +57,22 @@ class RequestBackoff:
 class InputChannel:
     """Common part. Thread: `take` on the consumer's task thread."""
 
-    def __init__(self, gate: InputGate, index: int, partition_id: str, backoff: RequestBackoff, timers: Timers) -> None:
+    def __init__(
+        self,
+        gate: InputGate,
+        index: int,
+        partition_id: str,
+        backoff: RequestBackoff,
+        timers: Timers,
+        *,
+        num_subpartitions: int = 1,
+        is_blocking: bool = False,
+    ) -> None:
         self.gate = gate
+        #: How many of the partition's subpartitions it reads.
+        self.num_subpartitions = num_subpartitions
+        #: Whether the partition has been finished: if it is not there, it will not come.
+        self.is_blocking = is_blocking
         self.index = index
         self.partition_id = partition_id
         #: Whether the gate has it in its line of channels with data, or acts as if it had. Set and cleared by the gate
@@ -149,6 +168,14 @@ class InputChannel:
         """Ask again after a pause, or give up. Thread: I/O."""
         if self._is_closed:
             return
+        if self.is_blocking:
+            self._fail(
+                PartitionNotFoundError(
+                    f"partition {self.partition_id} is not at its producer any more",
+                    details={"partition_id": self.partition_id, "result_partition_id": self.partition_id},
+                )
+            )
+            return
         pause = self._backoff.next_pause_ms()
         if pause is None:
             self.gate.on_channel_failure(
@@ -176,6 +203,9 @@ class InputChannel:
             )
         )
 
+    def on_partition_corrupted(self, message: str) -> None:
+        self._fail(PartitionCorruptedError(message, details={"result_partition_id": self.partition_id}))
+
     def _fail(self, error: Exception) -> None:
         if not (self._is_closed or self.is_finished):
             self.gate.on_channel_failure(error)
@@ -199,13 +229,17 @@ class LocalInputChannel(InputChannel):
         subpartition_index: int,
         manager: ResultPartitionManager,
         request_timeout_ms: int,
+        num_subpartitions: int = 1,
+        is_blocking: bool = False,
     ) -> None:
-        super().__init__(gate, index, partition_id, backoff, timers)
+        super().__init__(
+            gate, index, partition_id, backoff, timers, num_subpartitions=num_subpartitions, is_blocking=is_blocking
+        )
         self._subpartition_index = subpartition_index
         self._manager = manager
         self._request_timeout_ms = request_timeout_ms
         self._request: PartitionRequest | None = None
-        self._subpartition: PipelinedSubpartition | None = None
+        self._subpartition: Subpartition | None = None
 
     @property
     def is_remote(self) -> bool:
@@ -219,7 +253,10 @@ class LocalInputChannel(InputChannel):
     def request_subpartition(self) -> None:
         """Attach as soon as the producer has registered its partition."""
         self._request = self._manager.request(
-            self.partition_id, self._on_partition, self.on_partition_not_found, self._request_timeout_ms
+            self.partition_id,
+            self._on_partition,
+            self.on_partition_not_found,
+            0 if self.is_blocking else self._request_timeout_ms,
         )
 
     def take(self) -> Batch | Element | None:
@@ -269,7 +306,10 @@ class LocalInputChannel(InputChannel):
         return []
 
     def notify_failed(self, cause: Exception) -> None:
-        self.on_producer_failed(str(cause))
+        if isinstance(cause, PartitionCorruptedError):
+            self.on_partition_corrupted(cause.message)
+        else:
+            self.on_producer_failed(str(cause))
 
     def close(self) -> None:
         super().close()
@@ -281,10 +321,10 @@ class LocalInputChannel(InputChannel):
     def _on_partition(self, partition: ResultPartition) -> None:
         if self._is_closed:
             return
-        if not 0 <= self._subpartition_index < partition.num_subpartitions:
+        subpartition = partition.open_subpartitions(self._subpartition_index, self.num_subpartitions)
+        if subpartition is None:
             self.on_partition_not_found()
             return
-        subpartition = partition.subpartitions[self._subpartition_index]
         self._subpartition = subpartition  # before attaching: data may be announced at once
         if not subpartition.attach(self):
             self._subpartition = None
@@ -329,8 +369,12 @@ class RemoteInputChannel(InputChannel):
         subpartition_index: int,
         credits: CreditManager,
         connect: Connect,
+        num_subpartitions: int = 1,
+        is_blocking: bool = False,
     ) -> None:
-        super().__init__(gate, index, partition_id, backoff, timers)
+        super().__init__(
+            gate, index, partition_id, backoff, timers, num_subpartitions=num_subpartitions, is_blocking=is_blocking
+        )
         self._subpartition_index = subpartition_index
         self._credits = credits
         self._connect = connect

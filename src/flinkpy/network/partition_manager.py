@@ -100,14 +100,19 @@ class ResultPartitionManager:
         on_timeout: Callable[[], None],
         timeout_ms: int,
     ) -> PartitionRequest:
-        """Call `on_partition` at once or when the partition is registered; `on_timeout` if that takes too long."""
+        """Call `on_partition` at once or when the partition is registered; `on_timeout` if that takes too long.
+
+        With a `timeout_ms` of 0 one of them is called at once.
+        """
         request = PartitionRequest(on_partition, on_timeout)
         with self._lock:
             partition = self._partitions.get(partition_id)
-            if partition is None:
+            if partition is None and timeout_ms > 0:
                 self._requests.setdefault(partition_id, []).append(request)
         if partition is not None:
             request.partition_registered(partition)
+        elif timeout_ms <= 0:
+            request.timed_out()
         else:
             request.timer = self._timers(timeout_ms, lambda: self._expire(partition_id, request))
         return request

@@ -20,7 +20,7 @@ from flinkpy.network.buffer_pool import LocalBufferPool
 from flinkpy.network.codec import encode_rows, encode_small_columns
 from flinkpy.network.in_flight import InFlightBatch
 from flinkpy.network.priority import as_unaligned
-from flinkpy.network.subpartition import BufferedBatch, PipelinedSubpartition, SharedEncoding
+from flinkpy.network.subpartition import BufferedBatch, PipelinedSubpartition, SharedEncoding, Subpartition
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import CheckpointBarrier, Element, EndOfPartition
 
@@ -50,7 +50,8 @@ class ResultPartition:
         self.partition_id = partition_id
         self.partition_type = partition_type
         self.owner = owner
-        self.subpartitions = [PipelinedSubpartition(self, index) for index in range(num_subpartitions)]
+        self.num_subpartitions = num_subpartitions
+        self.subpartitions = self._make_subpartitions(num_subpartitions)
         self.bytes_out = 0
         self.batches_out = 0
         self.records_out = 0
@@ -65,9 +66,15 @@ class ResultPartition:
         #: The one emitted last in order.
         self._last_barrier: CheckpointBarrier | None = None
 
-    @property
-    def num_subpartitions(self) -> int:
-        return len(self.subpartitions)
+    def _make_subpartitions(self, count: int) -> list[PipelinedSubpartition]:
+        return [PipelinedSubpartition(self, index) for index in range(count)]
+
+    def open_subpartitions(self, first: int, count: int) -> Subpartition | None:
+        """What a consumer of `count` subpartitions from `first` on attaches to; None where there is no such thing.
+
+        Of a pipelined partition a consumer gets one. Thread: any.
+        """
+        return self.subpartitions[first] if count == 1 and 0 <= first < len(self.subpartitions) else None
 
     @property
     def pool(self) -> LocalBufferPool:
@@ -192,10 +199,7 @@ class ResultPartition:
 
     def release(self, cause: Exception | None = None) -> None:
         """Drop everything; consumers that do not have all yet fail with `cause`. Idempotent. Thread: any."""
-        failure = cause or PartitionConnectionError(
-            f"partition {self.partition_id} was released by its producer {self.owner}",
-            details={"partition_id": self.partition_id},
-        )
+        failure = cause or self._released_error()
         with self._lock:
             if self._released.is_set():
                 return
@@ -204,6 +208,12 @@ class ResultPartition:
         for subpartition in self.subpartitions:
             subpartition.fail(failure)
         self._after_release()
+
+    def _released_error(self) -> Exception:
+        return PartitionConnectionError(
+            f"partition {self.partition_id} was released by its producer {self.owner}",
+            details={"partition_id": self.partition_id},
+        )
 
     def on_subpartition_consumed(self, index: int) -> None:
         """A consumer has gone. When the last one has, the partition is released. Thread: any."""

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from flinkpy.network.batch_size import batch_bytes
-from flinkpy.network.buffer_pool import LocalBufferPool
 from flinkpy.network.codec import EncodedBatch
 from flinkpy.network.in_flight import InFlightBatch, freeze
 from flinkpy.network.priority import PriorityMarker, items_before, position_of
@@ -26,6 +25,14 @@ from flinkpy.records.elements import CheckpointBarrier, Element
 
 if TYPE_CHECKING:
     from flinkpy.network.result_partition import ResultPartition
+
+
+class SegmentPool(Protocol):
+    """Where the segments of a batch come from."""
+
+    def reserve(self, segments: int) -> None: ...
+
+    def recycle(self, segments: int) -> None: ...
 
 
 class SharedEncoding:
@@ -51,7 +58,7 @@ class BufferedBatch:
 
     __slots__ = ("batch", "encoded", "pool", "segments", "shared", "size_bytes")
 
-    def __init__(self, batch: Batch, size_bytes: int, segments: int, pool: LocalBufferPool) -> None:
+    def __init__(self, batch: Batch, size_bytes: int, segments: int, pool: SegmentPool) -> None:
         self.batch = batch
         self.size_bytes = size_bytes
         self.segments = segments
@@ -93,7 +100,7 @@ def freeze_all(items: Iterable[Any]) -> list[InFlightBatch]:
 
 def recycle_all(items: list[BufferedBatch]) -> None:
     """Recycle many, with one call per run of the same pool."""
-    pool: LocalBufferPool | None = None
+    pool: SegmentPool | None = None
     segments = 0
     for item in items:
         if item.pool is not pool:
@@ -142,6 +149,42 @@ class SubpartitionView(Protocol):
             What the barrier overtakes; None where the ordinary barrier has left. Empty where the consumer captures it
             itself. Thread: the producer's task thread.
         """
+        ...
+
+
+class Subpartition(Protocol):
+    """What one consumer reads of a partition. Thread: any, one at a time; `release` any."""
+
+    @property
+    def parent(self) -> ResultPartition: ...
+
+    @property
+    def queue(self) -> deque[Any]:
+        """What barriers may overtake; not to be taken from."""
+        ...
+
+    @property
+    def backlog_segments(self) -> int:
+        """Segments that wait here: what the consumer is told, so that it can grant credit."""
+        ...
+
+    @property
+    def has_data(self) -> bool:
+        """Whether it should be polled."""
+        ...
+
+    def attach(self, view: SubpartitionView) -> bool:
+        """Make `view` the consumer. False where there is or was one, or the partition was released."""
+        ...
+
+    def poll(self) -> BufferedBatch | PriorityMarker | Element | None: ...
+
+    def unpoll(self, item: BufferedBatch) -> None:
+        """Put a batch that was polled, or the rest of it, back in front."""
+        ...
+
+    def release(self) -> None:
+        """The consumer has gone or has everything. Idempotent. Thread: any."""
         ...
 
 

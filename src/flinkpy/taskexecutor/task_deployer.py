@@ -348,6 +348,8 @@ class NetworkTaskDeployer:
             subpartition_index=gate.subpartition_index,
             partitions=[(p.result_partition_id, p.data_address) for p in gate.partitions],
             on_failure=failed,
+            num_subpartitions=gate.num_subpartitions or 1,
+            is_blocking=gate.is_blocking,
         )
 
     def _job_configuration(self, job: taskexecutor_pb2.JobInformation) -> Configuration:

@@ -89,6 +89,8 @@ class ConsumerConnection(FramedConnection):
                 initial.credits,
                 initial.window,
                 d=len(body),
+                e=channel.num_subpartitions,
+                flags=frames.IS_FINISHED if channel.is_blocking else 0,
                 body=body,
             )
         )
@@ -203,6 +205,8 @@ class ConsumerConnection(FramedConnection):
             channel.on_partition_not_found()
         elif code == frames.ALREADY_CONSUMED:
             channel.on_already_consumed()
+        elif code == frames.PARTITION_CORRUPTED:
+            channel.on_partition_corrupted(message)
         else:
             channel.on_producer_failed(message)
 

@@ -8,7 +8,7 @@ buffer are aligned. All numbers are little-endian.
 | GREETING          | P    |         | version      |            |            |       |      | nonce                |
 | HELLO             | C    |         | version      | token size |            |       |      | nonce, token, id     |
 | HELLO_ACK         | P    |         | version      | token size |            |       |      | token                |
-| PARTITION_REQUEST | C    | new     | subpartition | credits    | window     | size  |      | partition id         |
+| PARTITION_REQUEST | C    | new     | first        | credits    | window     | size  | many | partition id         |
 | SCHEMA            | P    | x       | size         |            |            |       |      | Arrow IPC schema     |
 | DATA              | P    | x       | backlog      | payload    | timestamps | kinds | cost | those three          |
 | ELEMENT           | P    | x       | size         |            |            |       |      | `flags`: the kind    |
@@ -21,6 +21,8 @@ buffer are aligned. All numbers are little-endian.
 
 P: the producer's process, C: the consumer's. Sizes are in bytes without padding; credits, costs, windows and backlogs
 in segments.
+
+A PARTITION_REQUEST asks for `many` subpartitions from `first` on.
 
 The consumer connects. Nothing but GREETING and HELLO is accepted before the authenticator of the receiving side has
 passed the peer, and frames are small until then.
@@ -47,9 +49,11 @@ PICKLED = 1
 MORE = 2
 # Flag of CREDIT.
 FINAL = 1
+#: Of PARTITION_REQUEST: the partition is finished, so if it is not there it will not come.
+IS_FINISHED = 1
 
 # Codes of ERROR.
-PARTITION_NOT_FOUND, PRODUCER_FAILED, ALREADY_CONSUMED, REFUSED = range(1, 5)
+PARTITION_NOT_FOUND, PRODUCER_FAILED, ALREADY_CONSUMED, REFUSED, PARTITION_CORRUPTED = range(1, 6)
 
 # No frame may be larger: a batch is cut to the credit window long before, so a longer one is not ours.
 MAX_BODY_BYTES = 1 << 30
@@ -58,11 +62,20 @@ MAX_UNAUTHENTICATED_BODY_BYTES = 1 << 12
 
 
 def frame(
-    kind: int, channel: int = 0, a: int = 0, b: int = 0, c: int = 0, d: int = 0, *, flags: int = 0, body: bytes = b""
+    kind: int,
+    channel: int = 0,
+    a: int = 0,
+    b: int = 0,
+    c: int = 0,
+    d: int = 0,
+    e: int = 0,
+    *,
+    flags: int = 0,
+    body: bytes = b"",
 ) -> bytes:
     """A whole frame with a small body."""
     padding = -len(body) % 8
-    return HEADER.pack(len(body) + padding, kind, flags, 0, channel, a, b, c, d, 0) + body + bytes(padding)
+    return HEADER.pack(len(body) + padding, kind, flags, 0, channel, a, b, c, d, e) + body + bytes(padding)
 
 
 def data_header(flags: int, channel: int, backlog: int, cost: int, encoded: Any, body_bytes: int) -> bytes:

@@ -10,13 +10,15 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from flinkpy.common.errors import ExternalError, PartitionConnectionError
+from flinkpy.common.errors import ExternalError, PartitionConnectionError, PartitionCorruptedError
+from flinkpy.network.blocking.range_reader import SubpartitionRangeReader
 from flinkpy.network.credit import SenderCredit
 from flinkpy.network.partition_manager import PartitionRequest, ResultPartitionManager
 from flinkpy.network.transport import frames
 from flinkpy.network.transport.authenticator import DataPlaneAuthenticator
 from flinkpy.network.transport.framed_connection import FramedConnection
 from flinkpy.network.transport.io_loop import READ, IoLoop
+from flinkpy.network.transport.stored_subpartition_sender import StoredSubpartitionSender
 from flinkpy.network.transport.subpartition_sender import SubpartitionSender
 
 if TYPE_CHECKING:
@@ -65,7 +67,9 @@ class ProducerConnection(FramedConnection):
         """The partition of this channel was released under its consumer. Thread: any."""
         self._credits.pop(channel_id, None)
         if self._senders.pop(channel_id, None) is not None:
-            self._send_error(channel_id, frames.PRODUCER_FAILED, str(cause))
+            is_corrupted = isinstance(cause, PartitionCorruptedError)
+            code = frames.PARTITION_CORRUPTED if is_corrupted else frames.PRODUCER_FAILED
+            self._send_error(channel_id, code, str(cause))
 
     def on_frame(self, kind: int, flags: int, channel: int, a: int, b: int, c: int, d: int, e: int, body: Any) -> None:
         if not self._is_authenticated:
@@ -73,7 +77,8 @@ class ProducerConnection(FramedConnection):
         elif kind == frames.CREDIT:
             self._on_credit(channel, a, b, bool(flags & frames.FINAL))
         elif kind == frames.PARTITION_REQUEST:
-            self._on_partition_request(channel, a, b, c, d, bytes(body))
+            timeout_ms = 0 if flags & frames.IS_FINISHED else self._request_timeout_ms
+            self._on_partition_request(channel, a, e or 1, b, c, bytes(body)[:d].decode(), timeout_ms)
         elif kind == frames.CLOSE:
             self._on_close(channel)
         elif kind == frames.RECLAIM:
@@ -121,34 +126,35 @@ class ProducerConnection(FramedConnection):
             self.fail(PartitionConnectionError(f"{self.peer} connected and did not say who it is"))
 
     def _on_partition_request(
-        self, channel_id: int, subpartition_index: int, credits: int, window: int, id_bytes: int, body: bytes
+        self, channel_id: int, first: int, count: int, credits: int, window: int, partition_id: str, timeout_ms: int
     ) -> None:
-        partition_id = body[:id_bytes].decode()
         credit = self._credits[channel_id] = SenderCredit(credits, window)
 
         def on_partition(partition: ResultPartition) -> None:
             self._requests.pop(channel_id, None)
-            self._attach(channel_id, partition, subpartition_index, credit)
+            self._attach(channel_id, partition, first, count, credit)
 
         def on_timeout() -> None:
             self._requests.pop(channel_id, None)
             self._credits.pop(channel_id, None)
             self._send_error(channel_id, frames.PARTITION_NOT_FOUND, partition_id)
 
-        request = self._manager.request(partition_id, on_partition, on_timeout, self._request_timeout_ms)
+        request = self._manager.request(partition_id, on_partition, on_timeout, timeout_ms)
         if not request.is_done:
             self._requests[channel_id] = request
 
     def _attach(
-        self, channel_id: int, partition: ResultPartition, subpartition_index: int, credit: SenderCredit
+        self, channel_id: int, partition: ResultPartition, first: int, count: int, credit: SenderCredit
     ) -> None:
         if self.is_broken:
             return
-        if not 0 <= subpartition_index < partition.num_subpartitions:
-            self._send_error(channel_id, frames.PARTITION_NOT_FOUND, f"no subpartition {subpartition_index}")
+        subpartition = partition.open_subpartitions(first, count)
+        if subpartition is None:
+            self._send_error(channel_id, frames.PARTITION_NOT_FOUND, f"no subpartitions {first} to {first + count - 1}")
             return
-        subpartition = partition.subpartitions[subpartition_index]
-        sender = SubpartitionSender(self, channel_id, subpartition, credit, self._segment_size_bytes)
+        is_stored = isinstance(subpartition, SubpartitionRangeReader)
+        sender_class = StoredSubpartitionSender if is_stored else SubpartitionSender
+        sender = sender_class(self, channel_id, subpartition, credit, self._segment_size_bytes)
         self._senders[channel_id] = sender
         if not subpartition.attach(sender):
             self._senders.pop(channel_id, None)

@@ -17,7 +17,7 @@ from flinkpy.network.codec import (
 from flinkpy.network.credit import SenderCredit
 from flinkpy.network.in_flight import InFlightBatch, freeze
 from flinkpy.network.priority import PriorityMarker, items_before, position_of
-from flinkpy.network.subpartition import BufferedBatch, PipelinedSubpartition, freeze_all
+from flinkpy.network.subpartition import BufferedBatch, Subpartition, freeze_all
 from flinkpy.network.transport import frames
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import CheckpointBarrier
@@ -33,7 +33,7 @@ class SubpartitionSender:
         self,
         connection: ProducerConnection,
         channel_id: int,
-        subpartition: PipelinedSubpartition,
+        subpartition: Subpartition,
         credit: SenderCredit,
         segment_size_bytes: int,
     ) -> None:

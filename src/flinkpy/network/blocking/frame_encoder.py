@@ -1,0 +1,124 @@
+"""FrameEncoder: batches and control elements as frames of a partition file."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pyarrow as pa
+
+from flinkpy.network.batch_size import batch_bytes
+from flinkpy.network.blocking.partition_file import COLUMNS, ELEMENT, ROWS, frame_parts
+from flinkpy.network.codec import ColumnEncoder, EncodedBatch, compress_rows, encode_element, encode_rows
+from flinkpy.network.record_writer import concat_batches
+from flinkpy.records.batch import Batch
+from flinkpy.records.elements import Element
+
+#: Batches are joined up to this size before they are compressed: enough for the codec to find repetitions and for the
+#: cost per batch to be lost, little enough that a reader's share of the read memory holds several.
+FRAME_BYTES = 1 << 19
+#: As many as a record writer sends at once.
+_FRAME_ROWS = 65_536
+
+
+class FrameEncoder:
+    """Thread: the producer's task thread.
+
+    Args:
+        compression: "lz4", "zstd" or None.
+    """
+
+    def __init__(self, compression: str | None) -> None:
+        self._compression = compression
+        #: Serialised, in the order of their numbers.
+        self.schemas: list[bytes] = []
+        self._encoders: list[tuple[pa.Schema, ColumnEncoder]] = []
+
+    def frames(self, items: list[Batch | Element]) -> list[tuple[list[Any], int]]:
+        """The items as frames (parts, bytes), in order; small neighbouring batches of one form become one frame.
+
+        Raises:
+            TypeMismatchError: a row cannot be pickled.
+        """
+        frames = []
+        gathered: list[Batch] = []
+        size = rows = 0
+        for item in items:
+            if not isinstance(item, Batch):
+                frames += self._joined(gathered)
+                gathered, size, rows = [], 0, 0
+                frames.append(_element_frame(item))
+                continue
+            item_bytes, item_rows = batch_bytes(item), item.num_rows
+            is_full = size + item_bytes > FRAME_BYTES or rows + item_rows > _FRAME_ROWS
+            if gathered and (is_full or not _have_one_form(gathered[-1], item)):
+                frames += self._joined(gathered)
+                gathered, size, rows = [], 0, 0
+            gathered.append(item)
+            size += item_bytes
+            rows += item_rows
+        return frames + self._joined(gathered)
+
+    def _joined(self, batches: list[Batch]) -> list[tuple[list[Any], int]]:
+        if not batches:
+            return []
+        batch = batches[0] if len(batches) == 1 else concat_batches(batches)
+        size, rows = batch_bytes(batch), batch.num_rows
+        pieces = min(rows, max(-(-size // (2 * FRAME_BYTES)), -(-rows // _FRAME_ROWS)))
+        if pieces <= 1:
+            return [self._batch_frame(batch, size)]
+        bounds = [rows * i // pieces for i in range(pieces + 1)]
+        return [
+            self._batch_frame(batch.slice(begin, end - begin), size // pieces)
+            for begin, end in itertools.pairwise(bounds)
+        ]
+
+    def _batch_frame(self, batch: Batch, size: int) -> tuple[list[Any], int]:
+        schema = 0
+        encoded: EncodedBatch
+        if isinstance(batch.values, list):
+            kind = ROWS
+            encoded = encode_rows(batch)
+            if self._compression is not None:
+                payload = compress_rows(encoded.parts[0], self._compression)
+                encoded = EncodedBatch(True, [payload], len(payload), batch)
+        else:
+            kind = COLUMNS
+            schema, encoder = self._encoder_of(batch.values)
+            encoded = encoder.encode(batch)
+        return frame_parts(
+            kind,
+            encoded.parts,
+            schema=schema,
+            payload_bytes=encoded.payload_bytes,
+            timestamps_bytes=encoded.timestamps_bytes,
+            kinds_bytes=encoded.kinds_bytes,
+            rows=batch.num_rows,
+            decoded_bytes=size,
+        )
+
+    def _encoder_of(self, values: pa.RecordBatch) -> tuple[int, ColumnEncoder]:
+        for number, (schema, encoder) in enumerate(self._encoders):
+            if schema.equals(values.schema):
+                return number, encoder
+        encoder = ColumnEncoder(self._compression)
+        message = encoder.open_schema(values)
+        assert message is not None
+        self._encoders.append((values.schema, encoder))
+        self.schemas.append(message)
+        return len(self.schemas) - 1, encoder
+
+
+def _element_frame(element: Element) -> tuple[list[Any], int]:
+    kind, body = encode_element(element)
+    padded = body + bytes(-len(body) % 8)
+    return frame_parts(ELEMENT, [padded] if padded else [], element_kind=kind, payload_bytes=len(body))
+
+
+def _have_one_form(first: Batch, second: Batch) -> bool:
+    """Whether the two can become one batch."""
+    if (first.timestamps is None) != (second.timestamps is None) or (first.kinds is None) != (second.kinds is None):
+        return False
+    if isinstance(first.values, list) or isinstance(second.values, list):
+        return isinstance(first.values, list) and isinstance(second.values, list)
+    return bool(first.values.schema.equals(second.values.schema))

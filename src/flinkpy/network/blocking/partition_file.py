@@ -1,0 +1,251 @@
+"""The files of a blocking partition: `<partition>.data` and `<partition>.index`.
+
+The data file is a sequence of regions. A region has a run of frames for each subpartition, in the order of the
+subpartitions, so that what a consumer of several neighbouring ones reads of a region lies together. A *broadcast*
+region has one run, which is everybody's. Within a subpartition frames stand in the order they were emitted in.
+
+```
+data:   frame frame frame ...
+frame:  header (32 bytes) | body, a multiple of eight bytes
+
+index:  magic | subpartitions, regions, schemas, data bytes | schemas | for each region: kind, offsets | crc
+```
+
+A frame's checksum covers header and body, the index has one of its own: a reader notices every changed or missing
+byte. Numbers are little-endian. Nothing is synced to the disk: partitions do not outlive their process.
+
+Source: org.apache.flink.runtime.io.network.partition.{PartitionedFile, PartitionedFileWriter}.
+Differs: the order within the file is that of the subpartitions, not shifted per region; frames have checksums.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flinkpy.common.errors import PartitionCorruptedError, PartitionWriteError
+
+#: Kind, element kind, schema; bytes of body, payload, timestamps and kinds; rows, decoded bytes. Then a crc.
+_FRAME = struct.Struct("<BBHIIIIII")
+_CRC = struct.Struct("<I")
+FRAME_HEADER_BYTES = _FRAME.size + _CRC.size
+
+COLUMNS, ROWS, ELEMENT = range(1, 4)
+
+_INDEX_MAGIC = b"FLPSMP01"
+#: Subpartitions, regions, schemas, bytes of the data file.
+_INDEX_HEAD = struct.Struct("<IIIxxxxQ")
+#: IOV_MAX of the kernel.
+_MAX_PARTS = 1024
+#: The largest number a header has for sizes that are only told, not needed.
+_MAX_U32 = (1 << 32) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class FrameHeader:
+    """Attributes: kind: COLUMNS, ROWS or ELEMENT; body_bytes: what follows the header; decoded_bytes: about what it
+    takes in memory; the others as in `EncodedBatch` and `encode_element`."""
+
+    kind: int
+    element_kind: int
+    schema: int
+    body_bytes: int
+    payload_bytes: int
+    timestamps_bytes: int
+    kinds_bytes: int
+    rows: int
+    decoded_bytes: int
+    crc: int
+
+    @classmethod
+    def unpack_from(cls, data: Any, offset: int) -> FrameHeader:
+        return cls(*_FRAME.unpack_from(data, offset), *_CRC.unpack_from(data, offset + _FRAME.size))
+
+    def matches(self, data: Any, offset: int) -> bool:
+        """Whether the frame at `offset` of `data` is what was written."""
+        view = memoryview(data)
+        crc = zlib.crc32(view[offset : offset + _FRAME.size])
+        begin = offset + FRAME_HEADER_BYTES
+        return zlib.crc32(view[begin : begin + self.body_bytes], crc) == self.crc
+
+
+def frame_parts(
+    kind: int,
+    body: Sequence[Any],
+    *,
+    element_kind: int = 0,
+    schema: int = 0,
+    payload_bytes: int = 0,
+    timestamps_bytes: int = 0,
+    kinds_bytes: int = 0,
+    rows: int = 0,
+    decoded_bytes: int = 0,
+) -> tuple[list[Any], int]:
+    """A frame as parts to be written one after the other, and its bytes. `body` is a multiple of eight bytes."""
+    size = sum(map(len, body))
+    head = _FRAME.pack(
+        kind,
+        element_kind,
+        schema,
+        size,
+        payload_bytes,
+        timestamps_bytes,
+        kinds_bytes,
+        rows,
+        min(decoded_bytes, _MAX_U32),
+    )
+    crc = zlib.crc32(head)
+    for part in body:
+        crc = zlib.crc32(part, crc)
+    return [head + _CRC.pack(crc), *body], FRAME_HEADER_BYTES + size
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Attributes: offsets: int64[n + 1], where each subpartition's run begins and the last one ends; of a broadcast
+    region int64[2]."""
+
+    is_broadcast: bool
+    offsets: np.ndarray
+
+    def extent(self, first: int, count: int) -> tuple[int, int]:
+        """Where what `count` subpartitions from `first` on have here begins and ends."""
+        if self.is_broadcast:
+            return int(self.offsets[0]), int(self.offsets[1])
+        return int(self.offsets[first]), int(self.offsets[first + count])
+
+
+@dataclass(slots=True)
+class PartitionIndex:
+    """What lies where in a data file."""
+
+    num_subpartitions: int
+    data_bytes: int = 0
+    schemas: list[bytes] = field(default_factory=list)
+    regions: list[Region] = field(default_factory=list)
+
+    def extents(self, first: int, count: int) -> list[tuple[int, int]]:
+        """What a consumer of those subpartitions reads, in this order; empty ones are left out."""
+        extents = (region.extent(first, count) for region in self.regions)
+        return [(begin, end) for begin, end in extents if begin < end]
+
+    def save(self, path: Path) -> int:
+        """Write it; returns its bytes. Raises: OSError."""
+        parts = [
+            _INDEX_MAGIC,
+            _INDEX_HEAD.pack(self.num_subpartitions, len(self.regions), len(self.schemas), self.data_bytes),
+        ]
+        for schema in self.schemas:
+            parts += [_CRC.pack(len(schema)), schema]
+        for region in self.regions:
+            parts += [bytes([region.is_broadcast]), np.ascontiguousarray(region.offsets, dtype="<i8").tobytes()]
+        data = b"".join(parts)
+        with open(path, "wb") as file:
+            file.write(data)
+            file.write(_CRC.pack(zlib.crc32(data)))
+        return len(data) + _CRC.size
+
+    @classmethod
+    def load(cls, path: Path, partition_id: str) -> PartitionIndex:
+        """Raises: PartitionCorruptedError."""
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise corrupted(partition_id, f"its index {path} cannot be read: {error.strerror}") from error
+        body = memoryview(data)[: -_CRC.size]
+        least = len(_INDEX_MAGIC) + _INDEX_HEAD.size
+        if len(body) < least or zlib.crc32(body) != _CRC.unpack_from(data, len(body))[0]:
+            raise corrupted(partition_id, f"its index {path} is not what was written")
+        num_subpartitions, num_regions, num_schemas, data_bytes = _INDEX_HEAD.unpack_from(data, len(_INDEX_MAGIC))
+        index = cls(num_subpartitions, data_bytes)
+        position = least
+        for _ in range(num_schemas):
+            (size,) = _CRC.unpack_from(data, position)
+            position += _CRC.size
+            index.schemas.append(data[position : position + size])
+            position += size
+        for _ in range(num_regions):
+            is_broadcast = bool(data[position])
+            count = 2 if is_broadcast else num_subpartitions + 1
+            index.regions.append(Region(is_broadcast, np.frombuffer(data, "<i8", count, position + 1)))
+            position += 1 + 8 * count
+        return index
+
+
+class PartitionFileWriter:
+    """Appends to a data file. Not thread-safe. Any OSError becomes a PartitionWriteError that names the file."""
+
+    #: Gathered before a write call: enough to share its cost, little enough to bound what is held twice.
+    _WRITE_BYTES = 1 << 21
+
+    def __init__(self, path: Path, partition_id: str) -> None:
+        self.path = path
+        self.position = 0
+        self._partition_id = partition_id
+        self._parts: list[Any] = []
+        self._pending_bytes = 0
+        self._fd = -1
+        with self._errors():
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+
+    def append(self, parts: list[Any], size: int) -> None:
+        self._parts += parts
+        self._pending_bytes += size
+        self.position += size
+        if self._pending_bytes >= self._WRITE_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        parts, self._parts, self._pending_bytes = self._parts, [], 0
+        with self._errors():
+            for start in range(0, len(parts), _MAX_PARTS):
+                _write_all(self._fd, parts[start : start + _MAX_PARTS])
+
+    def write_index(self, path: Path, index: PartitionIndex) -> int:
+        with self._errors():
+            return index.save(path)
+
+    def close(self) -> None:
+        """Idempotent."""
+        fd, self._fd = self._fd, -1
+        self._parts.clear()
+        if fd >= 0:
+            os.close(fd)
+
+    @contextlib.contextmanager
+    def _errors(self) -> Any:
+        try:
+            yield
+        except OSError as error:
+            raise PartitionWriteError(
+                f"partition {self._partition_id} cannot be written to {self.path}: {error.strerror}",
+                details={"result_partition_id": self._partition_id, "path": str(self.path)},
+            ) from error
+
+
+def _write_all(fd: int, parts: list[Any]) -> None:
+    while parts:
+        written = os.writev(fd, parts)
+        whole = 0
+        for part in parts:
+            if written < len(part):
+                break
+            written -= len(part)
+            whole += 1
+        del parts[:whole]
+        if written:
+            parts[0] = memoryview(parts[0])[written:]
+
+
+def corrupted(partition_id: str, reason: str) -> PartitionCorruptedError:
+    return PartitionCorruptedError(
+        f"partition {partition_id} cannot be read any more: {reason}", details={"result_partition_id": partition_id}
+    )

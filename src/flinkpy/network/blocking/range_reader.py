@@ -1,0 +1,231 @@
+"""SubpartitionRangeReader: one consumer's pass over its subpartitions of a finished partition.
+
+The read scheduler fills its queue from the file; the consumer's view (a channel of this process, or a sender to
+another) takes from it. What waits in the queue can be dropped and read again later (`revoke`): a consumer that does not
+get on keeps no memory.
+
+Source: org.apache.flink.runtime.io.network.partition.SortMergeSubpartitionReader.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from flinkpy.network.blocking.stored_batch import StoredBatch
+from flinkpy.network.priority import PriorityMarker
+from flinkpy.network.subpartition import BufferedBatch, SubpartitionView
+from flinkpy.records.elements import Element, EndOfPartition
+
+if TYPE_CHECKING:
+    from flinkpy.network.blocking.partition_file import PartitionIndex
+    from flinkpy.network.blocking.read_scheduler import SortMergeReadScheduler
+    from flinkpy.network.blocking.sort_merge_result_partition import SortMergeResultPartition
+
+# What a sender is told to be waiting for it: enough for it to be granted the full window, whatever the file has.
+_MAX_BACKLOG_SEGMENTS = 256
+
+#: Where a frame begins: the number of the extent and the offset in the file.
+Position = tuple[int, int]
+
+
+class SubpartitionRangeReader:
+    """Implements `Subpartition`. Thread: any; `_lock` is held for a few instructions only."""
+
+    def __init__(
+        self, parent: SortMergeResultPartition, first: int, count: int, scheduler: SortMergeReadScheduler
+    ) -> None:
+        self.parent = parent
+        self.first = first
+        self.count = count
+        #: Never has anything: a blocking partition has no barriers.
+        self.queue: deque[Any] = deque()
+        #: When its consumer last took something, or it was last filled, in ms of the scheduler's clock.
+        self.last_progress_ms = 0
+        #: Whether the scheduler has it in its line. Set and cleared under the scheduler's lock.
+        self.is_scheduled = False
+        self._scheduler = scheduler
+        self._lock = threading.Lock()
+        self._items: deque[tuple[Position, StoredBatch | BufferedBatch | Element]] = deque()
+        self._last_polled: Position = (0, 0)
+        self._view: SubpartitionView | None = None
+        self._is_released = False
+        self._is_revoked = False
+        #: Bytes in `_items`.
+        self._queued_bytes = 0
+        # Set by `open`, on the scheduler's thread:
+        self.extents: list[tuple[int, int]] = []
+        self._unread_bytes = 0
+        #: Where to read on; past the last extent when everything was read.
+        self._position: Position = (0, 0)
+        self.is_open = False
+
+    # ---- the consumer's end
+
+    @property
+    def backlog_segments(self) -> int:
+        size = self._queued_bytes + self._unread_bytes
+        return min(_MAX_BACKLOG_SEGMENTS, -(-size // self._scheduler.segment_size_bytes))
+
+    @property
+    def has_data(self) -> bool:
+        return bool(self._items) or self._is_revoked
+
+    @property
+    def is_released(self) -> bool:
+        return self._is_released
+
+    def attach(self, view: SubpartitionView) -> bool:
+        self._view = view
+        return self.parent.attach_reader(self)
+
+    def start(self) -> None:
+        """The partition is finished."""
+        self._scheduler.add(self)
+
+    def poll(self) -> BufferedBatch | PriorityMarker | Element | None:
+        with self._lock:
+            if not self._items:
+                self._is_revoked = False
+                item = None
+            else:
+                position, item = self._items.popleft()
+                self._last_polled = position
+                if isinstance(item, BufferedBatch):
+                    self._queued_bytes -= item.size_bytes
+            wants_more = not self._is_released and self.is_open and not self.is_at_end
+        self.last_progress_ms = self._scheduler.now_ms
+        if wants_more and not self.is_scheduled and self._queued_bytes <= self._scheduler.read_ahead_bytes // 2:
+            self._scheduler.schedule(self)
+        return item
+
+    def unpoll(self, item: BufferedBatch) -> None:
+        with self._lock:
+            if not self._is_released:
+                self._items.appendleft((self._last_polled, item))
+                self._queued_bytes += item.size_bytes
+                return
+        item.recycle()
+
+    def release(self) -> None:
+        with self._lock:
+            if self._is_released:
+                return
+            self._is_released = True
+            dropped = self._take_all()
+        self._drop(dropped)
+        self.parent.detach_reader(self)
+        self._scheduler.remove(self)
+
+    def fail(self, cause: Exception) -> None:
+        """Nothing more will come: tell the consumer, unless it has everything or has gone."""
+        with self._lock:
+            if self._is_released:
+                return
+            self._is_released = True
+            dropped = self._take_all()
+        self._drop(dropped)
+        self.parent.detach_reader(self)
+        self._scheduler.remove(self)
+        if self._view is not None:
+            self._view.notify_failed(cause)
+
+    # ---- the scheduler's end. Thread: the scheduler's
+
+    def open(self, index: PartitionIndex) -> None:
+        self.extents = index.extents(self.first, self.count)
+        self._unread_bytes = sum(end - begin for begin, end in self.extents)
+        if self.extents:
+            self._position = (0, self.extents[0][0])
+        self.is_open = True
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether everything was read."""
+        return self._position[0] > len(self.extents)
+
+    @property
+    def has_items(self) -> bool:
+        return bool(self._items)
+
+    @property
+    def queued_bytes(self) -> int:
+        return self._queued_bytes
+
+    @property
+    def next_extent(self) -> tuple[int, int] | None:
+        """Where to read next, and where that run ends; None when there is nothing but the end."""
+        number, offset = self._position
+        return (offset, self.extents[number][1]) if number < len(self.extents) else None
+
+    def add(self, items: list[tuple[int, StoredBatch | Element]], next_offset: int) -> None:
+        """What was read from `next_extent` on, with the offset of each; the next read is at `next_offset`."""
+        number, offset = self._position
+        with self._lock:
+            if self._is_released:
+                dropped = [item for _, item in items]
+            else:
+                dropped = []
+                was_empty = not self._items
+                for at, item in items:
+                    self._items.append(((number, at), item))
+                    if isinstance(item, BufferedBatch):
+                        self._queued_bytes += item.size_bytes
+                self._unread_bytes -= next_offset - offset
+                self._move_to(number, next_offset)
+                self.last_progress_ms = self._scheduler.now_ms
+        self._drop(dropped)
+        if not dropped and was_empty:
+            self._notify()
+
+    def add_end(self) -> None:
+        with self._lock:
+            if self._is_released:
+                return
+            self._items.append(((len(self.extents), 0), EndOfPartition()))
+            self._position = (len(self.extents) + 1, 0)
+        self._notify()
+
+    def revoke(self) -> None:
+        """Drop what is queued, to be read again when the consumer comes for it."""
+        with self._lock:
+            if self._is_released or not self._items:
+                return
+            if any(type(item) is BufferedBatch for _, item in self._items):
+                return  # a rest that the consumer has put back is nowhere else
+            position = self._items[0][0]
+            self._unread_bytes = self._bytes_from(position)
+            self._position = position
+            dropped = self._take_all()
+            self._is_revoked = True
+        self._drop(dropped)
+
+    def _move_to(self, number: int, offset: int) -> None:
+        if offset >= self.extents[number][1]:
+            number += 1
+            offset = self.extents[number][0] if number < len(self.extents) else 0
+        self._position = (number, offset)
+
+    def _bytes_from(self, position: Position) -> int:
+        number, offset = position
+        if number >= len(self.extents):
+            return 0
+        return self.extents[number][1] - offset + sum(end - begin for begin, end in self.extents[number + 1 :])
+
+    def _notify(self) -> None:
+        view = self._view
+        if view is not None:
+            view.notify_data_available()
+
+    def _take_all(self) -> list[StoredBatch | BufferedBatch | Element]:
+        dropped = [item for _, item in self._items]
+        self._items.clear()
+        self._queued_bytes = 0
+        return dropped
+
+    @staticmethod
+    def _drop(items: list[Any]) -> None:
+        for item in items:
+            if isinstance(item, BufferedBatch):
+                item.recycle()

@@ -1,0 +1,403 @@
+"""SortMergeReadScheduler: the one thread that reads the blocking partitions of a process.
+
+Readers that have room stand in the line of their file. A file's line is served in the order of the offsets they read
+at next, like a lift: from the present position to the end, then again from the beginning. So consumers that read
+together read the file in one pass. Files take turns.
+
+```
+consumer polls ----> reader has room ----> in the line ----> served: read, checked, queued ----> consumer is told
+                           ^                                            |
+                           +-------- memory is short: put off <---------+
+```
+
+Memory: what was read and not taken is bounded. When the bound is reached, a reader that still has something waits until
+its consumer has come for that. For one that has nothing, the readers whose consumers have not come for a while give
+up what they have (they read it again later); where that does not do, it may read its next frames beyond the bound.
+So a slow consumer takes nothing from the others for long, and nobody waits for memory that nobody frees.
+
+Source: org.apache.flink.runtime.io.network.partition.SortMergeResultPartitionReadScheduler.
+Differs: one thread for all partitions of a process; a consumer that has waited too long for memory does not fail.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from flinkpy.common.clock import Clock, SystemClock
+from flinkpy.common.errors import FlinkError, PartitionCorruptedError
+from flinkpy.network.blocking.partition_file import (
+    COLUMNS,
+    ELEMENT,
+    FRAME_HEADER_BYTES,
+    ROWS,
+    FrameHeader,
+    PartitionIndex,
+    corrupted,
+)
+from flinkpy.network.blocking.range_reader import SubpartitionRangeReader
+from flinkpy.network.blocking.stored_batch import Chunk, StoredBatch
+from flinkpy.network.codec import decode_element, decode_schema
+from flinkpy.network.options import MIB
+from flinkpy.records.elements import Element
+
+_log = logging.getLogger(__name__)
+
+#: Read with one call, where the memory allows it: some frames, so that what is read twice at its end is little.
+_CHUNK_BYTES = 1 << 20
+_MIN_CHUNK_BYTES = 1 << 17
+#: A consumer that has not come for its data for this long may lose it to one that waits.
+_IDLE_MS = 500
+#: Chunks read from one file before the next one has its turn.
+_TURN_CHUNKS = 16
+_CLOSE_TIMEOUT_S = 5.0
+
+
+class _OpenFile:
+    """A data file, as long as it has readers. Thread: the scheduler's, but for the line."""
+
+    def __init__(self, partition_id: str, data_path: Path, index_path: Path) -> None:
+        self.partition_id = partition_id
+        self.data_path = data_path
+        self.index_path = index_path
+        self.readers: set[SubpartitionRangeReader] = set()
+        #: (offset, number, reader) from the present position on, and before it.
+        self.ahead: list[tuple[int, int, SubpartitionRangeReader]] = []
+        self.behind: list[tuple[int, int, SubpartitionRangeReader]] = []
+        self.position = 0
+        self.is_queued = False
+        self.fd = -1
+        self.index: PartitionIndex | None = None
+        self.schemas: list[tuple[pa.Schema, bytes]] = []
+
+    def open(self) -> PartitionIndex:
+        """Raises: PartitionCorruptedError."""
+        if self.index is None:
+            index = PartitionIndex.load(self.index_path, self.partition_id)
+            try:
+                self.fd = os.open(self.data_path, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError as error:
+                raise corrupted(self.partition_id, f"{self.data_path} cannot be read: {error.strerror}") from error
+            self.schemas = [(decode_schema(message), message) for message in index.schemas]
+            self.index = index
+        return self.index
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+        self.fd, self.index = -1, None
+
+
+class SortMergeReadScheduler:
+    """Thread: any; the thread starts with the first thing to do.
+
+    Args:
+        memory_bytes: bound on what was read and has not been taken.
+    """
+
+    def __init__(self, memory_bytes: int = 64 * MIB, segment_size_bytes: int = 1 << 15, clock: Clock | None = None):
+        self.segment_size_bytes = segment_size_bytes
+        self.bytes_read = 0
+        self._memory_bytes = memory_bytes
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._wake = threading.Condition(self._lock)
+        self._files: dict[str, _OpenFile] = {}
+        self._line: deque[_OpenFile] = deque()
+        #: Files to be removed: unlinking a large one takes a while.
+        self._removals: deque[tuple[str, Sequence[Path]]] = deque()
+        self._numbers = itertools.count()
+        self._num_readers = 0
+        self._used_bytes = 0
+        self._is_closed = False
+        self._thread: threading.Thread | None = None
+
+    @property
+    def now_ms(self) -> int:
+        return self._clock.monotonic_ms()
+
+    @property
+    def used_bytes(self) -> int:
+        """Read, and not taken."""
+        return self._used_bytes
+
+    @property
+    def chunk_bytes(self) -> int:
+        share = self._memory_bytes // (2 * max(1, self._num_readers))
+        return max(_MIN_CHUNK_BYTES, min(_CHUNK_BYTES, share))
+
+    @property
+    def read_ahead_bytes(self) -> int:
+        """What one reader has queued at most, but for a chunk."""
+        return max(_MIN_CHUNK_BYTES, min(2 * _CHUNK_BYTES, self._memory_bytes // max(1, self._num_readers)))
+
+    # ---- for partitions and readers. Thread: any
+
+    def add(self, reader: SubpartitionRangeReader) -> None:
+        """Begin to read for it."""
+        parent = reader.parent
+        with self._lock:
+            file = self._files.get(parent.partition_id)
+            if file is None:
+                file = _OpenFile(parent.partition_id, parent.data_path, parent.index_path)
+                self._files[parent.partition_id] = file
+            if reader not in file.readers:
+                file.readers.add(reader)
+                self._num_readers += 1
+        self.schedule(reader)
+
+    def schedule(self, reader: SubpartitionRangeReader) -> None:
+        """It has room."""
+        extent = reader.next_extent
+        offset = 0 if extent is None else extent[0]
+        with self._lock:
+            file = self._files.get(reader.parent.partition_id)
+            if file is None or reader not in file.readers or reader.is_scheduled or self._is_closed:
+                return
+            self._put(file, reader, offset)
+            if not file.is_queued:
+                file.is_queued = True
+                self._line.append(file)
+            self._start()
+            self._wake.notify()
+
+    def remove(self, reader: SubpartitionRangeReader) -> None:
+        """It needs nothing any more."""
+        with self._lock:
+            file = self._files.get(reader.parent.partition_id)
+            if file is None or reader not in file.readers:
+                return
+            file.readers.discard(reader)
+            self._num_readers -= 1
+            if not file.readers and not self._is_closed:
+                self._removals.append((file.partition_id, ()))  # closes it
+                self._start()
+                self._wake.notify()
+
+    def remove_files(self, partition_id: str, paths: Sequence[Path]) -> None:
+        """Nobody will read these any more."""
+        with self._lock:
+            if not self._is_closed:
+                self._removals.append((partition_id, paths))
+                self._start()
+                self._wake.notify()
+                return
+        _unlink(paths)
+
+    def close(self) -> None:
+        """Do what is left to remove, and end the thread. Idempotent."""
+        with self._lock:
+            self._is_closed = True
+            self._wake.notify()
+            thread = self._thread
+        if thread is not None:
+            thread.join(_CLOSE_TIMEOUT_S)
+            if thread.is_alive():
+                raise TimeoutError(f"thread {thread.name} did not end within {_CLOSE_TIMEOUT_S} s")
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="blocking-shuffle-read", daemon=True)
+            self._thread.start()
+
+    def _put(self, file: _OpenFile, reader: SubpartitionRangeReader, offset: int) -> None:
+        reader.is_scheduled = True
+        line = file.ahead if offset >= file.position else file.behind
+        heapq.heappush(line, (offset, next(self._numbers), reader))
+
+    # ---- the thread
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                while not (self._line or self._removals or self._is_closed):
+                    self._wake.wait()
+                removals, self._removals = self._removals, deque()
+                if self._is_closed and not removals:
+                    files, self._files = list(self._files.values()), {}
+                    break
+                file = self._line.popleft() if self._line else None
+                if file is not None:
+                    file.is_queued = False
+            for partition_id, paths in removals:
+                self._remove(partition_id, paths)
+            if file is not None:
+                self._serve(file)
+        for open_file in files:
+            open_file.close()
+
+    def _remove(self, partition_id: str, paths: Sequence[Path]) -> None:
+        with self._lock:
+            file = self._files.get(partition_id)
+            if file is not None and not file.readers:
+                del self._files[partition_id]
+            else:
+                file = None
+        if file is not None:
+            file.close()
+        _unlink(paths)
+
+    def _serve(self, file: _OpenFile) -> None:
+        for _ in range(_TURN_CHUNKS):
+            with self._lock:
+                if not file.ahead:
+                    file.ahead, file.behind = file.behind, file.ahead
+                if not file.ahead or self._is_closed:
+                    return
+                offset, _, reader = heapq.heappop(file.ahead)
+                reader.is_scheduled = False
+                file.position = offset
+            if reader.is_released:
+                continue
+            try:
+                self._serve_reader(file, reader)
+            except FlinkError as error:
+                reader.fail(error)
+            except Exception as error:  # noqa: BLE001 - a bug here must fail a task, not let it wait
+                _log.exception("reading partition %s failed", file.partition_id)
+                reader.fail(corrupted(file.partition_id, f"{type(error).__name__}: {error}"))
+        with self._lock:
+            if (file.ahead or file.behind) and not file.is_queued:
+                file.is_queued = True
+                self._line.append(file)
+
+    def _serve_reader(self, file: _OpenFile, reader: SubpartitionRangeReader) -> None:
+        if not reader.is_open:
+            reader.open(file.open())
+        extent = reader.next_extent
+        if extent is None:
+            if not reader.is_at_end:
+                reader.add_end()
+            return
+        size = min(self.chunk_bytes, extent[1] - extent[0])
+        if not self._take_memory(size, reader):
+            return  # its consumer will poll
+        self._read(file, reader, extent[0], extent[1], size)
+        if not reader.is_at_end and (reader.next_extent is None or reader.queued_bytes < self.read_ahead_bytes):
+            self.schedule(reader)
+
+    def _read(self, file: _OpenFile, reader: SubpartitionRangeReader, begin: int, end: int, size: int) -> None:
+        """Read `size` bytes, whose memory was taken, or one frame that is longer, and queue its frames."""
+        buffer = self._pread(file, begin, size, size)
+        needed = FRAME_HEADER_BYTES
+        if size >= FRAME_HEADER_BYTES:
+            needed += FrameHeader.unpack_from(buffer, 0).body_bytes
+        if needed > end - begin:
+            self._free(size)
+            raise corrupted(file.partition_id, f"a frame at {begin} of {file.data_path} is longer than its region")
+        if needed > size:
+            self._take_beyond(needed - size)
+            size = needed
+            buffer = self._pread(file, begin, size, size)
+        chunk = Chunk(size, self._free)
+        try:
+            items, used = self._cut(file, buffer, begin, chunk)
+        finally:
+            chunk.recycle(1)
+        self.bytes_read += used
+        reader.add(items, begin + used)
+
+    def _pread(self, file: _OpenFile, offset: int, size: int, taken: int) -> pa.Buffer:
+        buffer = pa.allocate_buffer(size)
+        view = memoryview(buffer)
+        try:
+            done = 0
+            while done < size:
+                got = os.preadv(file.fd, [view[done:]], offset + done)
+                if not got:
+                    raise corrupted(file.partition_id, f"{file.data_path} ends at {offset + done}")
+                done += got
+        except (OSError, PartitionCorruptedError) as error:
+            self._free(taken)
+            if isinstance(error, PartitionCorruptedError):
+                raise
+            raise corrupted(file.partition_id, f"{file.data_path} cannot be read: {error.strerror}") from error
+        return buffer
+
+    def _cut(
+        self, file: _OpenFile, buffer: pa.Buffer, begin: int, chunk: Chunk
+    ) -> tuple[list[tuple[int, StoredBatch | Element]], int]:
+        """The whole frames of `buffer` with their offsets, and how many bytes they are.
+
+        Raises: PartitionCorruptedError; what was made until then is given back.
+        """
+        items: list[tuple[int, StoredBatch | Element]] = []
+        position, size = 0, buffer.size
+        try:
+            while size - position >= FRAME_HEADER_BYTES:
+                header = FrameHeader.unpack_from(buffer, position)
+                body_begin = position + FRAME_HEADER_BYTES
+                body_end = body_begin + header.body_bytes
+                if body_end > size:
+                    break
+                if not header.matches(buffer, position):
+                    raise corrupted(
+                        file.partition_id, f"{file.data_path} is not what was written at {begin + position}"
+                    )
+                item: StoredBatch | Element
+                if header.kind == ELEMENT:
+                    body = buffer.slice(body_begin, header.payload_bytes).to_pybytes()
+                    item = decode_element(header.element_kind, body)
+                elif header.kind in (COLUMNS, ROWS):
+                    schema, message = file.schemas[header.schema] if header.kind == COLUMNS else (None, b"")
+                    body = buffer.slice(body_begin, header.body_bytes)
+                    item = StoredBatch(header, body, schema, message, self.segment_size_bytes, chunk)
+                else:
+                    raise corrupted(file.partition_id, f"a frame of kind {header.kind} at {begin + position}")
+                items.append((begin + position, item))
+                position = body_end
+        except FlinkError:
+            for _, item in items:
+                if isinstance(item, StoredBatch):
+                    item.recycle()
+            raise
+        return items, position
+
+    # ---- memory
+
+    def _take_memory(self, size: int, reader: SubpartitionRangeReader) -> bool:
+        with self._lock:
+            if self._used_bytes + size <= self._memory_bytes:
+                self._used_bytes += size
+                return True
+        if reader.has_items:
+            return False
+        self._revoke_idle(size)
+        self._take_beyond(size)
+        return True
+
+    def _take_beyond(self, size: int) -> None:
+        with self._lock:
+            self._used_bytes += size
+
+    def _free(self, size: int) -> None:
+        """Thread: any."""
+        with self._lock:
+            self._used_bytes -= size
+
+    def _revoke_idle(self, size: int) -> None:
+        """Have the readers that have been idle longest give up what they hold, until there is room."""
+        before_ms = self.now_ms - _IDLE_MS
+        with self._lock:
+            readers = [reader for file in self._files.values() for reader in file.readers]
+        idle = [reader for reader in readers if reader.has_items and reader.last_progress_ms <= before_ms]
+        for reader in sorted(idle, key=lambda one: one.last_progress_ms):
+            if self._used_bytes + size <= self._memory_bytes:
+                return
+            reader.revoke()
+
+
+def _unlink(paths: Sequence[Path]) -> None:
+    for path in paths:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            _log.warning("%s cannot be removed: %s", path, error.strerror)

@@ -1,0 +1,294 @@
+"""SortMergeResultPartition: what a task attempt produces for a blocking data set, in a file.
+
+While the task runs, its batches are gathered in memory; when that is full they are sorted by subpartition and appended
+to the file as a region. Writing happens on the task's thread: that is its back-pressure, so the partition is always
+available and nothing can wait for memory that only this partition could free.
+
+When it is finished it can be read any number of times, by several consumers at once, each from its beginning, each a
+range of neighbouring subpartitions. It lives until it is released, not until it was consumed.
+
+A consumer of several subpartitions is one task that does what several could have done. So what was emitted to *all*
+subpartitions, broadcast batches and control elements, it gets once, behind all that the subpartitions of its range had
+got before and before all that they get later: such a thing ends the region.
+
+Source: org.apache.flink.runtime.io.network.partition.SortMergeResultPartition.
+Differs: records are not spread by hash over free regions of one buffer; whole batches are gathered by reference.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+
+from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.network.batch_size import batch_bytes
+from flinkpy.network.blocking.frame_encoder import FrameEncoder
+from flinkpy.network.blocking.partition_file import PartitionFileWriter, PartitionIndex, Region
+from flinkpy.network.buffer_pool import LocalBufferPool
+from flinkpy.network.result_partition import Overtaken, ResultPartition
+from flinkpy.network.subpartition import PipelinedSubpartition
+from flinkpy.records.batch import Batch
+from flinkpy.records.elements import CheckpointBarrier, Element, LatencyMarker
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from flinkpy.network.blocking.range_reader import SubpartitionRangeReader
+    from flinkpy.network.blocking.read_scheduler import SortMergeReadScheduler
+
+
+class SortMergeResultPartition(ResultPartition):
+    """Thread: the producer's task thread, except where a method says "any".
+
+    Args:
+        path: of the files, without their suffixes.
+        compression: "lz4", "zstd" or None.
+    """
+
+    def __init__(
+        self,
+        partition_id: str,
+        num_subpartitions: int,
+        pool: LocalBufferPool,
+        segment_size_bytes: int,
+        *,
+        path: Path,
+        scheduler: SortMergeReadScheduler,
+        compression: str | None = "lz4",
+        owner: str = "",
+        on_released: Callable[[ResultPartition], None] | None = None,
+    ) -> None:
+        super().__init__(
+            partition_id,
+            num_subpartitions,
+            pool,
+            segment_size_bytes,
+            partition_type="BLOCKING",
+            owner=owner,
+            on_released=on_released,
+        )
+        self.data_path = path.with_name(path.name + ".data")
+        self.index_path = path.with_name(path.name + ".index")
+        #: What the files take on the disk.
+        self.bytes_written = 0
+        #: int64[n]: bytes each subpartition has, before compression; what was broadcast counts for each.
+        self.subpartition_bytes = np.zeros(num_subpartitions, np.int64)
+        self._scheduler = scheduler
+        self._encoder = FrameEncoder(compression)
+        self._index = PartitionIndex(num_subpartitions)
+        self._gathered: dict[int, list[Batch | Element]] = {}
+        self._broadcast: list[Batch | Element] = []
+        self._gathered_segments = 0
+        #: Held while the file is written or closed.
+        self._file_lock = threading.Lock()
+        self._writer = PartitionFileWriter(self.data_path, partition_id)
+        #: Consumers that came before the end of writing.
+        self._early_readers: list[SubpartitionRangeReader] = []
+        self._readers: set[SubpartitionRangeReader] = set()
+        self._is_readable = False
+
+    def _make_subpartitions(self, count: int) -> list[PipelinedSubpartition]:
+        return []
+
+    @property
+    def is_available(self) -> bool:
+        """Always. Thread: any."""
+        return True
+
+    # ---- writing
+
+    def emit(self, subpartition: int, batch: Batch, type_info: Any = None) -> None:
+        """Gather a batch for one consumer.
+
+        Raises:
+            ClosedError: the partition is finished.
+            PartitionConnectionError: it was released under the producer.
+            PartitionWriteError: the file cannot be written; it has been removed.
+        """
+        if self._failure is not None or self._finished:
+            self._check_open()
+        if self._broadcast:
+            self._write_region()
+        self._gathered.setdefault(subpartition, []).append(batch)
+        self.subpartition_bytes[subpartition] += self._count(batch, 1)
+
+    def emit_broadcast(self, batch: Batch) -> None:
+        """Gather a batch for every consumer; it is stored once. Raises: as `emit`."""
+        self._check_open()
+        if self._gathered:
+            self._write_region()
+        self._broadcast.append(batch)
+        self.subpartition_bytes += self._count(batch, self.num_subpartitions)
+
+    def emit_element(self, element: Element, subpartition: int | None = None) -> None:
+        """Gather a control element for one consumer, or for all (None). Raises: as `emit`."""
+        self._check_open()
+        if isinstance(element, LatencyMarker):
+            return  # the time until somebody reads the file is no latency of the job
+        if isinstance(element, CheckpointBarrier):
+            self._refuse_barrier()
+        if subpartition is None:
+            if self._gathered:
+                self._write_region()
+            self._broadcast.append(element)
+        else:
+            if self._broadcast:
+                self._write_region()
+            self._gathered.setdefault(subpartition, []).append(element)
+
+    def emit_priority(self, barrier: CheckpointBarrier) -> Overtaken:
+        self._refuse_barrier()
+
+    def convert_to_unaligned(self, checkpoint_id: int) -> Overtaken | None:
+        return None
+
+    def has_queued_barrier(self, checkpoint_id: int) -> bool:
+        return False
+
+    def finish(self) -> None:
+        """Write what is gathered and let consumers read. Raises: as `emit`."""
+        if self._finished:
+            return
+        self._check_open()
+        self._write_region()
+        self._run_guarded(self._write_index)
+        self._finished = True
+        self._pool.destroy()
+        with self._lock:
+            self._is_readable = not self._released.is_set()
+            early, self._early_readers = self._early_readers, []
+        for reader in early:
+            reader.start()
+
+    def _refuse_barrier(self) -> NoReturn:
+        raise UnsupportedOperationError(
+            f"{self.owner or self.partition_id}: there are no checkpoints of a task with a blocking result"
+        )
+
+    def _count(self, batch: Batch, copies: int) -> int:
+        size = batch_bytes(batch)
+        self.bytes_out += size * copies
+        self.records_out += batch.num_rows * copies
+        self.batches_out += copies
+        segments = -(-size // self._segment_size_bytes) or 1
+        with self._lock:
+            self._gathered_segments += segments
+        self._pool.reserve(segments)
+        if self._pool.used >= self._pool.quota:
+            self._write_region()
+        return size
+
+    def _write_region(self) -> None:
+        if self._gathered or self._broadcast:
+            try:
+                self._run_guarded(self._append_region)
+            finally:
+                self._gathered.clear()
+                self._broadcast.clear()
+        self._recycle()
+
+    def _recycle(self) -> None:
+        """Thread: any."""
+        with self._lock:
+            segments, self._gathered_segments = self._gathered_segments, 0
+        if segments:
+            self._pool.recycle(segments)
+
+    def _append_region(self) -> None:
+        writer = self._writer
+        if self._broadcast:
+            offsets = np.array([writer.position] * 2, np.int64)
+            self._append_run(self._broadcast)
+            offsets[1] = writer.position
+            self._index.regions.append(Region(True, offsets))
+            return
+        offsets = np.empty(self.num_subpartitions + 1, np.int64)
+        position = 0
+        for subpartition in sorted(self._gathered):
+            offsets[position : subpartition + 1] = writer.position
+            position = subpartition + 1
+            self._append_run(self._gathered[subpartition])
+        offsets[position:] = writer.position
+        self._index.regions.append(Region(False, offsets))
+
+    def _append_run(self, items: list[Batch | Element]) -> None:
+        for parts, size in self._encoder.frames(items):
+            self._writer.append(parts, size)
+
+    def _write_index(self) -> None:
+        writer, index = self._writer, self._index
+        writer.flush()
+        index.data_bytes = writer.position
+        index.schemas = self._encoder.schemas
+        self.bytes_written = writer.position + writer.write_index(self.index_path, index)
+        writer.close()
+
+    def _run_guarded(self, action: Callable[[], None]) -> None:
+        """Write; where that fails the partition is of no use any more, and its files are removed."""
+        with self._file_lock:
+            if self._failure is None:
+                try:
+                    action()
+                except Exception as error:  # noqa: BLE001 - of the disk, or of pickling a row: raised below
+                    self._failure = error  # before the lock is free: nobody writes a file that is half written
+                    failure: Exception | None = error
+                else:
+                    failure = None
+            else:
+                failure = None
+        if failure is not None:
+            self.release(failure)
+            raise failure
+        if self._failure is not None:  # released meanwhile, by somebody who may have found the file in use
+            self._writer.close()
+            self._check_open()
+
+    # ---- reading. Thread: any
+
+    def open_subpartitions(self, first: int, count: int) -> SubpartitionRangeReader | None:
+        """A reader of `count` subpartitions from `first` on, from their beginning; None where there are not as many."""
+        from flinkpy.network.blocking.range_reader import SubpartitionRangeReader
+
+        if not 0 <= first < first + count <= self.num_subpartitions:
+            return None
+        return SubpartitionRangeReader(self, first, count, self._scheduler)
+
+    def attach_reader(self, reader: SubpartitionRangeReader) -> bool:
+        """Begin to read for it, at once or when the partition is finished. False where it was released."""
+        with self._lock:
+            if self._released.is_set():
+                return False
+            self._readers.add(reader)
+            if not self._is_readable:
+                self._early_readers.append(reader)
+                return True
+        reader.start()
+        return True
+
+    def detach_reader(self, reader: SubpartitionRangeReader) -> None:
+        with self._lock:
+            self._readers.discard(reader)
+
+    def release(self, cause: Exception | None = None) -> None:
+        """Remove the files; consumers that do not have all yet fail with `cause`. Idempotent. Thread: any."""
+        failure = cause or self._released_error()
+        with self._lock:
+            if self._released.is_set():
+                return
+            self._failure = failure
+            self._released.set()
+            readers = list(self._readers)
+            self._readers.clear()
+            self._early_readers.clear()
+        if self._file_lock.acquire(blocking=False):  # else the task is writing, and sees the failure afterwards
+            self._writer.close()
+            self._file_lock.release()
+        self._scheduler.remove_files(self.partition_id, [self.data_path, self.index_path])
+        for reader in readers:
+            reader.fail(failure)
+        self._recycle()
+        self._after_release()
