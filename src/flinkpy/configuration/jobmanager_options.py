@@ -5,7 +5,7 @@ Source: org.apache.flink.configuration.{JobManagerOptions,ClusterOptions}.
 
 from __future__ import annotations
 
-from flinkpy.configuration.options import duration_option, enum_option, int_option, string_option
+from flinkpy.configuration.options import bool_option, duration_option, enum_option, int_option, string_option
 
 ADDRESS = string_option(
     "jobmanager.rpc.address", None, "Host at which the Dispatcher is reached by clients, JobMasters and TaskExecutors."
@@ -29,6 +29,12 @@ FAILOVER_STRATEGY = enum_option(
     ("region", "full"),
     "region",
     "What restarts after a task failed: `region` its pipelined region, `full` all tasks of the job.",
+)
+RELEASE_PARTITIONS_DURING_EXECUTION = bool_option(
+    "jobmanager.partition.release-during-job-execution",
+    True,
+    "Whether what the tasks of a batch job have written for others is deleted when these have finished; otherwise at "
+    "the end of the job.",
 )
 ATTEMPTS_HISTORY_SIZE = int_option(
     "jobmanager.execution.attempts-history-size",

@@ -14,6 +14,7 @@ from flinkpy.common.addresses import LOOPBACK
 from flinkpy.configuration import (
     checkpointing_options,
     cluster_options,
+    execution_options,
     heartbeat_options,
     jobmanager_options,
     read_option,
@@ -66,8 +67,12 @@ def job_master_options(configuration: AnyConfiguration) -> JobMasterOptions:
             slot_pool=SlotPoolOptions(
                 request_timeout_ms=read_option(configuration, jobmanager_options.SLOT_REQUEST_TIMEOUT),
                 idle_timeout_ms=read_option(configuration, jobmanager_options.SLOT_IDLE_TIMEOUT),
+                are_requests_in_turn=read_option(configuration, execution_options.RUNTIME_MODE) == "BATCH",
             ),
             failover_strategy=read_option(configuration, jobmanager_options.FAILOVER_STRATEGY),
+            releases_partitions_during_execution=read_option(
+                configuration, jobmanager_options.RELEASE_PARTITIONS_DURING_EXECUTION
+            ),
             attempts_history_size=read_option(configuration, jobmanager_options.ATTEMPTS_HISTORY_SIZE),
             exception_history_size=read_option(configuration, jobmanager_options.EXCEPTION_HISTORY_SIZE),
             checkpoints=coordinator_options(configuration),

@@ -40,6 +40,8 @@ MAX_EVENTS_PER_CALL = 512
 MAX_EVENT_BYTES_PER_CALL = 4 * 1024 * 1024
 #: A cancel whose answer did not come in time is sent again after this pause, until the TaskExecutor is given up.
 CANCEL_RETRY_DELAY_MS = 500
+#: The same for partitions to be released.
+RELEASE_RETRY_DELAY_MS = 500
 #: The same for the end of a checkpoint.
 NOTIFICATION_RETRY_DELAY_MS = 500
 
@@ -140,9 +142,20 @@ class TaskManagerConnection:
         self._call(self._gateway.free_slot(request, timeout_s=self._timeout_s), self._log_error, "free a slot at")
 
     def release_partitions(self, partition_ids: tuple[str, ...]) -> None:
+        """Ask for it until the TaskExecutor has heard it: what it holds is disk that others need."""
         request = taskexecutor_pb2.ReleasePartitionsRequest(job_id=self._job_id, result_partition_ids=partition_ids)
+
+        def done(_: Any, error: BaseException | None) -> None:
+            if error is not None:
+                logger.debug("releasing partitions at %s failed: %s", self.location.resource_id, error)
+                self._endpoint.schedule(RELEASE_RETRY_DELAY_MS, retry)
+
+        def retry() -> None:
+            if not self._is_closed:
+                self.release_partitions(partition_ids)
+
         call = self._gateway.release_partitions(request, timeout_s=self._timeout_s)
-        self._call(call, self._log_error, "release partitions at")
+        self._call(call, done, "release partitions at")
 
     def send_operator_event(self, event: jobmaster_pb2.OperatorEvent) -> None:
         """In order of the calls; an event that may not have arrived is told to `on_operator_events_lost`."""

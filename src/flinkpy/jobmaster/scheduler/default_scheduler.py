@@ -244,7 +244,8 @@ class DefaultScheduler(SchedulerBase):
                 self._fail(self.graph.vertex(attempt_id.vertex), event.cause)
 
     def _on_check_deadlines(self, event: ev.CheckDeadlines) -> None:
-        self._tell_pool(sp.CheckTimeouts())
+        are_slots_coming = any(vertex.current.is_deployed for vertex in self.graph.vertices)
+        self._tell_pool(sp.CheckTimeouts(are_slots_coming))
         self._run(self.checkpoints.handle(CheckpointTimersDue()))
         for attempt_id in self._unexplained.take_due(self._now_ms):
             vertex = self.graph.vertex(attempt_id.vertex)

@@ -15,6 +15,8 @@ Rules:
   * A request takes first the slot it names, then a slot of the TaskExecutor it names, then any: a restarted task comes
     back to where it was.
   * A request that waited `slot.request.timeout` fails; a free slot idle for `slot.idle.timeout` is given back.
+  * Requests of a batch job are served in turn, the oldest first, and wait as long as slots of the job are in use. A
+    region that needs several slots gets all of them before a later one gets any: two never wait for each other.
 
 Invariant: while a request waits, no slot is free. Pure.
 
@@ -54,10 +56,11 @@ from flinkpy.jobmaster.slotpool.slot_pool_messages import (
 
 @dataclass(frozen=True, slots=True)
 class SlotPoolOptions:
-    """slot.request.timeout and slot.idle.timeout."""
+    """slot.request.timeout and slot.idle.timeout; `are_requests_in_turn`: those of a batch job."""
 
     request_timeout_ms: int = 300_000
     idle_timeout_ms: int = 50_000
+    are_requests_in_turn: bool = False
 
 
 @dataclass(slots=True)
@@ -211,6 +214,10 @@ class DeclarativeSlotPool:
 
     def _on_check_timeouts(self, event: CheckTimeouts, now_ms: int) -> list[SlotPoolEffect]:
         effects: list[SlotPoolEffect] = []
+        if self._options.are_requests_in_turn and event.are_slots_coming:
+            for pending in self._pending.values():
+                if pending.deadline_ms <= now_ms:
+                    pending.deadline_ms = now_ms + self._options.request_timeout_ms
         timed_out = tuple(request_id for request_id, pending in self._pending.items() if pending.deadline_ms <= now_ms)
         if timed_out:
             effects.append(SlotRequestsTimedOut(timed_out, self.num_required, self.num_slots))
@@ -239,7 +246,10 @@ class DeclarativeSlotPool:
         for fits in (_is_same_allocation, _is_same_resource, _is_any):
             if not self._free:
                 break
-            for request_id, pending in list(self._pending.items()):
+            waiting = list(self._pending.items())
+            if self._options.are_requests_in_turn:
+                waiting = waiting[: len(self._free)]
+            for request_id, pending in waiting:
                 slot = next((free.slot for free in self._free.values() if fits(pending.request, free.slot)), None)
                 if slot is not None:
                     del self._free[slot.allocation_id]

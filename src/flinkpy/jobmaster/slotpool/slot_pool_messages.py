@@ -67,7 +67,9 @@ class FailSlot:
 
 @dataclass(frozen=True, slots=True)
 class CheckTimeouts:
-    pass
+    """`are_slots_coming`: tasks run in slots of the job, which will be free for others when they finish."""
+
+    are_slots_coming: bool = False
 
 
 @dataclass(frozen=True, slots=True)
