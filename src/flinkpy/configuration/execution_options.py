@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flinkpy.configuration.options import bool_option, duration_option, enum_option, string_option
+from flinkpy.configuration.options import bool_option, duration_option, enum_option, memory_option, string_option
 
 RUNTIME_MODE = enum_option(
     "execution.runtime-mode",
@@ -18,10 +18,35 @@ BATCH_SHUFFLE_MODE = enum_option(
         "ALL_EXCHANGES_HYBRID_FULL",
         "ALL_EXCHANGES_HYBRID_SELECTIVE",
     ),
-    "ALL_EXCHANGES_PIPELINED",
+    "ALL_EXCHANGES_BLOCKING",
     "How the tasks of a batch job exchange records. BLOCKING: a task runs when those it reads from have finished, and "
     "what they wrote is kept on disk for it; a job needs no more than one slot. PIPELINED: all tasks run at once. The "
     "hybrid ones are refused.",
+)
+SORT_INPUTS = bool_option(
+    "execution.sorted-inputs.enabled",
+    True,
+    "Whether operators with keys get their input sorted by key in batch mode. There is no other way: `false` is refused.",
+)
+SORTED_INPUTS_MEMORY = memory_option(
+    "execution.sorted-inputs.memory",
+    "128 mb",
+    "Memory of one operator in batch mode for the records that wait until its input is complete; what is more goes to "
+    "disk.",
+    minimum_bytes=1,
+)
+USE_BATCH_STATE_BACKEND = bool_option(
+    "execution.batch-state-backend.enabled",
+    True,
+    "Whether operators with keys hold the state of one key at a time in batch mode. There is no other way: `false` is "
+    "refused.",
+)
+COLUMN_OPERATOR_MEMORY = memory_option(
+    "execution.batch.column-operator.memory",
+    None,
+    "Memory of one aggregation or join over columns in batch mode; what is more goes to disk. Unset: the part of "
+    "taskmanager.memory.managed.size that is one slot's, and without that 256 mb.",
+    minimum_bytes=1,
 )
 BUFFER_TIMEOUT_ENABLED = bool_option(
     "execution.buffer-timeout.enabled", True, "Whether an unfilled batch is sent on after a while."

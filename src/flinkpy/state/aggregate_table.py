@@ -197,13 +197,26 @@ class HeapAggregateTable(AggregateTable):
     def restore(self, data: bytes) -> None:
         """Add what `FrozenTable` wrote; its keys must not be there yet."""
         for batch in pa.ipc.open_stream(data):
-            columns = batch.columns
-            width = len(self.layout.key_types)
-            slots = self._keys.slots_of(columns[:width])
-            for accumulator in self._accumulators:
-                accumulator.grow(self._keys.size)
-                accumulator.restore(slots, columns[width : width + accumulator.num_columns])
-                width += accumulator.num_columns
+            self.restore_batch(batch)
+
+    # -- as columns ------------------------------------------------------------------------------------------------
+
+    def to_batch(self) -> pa.RecordBatch:
+        """Key columns, then the columns of each accumulator."""
+        columns = self.keys()
+        for accumulator in self._accumulators:
+            columns += accumulator.freeze(self.size)()
+        return pa.RecordBatch.from_arrays(columns, names=[f"c{i}" for i in range(len(columns))])
+
+    def restore_batch(self, batch: pa.RecordBatch) -> None:
+        """Add what `to_batch` gave; its keys must not be there yet."""
+        columns = batch.columns
+        width = len(self.layout.key_types)
+        slots = self._keys.slots_of(columns[:width])
+        for accumulator in self._accumulators:
+            accumulator.grow(self._keys.size)
+            accumulator.restore(slots, columns[width : width + accumulator.num_columns])
+            width += accumulator.num_columns
 
 
 class FrozenTable(FrozenState):

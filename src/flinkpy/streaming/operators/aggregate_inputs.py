@@ -18,6 +18,7 @@ from flinkpy.state.aggregate_table import COMPILED, AggregateColumn
 class AggregateInputs:
     """Attributes:
     key_names: of the result. aggregates: what the state is to hold.
+    value_positions: of each aggregate's column, or columns; None for a COUNT of rows.
 
     Raises: TypeMismatchError: a column is not there, or not one of numbers where it has to be.
     """
@@ -28,7 +29,7 @@ class AggregateInputs:
         self._schema = schema
         self._operator_name = operator_name
         self._key_positions = [self._position(field) for field in selector.fields]
-        self._value_positions: list[int | list[int] | None] = []
+        self.value_positions: list[int | list[int] | None] = []
         self.key_names = [schema.names[position] for position in self._key_positions]
         self.aggregates = [self._column(aggregate) for aggregate in wanted]
 
@@ -49,13 +50,13 @@ class AggregateInputs:
             else columns.column(position)
             if isinstance(position, int)
             else _struct([columns.column(each) for each in position], position)
-            for position in self._value_positions
+            for position in self.value_positions
         ]
 
     def _column(self, aggregate: ColumnAggregate) -> AggregateColumn:
         if aggregate.compiled is None:
             position = None if aggregate.column is None else self._position(aggregate.column)
-            self._value_positions.append(position)
+            self.value_positions.append(position)
             return AggregateColumn(aggregate.function, None if position is None else self._schema.types[position])
         positions = [self._position(column) for column in aggregate.columns]
         for position in positions:
@@ -64,7 +65,7 @@ class AggregateInputs:
                     f"operator {self._operator_name}: column {self._schema.names[position]!r} is "
                     f"{self._schema.types[position]}, and the compiled aggregate {aggregate.name!r} takes numbers"
                 )
-        self._value_positions.append(positions)
+        self.value_positions.append(positions)
         return AggregateColumn(
             COMPILED,
             pa.struct([pa.field(str(each), self._schema.types[each]) for each in positions]),

@@ -107,9 +107,33 @@ def _flat_map_batches(
 def _filter_batches(
     spec: specs.FilterBatchesSpec, context: OperatorContext, output: Output, side: _Side
 ) -> StreamOperator:
+    if spec.expression is not None:
+        from flinkpy.streaming.operators.column_selection import ExpressionFilterOperator
+
+        return ExpressionFilterOperator(spec, input_type(spec), context, output, side)
     from flinkpy.streaming.operators.column_operators import FilterBatchesOperator
 
     return FilterBatchesOperator(spec.function, input_type(spec), context, output, side)
+
+
+def _select(spec: specs.SelectSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
+    from flinkpy.streaming.operators.column_selection import SelectOperator
+
+    return SelectOperator(spec, input_type(spec), context, output, side)
+
+
+def _sort_columns(spec: specs.SortColumnsSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
+    from flinkpy.streaming.operators.sort_columns_operator import SortColumnsOperator
+
+    return SortColumnsOperator(spec, input_type(spec), context, output, side)
+
+
+def _global_aggregate(
+    spec: specs.GlobalColumnAggregateSpec, context: OperatorContext, output: Output, side: _Side
+) -> StreamOperator:
+    from flinkpy.streaming.operators.global_aggregate_operator import GlobalAggregateOperator
+
+    return GlobalAggregateOperator(spec, input_type(spec), context, output, side)
 
 
 def _project(spec: specs.ProjectSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
@@ -121,9 +145,23 @@ def _project(spec: specs.ProjectSpec, context: OperatorContext, output: Output, 
 def _column_aggregate(
     spec: specs.ColumnAggregateSpec, context: OperatorContext, output: Output, side: _Side
 ) -> StreamOperator:
+    if spec.emit == "FINAL" and is_batch_mode(context):
+        from flinkpy.streaming.operators.column_aggregation.batch_column_aggregate_operator import (
+            BatchColumnAggregateOperator,
+        )
+
+        return BatchColumnAggregateOperator(spec, input_type(spec), context, output, side)
     from flinkpy.streaming.operators.column_aggregate_operator import ColumnAggregateOperator
 
     return ColumnAggregateOperator(spec, input_type(spec), context, output, side)
+
+
+def _pre_aggregate(
+    spec: specs.PreAggregateSpec, context: OperatorContext, output: Output, side: _Side
+) -> StreamOperator:
+    from flinkpy.streaming.operators.column_aggregation.pre_aggregate_operator import PreAggregateOperator
+
+    return PreAggregateOperator(spec, input_type(spec), context, output, side)
 
 
 def _window_aggregate(
@@ -207,6 +245,11 @@ def _batch(spec: specs.BatchSpec, context: OperatorContext, output: Output, side
     return create_batch_operator(spec.operator, context, output, side)
 
 
+def is_batch_mode(context: OperatorContext) -> bool:
+    """Whether all inputs are bounded and there are no checkpoints; see `graph.batch_mode`."""
+    return context.environment.configuration.get_string("execution.runtime-mode", "STREAMING").upper() == "BATCH"
+
+
 def _two_input_types(spec: specs.OperatorSpec) -> tuple[Any, Any]:
     return input_type(spec, 0), input_type(spec, 1)
 
@@ -229,7 +272,11 @@ _FACTORIES: dict[type, _Factory] = {
     specs.FlatMapBatchesSpec: _flat_map_batches,
     specs.FilterBatchesSpec: _filter_batches,
     specs.ProjectSpec: _project,
+    specs.SelectSpec: _select,
+    specs.SortColumnsSpec: _sort_columns,
+    specs.GlobalColumnAggregateSpec: _global_aggregate,
     specs.ColumnAggregateSpec: _column_aggregate,
+    specs.PreAggregateSpec: _pre_aggregate,
     specs.WindowAggregateSpec: _window_aggregate,
     specs.TimestampsAndWatermarksSpec: _timestamps,
     specs.CoProcessSpec: _co_process,

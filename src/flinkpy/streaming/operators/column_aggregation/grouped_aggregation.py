@@ -1,0 +1,154 @@
+"""GroupedAggregation: partial results in memory up to a bound, and then in files, one for each part of the keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from flinkpy.records.key_hash import hash_columns
+from flinkpy.streaming.operators.column_aggregation.partials import PartialAggregates
+from flinkpy.streaming.sort.spill_file import ColumnSpillFile, SpillDirectory
+
+_PARTITION_BITS = 4
+NUM_PARTITIONS = 1 << _PARTITION_BITS
+#: By then the bits of the hash are used up: keys that are still together are taken as they are.
+MAX_LEVEL = 7
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+#: Results come in batches of this many rows.
+MAX_RESULT_ROWS = 65_536
+
+# What of the memory is for what: merging needs its input, its output and a hash table at once.
+_FEWEST_ROWS_SHARE = 16
+_MOST_ROWS_SHARE = 4
+_PARTIALS_SHARE = 4
+#: Where grouping makes of so many rows one or fewer, it is better to have more of them at once.
+_GOOD_REDUCTION = 4
+#: Small ones cost more than their bytes.
+_MAX_TABLES = 64
+
+
+class GroupedAggregation:
+    """Thread: task thread.
+
+    Args:
+        memory_bytes: for everything it holds, and needs to work on it.
+        level: how often the keys have been divided.
+    """
+
+    def __init__(self, partials: PartialAggregates, spills: SpillDirectory, memory_bytes: int, level: int = 0) -> None:
+        self._partials = partials
+        self._spills = spills
+        self._memory_bytes = memory_bytes
+        self._level = level
+        self._rows: list[pa.RecordBatch] = []
+        self._rows_bytes = 0
+        self._rows_limit = memory_bytes // _FEWEST_ROWS_SHARE
+        self._tables: list[pa.Table] = []
+        self._tables_bytes = 0
+        self._merged_bytes = 0
+        self._files: list[ColumnSpillFile] | None = None
+
+    @property
+    def has_spilled(self) -> bool:
+        return self._files is not None
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Rows, as `PartialAggregates.rows` gives them."""
+        if not rows.num_rows:
+            return
+        self._rows.append(rows)
+        self._rows_bytes += rows.nbytes
+        if self._rows_bytes >= self._rows_limit:
+            self._group_rows()
+
+    def add_partials(self, table: pa.Table) -> None:
+        self._tables.append(table)
+        self._tables_bytes += table.nbytes
+        # Merged when they have doubled: what merging costs in all is in proportion to what comes.
+        is_large = self._tables_bytes * _PARTIALS_SHARE >= self._memory_bytes
+        if len(self._tables) < _MAX_TABLES and not (is_large and self._tables_bytes >= 2 * self._merged_bytes):
+            return
+        self._merge()
+        if self._merged_bytes * _PARTIALS_SHARE >= self._memory_bytes and self._level < MAX_LEVEL:
+            self._spill()
+
+    def results(self) -> Iterator[pa.RecordBatch]:
+        """Every key once, merged. Nothing is added any more."""
+        self._group_rows()
+        files = self._files
+        if files is None:
+            if self._tables:
+                self._merge()
+                table, self._tables = self._tables[0], []
+                yield from table.to_batches(max_chunksize=MAX_RESULT_ROWS)
+            return
+        if self._tables:
+            self._merge()
+            self._spill()
+        for file in files:
+            if file.num_rows:
+                part = GroupedAggregation(self._partials, self._spills, self._memory_bytes, self._level + 1)
+                for batch in file.read():
+                    part.add_partials(pa.Table.from_batches([batch]))
+                file.delete()
+                yield from part.results()
+
+    def _group_rows(self) -> None:
+        rows, self._rows, self._rows_bytes = self._rows, [], 0
+        if not rows:
+            return
+        grouped = self._partials.group(pa.Table.from_batches(rows))
+        if grouped.num_rows * _GOOD_REDUCTION > sum(batch.num_rows for batch in rows):
+            self._rows_limit = self._memory_bytes // _MOST_ROWS_SHARE
+        del rows
+        self.add_partials(grouped)
+
+    def _merge(self) -> None:
+        if len(self._tables) > 1:
+            tables, self._tables = self._tables, []
+            self._tables = [self._partials.merge(tables).combine_chunks()]
+        self._merged_bytes = self._tables_bytes = self._tables[0].nbytes
+
+    def _spill(self) -> None:
+        table = self._tables.pop()
+        self._merged_bytes = self._tables_bytes = 0
+        if self._files is None:
+            self._files = [self._spills.column_file(self._partials.schema) for _ in range(NUM_PARTITIONS)]
+        keys = [table.column(name) for name in self._partials.key_names]
+        write_partitioned(table, partitions_of(keys, self._level), self._files)
+
+
+def partitions_of(keys: list[pa.ChunkedArray], level: int) -> np.ndarray:
+    """int64[n]: which of the NUM_PARTITIONS each key is in; on every level other bits of its hash decide."""
+    hashes = hash_columns([_hashable(key) for key in keys]).astype(np.uint64) * _MULTIPLIER
+    shift = np.uint64(64 - _PARTITION_BITS * (level + 1))
+    return ((hashes >> shift) & np.uint64(NUM_PARTITIONS - 1)).astype(np.int64)
+
+
+def write_partitioned(table: pa.Table, partitions: np.ndarray, files: list[ColumnSpillFile]) -> None:
+    """Every row to the file of its partition, in order."""
+    order = np.argsort(partitions.astype(np.uint8), kind="stable")
+    ends = np.cumsum(np.bincount(partitions, minlength=len(files))).tolist()
+    start = 0
+    for file, end in zip(files, ends):
+        for first in range(start, end, MAX_RESULT_ROWS):
+            indices = pa.array(order[first : min(end, first + MAX_RESULT_ROWS)])
+            for batch in table.take(indices).combine_chunks().to_batches():
+                file.write(batch)
+        start = end
+
+
+def _hashable(column: pa.ChunkedArray) -> pa.Array:
+    """A hash of decimals as the keys of streams have it goes through a Python object for each."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    if not pa.types.is_decimal128(array.type) or array.offset or not len(array):
+        return array
+    words = np.frombuffer(array.buffers()[1], dtype=np.int64, count=2 * len(array))
+    mixed = pa.array(words[::2] ^ (words[1::2] * np.int64(31)))
+    if not array.null_count:
+        return mixed
+    return pa.array(mixed.to_numpy(), mask=array.is_null().to_numpy(zero_copy_only=False))

@@ -1,0 +1,111 @@
+"""TableAggregation: aggregates that Arrow does not know, compiled ones for one, in a table of accumulators.
+
+When the table outgrows its memory it goes to files, one for each part of the keys, and the rows behind it go there as
+they are. So a key's rows are still added one after the other, and nothing needs a `merge`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from flinkpy.state.aggregate_table import HeapAggregateTable, TableLayout
+from flinkpy.streaming.operators.column_aggregation.grouped_aggregation import (
+    MAX_LEVEL,
+    MAX_RESULT_ROWS,
+    NUM_PARTITIONS,
+    partitions_of,
+    write_partitioned,
+)
+from flinkpy.streaming.sort.spill_file import ColumnSpillFile, SpillDirectory
+
+#: What a key costs beyond its bytes: its places in hash tables, at half their size.
+_BYTES_PER_KEY = 64
+_BYTES_PER_ACCUMULATOR = 32
+
+
+class TableAggregation:
+    """Thread: task thread.
+
+    Args:
+        level: how often the keys have been divided.
+    """
+
+    def __init__(self, layout: TableLayout, spills: SpillDirectory, memory_bytes: int, level: int = 0) -> None:
+        self._layout = layout
+        self._spills = spills
+        self._memory_bytes = memory_bytes
+        self._level = level
+        self._table = HeapAggregateTable(layout)
+        self._key_bytes = 0
+        self._state_files: list[ColumnSpillFile] | None = None
+        self._row_files: list[ColumnSpillFile] = []
+
+    @property
+    def has_spilled(self) -> bool:
+        return self._state_files is not None
+
+    def add(self, keys: list[pa.Array], values: list[pa.Array | None]) -> None:
+        if self._state_files is not None:
+            self._write_rows(keys, values)
+            return
+        table = self._table
+        known = table.size
+        table.add(keys, values)
+        new = table.size - known
+        if new and len(keys[0]):
+            self._key_bytes += new * sum(key.nbytes for key in keys) // len(keys[0])
+        self._spill_if_large()
+
+    def results(self) -> Iterator[tuple[list[pa.Array], list[pa.Array]]]:
+        """Every key once: (key columns, result columns)."""
+        if self._state_files is None:
+            table = self._table
+            keys = table.keys()
+            for start in range(0, table.size, MAX_RESULT_ROWS):
+                end = min(start + MAX_RESULT_ROWS, table.size)
+                slots = np.arange(start, end)
+                yield [key.slice(start, end - start) for key in keys], table.results(slots)
+            return
+        width = len(self._layout.key_types)
+        for index, state in enumerate(self._state_files):
+            rows = self._row_files[index] if self._row_files else None
+            part = TableAggregation(self._layout, self._spills, self._memory_bytes, self._level + 1)
+            for batch in state.read():
+                part._restore(batch)
+            part._spill_if_large()
+            for batch in rows.read() if rows is not None else ():
+                part.add(batch.columns[:width], self._values_of(batch.columns[width:]))
+            state.delete()
+            if rows is not None:
+                rows.delete()
+            yield from part.results()
+
+    def _restore(self, batch: pa.RecordBatch) -> None:
+        self._table.restore_batch(batch)
+        self._key_bytes += sum(column.nbytes for column in batch.columns[: len(self._layout.key_types)])
+
+    def _spill_if_large(self) -> None:
+        per_key = _BYTES_PER_KEY + _BYTES_PER_ACCUMULATOR * len(self._layout.aggregates)
+        if self._key_bytes + self._table.size * per_key < self._memory_bytes or self._level >= MAX_LEVEL:
+            return
+        batch = self._table.to_batch()
+        self._table = HeapAggregateTable(self._layout)
+        if self._state_files is None:
+            self._state_files = [self._spills.column_file(batch.schema) for _ in range(NUM_PARTITIONS)]
+        keys = batch.columns[: len(self._layout.key_types)]
+        write_partitioned(pa.Table.from_batches([batch]), partitions_of(keys, self._level), self._state_files)
+
+    def _write_rows(self, keys: list[pa.Array], values: list[pa.Array | None]) -> None:
+        columns = [*keys, *(value for value in values if value is not None)]
+        batch = pa.RecordBatch.from_arrays(columns, names=[f"c{i}" for i in range(len(columns))])
+        if not self._row_files:
+            self._row_files = [self._spills.column_file(batch.schema) for _ in range(NUM_PARTITIONS)]
+        write_partitioned(pa.Table.from_batches([batch]), partitions_of(keys, self._level), self._row_files)
+
+    def _values_of(self, columns: list[pa.Array]) -> list[pa.Array | None]:
+        """A COUNT of rows has none."""
+        given = iter(columns)
+        return [None if aggregate.value_type is None else next(given) for aggregate in self._layout.aggregates]

@@ -1,0 +1,34 @@
+"""How much memory an operator may use in batch mode before it writes to files."""
+
+from __future__ import annotations
+
+from flinkpy.configuration import execution_options, rocksdb_options, taskmanager_options
+from flinkpy.configuration.options import read_option
+from flinkpy.streaming.operators.stream_operator import OperatorContext
+from flinkpy.streaming.sort.spill_file import SpillDirectory
+
+#: Of an operator over columns, where nothing is configured.
+_COLUMN_OPERATOR_BYTES = 256 << 20
+
+
+def sorted_inputs_bytes(context: OperatorContext) -> int:
+    """Of the records that wait for the end of an input."""
+    return read_option(context.environment.configuration, execution_options.SORTED_INPUTS_MEMORY)
+
+
+def column_operator_bytes(context: OperatorContext) -> int:
+    """Of an aggregation or a join over columns."""
+    configuration = context.environment.configuration
+    configured = read_option(configuration, execution_options.COLUMN_OPERATOR_MEMORY)
+    if configured is not None:
+        return configured
+    managed = read_option(configuration, rocksdb_options.MANAGED_MEMORY_SIZE)
+    if managed is not None:
+        return managed // read_option(configuration, taskmanager_options.NUM_TASK_SLOTS)
+    return _COLUMN_OPERATOR_BYTES
+
+
+def spill_directory(context: OperatorContext) -> SpillDirectory:
+    """Of one operator; made when something is spilled."""
+    path = context.environment.state.directory / f"op-{context.operator_id}" / "spill"
+    return SpillDirectory(path, context.name)

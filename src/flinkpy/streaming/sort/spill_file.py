@@ -1,0 +1,175 @@
+"""Spill files: what an operator holds that does not fit in memory, in files of its task.
+
+The directory is one of the task's own, inside the working directory of its process (`io.tmp.dirs`). It is removed with
+the operator, at the latest with the task; what a killed process leaves is removed by the next one that starts on the
+host. Everything is compressed with LZ4.
+
+Source: org.apache.flink.runtime.io.disk.iomanager.IOManager.
+"""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from flinkpy.common.errors import SpillError
+from flinkpy.state import pickling
+
+_CODEC = "lz4"
+#: Length of a block in the file, and once it is unpacked.
+_HEADER = struct.Struct("<QQ")
+#: A block that shrinks by nothing is cheaper to keep as it is; smaller ones are not worth trying.
+_LEAST_BYTES_TO_PACK = 1 << 10
+
+
+class SpillDirectory:
+    """Makes files, on first use a directory for them. Thread: task thread.
+
+    Attributes:
+        bytes_written: to all files so far.
+        num_files: made so far.
+    """
+
+    def __init__(self, path: Path, owner: str) -> None:
+        """`owner`: whose files they are, for errors."""
+        self.path = path
+        self.owner = owner
+        self.bytes_written = 0
+        self.num_files = 0
+
+    def column_file(self, schema: pa.Schema) -> ColumnSpillFile:
+        return ColumnSpillFile(self, self._next_path(), schema)
+
+    def row_file(self) -> RowSpillFile:
+        return RowSpillFile(self, self._next_path())
+
+    def _next_path(self) -> Path:
+        with self.errors():
+            self.path.mkdir(parents=True, exist_ok=True)
+        self.num_files += 1
+        return self.path / f"{self.num_files:06d}.spill"
+
+    def close(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Raises: SpillError: the disk is full, or a file cannot be written or read."""
+        try:
+            yield
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise SpillError(
+                f"operator {self.owner} cannot keep its records in {self.path}: {reason}; make room there, or set "
+                "io.tmp.dirs to a directory that has it",
+                details={"operator": self.owner, "directory": str(self.path)},
+            ) from error
+
+
+class ColumnSpillFile:
+    """RecordBatches of one schema, in order: written, and then read, any number of times.
+
+    Attributes:
+        num_rows, num_bytes: of what was written, the bytes as they were in memory.
+    """
+
+    def __init__(self, directory: SpillDirectory, path: Path, schema: pa.Schema) -> None:
+        self._directory = directory
+        self._path = path
+        self.schema = schema
+        self.num_rows = 0
+        self.num_bytes = 0
+        self._file: BinaryIO | None = None
+        self._writer: pa.RecordBatchWriter | None = None
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        with self._directory.errors():
+            if self._writer is None:
+                self._file = self._path.open("wb")
+                options = pa.ipc.IpcWriteOptions(compression=_CODEC)
+                self._writer = pa.ipc.new_stream(self._file, self.schema, options=options)
+            self._writer.write_batch(batch)
+        self.num_rows += batch.num_rows
+        self.num_bytes += batch.nbytes
+
+    def finish(self) -> None:
+        """It is complete. Called by `read`."""
+        writer, self._writer = self._writer, None
+        file, self._file = self._file, None
+        if writer is not None and file is not None:
+            with self._directory.errors():
+                try:
+                    writer.close()
+                    self._directory.bytes_written += file.tell()
+                finally:
+                    file.close()
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        self.finish()
+        if not self.num_rows:
+            return
+        with self._directory.errors(), pa.OSFile(str(self._path)) as file, pa.ipc.open_stream(file) as stream:
+            yield from stream
+
+    def delete(self) -> None:
+        self.finish()
+        self._path.unlink(missing_ok=True)
+
+
+class RowSpillFile:
+    """Pickled blocks, in order: written, and then read, any number of times."""
+
+    def __init__(self, directory: SpillDirectory, path: Path) -> None:
+        self._directory = directory
+        self._path = path
+        self._file: BinaryIO | None = None
+        self.num_blocks = 0
+
+    def write(self, block: Any) -> None:
+        """`block`: what can be pickled, of some megabytes at most: it is read as a whole."""
+        data = pickling.dumps(block)
+        length = len(data)
+        packed = pa.compress(data, codec=_CODEC + "_raw", asbytes=True) if length > _LEAST_BYTES_TO_PACK else data
+        if len(packed) >= length:
+            packed = data
+        with self._directory.errors():
+            if self._file is None:
+                self._file = self._path.open("wb")
+            self._file.write(_HEADER.pack(len(packed), length))
+            self._file.write(packed)
+        self.num_blocks += 1
+
+    def finish(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            with self._directory.errors():
+                try:
+                    file.flush()
+                    self._directory.bytes_written += file.tell()
+                finally:
+                    file.close()
+
+    def read(self) -> Iterator[Any]:
+        self.finish()
+        if not self.num_blocks:
+            return
+        with self._directory.errors():
+            file = self._path.open("rb")
+        with file:
+            for _ in range(self.num_blocks):
+                with self._directory.errors():
+                    packed_length, length = _HEADER.unpack(file.read(_HEADER.size))
+                    data = file.read(packed_length)
+                if packed_length != length:
+                    data = pa.decompress(data, length, codec=_CODEC + "_raw", asbytes=True)
+                yield pickling.loads(data)
+
+    def delete(self) -> None:
+        self.finish()
+        self._path.unlink(missing_ok=True)
