@@ -30,6 +30,19 @@ def generate(seed: int, number: int) -> list[Case]:
     return [makers[index % len(makers)](rng) for index in range(number)]
 
 
+def in_batch_mode(cases: list[Case]) -> list[Case]:
+    """The cases for batch mode: what looks at event time has one key.
+
+    PyFlink 2.3.0 hands a Python function the watermark of the key before, which is the last one, with the first record of
+    the next key: windows drop that record as late. (Flink in Java does not, nor do we.)
+    """
+    of_any_key = ("rolling_reduce", "side_outputs", "count_window", "window_all")
+    return [
+        case if case["program"] in of_any_key else {**case, "records": [["a", *rest] for _, *rest in case["records"]]}
+        for case in cases
+    ]
+
+
 def _records(rng: random.Random, *, late: bool = True, ordered: bool = False) -> list[list[Any]]:
     """`[key, value, timestamp, watermark or null]`. With `late` some records are behind a watermark before them."""
     keys = ["a", "b", "ключ"][: rng.randint(1, 3)]

@@ -18,18 +18,25 @@ PROGRAM = HERE / "program.py"
 Answers = list[dict[str, list[Any]]]
 
 
-def pyflink_answers(cases: list[Case], python: Path, directory: Path) -> Answers:
-    """What PyFlink says; `python` is that of an environment with apache-flink in it."""
+def pyflink_answers(
+    cases: list[Case], python: Path, directory: Path, settings: dict[str, str] | None = None
+) -> Answers:
+    """What PyFlink says; `python` is that of an environment with apache-flink in it, `settings` are as below."""
     jar = _watermarks_jar(python, directory)
     # PyFlink's workers are started as `python`: the interpreter's own directory must come first on the PATH.
     environment = dict(os.environ, PATH=f"{python.parent}{os.pathsep}{os.environ['PATH']}", PYTHONWARNINGS="ignore")
-    return _run([str(python), str(PROGRAM), "pyflink"], cases, directory, [str(jar)], environment)
+    arguments = [str(jar), *_words(settings)]
+    return _run([str(python), str(PROGRAM), "pyflink"], cases, directory, arguments, environment)
 
 
 def flinkpy_answers(cases: list[Case], directory: Path, settings: dict[str, str] | None = None) -> Answers:
     """What flinkpy says; `settings` are configuration keys and their values."""
-    arguments = ["-", *(f"{key}={value}" for key, value in (settings or {}).items())]
+    arguments = ["-", *_words(settings)]
     return _run([sys.executable, str(PROGRAM), "flinkpy"], cases, directory, arguments, dict(os.environ))
+
+
+def _words(settings: dict[str, str] | None) -> list[str]:
+    return [f"{key}={value}" for key, value in (settings or {}).items()]
 
 
 def _run(

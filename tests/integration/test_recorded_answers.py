@@ -12,20 +12,31 @@ from typing import Any
 import pytest
 
 TESTS = Path(__file__).resolve().parents[1]
-RECORDED: list[list[Any]] = json.loads((TESTS / "recorded" / "pyflink_answers.json").read_text())["answers"]
+
+
+def recorded(name: str) -> list[list[Any]]:
+    return json.loads((TESTS / "recorded" / name).read_text())["answers"]
 
 
 @pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
 def test_programs_give_what_pyflink_gave(backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path, str(TESTS / "differential")])
+    assert_same_answers(recorded("pyflink_answers.json"), tmp_path, {"state.backend.type": backend})
+
+
+def test_programs_in_batch_mode_give_what_pyflink_gave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path, str(TESTS / "differential")])
+    assert_same_answers(recorded("pyflink_batch_answers.json"), tmp_path, {"execution.runtime-mode": "BATCH"})
+
+
+def assert_same_answers(answers: list[list[Any]], directory: Path, settings: dict[str, str]) -> None:
     from engines import flinkpy_answers
 
-    ours = flinkpy_answers([case for case, _ in RECORDED], tmp_path, {"state.backend.type": backend})
-
+    ours = flinkpy_answers([case for case, _ in answers], directory, settings)
     differing = [
         f"case {number}: {case['program']} {case['parameters']}\n  records {case['records']}\n"
         f"  theirs {their}\n  ours   {our}"
-        for number, ((case, their), our) in enumerate(zip(RECORDED, ours, strict=True))
+        for number, ((case, their), our) in enumerate(zip(answers, ours, strict=True))
         if their != our
     ]
-    assert not differing, f"{len(differing)} of {len(RECORDED)} differ\n" + "\n".join(differing[:5])
+    assert not differing, f"{len(differing)} of {len(answers)} differ\n" + "\n".join(differing[:5])
