@@ -57,6 +57,27 @@ def aggregate_column(columns: ColumnTypes, aggregate: ColumnAggregate) -> Column
     return make(column(name), columns[name]).alias(aggregate.name)
 
 
+def part_of_record(columns: ColumnTypes, aggregate: ColumnAggregate) -> Column:
+    """What the aggregate of one record would be, for SUM of COUNT and SUM, MIN of MIN and MAX of MAX.
+
+    Raises: NotExpressible.
+    """
+    function = aggregate.function.upper()
+    if function == "COUNT" and aggregate.column is None:
+        return F.lit(1).cast("bigint").alias(aggregate.name)
+    if aggregate.column is None or function not in ("COUNT", "SUM", "MIN", "MAX"):
+        raise NotExpressible(f"{aggregate.name!r} is {function}")
+    name = name_of(columns, aggregate.column)
+    values, kind = column(name), columns[name]
+    if function == "COUNT":
+        values = F.when(values.isNull(), F.lit(0)).otherwise(F.lit(1)).cast("bigint")
+    elif function == "SUM" and isinstance(kind, (*_INTEGERS, t.BooleanType)):
+        values = values.cast("bigint")
+    elif function == "SUM" and isinstance(kind, _FLOATS):
+        values = values.cast("double")
+    return values.alias(aggregate.name)
+
+
 def _count(values: Column, kind: t.DataType) -> Column:
     return F.count(values)
 

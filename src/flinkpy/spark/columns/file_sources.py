@@ -6,7 +6,7 @@ parsed by flinkpy's readers in Python workers, because Spark's take other text f
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import functions as F
@@ -21,32 +21,19 @@ from flinkpy.formats.orc_format import OrcFormat
 from flinkpy.formats.parquet_format import ParquetFormat, open_parquet
 from flinkpy.graph.operator_specs import SourceSpec
 from flinkpy.records.lanes import arrow_schema
-from flinkpy.spark.columns.names import TIMESTAMP_COLUMN, column, without_timestamps
+from flinkpy.spark.columns.names import column, column_types, name_of, without_timestamps
 from flinkpy.spark.columns.not_expressible import NotExpressible
+from flinkpy.spark.stream_frame import TIMESTAMP_COLUMN
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
+    from flinkpy.common.typeinfo import TypeInformation
 
 #: File systems that Spark reaches without being told how.
 _HADOOP_SCHEMES = ("hdfs://", "viewfs://")
 #: Of more files the schemas are not compared one by one: the footers would be read twice.
 _MAX_CHECKED_FILES = 256
-
-_SPARK_TYPES: dict[pa.DataType, t.DataType] = {
-    pa.bool_(): t.BooleanType(),
-    pa.int8(): t.ByteType(),
-    pa.int16(): t.ShortType(),
-    pa.int32(): t.IntegerType(),
-    pa.int64(): t.LongType(),
-    pa.float32(): t.FloatType(),
-    pa.float64(): t.DoubleType(),
-    pa.string(): t.StringType(),
-    pa.large_string(): t.StringType(),
-    pa.string_view(): t.StringType(),
-    pa.binary(): t.BinaryType(),
-    pa.large_binary(): t.BinaryType(),
-    pa.date32(): t.DateType(),
-}
 
 
 def read_files(session: SparkSession, spec: SourceSpec) -> DataFrame:
@@ -57,7 +44,9 @@ def read_files(session: SparkSession, spec: SourceSpec) -> DataFrame:
     file_format = source._format
     if file_format.on_error != FAIL:
         raise NotExpressible("records that cannot be read are passed over")
-    time = _time(spec.watermark_strategy, file_format.produced_type)
+    time = event_time(spec.watermark_strategy, file_format.produced_type)
+    if time is None:
+        time = without_timestamps()
     if type(file_format) is ParquetFormat and file_format._is_case_sensitive:
         reader, schema_of = "parquet", _parquet_schema
     elif type(file_format) is OrcFormat:
@@ -71,21 +60,10 @@ def read_files(session: SparkSession, spec: SourceSpec) -> DataFrame:
         raise NotExpressible(f"{len(files)} files")
     for path in files:
         _check_file(path, schema_of(path), wanted)
-    schema = t.StructType([t.StructField(name, spark_type(kind)) for name, kind in zip(wanted.names, wanted.types)])
+    columns = column_types(file_format.row_type)
+    schema = t.StructType([t.StructField(name, kind) for name, kind in columns.items()])
     frame = session.read.schema(schema).format(reader).load(files)
     return frame.select(*[column(name) for name in wanted.names], time)
-
-
-def spark_type(kind: pa.DataType) -> t.DataType:
-    """Raises: NotExpressible."""
-    if pa.types.is_decimal128(kind):
-        return t.DecimalType(kind.precision, kind.scale)
-    if pa.types.is_timestamp(kind):
-        return t.TimestampNTZType() if kind.tz is None else t.TimestampType()
-    found = _SPARK_TYPES.get(kind)
-    if found is None:
-        raise NotExpressible(f"a column of {kind}")
-    return found
 
 
 def _is_reachable(path: str) -> bool:
@@ -132,29 +110,24 @@ _ALIKE: dict[pa.DataType, tuple[pa.DataType, ...]] = {
 }
 
 
-def _time(strategy: WatermarkStrategy | None, row_type: Any) -> Column:
-    """Event time from a column. Raises: NotExpressible: from anything else."""
-    if strategy is None:
-        return without_timestamps()
+def event_time(strategy: WatermarkStrategy | None, type_info: TypeInformation | None) -> Column | None:
+    """The column `__ts` from a column of the stream; None: records keep the times they have.
+
+    Raises: NotExpressible: a timestamp assigner.
+    """
+    if strategy is None or (strategy.timestamp_column is None and strategy.timestamp_assigner is None):
+        return None
     if strategy.timestamp_column is None:
-        if strategy.timestamp_assigner is not None:
-            raise NotExpressible("a timestamp assigner")
-        return without_timestamps()
-    names = list(row_type.get_field_names())
-    field = strategy.timestamp_column
-    name = field if isinstance(field, str) else names[field]
-    schema = arrow_schema(row_type)
-    assert schema is not None
-    if name not in names:
-        raise NotExpressible(f"there is no column {name!r}")
-    kind = schema.field(name).type
-    values = column(name)
-    if pa.types.is_integer(kind):
+        raise NotExpressible("a timestamp assigner")
+    columns = column_types(type_info)
+    name = name_of(columns, strategy.timestamp_column)
+    kind, values = columns[name], column(name)
+    if isinstance(kind, t.ByteType | t.ShortType | t.IntegerType | t.LongType):
         time = values.cast("bigint")
-    elif pa.types.is_timestamp(kind):
+    elif isinstance(kind, t.TimestampType | t.TimestampNTZType):
         # The session's time zone is UTC: a timestamp without one is of UTC, as here.
         time = F.unix_millis(values.cast("timestamp"))
     else:
-        raise NotExpressible(f"event time from {kind}")
-    message = f"no event time from column {name!r}: a record has no value there"
+        raise NotExpressible(f"event time from {kind.simpleString()}")
+    message = f"no event time from column {strategy.timestamp_column!r}: a record has no value there"
     return F.coalesce(time, F.raise_error(F.lit(message)).cast("bigint")).alias(TIMESTAMP_COLUMN)

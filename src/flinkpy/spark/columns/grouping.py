@@ -6,10 +6,16 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from flinkpy.graph.operator_specs import ColumnAggregateSpec, FieldKeySelector
-from flinkpy.spark.columns.aggregates import aggregate_column, key_columns
+from flinkpy.graph.operator_specs import (
+    ColumnAggregateSpec,
+    FieldKeySelector,
+    GlobalColumnAggregateSpec,
+    PreAggregateSpec,
+)
+from flinkpy.spark.columns.aggregates import aggregate_column, key_columns, part_of_record
 from flinkpy.spark.columns.names import ColumnTypes, column, without_timestamps
 from flinkpy.spark.columns.not_expressible import NotExpressible
+from flinkpy.spark.stream_frame import TIMESTAMP_COLUMN
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,3 +37,19 @@ def aggregate_by_key(frame: DataFrame, columns: ColumnTypes, spec: ColumnAggrega
     grouped = frame.groupBy(*by).agg(*aggregates)
     names = [*keys, *(aggregate.name for aggregate in spec.aggregates)]
     return grouped.select(*map(column, names), without_timestamps())
+
+
+def pre_aggregate(frame: DataFrame, columns: ColumnTypes, spec: PreAggregateSpec) -> DataFrame:
+    """Each record as an aggregate of itself: Spark aggregates before its own exchange, behind which these end up.
+
+    Raises: NotExpressible.
+    """
+    keys = key_columns(columns, spec.key_selector.fields)
+    parts = [part_of_record(columns, aggregate) for aggregate in spec.aggregates]
+    return frame.select(*map(column, keys), *parts, without_timestamps())
+
+
+def aggregate_all(frame: DataFrame, columns: ColumnTypes, spec: GlobalColumnAggregateSpec) -> DataFrame:
+    """One row, also of nothing. Raises: NotExpressible."""
+    aggregates = [aggregate_column(columns, aggregate) for aggregate in spec.aggregates]
+    return frame.agg(*aggregates).withColumn(TIMESTAMP_COLUMN, without_timestamps())

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as t
 from pyspark.sql.pandas.types import from_arrow_type
 
+from flinkpy.common.typeinfo import RowTypeInfo, TupleTypeInfo
 from flinkpy.spark.columns.not_expressible import NotExpressible
 from flinkpy.spark.stream_frame import TIMESTAMP_COLUMN, column_schema
 
@@ -27,6 +28,20 @@ def column_types(type_info: TypeInformation | None) -> ColumnTypes:
     if schema is None:
         raise NotExpressible(f"records of {type_info!r}")
     return {field.name: from_arrow_type(field.type, prefer_timestamp_ntz=True) for field in schema}
+
+
+def type_of(type_info: TypeInformation) -> t.DataType:
+    """Of a column. Raises: NotExpressible."""
+    return column_types(RowTypeInfo([type_info], ["f0"]))["f0"]
+
+
+def field_types(type_info: TypeInformation | None) -> dict[str, TypeInformation]:
+    """Name and type of each column of a stream of ROW or TUPLE type. Raises: NotExpressible."""
+    if isinstance(type_info, RowTypeInfo):
+        return dict(zip(type_info.get_field_names(), type_info.get_field_types()))
+    if isinstance(type_info, TupleTypeInfo):
+        return {f"f{index}": kind for index, kind in enumerate(type_info.get_field_types())}
+    raise NotExpressible(f"records of {type_info!r}")
 
 
 def column(name: str) -> Column:

@@ -1,0 +1,163 @@
+"""The operators over columns that Spark has itself."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from flinkpy.graph import operator_specs as specs
+from flinkpy.graph.spark_region import SparkNode
+from flinkpy.spark.columns.expressions import to_column
+from flinkpy.spark.columns.file_sources import event_time, read_files
+from flinkpy.spark.columns.grouping import aggregate_all, aggregate_by_key, pre_aggregate
+from flinkpy.spark.columns.joins import join
+from flinkpy.spark.columns.names import column, column_types, field_types
+from flinkpy.spark.columns.not_expressible import NotExpressible
+from flinkpy.spark.columns.sorting import sort_columns
+from flinkpy.spark.columns.windows import aggregate_windows
+from flinkpy.spark.stream_frame import TIMESTAMP_COLUMN, Layout, StreamFrame
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_LOG = logging.getLogger(__name__)
+
+
+def translate(node: SparkNode, inputs: Sequence[StreamFrame], session: SparkSession) -> StreamFrame | None:
+    """The node's main output as an operation of DataFrames; None: Python workers have to run it.
+
+    Args:
+        inputs: of each of `node.inputs`; several of one input index are a union.
+
+    Raises:
+        InputNotFoundError: of a file source.
+    """
+    make = _TRANSLATIONS.get(type(node.spec))
+    if make is None:
+        return None
+    try:
+        merged = _by_input_index(node, inputs)
+        frame = make(node.spec, merged, _Place(node, session))
+        output_type = node.spec.output_type or merged[0].type_info
+        return StreamFrame(_conformed(frame, output_type), output_type, Layout.COLUMNS)
+    except NotExpressible as reason:
+        _LOG.info("%s runs in Python workers: Spark has no equal for %s", node.name, reason)
+        return None
+
+
+def _by_input_index(node: SparkNode, inputs: Sequence[StreamFrame]) -> list[StreamFrame]:
+    grouped: dict[int, list[StreamFrame]] = {}
+    for edge, frame in zip(node.inputs, inputs, strict=True):
+        if not frame.is_columnar:
+            raise NotExpressible("records that are no columns")
+        grouped.setdefault(edge.input_index, []).append(frame)
+    return [union(grouped[index]) for index in sorted(grouped)]
+
+
+def union(frames: Sequence[StreamFrame]) -> StreamFrame:
+    """The records of streams of one type, all in the layout COLUMNS."""
+    first = frames[0]
+    return StreamFrame(reduce(_union, [each.frame for each in frames]), first.type_info, first.layout)
+
+
+def _union(one: DataFrame, other: DataFrame) -> DataFrame:
+    return one.union(other)
+
+
+def _conformed(frame: DataFrame, type_info: Any) -> DataFrame:
+    """With the names and types that the stream has declared. Where they are so, nothing of this is left in the plan."""
+    names = list(column_types(type_info))
+    found = [name for name in frame.columns if name != TIMESTAMP_COLUMN]
+    if found == names:
+        return frame
+    if len(found) != len(names):
+        raise NotExpressible(f"columns {found} in place of {names}")
+    return frame.select(*[column(one).alias(name) for one, name in zip(found, names)], F.col(TIMESTAMP_COLUMN))
+
+
+# -- per operator ------------------------------------------------------------------------------------------------------
+
+_Inputs = list[StreamFrame]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    node: SparkNode
+    session: SparkSession
+
+
+def _source(spec: Any, inputs: _Inputs, at: _Place) -> DataFrame:
+    return read_files(at.session, spec)
+
+
+def _select(spec: Any, inputs: _Inputs, at: _Place) -> DataFrame:
+    columns = field_types(inputs[0].type_info)
+    frame = inputs[0].frame
+    if spec.predicate is not None:
+        frame = frame.where(to_column(spec.predicate, columns))
+    return frame.select(*[to_column(each, columns) for each in spec.expressions], F.col(TIMESTAMP_COLUMN))
+
+
+def _filter(spec: Any, inputs: _Inputs, at: _Place) -> DataFrame:
+    if spec.expression is None:
+        raise NotExpressible("a function")
+    return inputs[0].frame.where(to_column(spec.expression, field_types(inputs[0].type_info)))
+
+
+def _project(spec: Any, inputs: _Inputs, at: _Place) -> DataFrame:
+    names = list(column_types(inputs[0].type_info))
+    kept = [column(names[position]).alias(f"f{i}") for i, position in enumerate(spec.fields)]
+    return inputs[0].frame.select(*kept, F.col(TIMESTAMP_COLUMN))
+
+
+def _timestamps(spec: Any, inputs: _Inputs, at: _Place) -> DataFrame:
+    time = event_time(spec.watermark_strategy, inputs[0].type_info)
+    names = column_types(inputs[0].type_info)
+    return inputs[0].frame.select(*map(column, names), F.col(TIMESTAMP_COLUMN) if time is None else time)
+
+
+def _aggregate(spec: Any, inputs: _Inputs, at: _Place) -> DataFrame:
+    return aggregate_by_key(inputs[0].frame, column_types(inputs[0].type_info), spec)
+
+
+def _pre_aggregate(spec: Any, inputs: _Inputs, at: _Place) -> DataFrame:
+    return pre_aggregate(inputs[0].frame, column_types(inputs[0].type_info), spec)
+
+
+def _aggregate_all(spec: Any, inputs: _Inputs, at: _Place) -> DataFrame:
+    return aggregate_all(inputs[0].frame, column_types(inputs[0].type_info), spec)
+
+
+def _windows(spec: Any, inputs: _Inputs, at: _Place) -> DataFrame:
+    if spec.late_output_tag is not None:
+        raise NotExpressible("a side output")
+    return aggregate_windows(inputs[0].frame, column_types(inputs[0].type_info), spec, at.node.name)
+
+
+def _join(spec: Any, inputs: _Inputs, at: _Place) -> DataFrame:
+    left, right = inputs
+    return join(left.frame, column_types(left.type_info), right.frame, column_types(right.type_info), spec)
+
+
+def _sort(spec: Any, inputs: _Inputs, at: _Place) -> DataFrame:
+    return sort_columns(inputs[0].frame, column_types(inputs[0].type_info), spec, at.node.parallelism)
+
+
+_TRANSLATIONS: dict[type[specs.OperatorSpec], Callable[[Any, _Inputs, _Place], DataFrame]] = {
+    specs.SourceSpec: _source,
+    specs.SelectSpec: _select,
+    specs.FilterBatchesSpec: _filter,
+    specs.ProjectSpec: _project,
+    specs.TimestampsAndWatermarksSpec: _timestamps,
+    specs.ColumnAggregateSpec: _aggregate,
+    specs.PreAggregateSpec: _pre_aggregate,
+    specs.GlobalColumnAggregateSpec: _aggregate_all,
+    specs.WindowAggregateSpec: _windows,
+    specs.ColumnJoinSpec: _join,
+    specs.SortColumnsSpec: _sort,
+}
