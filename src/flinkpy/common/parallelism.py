@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from flinkpy.common.key_groups import UPPER_BOUND_MAX_PARALLELISM
 
+#: The parallelism of a JobVertex that leaves it to the JobMaster.
+UNDECIDED_PARALLELISM = -1
+
 
 def check_parallelism(parallelism: int) -> None:
     if isinstance(parallelism, bool) or not isinstance(parallelism, int):

@@ -296,6 +296,13 @@ class SourceBase(ABC):
         """How much there is to read, at the time of the call; None where that is not known. Blocks."""
         return None
 
+    def infer_parallelism(self, upper_bound: int) -> int | None:
+        """How many subtasks could have something to do: of a batch job's source whose parallelism nobody has set. None:
+        it cannot know, and gets `upper_bound`. Called in the JobMaster on what `for_coordinator` gave, before the job
+        starts; may block (it looks at files). What it raises fails the job.
+        """
+        return None
+
     def for_coordinator(self) -> SourceBase:
         """What of this source the JobMaster needs (`create_enumerator` is called on it): may leave the data out."""
         return self

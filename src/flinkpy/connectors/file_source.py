@@ -225,6 +225,11 @@ class FileSource(SourceBase):
     def produced_type(self) -> Any:
         return self._format.produced_type
 
+    def infer_parallelism(self, upper_bound: int) -> int | None:
+        if self._discovery_interval_ms is not None:
+            return None
+        return max(1, min(upper_bound, len(self.list_splits(upper_bound))))
+
     def create_enumerator(self, context: SplitEnumeratorContext) -> SplitEnumerator:
         return self._enumerator(context, None)
 

@@ -401,6 +401,7 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         """The operator is part of the program, whether or not anything reads its result."""
         if operator.parallelism is None:
             operator.parallelism = self.get_parallelism()
+            operator.has_default_parallelism = True
         if not operator.is_source:
             self._operators.append(operator)
 

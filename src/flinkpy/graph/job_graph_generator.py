@@ -17,6 +17,8 @@ from flinkpy import __version__
 from flinkpy._proto import common_pb2, job_pb2
 from flinkpy.common.clock import SystemClock
 from flinkpy.common.ids import JobID
+from flinkpy.common.parallelism import UNDECIDED_PARALLELISM
+from flinkpy.graph.adaptive_parallelism import undecided_heads
 from flinkpy.graph.chaining import Chain, build_chains, chain_name
 from flinkpy.graph.operator_hashes import hash_operators, hash_text
 from flinkpy.graph.operator_specs import OperatorSpec, SinkSpec, SourceSpec
@@ -45,7 +47,8 @@ def generate_job_graph(
     """
     ids = hash_operators(graph)
     chains = build_chains(graph)
-    data_sets = _DataSets(graph, ids, chains)
+    undecided = undecided_heads(graph, chains, configuration)
+    data_sets = _DataSets(graph, ids, chains, undecided)
     job_graph = job_pb2.JobGraph(
         job_id=str(job_id or JobID.generate()),
         name=graph.job_name,
@@ -66,8 +69,12 @@ class _DataSets:
     producer's outputs.
     """
 
-    def __init__(self, graph: StreamGraph, operator_ids: dict[int, str], chains: Sequence[Chain]) -> None:
+    def __init__(
+        self, graph: StreamGraph, operator_ids: dict[int, str], chains: Sequence[Chain], undecided: frozenset[int]
+    ) -> None:
         self.are_blocking = graph.are_exchanges_blocking
+        #: The heads of vertices whose parallelism is decided later.
+        self.undecided = undecided
         self._operator_ids = operator_ids
         self._max_parallelism = {chain.head.id: chain.max_parallelism for chain in chains}
 
@@ -93,6 +100,7 @@ class _DataSets:
         return (
             one.side_output_tag == other.side_output_tag
             and one.target.parallelism == other.target.parallelism
+            and (one.target.id in self.undecided) == (other.target.id in self.undecided)
             and self._max_parallelism[one.target.id] == self._max_parallelism[other.target.id]
             and ours.kind == theirs.kind
             and ours.key_selector is theirs.key_selector
@@ -109,7 +117,8 @@ def _vertex(chain: Chain, graph: StreamGraph, ids: dict[int, str], data_sets: _D
         id=ids[head.id],
         name=name,
         description="; ".join(described) or name,
-        parallelism=head.parallelism,
+        parallelism=UNDECIDED_PARALLELISM if head.id in data_sets.undecided else head.parallelism,
+        parallelism_bound=head.parallelism if head.id in data_sets.undecided else 0,
         max_parallelism=chain.max_parallelism,
         slot_sharing_group=_slot_sharing_group(head, data_sets),
         chain=[_operator(node, chain, ids, data_sets) for node in chain.nodes],

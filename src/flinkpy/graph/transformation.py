@@ -76,6 +76,8 @@ class OperatorTransformation(Transformation):
         self.uid_hash = ""
         #: None: the environment's at the time the graph is made.
         self.parallelism: int | None = None
+        #: Whether the parallelism is the environment's, which nobody asked for in particular.
+        self.has_default_parallelism = False
         self.max_parallelism: int | None = None
         self.buffer_timeout_ms: int | None = None
         #: None: that of the inputs where they agree, else "default".
@@ -128,6 +130,7 @@ class OperatorTransformation(Transformation):
         if allowed is not None and parallelism > allowed:
             raise ValueError(f"{self.display_name}: the parallelism of a non parallel operator must be 1.")
         self.parallelism = parallelism
+        self.has_default_parallelism = False
 
     def set_max_parallelism(self, max_parallelism: int) -> None:
         check_max_parallelism(max_parallelism)
@@ -135,6 +138,7 @@ class OperatorTransformation(Transformation):
 
     def force_non_parallel(self) -> None:
         self.parallelism = 1
+        self.has_default_parallelism = False
         self._max_allowed_parallelism = 1
 
     def set_buffer_timeout(self, timeout_ms: int) -> None:

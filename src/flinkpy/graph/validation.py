@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from flinkpy._proto import job_pb2
 from flinkpy.common.errors import JobSubmissionError
 from flinkpy.common.key_groups import UPPER_BOUND_MAX_PARALLELISM
+from flinkpy.common.parallelism import UNDECIDED_PARALLELISM
 
 #: A mistaken generator could make thousands; the first ones say what is wrong.
 _MAX_LISTED = 20
@@ -61,7 +62,10 @@ def _vertex_mistakes(vertex: job_pb2.JobVertex) -> Iterable[str]:
     name = _named(vertex)
     if not vertex.id:
         yield f"{name} has no id"
-    if vertex.parallelism < 1:
+    if vertex.parallelism == UNDECIDED_PARALLELISM and vertex.parallelism_bound >= 1:
+        if vertex.max_parallelism != -1 and vertex.parallelism_bound > vertex.max_parallelism:
+            yield f"{name} may get the parallelism {vertex.parallelism_bound}, above its maximum parallelism"
+    elif vertex.parallelism < 1:
         yield f"{name} has the parallelism {vertex.parallelism}; it must be at least 1"
     elif vertex.parallelism > UPPER_BOUND_MAX_PARALLELISM:
         yield f"{name} has the parallelism {vertex.parallelism}; {UPPER_BOUND_MAX_PARALLELISM} is the most"

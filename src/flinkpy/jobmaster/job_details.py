@@ -68,7 +68,14 @@ def _vertex_details(vertex: ExecutionJobVertex) -> job_pb2.VertexDetails:
         tasks_per_state=Counter(task_vertex.current.state.name for task_vertex in vertex.task_vertices),
         metrics=io_metrics_to_proto(total),
         subtasks=[_subtask_details(task_vertex) for task_vertex in vertex.task_vertices],
+        parallelism_reason=_parallelism_reason(vertex),
     )
+
+
+def _parallelism_reason(vertex: ExecutionJobVertex) -> str:
+    if vertex.is_undecided:
+        return f"decided when its inputs are finished, at most {vertex.parallelism_bound}"
+    return vertex.parallelism_reason
 
 
 def _subtask_details(vertex: ExecutionVertex) -> job_pb2.SubtaskDetails:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from flinkpy._proto import job_pb2
 from flinkpy.common.clock import Clock
+from flinkpy.common.ids import JobVertexID
 from flinkpy.connector_api.coordinator import OperatorCoordinatorProvider
+from flinkpy.connector_api.source_coordinator import SourceCoordinatorProvider
 from flinkpy.jobmaster.checkpoint_io import CheckpointIo, StartingPoint
 from flinkpy.jobmaster.coordination.user_code import add_to_import_path, fetch_artifacts
 from flinkpy.jobmaster.job_master_environment import JobMasterEnvironment
@@ -20,12 +22,20 @@ class LoadedJob:
     #: By operator id.
     providers: Mapping[str, OperatorCoordinatorProvider]
     start: StartingPoint
+    #: Of the sources that were asked and know it.
+    num_splits: Mapping[JobVertexID, int]
 
 
 async def load_job(
-    job_graph: job_pb2.JobGraph, environment: JobMasterEnvironment, checkpoint_io: CheckpointIo, clock: Clock
+    job_graph: job_pb2.JobGraph,
+    environment: JobMasterEnvironment,
+    checkpoint_io: CheckpointIo,
+    clock: Clock,
+    source_bounds: Mapping[JobVertexID, int],
 ) -> LoadedJob:
-    """Raises: FunctionError and others of the user's code, and what `CheckpointIo.open` does."""
+    """`source_bounds`: the sources whose parallelism is open, and the most that they can get.
+
+    Raises: FunctionError and others of the user's code, and what `CheckpointIo.open` does."""
     fetched = await fetch_artifacts(
         job_graph.artifacts,
         environment.working_directory,
@@ -36,4 +46,22 @@ async def load_job(
     loop = asyncio.get_running_loop()
     providers = await loop.run_in_executor(None, load_providers, job_graph)
     start = await loop.run_in_executor(None, checkpoint_io.open, clock.now_ms())
-    return LoadedJob(providers, start)
+    num_splits = await loop.run_in_executor(None, _count_splits, job_graph, providers, source_bounds)
+    return LoadedJob(providers, start, num_splits)
+
+
+def _count_splits(
+    job_graph: job_pb2.JobGraph,
+    providers: Mapping[str, OperatorCoordinatorProvider],
+    bounds: Mapping[JobVertexID, int],
+) -> dict[JobVertexID, int]:
+    """What the sources say that they have. Blocking: they may look at files."""
+    found = {}
+    for vertex in job_graph.vertices:
+        bound = bounds.get(JobVertexID(vertex.id))
+        provider = providers.get(vertex.chain[0].operator_id)
+        if bound is not None and isinstance(provider, SourceCoordinatorProvider):
+            parallelism = provider.source.infer_parallelism(bound)
+            if parallelism is not None:
+                found[JobVertexID(vertex.id)] = parallelism
+    return found

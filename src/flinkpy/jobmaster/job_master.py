@@ -28,22 +28,25 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from flinkpy._proto import job_pb2, jobmaster_pb2, taskexecutor_pb2
+from flinkpy._proto import job_pb2, jobmaster_pb2
 from flinkpy.common.clock import Clock
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import FlinkError, JobMasterLostError, NotRegisteredError, RpcUnavailableError
 from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ResourceID
 from flinkpy.common.python_environment import environment_profile
 from flinkpy.common.states import ExecutionState, JobState
+from flinkpy.connector_api.coordinator import OperatorCoordinatorProvider
 from flinkpy.jobmaster import conversions
 from flinkpy.jobmaster.accumulators import accumulator_reports, merge_accumulators
 from flinkpy.jobmaster.checkpoint_io import CheckpointIo
 from flinkpy.jobmaster.checkpoint_runner import CheckpointRunner
 from flinkpy.jobmaster.coordination.coordinator_services import CoordinatorServices
 from flinkpy.jobmaster.dispatcher_connection import DispatcherConnection
+from flinkpy.jobmaster.effect_runner import EffectRunner
 from flinkpy.jobmaster.job_details import job_details, job_result
 from flinkpy.jobmaster.job_loading import load_job
 from flinkpy.jobmaster.job_master_environment import JobMasterEnvironment
@@ -126,7 +129,17 @@ class JobMaster(RpcEndpoint):
             job_master_address=environment.address,
             resource_profile=environment_profile(job_graph.artifacts),
         )
-        self._job_information = conversions.job_information(job_graph, environment.dispatcher_address)
+        self._effects = EffectRunner(
+            self.scheduler,
+            self._coordinators,
+            self.checkpoints,
+            self._resource_manager,
+            self._dispatcher,
+            self._task_managers,
+            conversions.job_information(job_graph, environment.dispatcher_address),
+            self.handle,
+        )
+        self._providers: Mapping[str, OperatorCoordinatorProvider] = {}
         self._events: deque[ev.SchedulerEvent] = deque()
         self._is_handling = False
         self._accepted_offers: tuple[AllocationID, ...] = ()
@@ -157,7 +170,8 @@ class JobMaster(RpcEndpoint):
         self._dispatcher.started(self._environment.address)
         self._resource_manager.start()
         self.schedule(self._options.heartbeat_interval_ms, self._send_heartbeats)
-        loading = load_job(self._job_graph, self._environment, self._checkpoint_io, self.clock)
+        source_bounds = self.scheduler.adaptive.source_bounds()
+        loading = load_job(self._job_graph, self._environment, self._checkpoint_io, self.clock, source_bounds)
         self.run_async(loading, self._job_loaded, "load the job")
 
     def _job_loaded(self, loaded: Any, error: BaseException | None) -> None:
@@ -169,13 +183,24 @@ class JobMaster(RpcEndpoint):
             start = loaded.start
             logger.info("job %s starts from %s", self.job_id, start.checkpoint or "the beginning")
             self.scheduler.start_from(start.checkpoint, start.next_checkpoint_id, must_be_full=start.must_be_full)
-            self._coordinators.create(self.scheduler.graph, loaded.providers, self._coordinator_services)
+            self.scheduler.start_with_sources(loaded.num_splits)
+            self._providers = loaded.providers
+            self._coordinators.create(self.scheduler.graph, self._providers, self._coordinator_services)
         except Exception as failure:  # noqa: BLE001 - user code, fetching it included
             self._checkpoint_io.keep_everything()
             self.handle(ev.InitializationFailed(conversions.as_flink_error(failure)))
             return
         self.handle(ev.JobMasterInitialized())
         self.handle(ev.StartScheduling())
+
+    def _create_coordinators(self) -> None:
+        """Those of vertices that have just got their parallelism."""
+        try:
+            self._coordinators.create(self.scheduler.graph, self._providers, self._coordinator_services)
+        except FlinkError as failure:  # of the user's code
+            self.handle(ev.GlobalFailure(failure))
+            return
+        self._coordinators.start()
 
     def suspend(self, reason: str) -> None:
         """This process can no longer lead the job: stop its tasks and give its slots back."""
@@ -397,60 +422,16 @@ class JobMaster(RpcEndpoint):
 
     def _run(self, effect: fx.SchedulerEffect) -> None:
         match effect:
-            case fx.TaskStateChanged():
-                logger.log(logging.WARNING if effect.error is not None else logging.INFO, "%s", effect)
             case fx.AnswerOffer(accepted):
                 self._accepted_offers = accepted
-            case fx.DeclareRequirements(num_slots):
-                self._resource_manager.declare(num_slots)
-            case fx.SubmitTasks():
-                self._submit_tasks(effect)
-            case fx.CancelTasks(location, attempts):
-                connection = self._task_managers.get(location.resource_id)
-                if connection is not None:
-                    connection.cancel_tasks(attempts)
-            case fx.FreeSlot(slot, cause):
-                connection = self._task_managers.get(slot.location.resource_id)
-                if connection is not None:
-                    connection.free_slot(slot, cause)
-            case fx.ReleasePartitions(location, partition_ids):
-                connection = self._task_managers.get(location.resource_id)
-                if connection is not None:
-                    connection.release_partitions(partition_ids)
-            case fx.StartCoordinators():
-                self._coordinators.start()
-            case fx.SubtaskReady(vertex_id):
-                self._coordinators.subtask_ready(vertex_id)
-            case fx.SubtaskReset(vertex_id, checkpoint_id):
-                self._coordinators.subtask_reset(vertex_id, checkpoint_id)
-            case fx.ResetCoordinators(job_vertex_id, checkpoint_id, states):
-                self._coordinators.reset(job_vertex_id, checkpoint_id, states)
-            case fx.JobStatusChanged(state, timestamp_ms):
-                logger.info("job %s (%s) is %s", self._job_graph.name, self.job_id, state.name)
-                self._dispatcher.status(state, timestamp_ms)
             case fx.JobTerminated(state, cause):
                 self._on_terminated(state, cause)
             case fx.VerifyCheckpoints():
                 self.checkpoints.drop_damaged(lambda latest, error: self.handle(ev.CheckpointsVerified(latest, error)))
+            case fx.VerticesInitialized():
+                self._create_coordinators()
             case _:
-                self.checkpoints.run(effect)
-
-    def _submit_tasks(self, effect: fx.SubmitTasks) -> None:
-        connection = self._task_managers.get(effect.location.resource_id)
-        if connection is None:
-            # Lost between the decision and now; the event of the loss is waiting and will say the same.
-            cause = NotRegisteredError(f"{effect.location.resource_id} is not registered (any more)")
-            self.handle(
-                ev.TasksSubmitted(effect.attempts, tuple((attempt_id, cause) for attempt_id in effect.attempts))
-            )
-            return
-        job_vertices = self.scheduler.graph.job_vertices
-        request = taskexecutor_pb2.SubmitTasksRequest(
-            job=self._job_information,
-            vertices=[job_vertices[vertex_id].job_vertex for vertex_id in effect.vertices],
-            tasks=effect.tasks,
-        )
-        connection.submit_tasks(request, effect.attempts)
+                self._effects.run(effect)
 
     def _on_terminated(self, state: JobState, cause: FlinkError | None) -> None:
         if cause is not None:

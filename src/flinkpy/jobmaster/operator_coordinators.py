@@ -38,15 +38,19 @@ class OperatorCoordinators:
     def __init__(self) -> None:
         self._holders: dict[str, OperatorCoordinatorHolder] = {}
         self._by_vertex: dict[JobVertexID, list[OperatorCoordinatorHolder]] = {}
+        self._started: set[str] = set()
 
     def create(
         self, graph: ExecutionGraph, providers: Mapping[str, OperatorCoordinatorProvider], host: CoordinatorHost
     ) -> None:
-        """Make the coordinators; they do nothing before `start`.
+        """Make the coordinators of the vertices that know their parallelism and have none; they do nothing before
+        `start`.
 
         Raises: FunctionError (a provider raised), JobSubmissionError (two operators with one id).
         """
         for vertex in graph.job_vertices.values():
+            if vertex.is_undecided or vertex.id in self._by_vertex:
+                continue
             for operator in vertex.job_vertex.chain:
                 provider = providers.get(operator.operator_id)
                 if provider is None:
@@ -58,8 +62,11 @@ class OperatorCoordinators:
                 self._by_vertex.setdefault(vertex.id, []).append(holder)
 
     def start(self) -> None:
+        """All that have not been started."""
         for holder in self._holders.values():
-            holder.start()
+            if holder.operator_id not in self._started:
+                self._started.add(holder.operator_id)
+                holder.start()
 
     def subtask_ready(self, vertex_id: ExecutionVertexID) -> None:
         for holder in self._by_vertex.get(vertex_id.job_vertex_id, ()):

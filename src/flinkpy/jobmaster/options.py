@@ -22,6 +22,7 @@ from flinkpy.configuration import (
 )
 from flinkpy.configuration import restart_strategy_options as restart_options
 from flinkpy.configuration.options import AnyConfiguration
+from flinkpy.jobmaster.batch_job_options import adaptive_parallelism_options
 from flinkpy.jobmaster.failover.restart_strategy import (
     ExponentialDelayOptions,
     ExponentialDelayRestartStrategy,
@@ -75,6 +76,7 @@ def job_master_options(configuration: AnyConfiguration) -> JobMasterOptions:
             ),
             attempts_history_size=read_option(configuration, jobmanager_options.ATTEMPTS_HISTORY_SIZE),
             exception_history_size=read_option(configuration, jobmanager_options.EXCEPTION_HISTORY_SIZE),
+            adaptive=adaptive_parallelism_options(configuration),
             checkpoints=coordinator_options(configuration),
         ),
     )

@@ -39,6 +39,7 @@ class Execution:
         "metrics",
         "received_events",
         "restore",
+        "result_bytes",
         "sent_events",
         "slot",
         "state",
@@ -57,6 +58,8 @@ class Execution:
         self.metrics = IOMetrics()
         #: The user's accumulators by name, pickled, as last reported.
         self.accumulators: Mapping[str, bytes] = {}
+        #: Of a finished attempt: the bytes of each subpartition of its blocking results, by result index.
+        self.result_bytes: Mapping[int, tuple[int, ...]] = {}
         self.sent_events = SentEvents()
         self.received_events = ReceivedEvents()
 

@@ -11,12 +11,11 @@ from flinkpy._proto import job_pb2
 from flinkpy.common.errors import JobSubmissionError
 from flinkpy.common.ids import JobVertexID
 from flinkpy.common.key_groups import UPPER_BOUND_MAX_PARALLELISM, default_max_parallelism
+from flinkpy.common.parallelism import UNDECIDED_PARALLELISM
 from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
 from flinkpy.jobmaster.executiongraph.intermediate_result import IntermediateResult, IntermediateResultPartition
 
 DEFAULT_SLOT_SHARING_GROUP = "default"
-#: The parallelism of a JobVertex that leaves it to the JobMaster.
-UNDECIDED = -1
 
 
 class ExecutionJobVertex:
@@ -25,7 +24,7 @@ class ExecutionJobVertex:
     def __init__(self, job_vertex: job_pb2.JobVertex) -> None:
         self.id = JobVertexID(job_vertex.id)
         self.name = job_vertex.name
-        #: UNDECIDED where the JobGraph leaves it open, until `decide`.
+        #: UNDECIDED_PARALLELISM where the JobGraph leaves it open, until `decide`.
         self.parallelism = job_vertex.parallelism
         #: The most that the parallelism may become.
         self.parallelism_bound = job_vertex.parallelism_bound if self.is_undecided else job_vertex.parallelism
@@ -46,7 +45,7 @@ class ExecutionJobVertex:
 
     @property
     def is_undecided(self) -> bool:
-        return self.parallelism == UNDECIDED
+        return self.parallelism == UNDECIDED_PARALLELISM
 
     @property
     def is_initialized(self) -> bool:
@@ -54,7 +53,7 @@ class ExecutionJobVertex:
 
     def decide(self, parallelism: int, reason: str) -> None:
         """Of a vertex that is undecided."""
-        assert self.is_undecided and 1 <= parallelism <= self.parallelism_bound, f"{self.name}: {parallelism}"
+        assert self.is_undecided and 1 <= parallelism <= self.max_parallelism, f"{self.name}: {parallelism}"
         self.parallelism = self.job_vertex.parallelism = parallelism
         self.parallelism_reason = reason
 
@@ -73,7 +72,7 @@ class ExecutionJobVertex:
 
 def _resolve_max_parallelism(job_vertex: job_pb2.JobVertex) -> int:
     parallelism = job_vertex.parallelism
-    if parallelism == UNDECIDED and job_vertex.parallelism_bound >= 1:
+    if parallelism == UNDECIDED_PARALLELISM and job_vertex.parallelism_bound >= 1:
         parallelism = job_vertex.parallelism_bound
     if parallelism < 1:
         raise JobSubmissionError(f"vertex {job_vertex.name!r} has parallelism {parallelism}; it must be at least 1")

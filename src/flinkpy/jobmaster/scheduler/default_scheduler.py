@@ -129,7 +129,7 @@ class DefaultScheduler(SchedulerBase):
         elif state is _J.CANCELLING and self.graph.is_all_terminal:
             self.graph.failure_cause = None
             self._terminate(_J.CANCELED)
-        elif state is _J.RUNNING and all(vertex.current.state is _E.FINISHED for vertex in self.graph.vertices):
+        elif state is _J.RUNNING and self.graph.is_finished:
             self._terminate(_J.FINISHED)
         elif state is _J.RESTARTING and self.checkpoints.may_restore:
             ready = self._restarts.take_ready(self._now_ms, self._is_terminal)
@@ -168,6 +168,7 @@ class DefaultScheduler(SchedulerBase):
         if event.metrics is not None:
             vertex.current.metrics = event.metrics
         vertex.current.accumulators = event.accumulators or vertex.current.accumulators
+        vertex.current.result_bytes = event.result_bytes or vertex.current.result_bytes
         match event.state:
             case _E.INITIALIZING | _E.RUNNING:
                 self._on_task_progress(vertex, event.state)
@@ -195,6 +196,10 @@ class DefaultScheduler(SchedulerBase):
             return
         self._leave(vertex, _E.FINISHED)
         self.partitions.produced(vertex)
+        if self.state is _J.RUNNING or self.state is _J.RESTARTING:
+            initialized = self._decide_parallelism()
+            if initialized:
+                self._out.add(fx.VerticesInitialized(tuple(job_vertex.id for job_vertex in initialized)))
         self._release_what_was_read_by(vertex)
         if self.state is _J.RUNNING or self.state is _J.RESTARTING:
             self._schedule(self._strategy.regions_after_finish(vertex.id))

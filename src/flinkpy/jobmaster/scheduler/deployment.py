@@ -40,6 +40,7 @@ def _input_gate(consumed: ConsumedPartitions) -> taskexecutor_pb2.InputGateDeplo
         input_index=consumed.input_index,
         edge_index=consumed.edge_index,
         subpartition_index=consumed.subpartition_index,
+        num_subpartitions=consumed.num_subpartitions,
     )
     for partition in consumed.partitions:
         slot = partition.producer.current.slot

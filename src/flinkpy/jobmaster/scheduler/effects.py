@@ -83,6 +83,13 @@ class StartCoordinators:
 
 
 @dataclass(frozen=True, slots=True)
+class VerticesInitialized:
+    """These vertices have got their parallelism, and subtasks: their coordinators can be made."""
+
+    job_vertex_ids: tuple[JobVertexID, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SubtaskReady:
     """The attempt can be sent operator events."""
 
@@ -129,6 +136,7 @@ SchedulerEffect = (
     | JobStatusChanged
     | TaskStateChanged
     | StartCoordinators
+    | VerticesInitialized
     | SubtaskReady
     | SubtaskReset
     | ResetCoordinators

@@ -132,6 +132,10 @@ class JobCheckpoints:
         self.coordinator.start_from(checkpoint, next_checkpoint_id, must_be_full=must_be_full)
         self.restore()
 
+    def structure_changed(self) -> None:
+        """There are more subtasks than before."""
+        self._view.structure_changed()
+
     def restore(self) -> Restore:
         """Of tasks that are about to be deployed. Never while a checkpoint is being finalized."""
         assert self.may_restore, "what is to be restored is not known yet"

@@ -5,6 +5,7 @@ Source: org.apache.flink.runtime.executiongraph.failover.SchedulingPipelinedRegi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flinkpy.common.ids import ExecutionVertexID
@@ -29,19 +30,28 @@ class PipelinedRegions:
 
     def __init__(self, graph: ExecutionGraph) -> None:
         self._graph = graph
-        self._parent: dict[ExecutionVertexID, ExecutionVertexID] = {vertex.id: vertex.id for vertex in graph.vertices}
-        for vertex in graph.vertices:
+        self._parent: dict[ExecutionVertexID, ExecutionVertexID] = {}
+        self.regions: list[PipelinedRegion] = []
+        self._region_of: dict[ExecutionVertexID, PipelinedRegion] = {}
+        self.add(list(graph.vertices))
+
+    def add(self, vertices: Sequence[ExecutionVertex]) -> None:
+        """These subtasks are new, and exchange no data while running with those that are not."""
+        self._parent.update({vertex.id: vertex.id for vertex in vertices})
+        for vertex in vertices:
             for gate in vertex.consumed:
                 for partition in gate.partitions:
                     if not partition.result.is_blocking:
                         self._union(vertex.id, partition.producer.id)
-        while self._merge_one_cycle(graph):
+        while self._merge_one_cycle(vertices):
             pass
         members: dict[ExecutionVertexID, list[ExecutionVertexID]] = {}
-        for vertex in graph.vertices:
+        for vertex in vertices:
             members.setdefault(self._find(vertex.id), []).append(vertex.id)
-        self.regions = [PipelinedRegion(index, tuple(ids)) for index, ids in enumerate(members.values())]
-        self._region_of = {vertex_id: region for region in self.regions for vertex_id in region.vertex_ids}
+        for ids in members.values():
+            region = PipelinedRegion(len(self.regions), tuple(ids))
+            self.regions.append(region)
+            self._region_of.update(dict.fromkeys(ids, region))
 
     def has_finished(self, vertex: ExecutionVertex) -> bool:
         """Whether the subtask, and all that would run again with it, has finished."""
@@ -66,16 +76,17 @@ class PipelinedRegions:
         if first != second:
             self._parent[second] = first
 
-    def _merge_one_cycle(self, graph: ExecutionGraph) -> bool:
+    def _merge_one_cycle(self, vertices: Sequence[ExecutionVertex]) -> bool:
         """Find regions that wait for each other and merge them; False where there are none."""
         waits_for: dict[ExecutionVertexID, set[ExecutionVertexID]] = {}
-        for vertex in graph.vertices:
+        new = {vertex.id for vertex in vertices}
+        for vertex in vertices:
             mine = self._find(vertex.id)
             targets = waits_for.setdefault(mine, set())
             for gate in vertex.consumed:
                 for partition in gate.partitions:
                     theirs = self._find(partition.producer.id)
-                    if theirs != mine:
+                    if theirs != mine and partition.producer.id in new:
                         targets.add(theirs)
         # Take away what waits for nothing, again and again; what is left has a cycle.
         while True:

@@ -8,7 +8,7 @@ Source: org.apache.flink.runtime.scheduler.SchedulerBase. Pure.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from random import Random
 
 from flinkpy._proto import job_pb2
@@ -16,11 +16,12 @@ from flinkpy.checkpoint.completed_checkpoint import CompletedCheckpoint
 from flinkpy.checkpoint.coordinator.effects import CheckpointEffect
 from flinkpy.checkpoint.coordinator.effects import FailJob as FailJobForCheckpoint
 from flinkpy.common.errors import FlinkError, NoResourceAvailableError, SlotAllocationError
-from flinkpy.common.ids import ExecutionAttemptID, ExecutionVertexID
+from flinkpy.common.ids import ExecutionAttemptID, ExecutionVertexID, JobVertexID
 from flinkpy.common.python_environment import environment_profile
 from flinkpy.common.states import ExecutionState, JobState
 from flinkpy.jobmaster.executiongraph.execution import Execution
 from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
+from flinkpy.jobmaster.executiongraph.execution_job_vertex import ExecutionJobVertex
 from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
 from flinkpy.jobmaster.failover.exception_history import ExceptionHistory
 from flinkpy.jobmaster.failover.execution_failure_handler import ExecutionFailureHandler
@@ -29,6 +30,7 @@ from flinkpy.jobmaster.failover.restart_strategy import RestartBackoffTimeStrate
 from flinkpy.jobmaster.partition_tracker import JobMasterPartitionTracker
 from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler import events as ev
+from flinkpy.jobmaster.scheduler.adaptive_batch.adaptive_parallelism import AdaptiveParallelism, with_bounds
 from flinkpy.jobmaster.scheduler.deployment_reconciler import DeploymentReconciler
 from flinkpy.jobmaster.scheduler.effect_buffer import EffectBuffer
 from flinkpy.jobmaster.scheduler.job_checkpoints import JobCheckpoints
@@ -61,7 +63,10 @@ class SchedulerBase:
         state_assigner: StateAssigner | None = None,
     ) -> None:
         self.graph = ExecutionGraph(
-            job_graph, graph_id=graph_id, now_ms=now_ms, max_prior_attempts=options.attempts_history_size
+            with_bounds(job_graph, options.adaptive),
+            graph_id=graph_id,
+            now_ms=now_ms,
+            max_prior_attempts=options.attempts_history_size,
         )
         self.slot_pool = DeclarativeSlotPool(options.slot_pool)
         self.exception_history = ExceptionHistory(options.exception_history_size)
@@ -69,6 +74,7 @@ class SchedulerBase:
         self._advice = "Add TaskExecutors or slots, or lower the parallelism."
         if environment_profile(job_graph.artifacts):
             self._advice += " It brings packages or archives, so a TaskExecutor that runs other jobs gives it no slot."
+        self.adaptive = AdaptiveParallelism(self.graph, options.adaptive)
         self._regions = PipelinedRegions(self.graph)
         self.partitions = JobMasterPartitionTracker(self._has_finished_for_good)
         self._strategy = PipelinedRegionSchedulingStrategy(self.graph, self._regions, self.partitions.is_available)
@@ -142,6 +148,26 @@ class SchedulerBase:
         """Before JobMasterInitialized. Raises: StateRestoreError where the checkpoint does not fit the job."""
         self.checkpoints.start_from(checkpoint, next_checkpoint_id, must_be_full=must_be_full)
 
+    def start_with_sources(self, num_splits: Mapping[JobVertexID, int]) -> None:
+        """Before JobMasterInitialized: so many splits these sources have, whose parallelism is to be decided by that.
+
+        Coordinators can be made afterwards of every vertex that knows its parallelism.
+        """
+        self.adaptive.sources_inferred(num_splits)
+        self._decide_parallelism()
+
+    def _decide_parallelism(self) -> list[ExecutionJobVertex]:
+        """Give subtasks to every vertex that can know now how many; returns these vertices."""
+        decided = self.adaptive.decide(self._now_ms)
+        if decided:
+            vertices = [one.vertex for one in decided]
+            tasks = [task for vertex in vertices for task in vertex.task_vertices]
+            self._regions.add(tasks)
+            self._allocator.add(vertices)
+            self.checkpoints.structure_changed()
+            return vertices
+        return []
+
     def _on_job_master_initialized(self, event: ev.JobMasterInitialized) -> None:
         if self.state is _J.INITIALIZING:
             self._set_job_state(_J.CREATED)
@@ -155,6 +181,7 @@ class SchedulerBase:
     def _on_start_scheduling(self, event: ev.StartScheduling) -> None:
         if self.state is _J.CREATED:
             self._set_job_state(_J.RUNNING)
+            self._decide_parallelism()
             restore = self.checkpoints.deploying([vertex.id for vertex in self.graph.vertices])
             if restore.checkpoint_id is not None:
                 for job_vertex in self.graph.job_vertices.values():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from flinkpy.checkpoint.coordinator.coordinator_configuration import CheckpointCoordinatorOptions
+from flinkpy.jobmaster.scheduler.adaptive_batch.adaptive_parallelism import AdaptiveParallelismOptions
 from flinkpy.jobmaster.scheduler.deployment_reconciler import ABSENCE_GRACE_MS
 from flinkpy.jobmaster.slotpool.declarative_slot_pool import SlotPoolOptions
 
@@ -19,4 +20,5 @@ class SchedulerOptions:
     attempts_history_size: int = 16
     exception_history_size: int = 16
     absence_grace_ms: int = ABSENCE_GRACE_MS
+    adaptive: AdaptiveParallelismOptions = field(default_factory=AdaptiveParallelismOptions)
     checkpoints: CheckpointCoordinatorOptions = field(default_factory=CheckpointCoordinatorOptions)

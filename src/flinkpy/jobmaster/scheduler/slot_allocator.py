@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from flinkpy.common.ids import AllocationID, ExecutionVertexID
 from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
+from flinkpy.jobmaster.executiongraph.execution_job_vertex import ExecutionJobVertex
 from flinkpy.jobmaster.scheduler.slot_sharing import ExecutionSlotSharingGroup, assign_slot_sharing
 from flinkpy.jobmaster.slotpool.physical_slot import PhysicalSlot
 from flinkpy.jobmaster.slotpool.slot_pool_messages import SlotRequest
@@ -40,10 +41,15 @@ class SlotSharingExecutionSlotAllocator:
 
     def __init__(self, graph: ExecutionGraph) -> None:
         self._graph = graph
-        self._group_of = assign_slot_sharing(graph)
+        self._group_of: dict[ExecutionVertexID, ExecutionSlotSharingGroup] = {}
         self._shared: dict[ExecutionSlotSharingGroup, SharedSlot] = {}
         self._by_request: dict[int, SharedSlot] = {}
         self._next_request_id = 1
+        self.add(graph.job_vertices.values())
+
+    def add(self, job_vertices: Iterable[ExecutionJobVertex]) -> None:
+        """The subtasks of these vertices are new."""
+        assign_slot_sharing(job_vertices, self._group_of)
 
     def allocate(self, vertex_ids: Iterable[ExecutionVertexID]) -> list[SlotRequest]:
         """Make these subtasks users of their slots; returns the requests for the slots that are not there yet."""

@@ -8,10 +8,11 @@ Source: org.apache.flink.runtime.scheduler.LocalInputPreferredSlotSharingStrateg
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from flinkpy.common.ids import ExecutionVertexID, JobVertexID
-from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
+from flinkpy.jobmaster.executiongraph.execution_job_vertex import ExecutionJobVertex
 from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
 
 
@@ -25,11 +26,17 @@ class ExecutionSlotSharingGroup:
     members: dict[JobVertexID, ExecutionVertexID] = field(default_factory=dict)
 
 
-def assign_slot_sharing(graph: ExecutionGraph) -> dict[ExecutionVertexID, ExecutionSlotSharingGroup]:
-    """The group of every subtask; as many groups per slot sharing group as its widest vertex has subtasks."""
+def assign_slot_sharing(
+    job_vertices: Iterable[ExecutionJobVertex],
+    group_of: dict[ExecutionVertexID, ExecutionSlotSharingGroup],
+) -> None:
+    """Put the group of every subtask into `group_of`, which has those of the vertices before; as many groups per slot
+    sharing group as its widest vertex has subtasks.
+    """
     groups: dict[str, list[ExecutionSlotSharingGroup]] = {}
-    group_of: dict[ExecutionVertexID, ExecutionSlotSharingGroup] = {}
-    for job_vertex in graph.job_vertices.values():
+    for known in dict.fromkeys(group_of.values()):
+        groups.setdefault(known.slot_sharing_group, []).append(known)
+    for job_vertex in job_vertices:
         present = groups.setdefault(job_vertex.slot_sharing_group, [])
         left: list[ExecutionVertex] = []
         for vertex in job_vertex.task_vertices:
@@ -45,7 +52,6 @@ def assign_slot_sharing(graph: ExecutionGraph) -> dict[ExecutionVertexID, Execut
                 group = ExecutionSlotSharingGroup(job_vertex.slot_sharing_group, len(present))
                 present.append(group)
             _join(vertex, group, group_of)
-    return group_of
 
 
 def _join(

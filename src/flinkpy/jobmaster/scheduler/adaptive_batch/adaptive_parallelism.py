@@ -1,0 +1,177 @@
+"""AdaptiveParallelism: gives the vertices of a job their parallelism as soon as it can be known.
+
+  * A source: as many subtasks as it has splits, where it says so, otherwise the default of sources.
+  * A vertex that a forward edge joins to one that is decided: the same.
+  * Any other: by the volume of its inputs, when all of them are finished (`vertex_parallelism_decider`).
+
+What is decided stays: a vertex that runs again has as many subtasks as before, and they read the same ranges.
+
+Source: org.apache.flink.runtime.scheduler.adaptivebatch.AdaptiveBatchScheduler. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from flinkpy._proto import job_pb2
+from flinkpy.common.ids import JobVertexID
+from flinkpy.common.parallelism import UNDECIDED_PARALLELISM
+from flinkpy.common.states import ExecutionState
+from flinkpy.jobmaster.executiongraph.edge_manager import EdgeSlices
+from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
+from flinkpy.jobmaster.executiongraph.execution_job_vertex import ExecutionJobVertex
+from flinkpy.jobmaster.executiongraph.intermediate_result import IntermediateResult, IntermediateResultPartition
+from flinkpy.jobmaster.scheduler.adaptive_batch.vertex_parallelism_decider import (
+    BlockingInput,
+    ParallelismBounds,
+    decide_parallelism,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptiveParallelismOptions:
+    """Defaults are Flink's."""
+
+    is_enabled: bool = True
+    min_parallelism: int = 1
+    #: None: what the JobGraph says of each vertex.
+    max_parallelism: int | None = None
+    bytes_per_task: int = 16 << 20
+    #: None: as the most of any vertex.
+    source_parallelism: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedVertex:
+    """A vertex that has got its subtasks. `slices` None: evenly."""
+
+    vertex: ExecutionJobVertex
+    slices: EdgeSlices | None
+
+
+def with_bounds(job_graph: job_pb2.JobGraph, options: AdaptiveParallelismOptions) -> job_pb2.JobGraph:
+    """The job graph with the most that its undecided vertices may get as the configuration has it."""
+    undecided = any(vertex.parallelism == UNDECIDED_PARALLELISM for vertex in job_graph.vertices)
+    if options.max_parallelism is None or not undecided:
+        return job_graph
+    changed = job_pb2.JobGraph()
+    changed.CopyFrom(job_graph)
+    for vertex in changed.vertices:
+        if vertex.parallelism == UNDECIDED_PARALLELISM:
+            limit = vertex.max_parallelism if vertex.max_parallelism > 0 else options.max_parallelism
+            vertex.parallelism_bound = min(options.max_parallelism, limit)
+    return changed
+
+
+class AdaptiveParallelism:
+    """Decides for the vertices of `graph`."""
+
+    def __init__(self, graph: ExecutionGraph, options: AdaptiveParallelismOptions) -> None:
+        self._graph = graph
+        self._options = options
+        #: Of sources: how many splits they have.
+        self._num_splits: Mapping[JobVertexID, int] = {}
+
+    def source_bounds(self) -> dict[JobVertexID, int]:
+        """The undecided sources, with the most that each can get."""
+        return {
+            vertex.id: self._source_bound(vertex)
+            for vertex in self._graph.job_vertices.values()
+            if vertex.is_undecided and not vertex.inputs
+        }
+
+    def sources_inferred(self, num_splits: Mapping[JobVertexID, int]) -> None:
+        """So many splits these sources have."""
+        self._num_splits = num_splits
+
+    def decide(self, now_ms: int) -> list[DecidedVertex]:
+        """Everything that can be known now; returns the vertices that have got their subtasks by it, in order."""
+        initialized: list[DecidedVertex] = []
+        while True:
+            slices: dict[JobVertexID, EdgeSlices] = {}
+            for vertex in self._graph.job_vertices.values():
+                if vertex.is_undecided and all(result.producer.is_initialized for result in vertex.inputs):
+                    own = self._decide(vertex)
+                    if own is not None:
+                        slices[vertex.id] = own
+            new = self._graph.initialize_vertices(now_ms, slices)
+            if not new:
+                return initialized
+            initialized += [DecidedVertex(vertex, slices.get(vertex.id)) for vertex in new]
+
+    def _decide(self, vertex: ExecutionJobVertex) -> EdgeSlices | None:
+        """Decide, where that is possible; returns what the subtasks read where that is not the same for each."""
+        joined = next((other for other in _forward_group(vertex) if not other.is_undecided), None)
+        if joined is not None:
+            vertex.decide(joined.parallelism, f"as many as {joined.name!r}, by a forward edge")
+            return None
+        if not self._options.is_enabled:
+            vertex.decide(vertex.parallelism_bound, "execution.batch.adaptive.auto-parallelism.enabled is false")
+            return None
+        if not vertex.inputs:
+            self._decide_source(vertex)
+            return None
+        if not all(_is_finished(result) for result in vertex.inputs):
+            return None
+        inputs = [_blocking_input(result) for result in vertex.inputs]
+        bounds = ParallelismBounds(
+            self._options.min_parallelism, vertex.parallelism_bound, self._options.bytes_per_task
+        )
+        decision = decide_parallelism(inputs, bounds)
+        vertex.decide(decision.parallelism, decision.reason)
+        return decision.slices
+
+    def _decide_source(self, vertex: ExecutionJobVertex) -> None:
+        bound = self._source_bound(vertex)
+        splits = self._num_splits.get(vertex.id)
+        if splits is None:
+            vertex.decide(bound, "the default of sources")
+        else:
+            vertex.decide(max(1, min(bound, splits)), f"{splits} splits, at most {bound}")
+
+    def _source_bound(self, vertex: ExecutionJobVertex) -> int:
+        configured = self._options.source_parallelism
+        if configured is None:
+            return vertex.parallelism_bound
+        # What forward edges join to it has no more subpartitions to read than its own bound.
+        return min([configured, vertex.max_parallelism, *(other.parallelism_bound for other in _forward_group(vertex))])
+
+
+def _forward_group(vertex: ExecutionJobVertex) -> list[ExecutionJobVertex]:
+    """The others that must have the same parallelism; along any number of forward edges, in either direction."""
+    seen = {vertex.id}
+    group = [vertex]
+    for current in group:
+        neighbours = [result.producer for result in current.inputs if result.is_forward]
+        neighbours += [consumer for result in current.results if result.is_forward for consumer in result.consumers]
+        for other in neighbours:
+            if other.id not in seen:
+                seen.add(other.id)
+                group.append(other)
+    return group[1:]
+
+
+def _is_finished(result: IntermediateResult) -> bool:
+    """All of it is there. Of a pipelined result that is never waited for."""
+    return not result.is_blocking or all(
+        partition.producer.current.state is ExecutionState.FINISHED for partition in result.partitions
+    )
+
+
+def _blocking_input(result: IntermediateResult) -> BlockingInput:
+    return BlockingInput(
+        tuple(_subpartition_bytes(partition) for partition in result.partitions),
+        is_broadcast=result.is_broadcast,
+        is_pointwise=result.is_pointwise,
+    )
+
+
+def _subpartition_bytes(partition: IntermediateResultPartition) -> tuple[int, ...]:
+    """As the finished task reported; evenly what it wrote in all, where it did not say."""
+    execution = partition.producer.current
+    reported = execution.result_bytes.get(partition.result.result_index)
+    if reported is not None and len(reported) == partition.num_subpartitions:
+        return reported
+    share = execution.metrics.num_bytes_out // len(partition.producer.produced)
+    return (share // partition.num_subpartitions,) * partition.num_subpartitions
