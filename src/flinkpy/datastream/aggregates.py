@@ -8,20 +8,24 @@ The result has the key columns, then one column per aggregate, and never makes a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from flinkpy.common.errors import UserError
-from flinkpy.common.typeinfo import BasicType, BasicTypeInfo, RowTypeInfo, TypeInformation, Types
+from flinkpy.common.typeinfo import BasicType, BasicTypeInfo, DecimalTypeInfo, RowTypeInfo, TypeInformation, Types
 from flinkpy.datastream import function_checks as checks
+from flinkpy.expressions import decimals
+from flinkpy.expressions.nodes import ColumnReference, Expression, without_alias
 from flinkpy.graph.operator_specs import ColumnAggregate, FieldKeySelector
 
-__all__ = ["count", "first", "last", "max_", "mean", "min_", "sum_"]
+__all__ = ["avg", "count", "first", "last", "max_", "mean", "min_", "sum_"]
 
 COUNT = "COUNT"
 SUM = "SUM"
 MIN = "MIN"
 MAX = "MAX"
 MEAN = "MEAN"
+AVG = "AVG"
 FIRST = "FIRST"
 LAST = "LAST"
 
@@ -29,39 +33,57 @@ _INTEGERS = frozenset({BasicType.BYTE, BasicType.SHORT, BasicType.INT, BasicType
 _FLOATS = frozenset({BasicType.FLOAT, BasicType.DOUBLE})
 
 
-def count(name: str = "count", column: str | None = None) -> ColumnAggregate:
+def count(name: str = "count", column: str | Expression | None = None) -> ColumnAggregate:
     """Number of rows, or of those where `column` is not null. LONG."""
-    return ColumnAggregate(name, COUNT, column)
+    return ColumnAggregate(name, COUNT) if column is None else _aggregate(COUNT, column, name)
 
 
-def sum_(column: str, name: str | None = None) -> ColumnAggregate:
-    """Sum of a column: LONG of integers, DOUBLE of floats, BIG_DEC of decimals."""
-    return ColumnAggregate(name or f"sum_{column}", SUM, column)
+def sum_(column: str | Expression, name: str | None = None) -> ColumnAggregate:
+    """Sum of a column or expression: LONG of integers, DOUBLE of floats, BIG_DEC of BIG_DEC, of a DECIMAL one with ten
+    digits more.
+    """
+    return _aggregate(SUM, column, name)
 
 
-def min_(column: str, name: str | None = None) -> ColumnAggregate:
-    """Smallest value of a column, of its type."""
-    return ColumnAggregate(name or f"min_{column}", MIN, column)
+def min_(column: str | Expression, name: str | None = None) -> ColumnAggregate:
+    """Smallest value of a column or expression, of its type."""
+    return _aggregate(MIN, column, name)
 
 
-def max_(column: str, name: str | None = None) -> ColumnAggregate:
-    """Largest value of a column, of its type."""
-    return ColumnAggregate(name or f"max_{column}", MAX, column)
+def max_(column: str | Expression, name: str | None = None) -> ColumnAggregate:
+    """Largest value of a column or expression, of its type."""
+    return _aggregate(MAX, column, name)
 
 
-def mean(column: str, name: str | None = None) -> ColumnAggregate:
-    """Mean of a column. DOUBLE."""
-    return ColumnAggregate(name or f"mean_{column}", MEAN, column)
+def mean(column: str | Expression, name: str | None = None) -> ColumnAggregate:
+    """Mean of a column or expression. DOUBLE."""
+    return _aggregate(MEAN, column, name)
 
 
-def first(column: str, name: str | None = None) -> ColumnAggregate:
+def avg(column: str | Expression, name: str | None = None) -> ColumnAggregate:
+    """SQL's AVG of a column or expression: of decimals a DECIMAL with four digits more behind the point, rounded half
+    up; else DOUBLE. Not for windows.
+    """
+    return _aggregate(AVG, column, name)
+
+
+def first(column: str | Expression, name: str | None = None) -> ColumnAggregate:
     """The value of the record that came first of those where it is not null, of the column's type."""
-    return ColumnAggregate(name or f"first_{column}", FIRST, column)
+    return _aggregate(FIRST, column, name)
 
 
-def last(column: str, name: str | None = None) -> ColumnAggregate:
+def last(column: str | Expression, name: str | None = None) -> ColumnAggregate:
     """The value of the record that came last of those where it is not null, of the column's type."""
-    return ColumnAggregate(name or f"last_{column}", LAST, column)
+    return _aggregate(LAST, column, name)
+
+
+def _aggregate(function: str, column: str | Expression, name: str | None) -> ColumnAggregate:
+    if isinstance(column, Expression):
+        inner = without_alias(column)
+        if not isinstance(inner, ColumnReference):
+            return ColumnAggregate(name or function.lower(), function, expression=inner)
+        column = inner.name
+    return ColumnAggregate(name or f"{function.lower()}_{column}", function, column)
 
 
 def named(aggregates: tuple[Any, ...], by_name: dict[str, Any]) -> tuple[ColumnAggregate, ...]:
@@ -110,12 +132,17 @@ def output_type(
     return RowTypeInfo(types, names)
 
 
-def result_type(aggregate: ColumnAggregate, columns: dict[str, TypeInformation]) -> TypeInformation:
-    """Type of an aggregate's column over a stream with these columns.
+def result_type(aggregate: ColumnAggregate, columns: Mapping[str, TypeInformation]) -> TypeInformation:
+    """Type of an aggregate's column over a stream with these columns; AVG and expressions are not among them.
 
     Raises:
         UserError: there is no such column, or it cannot be aggregated so; names it.
     """
+    if aggregate.expression is not None or aggregate.function == AVG:
+        raise UserError(
+            f"aggregate {aggregate.name!r}: windows aggregate columns: compute expressions with select() before, and "
+            "take mean() in place of avg()"
+        )
     for column in (aggregate.column, *aggregate.columns):
         if column is not None and column not in columns:
             raise UserError(f"aggregate {aggregate.name!r}: the stream has no column {column!r}, only {list(columns)}")
@@ -131,4 +158,6 @@ def result_type(aggregate: ColumnAggregate, columns: dict[str, TypeInformation])
         raise UserError(f"aggregate {aggregate.name!r}: column {aggregate.column!r} is a {column_type!r}, not a number")
     if aggregate.function == MEAN or kind in _FLOATS:
         return Types.DOUBLE()
+    if isinstance(column_type, DecimalTypeInfo):
+        return decimals.sum_of((column_type.precision, column_type.scale))
     return Types.BIG_DEC() if kind is BasicType.BIG_DEC else Types.LONG()

@@ -123,15 +123,34 @@ class KeyedStream(DataStream):
         and one column per aggregate; a keyword gives its aggregate that name.
 
         Args:
-            aggregates: of `flinkpy.datastream.aggregates`: `count() sum_(c) min_(c) max_(c) mean(c) first(c) last(c)`.
+            aggregates: of `flinkpy.datastream.aggregates`: `count() sum_(c) min_(c) max_(c) mean(c) avg(c) first(c)
+                last(c)`; `c` is a column's name or an expression.
             emit: UPDATES gives after each batch the new row of every key it touched; FINAL one row per key at the end.
         """
         if emit not in ("UPDATES", "FINAL"):
             raise ValueError(f"emit must be 'UPDATES' or 'FINAL', not {emit!r}")
-        wanted = column_aggregates.named(aggregates, named)
-        output_type = column_aggregates.output_type(self._transformation.output_type, self._key_selector, wanted)
-        spec = specs.ColumnAggregateSpec(self._key_selector, wanted, emit, **self._keyed_types(output_type))
-        return self._one_input("Keyed Aggregation", spec)
+        from flinkpy.datastream.keyed_columns import aggregate
+
+        return aggregate(self, column_aggregates.named(aggregates, named), emit)
+
+    def join_columns(self, other_keyed: KeyedStream, how: str = "inner", broadcast: bool = False) -> DataStream:
+        """Pairs of records with equal keys, as columns, when the input ends. Beyond PyFlink.
+
+        Both streams must be keyed by columns of the same types. The result has the columns of this stream, then those
+        of the other that are not its key columns of the same names. A null in a key is equal to nothing.
+
+        Args:
+            how: "inner"; "left": also records of this stream without a partner, with nulls; "semi": only this stream's
+                columns, of records that have a partner; "anti": of those that have none.
+            broadcast: every subtask gets all of the other stream, which should be small; this one stays where it is.
+
+        Raises:
+            UserError: the keys do not fit, or two columns of the result have one name.
+            UnsupportedOperationError: a stream does not end.
+        """
+        from flinkpy.datastream.keyed_columns import join_columns
+
+        return join_columns(self, other_keyed, how, broadcast)
 
     # -- the same as on the stream before key_by -------------------------------------------------------------------
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from flinkpy.common.typeinfo import RowTypeInfo, TypeInformation
+from flinkpy.common.errors import UserError
+from flinkpy.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from flinkpy.datastream import function_checks as checks
+from flinkpy.datastream.column_operations import ColumnOperations
+from flinkpy.expressions.nodes import Expression
+from flinkpy.expressions.types import result_type
 from flinkpy.graph import operator_specs as specs
 from flinkpy.graph import partitioning
 from flinkpy.graph.partitioning import Partitioning
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
     from flinkpy.graph.transformation import Transformation
 
 
-class StreamExtensions:
+class StreamExtensions(ColumnOperations):
     """A part of DataStream."""
 
     _transformation: Transformation
@@ -96,12 +100,25 @@ class StreamExtensions:
 
         Args:
             func: `func(pyarrow.RecordBatch)` gives a boolean array (or NumPy array) with one element per row, or an
-                Arrow compute expression; an expression may also be given itself.
+                Arrow compute expression; an expression may also be given itself. An expression of
+                `flinkpy.datastream.expressions`, such as `col("price") > 10`, can also be pushed into sources.
         """
+        if isinstance(func, Expression):
+            return self._filter_expression(func)
         self._check_columns("filter_batches")
         function = func if callable(func) and not isinstance(func, type) else _constant_expression(func)
         types = self._types(self._transformation.output_type)
         return self._one_input("Filter Batches", specs.FilterBatchesSpec(function, **types))
+
+    def _filter_expression(self, condition: Expression) -> DataStream:
+        try:
+            kind = result_type(condition, self._columns("filter_batches"))
+        except UserError as error:
+            raise UserError(f"filter_batches: {error.message}") from None
+        if kind != Types.BOOLEAN():
+            raise UserError(f"filter_batches: {condition} is a {kind!r}, not a BOOLEAN")
+        types = self._types(self._transformation.output_type)
+        return self._one_input("Filter", specs.FilterBatchesSpec(None, condition, **types))
 
     # -- two streams -----------------------------------------------------------------------------------------------
 

@@ -218,6 +218,18 @@ class Operations:
             raise ValueError(f"extract: {unit!r} is none of {', '.join(TimeIntervalUnit.__members__)}")
         return _call("extract", self, options=(unit,))
 
+    # -- order -----------------------------------------------------------------------------------------------------
+
+    @property
+    def asc(self) -> Expression:
+        """Ascending, to sort by."""
+        return _call("orderAsc", self)
+
+    @property
+    def desc(self) -> Expression:
+        """Descending, to sort by."""
+        return _call("orderDesc", self)
+
     # -- types and names -------------------------------------------------------------------------------------------
 
     def cast(self, data_type: TypeInformation) -> Expression:

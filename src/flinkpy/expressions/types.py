@@ -106,6 +106,9 @@ def _arithmetic(call: Call, types: list[TypeInformation]) -> TypeInformation:
     for argument, type_info in zip(call.arguments, types):
         if not is_number(type_info):
             raise UserError(f"{call}: {argument} is a {type_info!r}, not a number")
+    if call.options:
+        # Rounded to this type at once; of decimals only.
+        return call.options[0]  # type: ignore[no-any-return]
     if not any(map(is_decimal, types)):
         return _wider(types[0], types[1])
     one, other = (literal_digits(argument, kind) for argument, kind in zip(call.arguments, types))

@@ -189,6 +189,8 @@ class ColumnAggregate:
     column: str | None = None
     columns: tuple[str, ...] = ()
     compiled: CompiledAggregate | None = None
+    #: In place of `column`, and the function AVG: what the user API makes selections of; operators see columns only.
+    expression: Any = field(default=None, compare=False)
 
     def renamed(self, name: str) -> ColumnAggregate:
         return replace(self, name=name)

@@ -1,0 +1,193 @@
+"""ColumnOperations: what a DataStream of columns can do with expressions. Beyond PyFlink's DataStream; the names are
+those of its Table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from flinkpy.common.errors import UnsupportedOperationError, UserError
+from flinkpy.common.typeinfo import RowTypeInfo, TypeInformation, Types
+from flinkpy.datastream import aggregates as functions
+from flinkpy.datastream import function_checks as checks
+from flinkpy.expressions.nodes import Alias, Call, ColumnReference, Expression
+from flinkpy.expressions.types import output_columns, result_type
+from flinkpy.graph import operator_specs as specs
+from flinkpy.graph.operator_specs import ColumnAggregate
+from flinkpy.graph.transformation import OperatorTransformation, Transformation
+
+if TYPE_CHECKING:
+    from flinkpy.datastream.base_stream import DataStream
+
+_ORDERS = {"orderAsc": "ascending", "orderDesc": "descending"}
+_MERGED = {functions.COUNT: functions.SUM, functions.SUM: functions.SUM}
+
+
+class ColumnOperations:
+    """A part of DataStream."""
+
+    _transformation: Transformation
+
+    if TYPE_CHECKING:
+
+        def _one_input(self, name: str, spec: specs.OperatorSpec) -> DataStream: ...
+        def _types(self, output_type: TypeInformation | None) -> dict[str, Any]: ...
+
+    def select(self, *expressions: Expression | str) -> DataStream:
+        """A column per expression: `stream.select(col("name"), (col("price") * 2).alias("twice"))`.
+
+        A name stands for the column of that name; what has no name is called `_c0`, `_c1`, ... by its place.
+
+        Raises:
+            UserError: a column is not there (names it and those there are), the types do not fit, or a name is twice.
+        """
+        if not expressions:
+            raise ValueError("select needs at least one expression")
+        named = tuple(_named(expression, place) for place, expression in enumerate(expressions))
+        columns = output_columns(named, self._columns("select"), "select")
+        output_type = RowTypeInfo(list(columns.values()), list(columns))
+        return self._one_input("Select", specs.SelectSpec(named, **self._types(output_type)))
+
+    def aggregate_columns(self, *aggregates: ColumnAggregate, **named: ColumnAggregate) -> DataStream:
+        """One row of aggregates of all records, when the input ends; also where there is no record: then COUNT is 0
+        and the others are null.
+
+        Args:
+            aggregates: of `flinkpy.datastream.aggregates`, not `first` and `last`, of columns or expressions; a keyword
+                gives its aggregate that name.
+
+        Raises: UnsupportedOperationError: the stream does not end.
+        """
+        from flinkpy.datastream.aggregate_plan import plan_aggregates
+
+        columns = self._columns("aggregate_columns")
+        self._check_bounded("aggregate_columns")
+        wanted = tuple(map(_mean_as_avg, functions.named(aggregates, named)))
+        for aggregate in wanted:
+            if aggregate.compiled is not None or aggregate.function in (functions.FIRST, functions.LAST):
+                raise UnsupportedOperationError(
+                    f"aggregate_columns: {aggregate.name!r}: there are count, sum_, min_, max_, mean and avg"
+                )
+        plan = plan_aggregates([], wanted, columns)
+        stream: Any = self if plan.before is None else self.select(*plan.before)
+        partial = stream._aggregated("Local Aggregation", plan.aggregates)
+        merging = tuple(
+            replace(aggregate, function=_MERGED.get(aggregate.function, aggregate.function), column=aggregate.name)
+            for aggregate in plan.aggregates
+        )
+        types = partial._types(partial.get_type())
+        total = partial.global_()._one_input("Global Aggregation", specs.GlobalColumnAggregateSpec(merging, **types))
+        total.force_non_parallel()
+        return total if plan.after is None else _alone(total.select(*plan.after))
+
+    def sort_columns(self, *keys: Expression | str, limit: int | None = None) -> DataStream:
+        """All records in one order, when the input ends: `stream.sort_columns(col("revenue").desc, "name", limit=10)`.
+
+        Nulls come first in ascending order and last in descending order, as in Flink. The last step has parallelism 1.
+        Without a limit all records are in its memory.
+
+        Args:
+            keys: names of columns, or `col(name).asc` or `.desc`; ascending where nothing is said.
+            limit: only the first so many; each subtask then sends no more than that.
+
+        Raises:
+            UserError: there is no such column.
+            UnsupportedOperationError: the stream does not end.
+        """
+        columns = self._columns("sort_columns")
+        self._check_bounded("sort_columns")
+        if not keys and limit is None:
+            raise ValueError("sort_columns needs a column or a limit")
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+            raise ValueError(f"sort_columns: a limit is a number of records from 1 on, not {limit!r}")
+        order = tuple(map(_sort_key, keys))
+        for name, _ in order:
+            try:
+                result_type(ColumnReference(name), columns)
+            except UserError as error:
+                raise UserError(f"sort_columns: {error.message}") from None
+        spec = specs.SortColumnsSpec(order, limit, **self._types(self._transformation.output_type))
+        stream: Any = self if limit is None else self._one_input("Local Sort", spec)
+        ordered: DataStream = stream.global_()._one_input("Sort" if limit is None else "Sort, Limit", spec)
+        ordered.force_non_parallel()
+        return ordered
+
+    def _aggregated(self, name: str, aggregates: tuple[ColumnAggregate, ...]) -> DataStream:
+        columns = self._columns("aggregate_columns")
+        types = [functions.result_type(aggregate, columns) for aggregate in aggregates]
+        output_type = RowTypeInfo(types, [aggregate.name for aggregate in aggregates])
+        return self._one_input(name, specs.GlobalColumnAggregateSpec(aggregates, **self._types(output_type)))
+
+    def _columns(self, method: str) -> dict[str, TypeInformation]:
+        """Raises: UserError: the records are no columns."""
+        columns = checks.columns_of_type(self._transformation.output_type)
+        if columns is None:
+            raise UserError(f"{method} works on columns: the stream must be of a declared TUPLE or ROW type")
+        return columns
+
+    def _check_bounded(self, method: str) -> None:
+        unbounded = unbounded_source([self._transformation])
+        if unbounded is not None:
+            raise UnsupportedOperationError(
+                f"{method} gives its result when its input ends, and the source '{unbounded}' does not end"
+            )
+
+
+def unbounded_source(transformations: Sequence[Transformation]) -> str | None:
+    """The name of a source from which these get records and which does not end; None: all do."""
+    pending, seen = list(transformations), set()
+    while pending:
+        transformation = pending.pop()
+        if transformation.id in seen:
+            continue
+        seen.add(transformation.id)
+        pending.extend(transformation.inputs)
+        if not isinstance(transformation, OperatorTransformation) or not transformation.is_source:
+            continue
+        if not transformation.is_bounded:
+            return transformation.display_name
+    return None
+
+
+def _alone(stream: DataStream) -> DataStream:
+    """Behind an operator of parallelism 1, and chained to it."""
+    return stream.force_non_parallel()
+
+
+def _named(expression: Any, place: int) -> Alias:
+    if isinstance(expression, str):
+        return Alias(ColumnReference(expression), expression)
+    if isinstance(expression, Alias):
+        return expression
+    if isinstance(expression, ColumnReference):
+        return Alias(expression, expression.name)
+    if isinstance(expression, Expression):
+        return Alias(expression, f"_c{place}")
+    raise TypeError(f"select takes expressions (col(...), lit(...)) and names of columns, not {expression!r}")
+
+
+def _mean_as_avg(aggregate: ColumnAggregate) -> ColumnAggregate:
+    """The mean of floats is what AVG gives."""
+    if aggregate.function != functions.MEAN:
+        return aggregate
+    value: Any = aggregate.expression
+    if value is None:
+        assert aggregate.column is not None
+        value = ColumnReference(aggregate.column)
+    as_double = Call("cast", (value,), (Types.DOUBLE(),))
+    return replace(aggregate, function=functions.AVG, column=None, expression=as_double)
+
+
+def _sort_key(key: Any) -> tuple[str, str]:
+    if isinstance(key, str):
+        return key, "ascending"
+    order = "ascending"
+    if isinstance(key, Call) and key.function in _ORDERS:
+        order, key = _ORDERS[key.function], key.arguments[0]
+    if not isinstance(key, ColumnReference):
+        raise TypeError(
+            f"sort_columns takes columns, col(name).asc and col(name).desc, not {key!r}: select() it before"
+        )
+    return key.name, order

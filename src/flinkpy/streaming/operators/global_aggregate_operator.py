@@ -1,0 +1,102 @@
+"""GlobalAggregateOperator: aggregates of all records of a subtask, over columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.graph.operator_specs import FieldKeySelector, GlobalColumnAggregateSpec
+from flinkpy.records.batch import Batch
+from flinkpy.records.lanes import arrow_schema
+from flinkpy.state.accumulators import Accumulator
+from flinkpy.streaming.operators.aggregate_inputs import AggregateInputs
+from flinkpy.streaming.operators.lane_border import as_columnar
+from flinkpy.streaming.operators.output import Output
+from flinkpy.streaming.operators.stream_operator import OperatorContext, OperatorSnapshot, StreamOperator
+
+if TYPE_CHECKING:
+    from flinkpy._proto import checkpoint_pb2
+
+_SLOT = np.zeros(1, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _AccumulatorsDescriptor:
+    """One element: the accumulators as an Arrow batch of one row."""
+
+    type_info: None = None
+    ttl_config: None = None
+
+    def get_name(self) -> str:
+        return "accumulators"
+
+
+class GlobalAggregateOperator(StreamOperator):
+    """One row at the end of the input, also where there was no record. Thread: task thread."""
+
+    def __init__(
+        self,
+        spec: GlobalColumnAggregateSpec,
+        input_type: Any,
+        context: OperatorContext,
+        output: Output,
+        side_outputs: dict[str, Output],
+    ) -> None:
+        super().__init__(context, output, side_outputs)
+        schema, result = arrow_schema(input_type), arrow_schema(spec.output_type)
+        if schema is None or result is None:
+            raise UnsupportedOperationError(f"operator {context.name} aggregates columns of a declared type")
+        self._input_type = input_type
+        self._result_schema = result
+        self._inputs = AggregateInputs(schema, FieldKeySelector(()), spec.aggregates, context.name)
+        self._accumulators = self._new_accumulators()
+        self._has_emitted = False
+
+    def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
+        super().initialize_state(restored)
+        if restored is None:
+            return
+        # Fewer subtasks than before: one gets the accumulators of several.
+        for stored in self.operator_state.get_list_state(_AccumulatorsDescriptor()).get():
+            columns = pa.ipc.open_stream(stored).read_next_batch().columns
+            for accumulator, other in zip(self._accumulators, self._new_accumulators(), strict=True):
+                other.restore(_SLOT, columns[: other.num_columns])
+                columns = columns[other.num_columns :]
+                accumulator.merge(_SLOT, other, _SLOT)
+
+    def snapshot_state(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> OperatorSnapshot:
+        if self._has_emitted:
+            # What has been emitted must not be emitted again after a recovery.
+            return OperatorSnapshot()
+        columns = [column for accumulator in self._accumulators for column in accumulator.freeze(1)()]
+        batch = pa.RecordBatch.from_arrays(columns, names=[f"a{i}" for i in range(len(columns))])
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as stream:
+            stream.write_batch(batch)
+        self.operator_state.get_list_state(_AccumulatorsDescriptor()).update([sink.getvalue().to_pybytes()])
+        return super().snapshot_state(checkpoint_id, options)
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        if batch.kinds is not None and batch.kinds.any():
+            raise UnsupportedOperationError(f"operator {self.context.name} takes no updates or deletes, only inserts")
+        columns = as_columnar(batch, self._input_type).values
+        assert isinstance(columns, pa.RecordBatch)
+        slots = np.zeros(columns.num_rows, dtype=np.int64)
+        for accumulator, values in zip(self._accumulators, self._inputs.value_columns(columns), strict=True):
+            accumulator.add(slots, values)
+
+    def finish(self) -> None:
+        results = [accumulator.results(_SLOT) for accumulator in self._accumulators]
+        columns = [each.cast(kind) for each, kind in zip(results, self._result_schema.types, strict=True)]
+        self.output.emit(Batch(pa.RecordBatch.from_arrays(columns, schema=self._result_schema)))
+        self._has_emitted = True
+
+    def _new_accumulators(self) -> list[Accumulator]:
+        accumulators = [aggregate.create_accumulator() for aggregate in self._inputs.aggregates]
+        for accumulator in accumulators:
+            accumulator.grow(1)
+        return accumulators

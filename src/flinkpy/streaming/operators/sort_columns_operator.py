@@ -1,0 +1,131 @@
+"""SortColumnsOperator: the records of a subtask in order, or the first of them, at the end of its input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.graph.operator_specs import SortColumnsSpec
+from flinkpy.records.batch import Batch
+from flinkpy.records.lanes import arrow_schema
+from flinkpy.streaming.operators.lane_border import as_columnar
+from flinkpy.streaming.operators.output import Output
+from flinkpy.streaming.operators.stream_operator import OperatorContext, OperatorSnapshot, StreamOperator
+
+if TYPE_CHECKING:
+    from flinkpy._proto import checkpoint_pb2
+
+_MAX_RESULT_ROWS = 65_536
+#: With a limit, what cannot be among the first is dropped when so many rows more have come.
+_SPARE_ROWS = 131_072
+
+
+@dataclass(frozen=True, slots=True)
+class _RowsDescriptor:
+    """Elements: batches of rows in Arrow's form."""
+
+    type_info: None = None
+    ttl_config: None = None
+
+    def get_name(self) -> str:
+        return "rows"
+
+
+class SortColumnsOperator(StreamOperator):
+    """Keeps all records in memory, or with a limit not many more than that. Thread: task thread.
+
+    Records of equal keys come in the order in which they arrived. They lose their timestamps.
+    """
+
+    def __init__(
+        self,
+        spec: SortColumnsSpec,
+        input_type: Any,
+        context: OperatorContext,
+        output: Output,
+        side_outputs: dict[str, Output],
+    ) -> None:
+        super().__init__(context, output, side_outputs)
+        schema = arrow_schema(input_type)
+        if schema is None:
+            raise UnsupportedOperationError(f"operator {context.name} sorts columns of a declared type")
+        self._input_type = input_type
+        self._schema = schema
+        self._keys = spec.keys
+        self._limit = spec.limit
+        self._rows: list[pa.RecordBatch] = []
+        self._num_rows = 0
+        self._has_emitted = False
+
+    def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
+        super().initialize_state(restored)
+        if restored is not None:
+            for stored in self.operator_state.get_list_state(_RowsDescriptor()).get():
+                self._add(pa.ipc.open_stream(stored).read_next_batch())
+
+    def snapshot_state(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> OperatorSnapshot:
+        if self._has_emitted:
+            # What has been emitted must not be emitted again after a recovery.
+            return OperatorSnapshot()
+        stored = []
+        for rows in self._rows:
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, rows.schema) as stream:
+                stream.write_batch(rows)
+            stored.append(sink.getvalue().to_pybytes())
+        self.operator_state.get_list_state(_RowsDescriptor()).update(stored)
+        return super().snapshot_state(checkpoint_id, options)
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        if batch.kinds is not None and batch.kinds.any():
+            raise UnsupportedOperationError(f"operator {self.context.name} takes no updates or deletes, only inserts")
+        columns = as_columnar(batch, self._input_type).values
+        assert isinstance(columns, pa.RecordBatch)
+        self._add(columns)
+
+    def _add(self, columns: pa.RecordBatch) -> None:
+        self._rows.append(columns)
+        self._num_rows += columns.num_rows
+        if self._limit is not None and self._num_rows >= self._limit + _SPARE_ROWS:
+            self._rows = self._sorted().to_batches()
+            self._num_rows = sum(rows.num_rows for rows in self._rows)
+
+    def _sorted(self) -> pa.Table:
+        table = pa.Table.from_batches(self._rows, self._schema)
+        columns: dict[str, Any] = {}
+        keys = []
+        for position, (name, order) in enumerate(self._keys):
+            column = table.column(name)
+            if column.null_count:
+                # False before true: nulls come first where ascending, last where descending.
+                columns[f"v{position}"] = column.is_valid()
+                keys.append((f"v{position}", order))
+            columns[f"k{position}"] = _sortable(column)
+            keys.append((f"k{position}", order))
+        # Arrow's sort is not stable where there are several keys.
+        columns["arrival"] = pa.array(np.arange(table.num_rows))
+        indices = pc.sort_indices(pa.table(columns), sort_keys=[*keys, ("arrival", "ascending")])
+        return table.take(indices if self._limit is None else indices[: self._limit])
+
+    def finish(self) -> None:
+        if self._num_rows:
+            for rows in self._sorted().combine_chunks().to_batches(max_chunksize=_MAX_RESULT_ROWS):
+                self.output.emit(Batch(rows))
+        self._rows, self._num_rows = [], 0
+        self._has_emitted = True
+
+
+def _sortable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """NaN is larger than every number, as in Java; Arrow puts it with the nulls."""
+    if not pa.types.is_floating(column.type):
+        return column
+    numbers = column.cast(pa.float64()).combine_chunks().to_numpy(zero_copy_only=False)
+    bits = (np.where(numbers == 0, 0.0, numbers)).view(np.int64)
+    ordered = np.where(bits < 0, ~bits ^ np.int64(-(1 << 63)), bits)
+    is_nan = np.isnan(numbers)
+    return pa.chunked_array([np.where(is_nan, np.iinfo(np.int64).max, ordered)])
