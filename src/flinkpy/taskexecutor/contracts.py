@@ -80,6 +80,12 @@ class DeployedTask(Protocol):
     subtask_index: int
     allocation_id: str
     result_partition_ids: tuple[str, ...]
+    #: Those of them that can be read again and again, from the task's end on.
+    blocking_partition_ids: tuple[str, ...]
+
+    def subpartition_bytes(self) -> dict[int, list[int]]:
+        """Of its blocking results, by position: what each subpartition has, before compression. It has finished."""
+        ...
 
     def create_invokable(self, callbacks: TaskCallbacks) -> Invokable:
         """Load the operators. Thread: task thread (it runs user code)."""

@@ -61,6 +61,10 @@ class JobMasterListener(Protocol):
 
     def job_heartbeat(self, job_id: JobID) -> jobmaster_pb2.TaskManagerToJobMasterHeartbeat: ...
 
+    def held_partitions(self, job_id: JobID) -> list[str]:
+        """The job's finished blocking partitions here."""
+        ...
+
 
 class JobMasterConnection(PeerConnection):
     """Thread: main thread."""
@@ -282,6 +286,7 @@ class JobMasterConnection(PeerConnection):
             resource_id=self._options.resource_id,
             address=self._task_executor_address,
             data_address=self._data_address,
+            held_result_partition_ids=self._listener.held_partitions(self.job_id),
         )
         return await self._gateway.register_task_manager(request, timeout_s=timeout_s)
 

@@ -2,8 +2,8 @@
 
 A slot is requested by the ResourceManager and offered to the JobMaster; an accepted one takes tasks. A job whose
 JobMaster is lost loses everything here: its tasks fail, its slots go back, its partitions, files and modules are
-removed. A job with no slot, task or unread partition left is closed in the same way, after its last report was
-answered.
+removed; of a job that can be recovered from them, finished blocking partitions wait a while for its next JobMaster. A
+job with no slot, task, unread or held partition left is closed in the same way, after its last report was answered.
 
 Thread: main thread. Source: the slot, job and task parts of org.apache.flink.runtime.taskexecutor.TaskExecutor.
 """
@@ -30,6 +30,7 @@ from flinkpy.taskexecutor.contracts import JobUserCode, TaskDeployer
 from flinkpy.taskexecutor.job_master_connection import JobMasterConnection, as_flink_error
 from flinkpy.taskexecutor.job_table import Job, JobTable
 from flinkpy.taskexecutor.options import TaskExecutorOptions
+from flinkpy.taskexecutor.partition_table import PartitionTable, orphan_timeout_ms
 from flinkpy.taskexecutor.peer_connection import RpcClientLike
 from flinkpy.taskexecutor.slot_table import FreedSlot, SlotState, TaskSlotTable
 from flinkpy.taskexecutor.task import Task
@@ -72,6 +73,7 @@ class JobService:
     ) -> None:
         self.slots = TaskSlotTable(options.num_slots, options.slot_timeout_ms)
         self.jobs: JobTable[Task, JobMasterConnection, _JobUserCodeSlot] = JobTable()
+        self.partitions = PartitionTable(deployer, lambda: self.now_ms)
         self._endpoint = endpoint
         self._rpc_client = rpc_client
         self._deployer = deployer
@@ -106,7 +108,8 @@ class JobService:
         allocation_id = AllocationID(request.allocation_id)
         job = self.jobs.get(job_id)
         if job is not None and str(job.job_master_id) != request.job_master_id:
-            self.close_job(job, JobMasterLostError(f"job {job_id} has a new JobMaster, {request.job_master_id}"))
+            lost = JobMasterLostError(f"job {job_id} has a new JobMaster, {request.job_master_id}")
+            self._close_job_without_master(job, lost)
             job = None
         self._deployer.dedicate(request.resource_profile)
         is_new = self.slots.allocate_slot(
@@ -151,7 +154,11 @@ class JobService:
             task_executor_address=self._address,
             data_address=self._data_address,
         )
-        self.jobs.add(Job(job_id, request.job_master_address, job_master_id, connection))
+        job = Job[Task, JobMasterConnection, _JobUserCodeSlot](
+            job_id, request.job_master_address, job_master_id, connection
+        )
+        job.result_partition_ids.update(self.partitions.tracker.adopt(job_id))
+        self.jobs.add(job)
         connection.start()
 
     def _offer(self, job: JobEntry, allocation_ids: Iterable[str]) -> None:
@@ -237,7 +244,10 @@ class JobService:
     def on_job_master_lost(self, job_id: JobID, job_master_id: JobMasterId, cause: FlinkError) -> None:
         job = self.jobs.get(job_id)
         if job is not None and job.job_master_id == job_master_id:
-            self.close_job(job, cause)
+            self._close_job_without_master(job, cause)
+
+    def held_partitions(self, job_id: JobID) -> list[str]:
+        return self.partitions.tracker.held(job_id)
 
     def job_heartbeat(self, job_id: JobID) -> jobmaster_pb2.TaskManagerToJobMasterHeartbeat:
         job = self.jobs.get(job_id)
@@ -248,6 +258,7 @@ class JobService:
             attempts = job.connection.attempts_with_reports | set(job.tasks)
             heartbeat.deployed_execution_attempts.extend(sorted(attempts))
             heartbeat.metrics.extend(task_reports(job.tasks.values(), is_full=True))
+            heartbeat.held_result_partition_ids.extend(self.held_partitions(job_id))
         return heartbeat
 
     # ---- tasks
@@ -258,6 +269,7 @@ class JobService:
         """Create the tasks; they start when the job's user code is here. Returns those that were not taken."""
         rejections = []
         vertices = {vertex.id: vertex for vertex in request.vertices}
+        job.orphan_timeout_ms = orphan_timeout_ms(request.job)
         if job.user_code is None:
             job.user_code = _JobUserCodeSlot(self._deployer.user_code(request.job))
             self._prepare_user_code(job, job.user_code)
@@ -307,6 +319,7 @@ class JobService:
             self.slots.remove_task(attempt)
             raise
         job.result_partition_ids.update(deployed.result_partition_ids)
+        self.partitions.tracker.start_making(job.job_id, attempt, deployed.blocking_partition_ids)
         job.tasks[attempt] = Task(
             deployed,
             self._endpoint,
@@ -369,10 +382,7 @@ class JobService:
                 task.deployed.update_partition(update.input_index, update.partition)
 
     def release_partitions(self, job: JobEntry, result_partition_ids: Iterable[str]) -> None:
-        for partition_id in result_partition_ids:
-            if partition_id in job.result_partition_ids:
-                job.result_partition_ids.discard(partition_id)
-                self._deployer.release_partition(partition_id, None)
+        self.partitions.release(job, result_partition_ids)
         self._close_if_done(job)
 
     def on_task_state(self, task: Task, state: ExecutionState, error: FlinkError | None) -> None:
@@ -387,6 +397,7 @@ class JobService:
             logger.warning("%s is %s: %s\n%s", task.task_name, state.name, error, error.remote_traceback)
         job.connection.report_state(state_update(task, state, error))
         if state.is_terminal:
+            self.partitions.tracker.task_ended(job.job_id, attempt, has_finished=state is ExecutionState.FINISHED)
             del self._job_of_task[attempt]
             job.end_attempt(attempt)
             freed = self.slots.remove_task(attempt)
@@ -446,6 +457,11 @@ class JobService:
 
     # ---- the end of a job here
 
+    def _close_job_without_master(self, job: JobEntry, cause: FlinkError) -> None:
+        """Its JobMaster is lost; another one may come that goes on with what finished tasks have produced."""
+        self.partitions.orphan(job)
+        self.close_job(job, cause)
+
     def close_job(self, job: JobEntry, cause: FlinkError) -> None:
         """The job has nothing to do here any more: fail its tasks, free its slots, remove all it left."""
         if self.jobs.remove(job.job_id) is None:
@@ -456,9 +472,7 @@ class JobService:
             self.free_slot(str(slot.allocation_id), cause)
         for task in list(job.tasks.values()):
             task.fail(cause)
-        for partition_id in job.result_partition_ids:
-            self._deployer.release_partition(partition_id, cause)
-        job.result_partition_ids.clear()
+        self.partitions.release_job(job, cause)
         self._close_if_done(job)
 
     def _close_if_done(self, job: JobEntry) -> None:
@@ -475,12 +489,11 @@ class JobService:
     def _is_done(self, job: JobEntry) -> bool:
         if job.tasks or self.slots.has_slots(job.job_id) or job.connection.has_reports:
             return False
-        unread = {p for p in job.result_partition_ids if not self._deployer.partition_is_released(p)}
-        job.result_partition_ids = unread
-        return not unread
+        return not self.partitions.unread(job)
 
     def _housekeeping(self) -> None:
         self._endpoint.schedule(HOUSEKEEPING_INTERVAL_MS, self._housekeeping)
         for job in self.jobs:
             job.connection.report_metrics(task_reports(job.tasks.values(), is_full=False))
             self._close_if_done(job)
+        self.partitions.release_overdue()

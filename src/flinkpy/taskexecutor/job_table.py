@@ -39,6 +39,8 @@ class Job(Generic[T, C, U]):
     tasks: dict[str, T] = field(default_factory=dict)
     #: Result partitions not known to be released; they may outlive their task.
     result_partition_ids: set[str] = field(default_factory=set)
+    #: How long its finished blocking partitions wait for another JobMaster when this one is lost.
+    orphan_timeout_ms: int = 0
     #: Disjoint from `tasks`; oldest first.
     ended_attempts: OrderedDict[str, None] = field(default_factory=OrderedDict)
 

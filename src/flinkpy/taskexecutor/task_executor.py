@@ -157,7 +157,8 @@ class TaskExecutor(RpcEndpoint):
         self.validate_runs_in_main_thread()
         self._check_resource_manager(context, request.resource_manager_id)
         is_held = any(slot.allocation_id is not None for slot in self.service.slots.slots)
-        if is_held or list(self.service.jobs) or self.service.unfinished_tasks:
+        service = self.service
+        if is_held or list(service.jobs) or service.unfinished_tasks or service.partitions.tracker.jobs_with_partitions:
             raise SlotAllocationError(f"{self.options.resource_id} is in use")
         self._on_renewal()
         return ACKNOWLEDGE

@@ -23,6 +23,12 @@ def state_update(task: Task, state: ExecutionState, error: FlinkError | None) ->
         error=None if error is None else error_to_proto(error),
         metrics=common_pb2.IOMetrics(**task.metrics),
         accumulators_pickle=task.accumulators,
+        result_partition_bytes=[
+            jobmaster_pb2.ResultPartitionBytes(result_index=result_index, subpartition_bytes=sizes)
+            for result_index, sizes in task.deployed.subpartition_bytes().items()
+        ]
+        if state is ExecutionState.FINISHED
+        else (),
     )
 
 

@@ -144,9 +144,13 @@ class FakeDeployed:
         self.vertex_id = deployment.vertex_id
         self.subtask_index = deployment.subtask_index
         self.allocation_id = deployment.allocation_id
+        self.blocking_partition_ids: tuple[str, ...] = ()
         self.result_partition_ids = tuple(p.result_partition_id for p in deployment.produced_partitions)
         self.invokable = invokable
         self.releases: list[BaseException | None] = []
+
+    def subpartition_bytes(self) -> dict[int, list[int]]:
+        return {index: [1, 2] for index, _ in enumerate(self.blocking_partition_ids)}
 
     def create_invokable(self, callbacks: Any) -> FakeInvokable:
         self.invokable.callbacks = callbacks
