@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def undecided_heads(graph: StreamGraph, chains: Sequence[Chain], configuration: Configuration) -> frozenset[int]:
     """The ids of the nodes at the head of such vertices."""
-    if True or not graph.are_exchanges_blocking or not read_option(configuration, AUTO_PARALLELISM_ENABLED):
+    if not graph.are_exchanges_blocking or not read_option(configuration, AUTO_PARALLELISM_ENABLED):
         return frozenset()
     head_of = {node.id: chain.head.id for chain in chains for node in chain.nodes}
     group_of = {chain.head.id: chain.head.id for chain in chains}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flinkpy.common.key_groups import key_group_range
+from flinkpy.common.key_groups import KeyGroupRange, key_group_range
+from flinkpy.configuration import read_option
+from flinkpy.configuration.execution_options import RUNTIME_MODE
 from flinkpy.state.backend import KeyContext, KeyedStateBackend, KeyedStateBackendParameters
 from flinkpy.state.factory import create_keyed_state_backend
 from flinkpy.streaming.operators.key_getter import key_getter
@@ -22,6 +24,7 @@ from flinkpy.streaming.operators.stream_operator import (
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
     from flinkpy.graph.operator_specs import KeyedSpec
+    from flinkpy.streaming.tasks.environment import TaskEnvironment
 
 
 def create_backend(
@@ -38,9 +41,7 @@ def create_backend(
         KeyedStateBackendParameters(
             configuration=environment.configuration,
             key_context=key_context,
-            key_group_range=key_group_range(
-                environment.max_parallelism, environment.parallelism, environment.subtask_index
-            ),
+            key_group_range=_own_key_groups(environment),
             max_parallelism=environment.max_parallelism,
             key_type=key_type,
             operator_name=context.name,
@@ -50,6 +51,13 @@ def create_backend(
             clock=environment.clock,
         )
     )
+
+
+def _own_key_groups(environment: TaskEnvironment) -> KeyGroupRange:
+    if read_option(environment.configuration, RUNTIME_MODE) == "BATCH":
+        # Which ones it gets is decided when the data is there, and not by the formula; there is nothing to restore.
+        return KeyGroupRange(0, environment.max_parallelism - 1)
+    return key_group_range(environment.max_parallelism, environment.parallelism, environment.subtask_index)
 
 
 class KeyedStateOperator(UserFunctionOperator):
