@@ -39,7 +39,6 @@ from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope
 from flinkpy.network.blocking.sort_merge_result_partition import SortMergeResultPartition
 from flinkpy.network.environment import NetworkEnvironment
 from flinkpy.network.input_gate import InputGate
-from flinkpy.network.blocking.sort_merge_result_partition import SortMergeResultPartition
 from flinkpy.network.result_partition import ResultPartition
 from flinkpy.state.checkpoint_streams import CheckpointStreams, StateFiles
 from flinkpy.streaming.operators.accumulator_registry import AccumulatorRegistry
@@ -136,19 +135,17 @@ class DeployedStreamTask:
         self.subtask_index = deployment.subtask_index
         self.allocation_id = deployment.allocation_id
         self.result_partition_ids = tuple(p.result_partition_id for p in deployment.produced_partitions)
-        self._blocking = {
-            index: partition
-            for index, partition in enumerate(environment.result_partitions)
-            if isinstance(partition, SortMergeResultPartition)
-        }
-        self.blocking_partition_ids = tuple(partition.partition_id for partition in self._blocking.values())
+        self._blocking = [
+            partition for partition in environment.result_partitions if isinstance(partition, SortMergeResultPartition)
+        ]
+        self.blocking_partition_ids = tuple(partition.partition_id for partition in self._blocking)
         self._deployment = deployment
         self._environment = environment
         self._user_code = user_code
         self._state = state
 
-    def subpartition_bytes(self) -> dict[int, list[int]]:
-        return {index: partition.subpartition_bytes.tolist() for index, partition in self._blocking.items()}
+    def subpartition_bytes(self) -> dict[str, list[int]]:
+        return {partition.partition_id: partition.subpartition_bytes.tolist() for partition in self._blocking}
 
     def create_invokable(self, callbacks: TaskCallbacks) -> Invokable:
         self._user_code.check_modules()
