@@ -1,0 +1,64 @@
+"""TPC-H on streams of columns: the answers of DuckDB, exact to the last digit."""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from clusters import RunningCluster
+from engines import ENGINES, engine_properties
+from job_support import environment
+
+from benchmarks.tpch import QUERIES, SQL, TABLES, generate, tables_of
+
+SCALE = 0.1
+#: DuckDB divides decimals as doubles: what it must divide it gives as (dividend, divisor) here.
+EXACT_SQL = {
+    1: SQL[1]
+    .replace("avg(l_quantity) as avg_qty", "sum(l_quantity), count(l_quantity)")
+    .replace("avg(l_extendedprice) as avg_price", "sum(l_extendedprice), count(l_extendedprice)")
+    .replace("avg(l_discount) as avg_disc", "sum(l_discount), count(l_discount)"),
+    14: SQL[14].replace(")\n       / sum", "), sum"),
+}
+
+
+@pytest.fixture(scope="module")
+def tpch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("tpch")
+    generate(directory, SCALE)
+    return directory
+
+
+def quotient(dividend: Decimal, divisor: Any, places: int) -> Decimal:
+    return (dividend / Decimal(divisor)).quantize(Decimal(1).scaleb(-places), rounding=ROUND_HALF_UP)
+
+
+def answer(number: int, directory: Path) -> list[tuple[Any, ...]]:
+    """What DuckDB says, with averages and the one quotient as SQL's decimals."""
+    connection = duckdb.connect()
+    for table in TABLES:
+        connection.execute(f"create view {table} as select * from '{directory / table}.parquet'")
+    rows = connection.execute(EXACT_SQL.get(number, SQL[number])).fetchall()
+    connection.close()
+    if number == 1:
+        return [
+            (*row[:6], *(quotient(row[6 + i], row[7 + i], 6) for i in (0, 2, 4)), row[12])  #
+            for row in rows
+        ]
+    if number == 14:
+        return [(quotient(dividend, divisor, 6),) for dividend, divisor in rows]
+    return rows
+
+
+@pytest.mark.parametrize("number", QUERIES)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_query_has_the_answer_of_duckdb(shared_cluster: RunningCluster, tpch: Path, number: int, engine: str) -> None:
+    env = environment(shared_cluster, 2, **engine_properties(engine))
+
+    with QUERIES[number](tables_of(env, tpch)).execute_and_collect() as results:
+        rows = [tuple(row) for row in results]
+
+    assert rows == answer(number, tpch)
