@@ -102,6 +102,25 @@ NETWORK_REQUEST_BACKOFF_MAX_MS = int_option(
 PARTITION_REQUEST_TIMEOUT = duration_option(
     "taskmanager.network.partition-request-timeout", "10 s", "How long a producer may take to make a partition known."
 )
+NETWORK_SORT_SHUFFLE_MIN_BUFFERS = int_option(
+    "taskmanager.network.sort-shuffle.min-buffers",
+    512,
+    "Network buffers that a blocking result partition gathers before it writes them sorted to its file. It gets fewer "
+    "where the network memory does not have as many.",
+    minimum=1,
+)
+NETWORK_BATCH_SHUFFLE_READ_MEMORY = memory_option(
+    "taskmanager.memory.framework.off-heap.batch-shuffle.size",
+    "64 mb",
+    "Memory for data that was read from blocking result partitions and that no consumer has taken yet.",
+    minimum_bytes=1 << 20,
+)
+SHUFFLE_COMPRESSION_CODEC = enum_option(
+    "taskmanager.network.compression.codec",
+    ("LZ4", "ZSTD", "NONE"),
+    "LZ4",
+    "How blocking result partitions are compressed. (Flink also knows LZO.)",
+)
 CONNECT_TIMEOUT_S = int_option(
     "taskmanager.network.netty.client.connectTimeoutSec",
     120,

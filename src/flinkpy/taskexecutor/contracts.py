@@ -83,8 +83,8 @@ class DeployedTask(Protocol):
     #: Those of them that can be read again and again, from the task's end on.
     blocking_partition_ids: tuple[str, ...]
 
-    def subpartition_bytes(self) -> dict[int, list[int]]:
-        """Of its blocking results, by position: what each subpartition has, before compression. It has finished."""
+    def subpartition_bytes(self) -> dict[str, list[int]]:
+        """Of its blocking results, by id: what each subpartition has, before compression. It has finished."""
         ...
 
     def create_invokable(self, callbacks: TaskCallbacks) -> Invokable:

@@ -9,6 +9,8 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 from flinkpy.checkpoint.storage.file_systems import initialize_file_systems
 from flinkpy.common.addresses import is_loopback
@@ -19,6 +21,7 @@ from flinkpy.common.working_directory import WorkingDirectory
 from flinkpy.configuration import read_option, taskmanager_options
 from flinkpy.metrics.metric_registry import MetricRegistry
 from flinkpy.metrics.reporting import MetricReporting
+from flinkpy.network.blocking.options import BlockingShuffleOptions
 from flinkpy.network.environment import NetworkEnvironment
 from flinkpy.network.options import NetworkOptions
 from flinkpy.network.transport.authenticator import (
@@ -29,8 +32,9 @@ from flinkpy.network.transport.authenticator import (
 from flinkpy.rpc.client import RpcClient
 from flinkpy.rpc.server import RpcServer
 from flinkpy.taskexecutor.interpreter_watchdog import InterpreterWatchdog
-from flinkpy.taskexecutor.options import TaskExecutorOptions, task_executor_options
+from flinkpy.taskexecutor.options import TaskExecutorOptions, task_executor_options, tmp_directories
 from flinkpy.taskexecutor.preload import preload
+from flinkpy.taskexecutor.shuffle_directories import ShuffleDirectories
 from flinkpy.taskexecutor.task_deployer import NetworkTaskDeployer
 from flinkpy.taskexecutor.task_executor import TaskExecutor
 
@@ -66,7 +70,8 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
         loop.add_signal_handler(number, _end, ended, 0, f"received {number.name}")
 
     working_directory = WorkingDirectory.open(options.working_dir, options.tmp_dir, "taskexecutor")
-    network = _network(configuration, options)
+    shuffle_directories = ShuffleDirectories.open(tmp_directories(configuration), working_directory)
+    network = _network(configuration, options, shuffle_directories.paths)
     rpc_client = RpcClient()
     server = RpcServer(
         bind_address=options.bind_address, port=options.rpc_port, advertised_host=options.advertised_host
@@ -108,6 +113,7 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
         await server.stop()
         await rpc_client.close()
         network.close()
+        shuffle_directories.close()
         working_directory.close()
     if exit_code == RENEWED:
         _begin_anew(directory)
@@ -118,7 +124,9 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
     return exit_code
 
 
-def _network(configuration: Configuration, options: TaskExecutorOptions) -> NetworkEnvironment:
+def _network(
+    configuration: Configuration, options: TaskExecutorOptions, shuffle_directories: Sequence[Path]
+) -> NetworkEnvironment:
     return NetworkEnvironment(
         network_options(configuration),
         resource_id=options.resource_id,
@@ -126,6 +134,8 @@ def _network(configuration: Configuration, options: TaskExecutorOptions) -> Netw
         port=options.data_port,
         advertised_host=options.advertised_host,
         authenticator=data_plane_authenticator(options.bind_address),
+        blocking=blocking_shuffle_options(configuration),
+        directories=shuffle_directories,
     )
 
 
@@ -154,6 +164,16 @@ def network_options(configuration: Configuration) -> NetworkOptions:
         request_backoff_max_ms=read_option(configuration, taskmanager_options.NETWORK_REQUEST_BACKOFF_MAX_MS),
         partition_request_timeout_ms=read_option(configuration, taskmanager_options.PARTITION_REQUEST_TIMEOUT),
         connect_timeout_ms=read_option(configuration, taskmanager_options.CONNECT_TIMEOUT_S) * 1000,
+    )
+
+
+def blocking_shuffle_options(configuration: Configuration) -> BlockingShuffleOptions:
+    """The limits of blocking partitions as configured."""
+    codec = read_option(configuration, taskmanager_options.SHUFFLE_COMPRESSION_CODEC)
+    return BlockingShuffleOptions(
+        min_buffers=read_option(configuration, taskmanager_options.NETWORK_SORT_SHUFFLE_MIN_BUFFERS),
+        read_memory_bytes=read_option(configuration, taskmanager_options.NETWORK_BATCH_SHUFFLE_READ_MEMORY),
+        compression=None if codec == "NONE" else codec.lower(),
     )
 
 

@@ -111,11 +111,14 @@ def resource_manager_address(configuration: Any) -> str:
 
 def tmp_directory(configuration: Any) -> str | None:
     """The first of `io.tmp.dirs`; None for the system's own."""
+    directories = tmp_directories(configuration)
+    return directories[0] if directories else None
+
+
+def tmp_directories(configuration: Any) -> list[str]:
+    """All of `io.tmp.dirs`; empty where unset."""
     configured = read_option(configuration, core_options.TMP_DIRS) or ""
-    for part in configured.replace(os.pathsep, ",").split(","):
-        if part.strip():
-            return part.strip()
-    return None
+    return [part.strip() for part in configured.replace(os.pathsep, ",").split(",") if part.strip()]
 
 
 def make_resource_id(host: str) -> str:

@@ -24,8 +24,8 @@ def state_update(task: Task, state: ExecutionState, error: FlinkError | None) ->
         metrics=common_pb2.IOMetrics(**task.metrics),
         accumulators_pickle=task.accumulators,
         result_partition_bytes=[
-            jobmaster_pb2.ResultPartitionBytes(result_index=result_index, subpartition_bytes=sizes)
-            for result_index, sizes in task.deployed.subpartition_bytes().items()
+            jobmaster_pb2.ResultPartitionBytes(result_partition_id=partition_id, subpartition_bytes=sizes)
+            for partition_id, sizes in task.deployed.subpartition_bytes().items()
         ]
         if state is ExecutionState.FINISHED
         else (),

@@ -149,8 +149,8 @@ class FakeDeployed:
         self.invokable = invokable
         self.releases: list[BaseException | None] = []
 
-    def subpartition_bytes(self) -> dict[int, list[int]]:
-        return {index: [1, 2] for index, _ in enumerate(self.blocking_partition_ids)}
+    def subpartition_bytes(self) -> dict[str, list[int]]:
+        return dict.fromkeys(self.blocking_partition_ids, [1, 2])
 
     def create_invokable(self, callbacks: Any) -> FakeInvokable:
         self.invokable.callbacks = callbacks
