@@ -29,6 +29,7 @@ def vertex(
     coordinator=b"",
     pointwise=False,
     blocking=False,
+    partitioner="",
 ):
     """A vertex whose id is its name; `results` are data set ids, all of one kind."""
     return job_pb2.JobVertex(
@@ -44,6 +45,7 @@ def vertex(
                 id=data_set,
                 type=job_pb2.BLOCKING if blocking else job_pb2.PIPELINED_BOUNDED,
                 distribution=job_pb2.POINTWISE if pointwise else job_pb2.ALL_TO_ALL,
+                partitioner_name=partitioner,
             )
             for data_set in results
         ],
@@ -67,6 +69,22 @@ def two_regions():
     """Two forward chains side by side: subtask i of each vertex is one region."""
     return job_graph(
         vertex("source", 2, results=["data"], pointwise=True, coordinator=b"x"), vertex("sink", 2, inputs=["data"])
+    )
+
+
+def batch_vertex(name, parallelism, *, inputs=(), results=(), partitioner="HASH", **rest):
+    """A vertex of a batch job: it has its slots for itself, and what it produces is kept."""
+    pointwise = partitioner in ("FORWARD", "RESCALE")
+    return vertex(
+        name,
+        parallelism,
+        inputs=inputs,
+        results=results,
+        group=f"group of {name}",
+        blocking=True,
+        partitioner=partitioner,
+        pointwise=pointwise,
+        **rest,
     )
 
 
@@ -165,6 +183,14 @@ class Cluster:
         for effect in self.take(fx.CancelTasks):
             for attempt_id in effect.attempts:
                 self.update(attempt_id, E.CANCELED)
+
+    def finish(self, *names):
+        """Run these tasks (`name0`, `name1`, ... of a vertex, or all of `name`) to their end."""
+        self.run_all()
+        for vertex in list(self.scheduler.graph.vertices):
+            if vertex.job_vertex.name in names or f"{vertex.job_vertex.name}{vertex.subtask_index}" in names:
+                self.update(vertex.current.attempt_id, E.FINISHED)
+        self.run_all()
 
     def attempt(self, name, subtask=0) -> ExecutionAttemptID:
         return self.execution(name, subtask).attempt_id

@@ -1,0 +1,361 @@
+"""Failover of batch jobs: exactly which subtasks run again."""
+
+from __future__ import annotations
+
+import pytest
+from jobmaster_fakes import E, batch_vertex, job_graph, running
+
+from flinkpy.common.errors import (
+    FunctionError,
+    PartitionConnectionError,
+    PartitionCorruptedError,
+    PartitionNotFoundError,
+    TaskManagerLostError,
+)
+from flinkpy.common.states import JobState
+from flinkpy.jobmaster.failover.restart_strategy import FixedDelayRestartStrategy
+from flinkpy.jobmaster.scheduler import effects as fx
+from flinkpy.jobmaster.scheduler.default_scheduler import PARTITION_DETAIL
+from flinkpy.jobmaster.scheduler.scheduler_options import SchedulerOptions
+from flinkpy.jobmaster.slotpool.declarative_slot_pool import SlotPoolOptions
+
+BOOM = FunctionError("map (1/2): ValueError: boom")
+DELAY_MS = 100
+KEEPS_RESULTS = SchedulerOptions(
+    slot_pool=SlotPoolOptions(are_requests_in_turn=True), releases_partitions_during_execution=False
+)
+
+
+def batch(*vertices, slots=(("tm1", 8),), attempts=5, **arguments):
+    return running(
+        job_graph(*vertices),
+        slots=slots,
+        restart_strategy=FixedDelayRestartStrategy(attempts, DELAY_MS),
+        options=arguments.pop("options", SchedulerOptions(slot_pool=SlotPoolOptions(are_requests_in_turn=True))),
+        **arguments,
+    )
+
+
+def two_stages(partitioner):
+    """a -> b, two subtasks each; and another consumer of the same records, c."""
+    return (
+        batch_vertex("a", 2, results=["ab", "ac"], partitioner=partitioner),
+        batch_vertex("b", 2, inputs=["ab"]),
+        batch_vertex("c", 2, inputs=["ac"]),
+    )
+
+
+def restarted(cluster):
+    """Let the restart happen; the subtasks that are not at their first attempt."""
+    cluster.acknowledge_submissions()
+    cluster.obey_cancels()
+    cluster.advance(DELAY_MS)
+    return {
+        f"{vertex.job_vertex.name}{vertex.subtask_index}"
+        for vertex in cluster.scheduler.graph.vertices
+        if vertex.current.attempt_id.attempt_number > 0
+    }
+
+
+def ends(cluster):
+    """All that runs, and comes to run, finishes; the state of the job then."""
+    while cluster.state is JobState.RUNNING and cluster.attempts(E.RUNNING):
+        for attempt in cluster.attempts(E.RUNNING):
+            cluster.update(attempt, E.FINISHED)
+        cluster.run_all()
+    return cluster.state
+
+
+def lost(kind, cluster, name, data_set, subtask=0):
+    partition = f"{data_set}#{subtask}@{cluster.attempt(name, subtask)}"
+    return kind("it cannot be read", details={PARTITION_DETAIL: partition})
+
+
+# The four cases
+
+
+@pytest.mark.parametrize("partitioner", ["HASH", "REBALANCE", "FORWARD", "BROADCAST"])
+def test_a_task_that_fails_runs_again_alone_and_reads_what_its_producers_have_kept(partitioner):
+    cluster = batch(*two_stages(partitioner))
+    cluster.finish("a")
+    cluster.update(cluster.attempt("b", 0), E.FAILED, BOOM)
+    assert restarted(cluster) == {"b0"}
+    assert cluster.take(fx.CancelTasks) == []
+    cluster.run_all()
+    assert ends(cluster) is JobState.FINISHED
+
+
+def test_a_producer_that_fails_takes_nobody_along_who_has_not_begun():
+    cluster = batch(*two_stages("HASH"))
+    cluster.finish("a1")
+    cluster.update(cluster.attempt("a", 0), E.FAILED, BOOM)
+    assert restarted(cluster) == {"a0"}
+
+
+@pytest.mark.parametrize("kind", [PartitionNotFoundError, PartitionConnectionError, PartitionCorruptedError])
+def test_a_result_that_cannot_be_read_is_made_anew(kind):
+    cluster = batch(batch_vertex("a", 2, results=["ab"]), batch_vertex("b", 2, inputs=["ab"]))
+    cluster.finish("a")
+    cluster.update(cluster.attempt("b", 0), E.FAILED, lost(kind, cluster, "a", "ab", 1))
+    # b1 reads the same file, or is about to
+    assert restarted(cluster) == {"a1", "b0", "b1"}
+    (release,) = cluster.take(fx.ReleasePartitions)
+    assert release.partition_ids == ("ab#1@g_a_1_0",)
+    cluster.finish("a1")
+    cluster.finish("b")
+    assert cluster.state is JobState.FINISHED
+
+
+@pytest.mark.parametrize("partitioner", ["HASH", "BROADCAST", "GLOBAL"])
+def test_whoever_has_finished_stays_finished_where_records_go_where_they_went_before(partitioner):
+    cluster = batch(*two_stages(partitioner))
+    cluster.finish("a", "b")
+    cluster.finish("b", "c0")
+    cluster.update(cluster.attempt("c", 1), E.FAILED, lost(PartitionNotFoundError, cluster, "a", "ac", 0))
+    assert restarted(cluster) == {"a0", "c1"}
+    cluster.finish("a0")
+    cluster.finish("c1")
+    assert cluster.state is JobState.FINISHED
+
+
+@pytest.mark.parametrize("partitioner", ["REBALANCE", "SHUFFLE", "CUSTOM"])
+def test_whoever_has_finished_runs_again_where_records_may_go_elsewhere(partitioner):
+    cluster = batch(*two_stages(partitioner))
+    cluster.finish("a")
+    cluster.finish("b", "c0")
+    cluster.update(cluster.attempt("c", 1), E.FAILED, lost(PartitionNotFoundError, cluster, "a", "ac", 0))
+    # a1's results for b have been read and released, so that it has to run again for b to run again
+    assert restarted(cluster) == {"a0", "a1", "b0", "b1", "c0", "c1"}
+    cluster.run_all()
+    assert ends(cluster) is JobState.FINISHED
+
+
+def test_a_result_that_is_still_there_is_read_again_by_whoever_runs_again():
+    cluster = batch(*two_stages("REBALANCE"), options=KEEPS_RESULTS)
+    cluster.finish("a")
+    cluster.finish("b", "c0")
+    cluster.update(cluster.attempt("c", 1), E.FAILED, lost(PartitionNotFoundError, cluster, "a", "ac", 0))
+    assert restarted(cluster) == {"a0", "b0", "b1", "c0", "c1"}
+
+
+def test_of_a_rescaled_result_only_the_consumers_of_that_part_run_again():
+    cluster = batch(batch_vertex("a", 2, results=["ab"], partitioner="RESCALE"), batch_vertex("b", 4, inputs=["ab"]))
+    cluster.finish("a")
+    cluster.finish("b0")
+    cluster.update(cluster.attempt("b", 1), E.FAILED, lost(PartitionNotFoundError, cluster, "a", "ab", 0))
+    assert restarted(cluster) == {"a0", "b0", "b1"}
+
+
+# What follows from them
+
+
+def test_a_forward_edge_passes_on_that_records_came_elsewhere():
+    """b0 has finished; its twin's input changes, and what c0 read was the old b0's."""
+    cluster = batch(
+        batch_vertex("a", 2, results=["ab"], partitioner="REBALANCE"),
+        batch_vertex("b", 2, inputs=["ab"], results=["bc", "bd"], partitioner="FORWARD"),
+        batch_vertex("c", 2, inputs=["bc"]),
+        batch_vertex("d", 2, inputs=["bd"]),
+        options=KEEPS_RESULTS,
+    )
+    cluster.finish("a")
+    cluster.finish("b0")
+    cluster.finish("c0")
+    cluster.update(cluster.attempt("b", 1), E.FAILED, lost(PartitionNotFoundError, cluster, "a", "ab", 0))
+    assert restarted(cluster) == {"a0", "b0", "b1", "c0", "d0"}
+
+
+def test_a_hash_edge_does_not():
+    cluster = batch(
+        batch_vertex("a", 2, results=["ab"], partitioner="REBALANCE"),
+        batch_vertex("b", 2, inputs=["ab"], results=["bc", "bd"], partitioner="HASH"),
+        batch_vertex("c", 2, inputs=["bc"]),
+        batch_vertex("d", 2, inputs=["bd"]),
+        options=KEEPS_RESULTS,
+    )
+    cluster.finish("a")
+    cluster.finish("b")
+    cluster.finish("c")
+    cluster.scheduler.partitions.discard(cluster.scheduler.graph.vertex(cluster.attempt("a", 0).vertex))
+    cluster.update(cluster.attempt("d", 0), E.FAILED, lost(PartitionNotFoundError, cluster, "b", "bd", 0))
+    # a0's result is gone: it is made anew, and with it all that b makes of it; c has what it needs
+    assert restarted(cluster) == {"a0", "b0", "b1", "d0", "d1"}
+
+
+def test_what_the_lost_producer_needs_is_made_anew_too_where_it_has_been_released():
+    cluster = batch(
+        batch_vertex("a", 2, results=["ab"]),
+        batch_vertex("b", 2, inputs=["ab"], results=["bc"]),
+        batch_vertex("c", 2, inputs=["bc"]),
+    )
+    cluster.finish("a")
+    cluster.finish("b")
+    assert len(cluster.take(fx.ReleasePartitions)) == 1
+    cluster.update(cluster.attempt("c", 0), E.FAILED, lost(PartitionNotFoundError, cluster, "b", "bc", 0))
+    assert restarted(cluster) == {"a0", "a1", "b0", "c0", "c1"}
+    cluster.finish("a")
+    assert cluster.states()["b0"] == "RUNNING"
+    cluster.finish("b0")
+    cluster.finish("c")
+    assert cluster.state is JobState.FINISHED
+
+
+def test_subtasks_of_a_source_that_may_take_over_splits_make_finished_forward_consumers_run_again():
+    cluster = batch(
+        batch_vertex("a", 2, results=["ab", "ac"], partitioner="FORWARD", coordinator=b"x"),
+        batch_vertex("b", 2, inputs=["ab"]),
+        batch_vertex("c", 2, inputs=["ac"]),
+    )
+    cluster.finish("a0")
+    cluster.finish("b0")
+    cluster.update(cluster.attempt("c", 0), E.FAILED, lost(PartitionNotFoundError, cluster, "a", "ac", 0))
+    assert restarted(cluster) == {"a0", "b0", "c0"}  # a1 still runs
+
+
+def test_subtasks_of_a_source_that_have_all_finished_do_not():
+    cluster = batch(
+        batch_vertex("a", 2, results=["ab", "ac"], partitioner="FORWARD", coordinator=b"x"),
+        batch_vertex("b", 2, inputs=["ab"]),
+        batch_vertex("c", 2, inputs=["ac"]),
+    )
+    cluster.finish("a")
+    cluster.finish("b0")
+    cluster.update(cluster.attempt("c", 0), E.FAILED, lost(PartitionNotFoundError, cluster, "a", "ac", 0))
+    assert restarted(cluster) == {"a0", "c0"}
+
+
+def test_news_of_the_loss_of_an_old_result_loses_nothing_new():
+    cluster = batch(batch_vertex("a", 1, results=["ab"]), batch_vertex("b", 2, inputs=["ab"]))
+    cluster.finish("a")
+    old = lost(PartitionNotFoundError, cluster, "a", "ab")
+    cluster.update(cluster.attempt("b", 0), E.FAILED, old)
+    assert restarted(cluster) == {"a0", "b0", "b1"}
+    cluster.finish("a")
+    cluster.update(cluster.attempt("b", 1), E.FAILED, old)
+    cluster.advance(DELAY_MS)
+    assert cluster.attempt("a").attempt_number == 1
+    assert cluster.attempt("b", 0).attempt_number == 1
+    assert cluster.attempt("b", 1).attempt_number == 2
+
+
+# Lost TaskExecutors
+
+
+def test_a_lost_task_executor_takes_results_along_that_somebody_waits_for():
+    cluster = batch(
+        batch_vertex("a", 2, results=["ab"]), batch_vertex("b", 1, inputs=["ab"]), slots=[("tm1", 1), ("tm2", 1)]
+    )
+    cluster.finish("a0")
+    cluster.lose("tm1")
+    assert restarted(cluster) == {"a0"}
+    assert cluster.scheduler.num_restarts == 1
+    cluster.add_task_manager("tm3", 1)
+    cluster.finish("a")
+    cluster.finish("b")
+    assert cluster.state is JobState.FINISHED
+
+
+def test_all_that_a_task_executor_takes_along_is_one_failure():
+    cluster = batch(
+        batch_vertex("a", 4, results=["ab"]),
+        batch_vertex("b", 1, inputs=["ab"]),
+        slots=[("tm1", 2), ("tm2", 2)],
+        attempts=1,
+    )
+    cluster.finish("a0", "a2")
+    cluster.lose("tm1")
+    assert restarted(cluster) == {"a0", "a1"}
+    assert cluster.scheduler.num_restarts == 1
+    assert cluster.state is JobState.RUNNING
+
+
+def test_results_that_nobody_needs_any_more_are_lost_without_harm():
+    cluster = batch(
+        batch_vertex("a", 1, results=["ab"]),
+        batch_vertex("b", 1, inputs=["ab"]),
+        slots=[("tm1", 1)],
+        options=KEEPS_RESULTS,
+    )
+    cluster.finish("a")
+    where = cluster.execution("a").slot
+    cluster.finish("b")
+    assert cluster.state is JobState.FINISHED
+    assert where is not None
+    cluster.lose("tm1")
+    assert cluster.state is JobState.FINISHED
+
+
+def test_whoever_is_reading_goes_on_until_it_says_that_it_cannot():
+    """It may have read all it needs."""
+    cluster = batch(
+        batch_vertex("a", 2, results=["ab"]), batch_vertex("b", 1, inputs=["ab"]), slots=[("tm1", 1), ("tm2", 1)]
+    )
+    cluster.finish("a")
+    (other,) = {"tm1", "tm2"} - {str(cluster.execution("b").slot.location.resource_id)}
+    cluster.lose(other)
+    assert cluster.state is JobState.RUNNING
+    number = next(i for i in range(2) if str(cluster.execution("a", i).slot.location.resource_id) == other)
+    cluster.update(cluster.attempt("b"), E.FAILED, lost(PartitionConnectionError, cluster, "a", "ab", number))
+    assert restarted(cluster) == {f"a{number}", "b0"}
+
+
+def test_without_a_restart_strategy_a_lost_result_that_is_needed_fails_the_job():
+    cluster = batch(
+        batch_vertex("a", 2, results=["ab"]),
+        batch_vertex("b", 1, inputs=["ab"]),
+        slots=[("tm1", 1), ("tm2", 1)],
+        attempts=0,
+    )
+    cluster.finish("a0")
+    cluster.lose("tm1")
+    cluster.obey_cancels()
+    assert cluster.state is JobState.FAILED
+    assert isinstance(cluster.failure, TaskManagerLostError)
+
+
+def test_nobody_begins_to_read_what_is_about_to_be_made_anew():
+    """x finishes while a's restart is due: b reads both, and must wait for the new a."""
+    cluster = batch(
+        batch_vertex("a", 1, results=["ab"]),
+        batch_vertex("x", 1, results=["xb"]),
+        batch_vertex("b", 1, inputs=["ab", "xb"]),
+        slots=[("tm1", 1), ("tm2", 1)],
+    )
+    cluster.finish("a")
+    cluster.lose(str(cluster.execution("a").slot.location.resource_id))
+    cluster.finish("x")
+    assert cluster.states()["b0"] == "CREATED"
+    assert restarted(cluster) == {"a0"}
+    cluster.finish("a")
+    assert cluster.states()["b0"] == "RUNNING"
+
+
+def test_what_is_to_be_read_again_is_not_released():
+    """b has finished and is to run again; c, which reads the same records, finishes meanwhile."""
+    cluster = batch(
+        batch_vertex("q", 1, results=["qb"], partitioner="REBALANCE"),
+        batch_vertex("a", 1, results=["data"]),
+        batch_vertex("b", 1, inputs=["qb", "data"]),
+        batch_vertex("e", 1, inputs=["qb"]),
+        batch_vertex("c", 1, inputs=["data"]),
+    )
+    cluster.finish("q", "a")
+    cluster.finish("b")
+    cluster.update(cluster.attempt("e"), E.FAILED, lost(PartitionNotFoundError, cluster, "q", "qb"))
+    cluster.finish("c")
+    released = [p for effect in cluster.take(fx.ReleasePartitions) for p in effect.partition_ids]
+    assert "data#0@g_a_0_0" not in released
+    assert restarted(cluster) == {"q0", "b0", "e0"}
+    cluster.finish("q")
+    cluster.finish("b", "e")
+    assert cluster.state is JobState.FINISHED
+
+
+def test_with_full_failover_everything_runs_again():
+    options = SchedulerOptions(failover_strategy="full")
+    cluster = batch(*two_stages("HASH"), options=options)
+    cluster.finish("a")
+    cluster.update(cluster.attempt("b", 0), E.FAILED, BOOM)
+    assert restarted(cluster) == {"a0", "a1", "b0", "b1", "c0", "c1"}
+    cluster.run_all()
+    assert ends(cluster) is JobState.FINISHED
