@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "differential")]
 
 from cases import generate, in_batch_mode  # noqa: E402
-from engines import pyflink_answers  # noqa: E402
+from answers import pyflink_answers  # noqa: E402
 
 from benchmarks.peers import PYFLINK, pyflink_python  # noqa: E402
 

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from cases import generate
-from engines import Answers, flinkpy_answers, pyflink_answers
+from cases import generate, in_batch_mode
+from answers import Answers, flinkpy_answers, pyflink_answers
 from requirements import has_java, require
 
 NUMBER = int(os.environ.get("DIFFERENTIAL_CASES", "220"))
@@ -15,13 +15,17 @@ NUMBER = int(os.environ.get("DIFFERENTIAL_CASES", "220"))
 pytestmark = pytest.mark.timeout(3600)
 
 
-def test_generated_programs_give_the_same_on_pyflink_and_here(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["STREAMING", "BATCH"])
+def test_generated_programs_give_the_same_on_pyflink_and_here(seed: int, mode: str, tmp_path: Path) -> None:
     require("Java", has_java(), "PyFlink runs on Java 17")
     from benchmarks.peers import pyflink_python
 
     cases = generate(seed, NUMBER)
-    theirs = pyflink_answers(cases, pyflink_python(), tmp_path)
-    ours = flinkpy_answers(cases, tmp_path)
+    if mode == "BATCH":
+        cases = in_batch_mode(cases)
+    settings = {"execution.runtime-mode": mode}
+    theirs = pyflink_answers(cases, pyflink_python(), tmp_path, settings)
+    ours = flinkpy_answers(cases, tmp_path, settings)
 
     differing = describe_differences(cases, theirs, ours)
     assert not differing, f"DIFFERENTIAL_SEED={seed}: {len(differing)} of {NUMBER} differ\n" + "\n".join(differing[:5])

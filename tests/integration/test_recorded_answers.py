@@ -30,7 +30,7 @@ def test_programs_in_batch_mode_give_what_pyflink_gave(tmp_path: Path, monkeypat
 
 
 def assert_same_answers(answers: list[list[Any]], directory: Path, settings: dict[str, str]) -> None:
-    from engines import flinkpy_answers
+    from answers import flinkpy_answers
 
     ours = flinkpy_answers([case for case, _ in answers], directory, settings)
     differing = [
