@@ -95,12 +95,12 @@ class TaskExecutionStateUpdate(_message.Message):
     def __init__(self, execution_attempt_id: _Optional[str] = ..., state: _Optional[_Union[_common_pb2.ExecutionState, str]] = ..., error: _Optional[_Union[_common_pb2.ErrorInfo, _Mapping]] = ..., metrics: _Optional[_Union[_common_pb2.IOMetrics, _Mapping]] = ..., accumulators_pickle: _Optional[_Mapping[str, bytes]] = ..., result_partition_bytes: _Optional[_Iterable[_Union[ResultPartitionBytes, _Mapping]]] = ...) -> None: ...
 
 class ResultPartitionBytes(_message.Message):
-    __slots__ = ("result_index", "subpartition_bytes")
-    RESULT_INDEX_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("result_partition_id", "subpartition_bytes")
+    RESULT_PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
     SUBPARTITION_BYTES_FIELD_NUMBER: _ClassVar[int]
-    result_index: int
+    result_partition_id: str
     subpartition_bytes: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, result_index: _Optional[int] = ..., subpartition_bytes: _Optional[_Iterable[int]] = ...) -> None: ...
+    def __init__(self, result_partition_id: _Optional[str] = ..., subpartition_bytes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class UpdateTaskExecutionStatesRequest(_message.Message):
     __slots__ = ("job_id", "updates")

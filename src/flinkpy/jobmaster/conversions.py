@@ -41,7 +41,7 @@ def state_update(message: jobmaster_pb2.TaskExecutionStateUpdate) -> TaskStateUp
         error_from_proto(message.error) if message.HasField("error") else None,
         io_metrics_from_proto(message.metrics) if message.HasField("metrics") else None,
         dict(message.accumulators_pickle),
-        {one.result_index: tuple(one.subpartition_bytes) for one in message.result_partition_bytes},
+        {one.result_partition_id: tuple(one.subpartition_bytes) for one in message.result_partition_bytes},
     )
 
 

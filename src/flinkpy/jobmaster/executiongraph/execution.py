@@ -58,8 +58,8 @@ class Execution:
         self.metrics = IOMetrics()
         #: The user's accumulators by name, pickled, as last reported.
         self.accumulators: Mapping[str, bytes] = {}
-        #: Of a finished attempt: the bytes of each subpartition of its blocking results, by result index.
-        self.result_bytes: Mapping[int, tuple[int, ...]] = {}
+        #: Of a finished attempt: the bytes of each subpartition of its blocking results, by result partition id.
+        self.result_bytes: Mapping[str, tuple[int, ...]] = {}
         self.sent_events = SentEvents()
         self.received_events = ReceivedEvents()
 

@@ -86,8 +86,8 @@ class TaskStateUpdated:
     metrics: IOMetrics | None = None
     #: Empty: as reported before.
     accumulators: Mapping[str, bytes] = field(default_factory=dict)
-    #: Of a finished attempt: the bytes of each subpartition of its blocking results, by result index.
-    result_bytes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    #: Of a finished attempt: the bytes of each subpartition of its blocking results, by result partition id.
+    result_bytes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,7 +170,7 @@ def _blocking_input(result: IntermediateResult) -> BlockingInput:
 def _subpartition_bytes(partition: IntermediateResultPartition) -> tuple[int, ...]:
     """As the finished task reported; evenly what it wrote in all, where it did not say."""
     execution = partition.producer.current
-    reported = execution.result_bytes.get(partition.result.result_index)
+    reported = execution.result_bytes.get(str(partition.current_id))
     if reported is not None and len(reported) == partition.num_subpartitions:
         return reported
     share = execution.metrics.num_bytes_out // len(partition.producer.produced)
