@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import types as t
-
 from flinkpy.graph.operator_specs import SortColumnsSpec
-from flinkpy.spark.columns.names import ColumnTypes, column, name_of
+from flinkpy.spark.columns.names import ColumnTypes, column, name_of, without_timestamps
 from flinkpy.spark.columns.not_expressible import NotExpressible
 
 if TYPE_CHECKING:
@@ -15,15 +13,21 @@ if TYPE_CHECKING:
 
 
 def sort_columns(frame: DataFrame, columns: ColumnTypes, spec: SortColumnsSpec, parallelism: int) -> DataFrame:
-    """Raises: NotExpressible: several subtasks, each of which would sort what it gets; NaN has another place."""
+    """NaN is larger than every number, and nulls come first in ascending order, here as there.
+
+    Raises: NotExpressible.
+    """
+    records = frame.select(*map(column, columns), without_timestamps())
     if parallelism != 1:
-        raise NotExpressible("an order for each of several subtasks")
-    ordered = frame.orderBy(*[_order(columns, *key) for key in spec.keys])
-    return ordered if spec.limit is None else ordered.limit(spec.limit)
+        if spec.limit is None:
+            raise NotExpressible("an order for each of several subtasks")
+        # Each subtask leaves out what cannot be among the first of all: Spark does that when it looks for these.
+        return records
+    if spec.keys:
+        records = records.orderBy(*[_order(columns, *key) for key in spec.keys])
+    return records if spec.limit is None else records.limit(spec.limit)
 
 
 def _order(columns: ColumnTypes, field: str, direction: str) -> Column:
     name = name_of(columns, field)
-    if isinstance(columns[name], t.FloatType | t.DoubleType):
-        raise NotExpressible("an order of floats")
     return column(name).asc_nulls_first() if direction == "ascending" else column(name).desc_nulls_last()

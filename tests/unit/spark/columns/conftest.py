@@ -28,6 +28,9 @@ def session() -> Iterator[Any]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "false",
         "spark.sql.caseSensitive": "true",
+        # Plans run once: to compile them would take longer than they run.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.log.level": "ERROR",
     }
     builder = SparkSession.builder.master("local[1]")
