@@ -7,6 +7,7 @@ from typing import Any
 
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.graph import operator_specs as specs
+from flinkpy.graph.spark_region import SparkRegionSpec
 from flinkpy.streaming.operators.fused_code import RowStep
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
@@ -221,6 +222,12 @@ def _interval_join(
     return IntervalJoinOperator(spec, _two_input_types(spec), context, output, side)
 
 
+def _column_join(spec: specs.ColumnJoinSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
+    from flinkpy.streaming.operators.column_join.column_join_operator import ColumnJoinOperator
+
+    return ColumnJoinOperator(spec, _two_input_types(spec), context, output, side)
+
+
 def _co_group(spec: specs.CoGroupSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
     from flinkpy.streaming.operators.co_group_operator import CoGroupOperator
 
@@ -248,6 +255,12 @@ def _batch(spec: specs.BatchSpec, context: OperatorContext, output: Output, side
 def is_batch_mode(context: OperatorContext) -> bool:
     """Whether all inputs are bounded and there are no checkpoints; see `graph.batch_mode`."""
     return context.environment.configuration.get_string("execution.runtime-mode", "STREAMING").upper() == "BATCH"
+
+
+def _spark_region(spec: SparkRegionSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
+    from flinkpy.spark.region_task import SparkRegionOperator
+
+    return SparkRegionOperator(spec, context, output, side)
 
 
 def _two_input_types(spec: specs.OperatorSpec) -> tuple[Any, Any]:
@@ -286,6 +299,8 @@ _FACTORIES: dict[type, _Factory] = {
     specs.BatchSpec: _batch,
     specs.AsyncWaitSpec: _async_wait,
     specs.IntervalJoinSpec: _interval_join,
+    specs.ColumnJoinSpec: _column_join,
     specs.CoGroupSpec: _co_group,
     specs.PartitionSpec: _partition,
+    SparkRegionSpec: _spark_region,
 }

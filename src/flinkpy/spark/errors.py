@@ -1,0 +1,90 @@
+"""What Spark raises, as one of flinkpy's errors: what the user's function raised comes first, then Spark's own words,
+shortened.
+"""
+
+from __future__ import annotations
+
+import re
+
+from flinkpy.common.errors import FlinkError, FunctionError, SparkError, SparkUnavailableError
+from flinkpy.spark.worker_errors import failure_in
+
+#: Of Spark's own words.
+_MAX_CAUSE_CHARACTERS = 600
+_STAGE_FAILURE = re.compile(r"(Task \d+ in stage [\d.]+ failed \d+ times?)[^\n]*")
+_VERSIONS = re.compile(r"PYTHON_VERSION_MISMATCH[^\n]*|Python in worker has different version[^\n]*", re.IGNORECASE)
+_NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
+_NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
+#: Of what py4j and gRPC say when nobody answers any more.
+_GONE = (
+    "Py4JNetworkError",
+    "Answer from Java side is empty",
+    "Connection refused",
+    "ConnectionRefusedError",
+    "ConnectionResetError",
+    "Connection reset by peer",
+    "BrokenPipeError",
+    "SparkContext was shut down",
+    "SparkContext has been shutdown",
+    "Cannot call methods on a stopped SparkContext",
+    "StatusCode.UNAVAILABLE",
+    "failed to connect to all addresses",
+    "All masters are unresponsive",
+    "Master removed our application",
+)
+
+
+def as_flink_error(error: BaseException, task_name: str, master: str) -> FlinkError:
+    """`error` as it leaves the task."""
+    if isinstance(error, FlinkError):
+        return error
+    text = f"{type(error).__name__}: {error}"
+    failure = failure_in(text)
+    if failure is not None:
+        return _with_cause(failure, text)
+    found = _VERSIONS.search(text)
+    if found is not None:
+        return SparkUnavailableError(
+            f"{task_name}: the executors of Spark at {master} run another version of Python than this program: "
+            f"{_shorten(found.group())} Set execution.batch.spark.conf.spark.pyspark.python to one of the same version"
+        )
+    found = _NO_PYTHON.search(text)
+    if found is not None:
+        return SparkUnavailableError(
+            f"{task_name}: the executors of Spark at {master} have no Python {found[1]!r}: set "
+            "execution.batch.spark.conf.spark.pyspark.python to the path of theirs"
+        )
+    found = _NO_MODULE.search(text)
+    if found is not None:
+        return SparkUnavailableError(
+            f"{task_name}: the Python of Spark's executors at {master} has no module {found[1]!r}: install flinkpy's "
+            "dependencies there (pip install flinkpy), and what the job itself imports"
+        )
+    if any(sign in text for sign in _GONE):
+        return SparkError(f"{task_name}: Spark at {master} is gone: {cause_of(text)}")
+    return SparkError(f"{task_name}: Spark failed: {cause_of(text)}", remote_traceback=text[:20_000])
+
+
+def cause_of(text: str) -> str:
+    """The first words of an error of Spark's: its stack traces and the driver's are left out."""
+    kept = []
+    for line in text.splitlines():
+        stripped = line.strip()
+        if stripped.startswith(("at ", "JVM stacktrace", "Driver stacktrace", "Traceback (most recent")):
+            break
+        if stripped:
+            kept.append(stripped)
+    return _shorten(" ".join(kept) or text)
+
+
+def _with_cause(failure: FlinkError, text: str) -> FlinkError:
+    found = _STAGE_FAILURE.search(text)
+    if found is not None and isinstance(failure, FunctionError):
+        told = f"Spark: {found[1]}"
+        failure.remote_traceback = f"{failure.remote_traceback.rstrip()}\n\n{told}\n"
+        failure.details.setdefault("spark", found[1])
+    return failure
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MAX_CAUSE_CHARACTERS else f"{text[:_MAX_CAUSE_CHARACTERS]}..."

@@ -1,0 +1,160 @@
+"""The JVM of Spark's driver: a child of this process, which ends with it.
+
+It reads its standard input, a pipe that this process holds: when that is closed, whatever the reason, it exits, and the
+Python workers that it has started do too.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import re
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
+
+#: Lines of its output that are kept to explain why it ended.
+_KEPT_LINES = 20
+_WAIT_S = 10.0
+_LOOK_S = 0.05
+#: What Java and Spark print at every start.
+_NOISE = ("WARNING: Using incubator", "Using Spark's default log4j", "Setting default log level", "To adjust logging")
+#: What must be known when the JVM is started. Everything else is told to the context: a command line is public.
+_OF_JVM = re.compile(r"spark\.(master|driver\.(memory.*|extra.*|defaultJavaOptions)|jars.*|submit\..*|yarn\..*)$")
+_LENGTH = struct.Struct("!i")
+
+_LOG4J = """\
+status = error
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = {path}
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
+"""
+
+
+class DriverProcess:
+    """Thread: any, but `stop` waits for the process."""
+
+    def __init__(self, process: subprocess.Popen[bytes], output: _Output, log: Path) -> None:
+        self._process = process
+        self._output = output
+        self._log = log
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def stop(self) -> None:
+        """Idempotent."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            self._process.wait(_WAIT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(_WAIT_S)
+
+    @property
+    def last_words(self) -> str:
+        """The end of what it has logged, else of what it has printed."""
+        try:
+            logged = self._log.read_text(errors="replace").splitlines()[-3:]
+        except OSError:
+            logged = []
+        return " | ".join(logged or self._output.last_lines)
+
+
+def launch(conf: Mapping[str, str], directory: Path, timeout_s: float) -> tuple[DriverProcess, JavaGateway]:
+    """Start it and connect to it; `directory` is for its log. Blocks for a second or two.
+
+    Raises: RuntimeError with the end of its output where it ends, or does not answer in time.
+    """
+    from pyspark.find_spark_home import _find_spark_home
+
+    log = directory / "spark.log"
+    settings = directory / "log4j2.properties"
+    settings.write_text(_LOG4J.format(path=log))
+    connection = directory / "connection"
+    java_options = f"-Dlog4j2.configurationFile=file:{settings} {conf.get('spark.driver.extraJavaOptions', '')}".strip()
+    command = [os.path.join(_find_spark_home(), "bin", "spark-submit")]
+    for key, value in {**conf, "spark.driver.extraJavaOptions": java_options}.items():
+        if _OF_JVM.match(key):
+            command += ["--conf", f"{key}={value}"]
+    command.append("pyspark-shell")
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection)},
+        # Ctrl-C is for this process, which ends it in its own way.
+        start_new_session=True,
+    )
+    driver = DriverProcess(process, _Output(process), log)
+    try:
+        return driver, _connect(driver, connection, timeout_s)
+    except BaseException:
+        process.kill()
+        driver.stop()
+        raise
+
+
+def _connect(driver: DriverProcess, connection: Path, timeout_s: float) -> JavaGateway:
+    from pyspark.java_gateway import launch_gateway
+
+    deadline = time.monotonic() + timeout_s
+    while not connection.exists():
+        if not driver.is_alive:
+            raise RuntimeError(f"its driver has ended: {driver.last_words}")
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"its driver does not answer: {driver.last_words}")
+        time.sleep(_LOOK_S)
+    data = connection.read_bytes()
+    (port,) = _LENGTH.unpack_from(data)
+    secret = data[2 * _LENGTH.size :].decode()
+    connection.unlink()
+    # How PySpark is told of a JVM that is there; not kept, because children of this process would use it too.
+    told = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+    os.environ.update(told)
+    try:
+        return launch_gateway()
+    finally:
+        for name in told:
+            del os.environ[name]
+
+
+class _Output:
+    """Hands on what the JVM, and functions in its Python workers, print."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._lines: collections.deque[str] = collections.deque(maxlen=_KEPT_LINES)
+        self._process = process
+        threading.Thread(target=self._read, name="spark-output", daemon=True).start()
+
+    @property
+    def last_lines(self) -> list[str]:
+        return list(self._lines)
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as stream:
+            for data in stream:
+                line = data.decode(errors="replace")
+                if not line.startswith(_NOISE):
+                    self._lines.append(line.strip())
+                    sys.stderr.write(line)

@@ -1,0 +1,179 @@
+"""How far the Spark jobs of a region are, and which they are."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkProgress:
+    """Of all Spark jobs of one attempt so far."""
+
+    jobs: tuple[int, ...] = ()
+    stages: tuple[int, ...] = ()
+    stages_done: int = 0
+    tasks: int = 0
+    tasks_done: int = 0
+    tasks_failed: int = 0
+    input_bytes: int = 0
+    output_rows: int = 0
+    shuffle_bytes: int = 0
+
+    def __str__(self) -> str:
+        text = f"{self.stages_done} of {len(self.stages)} stages, {self.tasks_done} of {self.tasks} tasks"
+        return f"{text}, {self.tasks_failed} failed" if self.tasks_failed else text
+
+
+@dataclass(frozen=True, slots=True)
+class StageProgress:
+    tasks: int
+    done: int
+    failed: int
+    is_done: bool
+    input_bytes: int = 0
+    output_rows: int = 0
+    shuffle_bytes: int = 0
+
+
+class ProgressTracker:
+    """Thread: `update` is called by one thread, `now` by any."""
+
+    def __init__(self, task_name: str) -> None:
+        self.now = SparkProgress()
+        self._task_name = task_name
+        self._stages: dict[int, StageProgress] = {}
+        self._jobs: set[int] = set()
+
+    def update(self, jobs: set[int], stages: dict[int, StageProgress]) -> None:
+        self._jobs |= jobs
+        self._stages.update(stages)
+        known = self._stages.values()
+        before = self.now
+        self.now = SparkProgress(
+            jobs=tuple(sorted(self._jobs)),
+            stages=tuple(sorted(self._stages)),
+            stages_done=sum(stage.is_done for stage in known),
+            tasks=sum(stage.tasks for stage in known),
+            tasks_done=sum(stage.done for stage in known),
+            tasks_failed=sum(stage.failed for stage in known),
+            input_bytes=sum(stage.input_bytes for stage in known),
+            output_rows=sum(stage.output_rows for stage in known),
+            shuffle_bytes=sum(stage.shuffle_bytes for stage in known),
+        )
+        if self.now.stages_done != before.stages_done:
+            _LOG.info("%s: %s", self._task_name, self.now)
+
+
+class ProgressWatch(Protocol):
+    """Tells a tracker of the jobs of one attempt. Made by the thread that starts them; `look` is for another one."""
+
+    def look(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class ClassicProgress:
+    """Asks the status store of our own driver."""
+
+    def __init__(self, context: Any, tag: str, tracker: ProgressTracker) -> None:
+        self._context = context
+        self._tag = tag
+        self._tracker = tracker
+
+    def look(self) -> None:
+        """Raises: what py4j raises where the driver does not answer."""
+        store = self._context._jsc.sc().statusStore()
+        tracker = self._context._jsc.sc().statusTracker()
+        jobs = set(tracker.getJobIdsForTag(self._tag))
+        stages: dict[int, StageProgress] = {}
+        for job in jobs:
+            info = tracker.getJobInfo(job)
+            if info.isEmpty():
+                continue
+            for stage in info.get().stageIds():
+                found = _stage_of(store, stage)
+                if found is not None:
+                    stages[stage] = found
+        self._tracker.update(jobs, stages)
+
+    def close(self) -> None:
+        return
+
+
+def _stage_of(store: Any, stage: int) -> StageProgress | None:
+    """None: it was skipped, because what it makes was there."""
+    attempt = store.asOption(store.lastStageAttempt(stage))
+    if attempt.isEmpty():
+        return None
+    data = attempt.get()
+    status = data.status().toString()
+    if status == "SKIPPED":
+        return None
+    return StageProgress(
+        tasks=data.numTasks(),
+        done=data.numCompleteTasks(),
+        failed=data.numFailedTasks(),
+        is_done=status == "COMPLETE",
+        input_bytes=data.inputBytes(),
+        output_rows=data.outputRecords(),
+        shuffle_bytes=data.shuffleWriteBytes(),
+    )
+
+
+class ConnectProgress:
+    """Is told by the server, with the results of each operation."""
+
+    def __init__(self, session: Any, tracker: ProgressTracker) -> None:
+        self._session = session
+        self._tracker = tracker
+        self._owner = threading.get_ident()
+        session.registerProgressHandler(self._on_progress)
+
+    def _on_progress(self, stages: Any, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
+        if threading.get_ident() != self._owner:
+            return  # an operation of another region in this session
+        found = {
+            stage.stage_id: StageProgress(
+                tasks=stage.num_tasks,
+                done=stage.num_completed_tasks,
+                failed=0,
+                is_done=stage.done,
+                input_bytes=stage.num_bytes_read,
+            )
+            for stage in stages or ()
+        }
+        self._tracker.update(set(), found)
+
+    def look(self) -> None:
+        return
+
+    def close(self) -> None:
+        self._session.removeProgressHandler(self._on_progress)
+
+
+def register_gauges(group: Any, tracker: ProgressTracker) -> None:
+    """As metrics of the task."""
+    gauges: dict[str, Callable[[SparkProgress], int]] = {
+        "sparkJobs": lambda now: len(now.jobs),
+        "sparkStages": lambda now: len(now.stages),
+        "sparkStagesDone": lambda now: now.stages_done,
+        "sparkTasks": lambda now: now.tasks,
+        "sparkTasksDone": lambda now: now.tasks_done,
+        "sparkTasksFailed": lambda now: now.tasks_failed,
+        "sparkInputBytes": lambda now: now.input_bytes,
+        "sparkOutputRows": lambda now: now.output_rows,
+        "sparkShuffleBytes": lambda now: now.shuffle_bytes,
+    }
+    for name, read in gauges.items():
+        group.gauge(name, partial(_read, read, tracker))
+
+
+def _read(read: Callable[[SparkProgress], int], tracker: ProgressTracker) -> int:
+    return read(tracker.now)

@@ -1,0 +1,220 @@
+"""RegionRun: one attempt of a region, in a thread of its own, because Spark's calls block.
+
+```
+  task thread:   inputs -> StagedInput ... start() ........ poll() -> batches of outputs ... (end)
+  run thread:                      session, translate, outputs -> queue, sinks: write, commit
+  watch thread:                    progress, and the interruption of what runs when the task is cancelled
+```
+
+Outputs first, commits last: what fails in between has shown nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flinkpy.graph.spark_region import SparkRegion
+from flinkpy.records.batch import Batch
+from flinkpy.spark.errors import as_flink_error
+from flinkpy.spark.progress import ProgressTracker, ProgressWatch
+from flinkpy.spark.session import RunningSpark, SparkSessions
+from flinkpy.spark.settings import SparkSettings
+from flinkpy.spark.staging import StagedInput, Staging
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from flinkpy.spark.translation.program import JobFacts
+    from flinkpy.spark.user_files import UserFiles
+
+_LOG = logging.getLogger(__name__)
+
+#: Batches that wait for the task.
+_QUEUED_BATCHES = 16
+#: What runs is interrupted this often, until the thread has ended: between two jobs there is nothing to interrupt.
+_INTERRUPT_S = 0.3
+_CLOSE_S = 20.0
+
+
+class CancelledError(Exception):
+    """The task is not interested any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """`error`: what the attempt failed with. `num_written`: records that sinks have taken."""
+
+    error: BaseException | None
+    num_written: int
+
+
+@dataclass(frozen=True, slots=True)
+class AccumulatorReport:
+    """Of one subtask of an operator: name -> pickle."""
+
+    values: Any
+
+
+#: What the run tells the task: (number of an output, batch), accumulators, the end.
+Item = tuple[int, Batch] | AccumulatorReport | Finished
+
+
+class RegionRun:
+    """Thread: `poll` and `close` the task thread; `cancel` any.
+
+    Args:
+        on_available: called from any thread when `poll` is worth calling.
+    """
+
+    def __init__(
+        self,
+        region: SparkRegion,
+        settings: SparkSettings,
+        sessions: SparkSessions,
+        job: JobFacts,
+        user_files: UserFiles,
+        task_name: str,
+        tag: str,
+        staging: Staging,
+        on_available: Callable[[], None],
+    ) -> None:
+        self.tracker = ProgressTracker(task_name)
+        self._region = region
+        self._settings = settings
+        self._sessions = sessions
+        self._job = job
+        self._user_files = user_files
+        self._task_name = task_name
+        self._tag = tag
+        self._staging = staging
+        self._on_available = on_available
+        self._items: queue.Queue[Item] = queue.Queue(_QUEUED_BATCHES)
+        self._is_cancelled = threading.Event()
+        self._is_over = threading.Event()
+        self._wake_watch = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self, inputs: list[StagedInput]) -> None:
+        self._thread = threading.Thread(target=self._run, args=(inputs,), name=f"spark {self._task_name}", daemon=True)
+        self._thread.start()
+
+    def poll(self) -> Item | None:
+        try:
+            return self._items.get_nowait()
+        except queue.Empty:
+            return None
+
+    def cancel(self) -> None:
+        """Have Spark stop what it does for this run. Does not wait."""
+        self._is_cancelled.set()
+        self._wake_watch.set()
+
+    def close(self) -> None:
+        """Wait until Spark has stopped. Idempotent."""
+        self.cancel()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(_CLOSE_S)
+            if thread.is_alive():
+                _LOG.warning("%s: Spark has not stopped within %d s", self._task_name, _CLOSE_S)
+        self._staging.close()
+
+    # -- run thread ----------------------------------------------------------------------------------------------
+
+    def _run(self, inputs: list[StagedInput]) -> None:
+        error: BaseException | None = None
+        num_written = 0
+        try:
+            with self._sessions.use(self._settings, self._is_cancelled.is_set) as spark:
+                num_written = self._run_in(spark, inputs)
+        except BaseException as raised:  # noqa: BLE001 - raised by the task
+            error = raised
+        finally:
+            self._is_over.set()
+            self._wake_watch.set()
+        if error is not None and not self._is_cancelled.is_set():
+            error = as_flink_error(error, self._task_name, self._settings.redacted_master)
+        try:
+            self._put(Finished(error, num_written))
+        except CancelledError:
+            _LOG.debug("%s: nobody waits for its end", self._task_name)
+
+    def _run_in(self, spark: RunningSpark, inputs: list[StagedInput]) -> int:
+        from flinkpy.spark.translation.translator import translate
+
+        session = spark.new_session()
+        spark.begin(session, self._tag, self._task_name)
+        watch = spark.watch(session, self._tag, self.tracker)
+        thread = threading.Thread(target=self._watch, args=(spark, session, watch), name="spark-watch", daemon=True)
+        thread.start()
+        try:
+            job = self._user_files.send(spark, session, self._job)
+            frames = [one.frame(session) for one in inputs]
+            translated = translate(self._region, session, frames, job)
+            self._check()
+            for number, output in enumerate(translated.outputs):
+                for batch in self._staging.read_output(number, output, self._take_accumulators):
+                    self._put((number, batch))
+                self._check()
+            num_written = 0
+            for sink in translated.sinks:
+                num_written += sink.write(self._take_accumulators)
+                self._check()
+            for sink in translated.sinks:
+                sink.commit()
+            return num_written
+        finally:
+            self._is_over.set()
+            self._wake_watch.set()
+            thread.join(_CLOSE_S)
+            watch.close()
+
+    def _take_accumulators(self, values: Any) -> None:
+        self._put(AccumulatorReport(values))
+
+    def _put(self, item: Item) -> None:
+        while True:
+            self._check()
+            try:
+                self._items.put(item, timeout=_INTERRUPT_S)
+            except queue.Full:
+                continue
+            self._on_available()
+            return
+
+    def _check(self) -> None:
+        if self._is_cancelled.is_set():
+            raise CancelledError
+
+    # -- watch thread --------------------------------------------------------------------------------------------
+
+    def _watch(self, spark: RunningSpark, session: SparkSession, watch: ProgressWatch) -> None:
+        try:
+            while not self._is_over.is_set():
+                if self._is_cancelled.is_set():
+                    spark.interrupt(session, self._tag)
+                    self._is_over.wait(_INTERRUPT_S)
+                else:
+                    watch.look()
+                    self._wake_watch.wait(self._settings.progress_interval_ms / 1000)
+            if not self._is_cancelled.is_set():
+                watch.look()
+        except Exception as error:  # noqa: BLE001 - the run itself meets what is wrong
+            _LOG.warning("%s: Spark does not tell how far it is: %s", self._task_name, error)
+        self._log_lineage()
+
+    def _log_lineage(self) -> None:
+        now = self.tracker.now
+        if now.stages:
+            _LOG.info(
+                "%s: %s; Spark jobs %s, stages %s", self._task_name, now, _numbers(now.jobs), _numbers(now.stages)
+            )
+
+
+def _numbers(numbers: tuple[int, ...]) -> str:
+    return ", ".join(map(str, numbers)) or "unknown"

@@ -1,0 +1,167 @@
+"""SparkRegionTask: the task that hosts a region which runs in Spark.
+
+It takes in all of its inputs, has Spark run the region, and emits what that gives. To the rest of the runtime it is a
+task like any other: it is deployed, cancelled, restarted and measured as one.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from flinkpy.common.errors import InternalError
+from flinkpy.graph.spark_region import SparkRegionSpec, output_tag
+from flinkpy.records.batch import Batch
+from flinkpy.records.elements import CheckpointBarrier, Element, Watermark
+from flinkpy.spark.progress import register_gauges
+from flinkpy.spark.region_run import AccumulatorReport, Finished, RegionRun
+from flinkpy.spark.session import SESSIONS
+from flinkpy.spark.settings import SparkSettings, settings_of
+from flinkpy.spark.staging import Staging
+from flinkpy.spark.translation.program import JobFacts
+from flinkpy.spark.user_files import UserFiles
+from flinkpy.streaming.mailbox.mailbox_processor import ActionStatus
+from flinkpy.streaming.operators.output import Output
+from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
+from flinkpy.streaming.tasks.environment import TaskEnvironment
+from flinkpy.streaming.tasks.input_stream_task import InputStreamTask
+from flinkpy.streaming.tasks.stream_task import StreamTask
+
+_LOG = logging.getLogger(__name__)
+
+_MAX_WATERMARK = (1 << 63) - 1
+
+
+class SparkRegionOperator(StreamOperator):
+    """The head, and only, operator of the task. Thread: task thread, but for `cancel`."""
+
+    def __init__(
+        self, spec: SparkRegionSpec, context: OperatorContext, output: Output, side_outputs: dict[str, Output]
+    ) -> None:
+        super().__init__(context, output, side_outputs)
+        self.num_written = 0
+        environment = context.environment
+        self._region = spec.region
+        self._settings = settings_of(environment.configuration)
+        self._staging = Staging(
+            _staging_directory(environment, self._settings), self._settings.max_input_without_staging
+        )
+        self._inputs = [
+            self._staging.input(number, one.name, one.type_info) for number, one in enumerate(spec.region.inputs)
+        ]
+        self._outputs = [side_outputs[output_tag(number)] for number in range(len(spec.region.outputs))]
+        self._run = RegionRun(
+            region=spec.region,
+            settings=self._settings,
+            sessions=SESSIONS,
+            job=JobFacts(
+                job_id=environment.job_id,
+                job_name=environment.job_name,
+                configuration=environment.configuration.to_dict(),
+                cached_files=dict(environment.cached_files),
+                attempt_number=environment.attempt_number,
+            ),
+            user_files=UserFiles(environment, self._settings),
+            task_name=environment.task_name,
+            tag=f"flinkpy-{environment.execution_attempt_id}",
+            staging=self._staging,
+            on_available=context.mailbox.wake,
+        )
+
+    def open(self) -> None:
+        register_gauges(self.context.environment.metric_group, self._run.tracker)
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        self._inputs[input_index].add(batch)
+
+    def process_element(self, element: Element) -> None:
+        """What happens in Spark happens at the end of the inputs."""
+        return
+
+    def start(self) -> None:
+        """All inputs have ended."""
+        _LOG.info(
+            "%s runs in Spark at %s: %s",
+            self.context.environment.task_name,
+            self._settings.redacted_master,
+            self.context.environment.vertex.description,
+        )
+        self._run.start(self._inputs)
+
+    def emit_next(self) -> ActionStatus:
+        """Raises: what the region failed with."""
+        item = self._run.poll()
+        if item is None:
+            return ActionStatus.NOTHING_AVAILABLE
+        if isinstance(item, Finished):
+            if item.error is not None:
+                raise item.error
+            self.num_written = item.num_written
+            for output in self._outputs:
+                output.emit_element(Watermark(_MAX_WATERMARK))
+            return ActionStatus.END
+        if isinstance(item, AccumulatorReport):
+            # Each report is one of an attempt that succeeded: they add up.
+            self.context.environment.accumulators.restore([item.values])
+            return ActionStatus.MORE
+        number, batch = item
+        self._outputs[number].emit(batch)
+        return ActionStatus.MORE
+
+    def cancel(self) -> None:
+        """Thread: any."""
+        self._run.cancel()
+
+    def close(self) -> None:
+        self._run.close()
+
+
+class SparkRegionTask(InputStreamTask):
+    """Thread: as any StreamTask."""
+
+    def __init__(self, environment: TaskEnvironment) -> None:
+        super().__init__(environment)
+        self._operator: SparkRegionOperator | None = None
+        self._has_started = False
+
+    def initialize(self) -> None:
+        head: Any = self.chain.head
+        if not isinstance(head, SparkRegionOperator):
+            raise InternalError(f"{self.environment.task_name} does not host a region of Spark's")
+        self._operator = head
+        if self.environment.vertex.inputs:
+            super().initialize()
+
+    def start_inputs(self) -> None:
+        if self._input is not None:
+            super().start_inputs()
+
+    def process_input(self) -> ActionStatus:
+        assert self._operator is not None
+        if not self._has_started:
+            if self._input is not None:
+                status = super().process_input()
+                if status is not ActionStatus.END:
+                    return status
+            self._has_started = True
+            self._operator.start()
+        if not self.chain.is_writable:
+            return ActionStatus.BLOCKED
+        return self._operator.emit_next()
+
+    def on_trigger(self, barrier: CheckpointBarrier) -> None:
+        StreamTask.on_trigger(self, barrier)
+
+    def cancel(self) -> None:
+        super().cancel()
+        operator = self._operator
+        if operator is not None:
+            operator.cancel()
+
+
+def _staging_directory(environment: TaskEnvironment, settings: SparkSettings) -> Path | None:
+    """A directory of this attempt's own; None: there is none that the executors could reach."""
+    if settings.staging_dir is not None:
+        return Path(settings.staging_dir) / environment.job_id / environment.execution_attempt_id
+    return environment.state.directory / "spark-staging" if settings.is_local else None

@@ -1,0 +1,166 @@
+"""What goes between operators in Spark and others: records that a region gets and gives.
+
+| | the region's inputs | its outputs |
+|---|---|---|
+| few records | in memory, sent with the plan | as below |
+| a staging directory, or a master on this host | Parquet files, one per input | Parquet files, written by Spark |
+| otherwise | in memory, up to `max-input-without-staging` | through the driver, some blocks at a time |
+
+Files are complete before anybody reads them, and those of one attempt are in a directory of its own, which goes
+with it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from flinkpy.common.errors import ConfigurationError
+from flinkpy.configuration import values
+from flinkpy.configuration.spark_options import MAX_INPUT_WITHOUT_STAGING, STAGING_DIR
+from flinkpy.records.batch import Batch
+from flinkpy.spark.stream_frame import (
+    Layout,
+    StreamFrame,
+    encode_rows,
+    frame_schema,
+    natural_layout,
+    spark_schema,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: So much of an input is kept in memory before a file is begun.
+IN_MEMORY_BYTES = 4 << 20
+#: A file is written in pieces of this size, so that several of Spark's tasks can read it.
+_ROW_GROUP_BYTES = 32 << 20
+#: Rows of a file of columns that are read at once; of blocks each is some thousand records.
+_ROWS_AT_ONCE = {Layout.COLUMNS: 16_384, Layout.BLOCKS: 8}
+_IPC_COLUMN = "__ipc"
+
+
+class StagedInput:
+    """The records of one input of a region. Thread: one at a time."""
+
+    def __init__(self, name: str, type_info: Any, path: Path | None, max_bytes: int) -> None:
+        """`path`: of the file that is made where there are many records; None: there must not be so many."""
+        self.num_rows = 0
+        self._name = name
+        self._type_info = type_info
+        self._layout = natural_layout(type_info)
+        self._schema = frame_schema(type_info, self._layout)
+        self._path = path
+        self._max_bytes = max_bytes
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_bytes = 0
+        self._writer: pq.ParquetWriter | None = None
+
+    def add(self, batch: Batch) -> None:
+        """Raises: ConfigurationError where there is no room."""
+        rows = encode_rows(batch, self._type_info, self._layout)
+        self.num_rows += batch.num_rows
+        self._pending.append(rows)
+        self._pending_bytes += rows.nbytes
+        if self._path is not None:
+            if self._pending_bytes >= (IN_MEMORY_BYTES if self._writer is None else _ROW_GROUP_BYTES):
+                self._write()
+        elif self._pending_bytes > self._max_bytes:
+            raise ConfigurationError(
+                f"input {self._name!r} of operators in Spark has more than {values.format_memory(self._max_bytes)} "
+                f"({MAX_INPUT_WITHOUT_STAGING.key}): set {STAGING_DIR.key} to a directory that the executors reach too"
+            )
+
+    def frame(self, session: SparkSession) -> StreamFrame:
+        """After the last record."""
+        if self._writer is None:
+            frame = session.createDataFrame(pa.Table.from_batches(self._pending, self._schema), self._spark_schema())
+        else:
+            self._write()
+            self._writer.close()
+            frame = session.read.schema(self._spark_schema()).parquet(f"file://{self._path}")
+        self._pending = []
+        return StreamFrame(frame, self._type_info, self._layout)
+
+    def _spark_schema(self) -> Any:
+        return spark_schema(self._schema)
+
+    def _write(self) -> None:
+        if self._writer is None:
+            assert self._path is not None
+            self._writer = pq.ParquetWriter(self._path, self._schema, compression="zstd", compression_level=1)
+        if self._pending:
+            self._writer.write_table(pa.Table.from_batches(self._pending, self._schema))
+        self._pending, self._pending_bytes = [], 0
+
+
+class Staging:
+    """The directory of one attempt. `directory`: None: no files can be exchanged with the executors."""
+
+    def __init__(self, directory: Path | None, max_input_bytes: int) -> None:
+        self.directory = directory
+        self._max_input_bytes = max_input_bytes
+        if directory is not None:
+            directory.mkdir(parents=True, mode=0o700)
+
+    def input(self, number: int, name: str, type_info: Any) -> StagedInput:
+        path = None if self.directory is None else self.directory / f"input-{number}.parquet"
+        return StagedInput(name, type_info, path, self._max_input_bytes)
+
+    def read_output(
+        self, number: int, output: StreamFrame, take_accumulators: Callable[[Any], None]
+    ) -> Iterator[Batch]:
+        """Have Spark make the output, and give its batches."""
+        if self.directory is None:
+            groups = _through_driver(output.frame)
+        else:
+            path = self.directory / f"output-{number}"
+            output.frame.write.option("compression", "zstd").parquet(f"file://{path}")
+            groups = _from_files(path, _ROWS_AT_ONCE[output.layout])
+        for rows in groups:
+            yield from output.decode(rows, take_accumulators)
+
+    def close(self) -> None:
+        if self.directory is not None:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def _from_files(directory: Path, rows_at_once: int) -> Iterator[pa.RecordBatch]:
+    """In the order of Spark's partitions."""
+    for name in sorted(os.listdir(directory)):
+        if name.startswith("part-"):
+            path = directory / name
+            with pq.ParquetFile(path) as file:
+                for rows in file.iter_batches(batch_size=rows_at_once):
+                    # Partitions without rows may have lost their columns' types.
+                    if rows.num_rows:
+                        yield rows
+            path.unlink()
+
+
+def _through_driver(frame: DataFrame) -> Iterator[pa.RecordBatch]:
+    from pyspark import StorageLevel
+
+    # Made by all executors at once, and only then fetched, one partition after the other.
+    packed = frame.mapInArrow(_pack, f"{_IPC_COLUMN} binary").persist(StorageLevel.DISK_ONLY)
+    try:
+        packed.count()
+        for row in packed.toLocalIterator(prefetchPartitions=True):
+            with pa.ipc.open_stream(pa.py_buffer(row[0])) as reader:
+                yield from reader
+    finally:
+        packed.unpersist()
+
+
+def _pack(groups: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for rows in groups:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema) as writer:
+            writer.write_batch(rows)
+        yield pa.RecordBatch.from_arrays([pa.array([sink.getvalue().to_pybytes()], pa.binary())], [_IPC_COLUMN])
