@@ -26,7 +26,8 @@ BATCH_SHUFFLE_MODE = enum_option(
 SORT_INPUTS = bool_option(
     "execution.sorted-inputs.enabled",
     True,
-    "Whether operators with keys get their input sorted by key in batch mode. There is no other way: `false` is refused.",
+    "Whether operators with keys get their input sorted by key in batch mode. There is no other way: `false` is "
+    "refused.",
 )
 SORTED_INPUTS_MEMORY = memory_option(
     "execution.sorted-inputs.memory",

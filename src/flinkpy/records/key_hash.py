@@ -83,10 +83,15 @@ def hash_keys(keys: Sequence[Any]) -> np.ndarray:
 
 def hash_columns(columns: Sequence[pa.Array]) -> np.ndarray:
     """uint32[n]: the hash of the bare value for one column, of the tuple of values for several."""
+    return _fold(hash_words(columns))
+
+
+def hash_words(columns: Sequence[pa.Array]) -> np.ndarray:
+    """uint64[n]: what `hash_columns` folds to 32 bits, for who cannot do with so few."""
     if not columns:
         raise ValueError("a key needs at least one column")
     words = [_hash64_column(column) for column in columns]
-    return _fold(words[0] if len(words) == 1 else _combine_vectors(words, len(columns[0])))
+    return words[0] if len(words) == 1 else _combine_vectors(words, len(columns[0]))
 
 
 def key_groups(hashes: np.ndarray, max_parallelism: int) -> np.ndarray:

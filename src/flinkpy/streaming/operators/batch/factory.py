@@ -19,6 +19,8 @@ def create_batch_operator(
 
         reduce = spec.function.reduce if isinstance(spec, specs.ReduceSpec) else RollingReduce(spec.kind, spec.position)
         return BatchReduceOperator(spec, reduce, input_type(spec), context, output, side)
+    if isinstance(spec, specs.ColumnJoinSpec):
+        return create_operator(spec, context, output, side)
     if isinstance(spec, specs.BroadcastProcessSpec):
         from flinkpy.streaming.operators.batch.broadcast_first_operator import BroadcastFirstOperator
 
