@@ -43,7 +43,8 @@ class ExecutionGraphView:
     @property
     def vertices(self) -> tuple[CheckpointedVertex, ...]:
         if self._vertices is None:
-            self._vertices = tuple(_checkpointed(vertex) for vertex in self._graph.job_vertices.values())
+            vertices = self._graph.job_vertices.values()
+            self._vertices = tuple(_checkpointed(vertex) for vertex in vertices if vertex.is_initialized)
         return self._vertices
 
     def task(self, vertex_id: ExecutionVertexID) -> tuple[ExecutionAttemptID, ExecutionState]:
