@@ -264,7 +264,7 @@ def _print_details(details: job_pb2.JobDetails) -> None:
         rows.append(
             [
                 vertex.name,
-                str(vertex.parallelism),
+                str(vertex.parallelism) if vertex.parallelism > 0 else "open",
                 states,
                 format_count(metrics.num_records_in),
                 format_count(metrics.num_records_out),
@@ -274,6 +274,10 @@ def _print_details(details: job_pb2.JobDetails) -> None:
         )
     headers = ["Vertex", "Parallelism", "Subtasks", "Records in", "Records out", "Bytes in", "Bytes out"]
     print_table(headers, rows, right=(1, 3, 4, 5, 6))
+    for vertex in details.vertices:
+        if vertex.parallelism_reason:
+            parallelism = vertex.parallelism if vertex.parallelism > 0 else "open"
+            click.echo(f"Parallelism of {vertex.name}: {parallelism}: {vertex.parallelism_reason}")
     for failure in list(details.exception_history)[:MAX_SHOWN_FAILURES]:
         where = f" in {failure.task_name} on {failure.resource_id}" if failure.task_name else ""
         click.echo(f"\nFailure at {format_timestamp(failure.timestamp_ms)}{where}:")

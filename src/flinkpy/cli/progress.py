@@ -59,7 +59,7 @@ def _numbers(vertex: job_pb2.VertexDetails) -> list[str]:
     finished = vertex.tasks_per_state.get("FINISHED", 0)
     metrics = vertex.metrics
     return [
-        f"{running + finished}/{vertex.parallelism}",
+        f"{running + finished}/{vertex.parallelism if vertex.parallelism > 0 else '?'}",
         format_count(metrics.num_records_in),
         format_count(metrics.num_records_out),
         format_bytes(metrics.num_bytes_out),

@@ -361,7 +361,7 @@ class JobManagerRunner:
                 name=vertex.name,
                 parallelism=vertex.parallelism,
                 max_parallelism=vertex.max_parallelism,
-                tasks_per_state={"CREATED": vertex.parallelism},
+                tasks_per_state={"CREATED": max(0, vertex.parallelism)},
             )
         return details
 
