@@ -10,6 +10,7 @@ from __future__ import annotations
 import pickle
 import struct
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,24 @@ from flinkpy.records.batch import Batch
 
 #: Kind of the payload; bytes of payload, timestamps and kinds.
 _HEAD = struct.Struct("<cQQQ")
-_COLUMNS, _ROWS, _ACCUMULATORS = b"C", b"R", b"A"
+_COLUMNS, _ROWS, _ACCUMULATORS, _SINK_REPORT = b"C", b"R", b"A", b"S"
 
 #: Accumulators of one subtask by name, pickled.
 Accumulators = Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class SinkReport:
+    """What the writer of one subtask has done.
+
+    `sink`: which one of its pass. `committables`: as the sink's serializer wrote them.
+    """
+
+    sink: int
+    subtask_index: int
+    attempt_number: int
+    num_records: int
+    committables: tuple[bytes, ...]
 
 
 def encode_block(batch: Batch) -> bytes:
@@ -47,16 +62,21 @@ def encode_accumulators(accumulators: Accumulators) -> bytes:
     return _HEAD.pack(_ACCUMULATORS, len(payload), 0, 0) + payload
 
 
-def decode_block(data: pa.Buffer | bytes) -> Batch | Accumulators:
+def encode_sink_report(report: SinkReport) -> bytes:
+    payload = pickle.dumps(report, protocol=5)
+    return _HEAD.pack(_SINK_REPORT, len(payload), 0, 0) + payload
+
+
+def decode_block(data: pa.Buffer | bytes) -> Batch | Accumulators | SinkReport:
     """The batch, whose arrays point into `data`, or what else the block is."""
     buffer = pa.py_buffer(data)
     kind, payload_bytes, timestamps_bytes, kinds_bytes = _HEAD.unpack_from(buffer)
     at = _HEAD.size
     payload = buffer.slice(at, payload_bytes)
     values: Any
-    if kind == _ACCUMULATORS:
-        accumulators: dict[str, bytes] = pickle.loads(payload)
-        return accumulators
+    if kind in (_ACCUMULATORS, _SINK_REPORT):
+        content: Accumulators | SinkReport = pickle.loads(payload)
+        return content
     if kind == _ROWS:
         values = pickle.loads(payload)
     elif kind == _COLUMNS:

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from flinkpy.records.batch import Batch
 from flinkpy.records.lanes import arrow_schema, columns_of, conform
-from flinkpy.spark.blocks import Accumulators, decode_block, encode_block
+from flinkpy.spark.blocks import Accumulators, SinkReport, decode_block, encode_block
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -111,7 +111,7 @@ def decode_rows(
             content = decode_block(block.as_buffer())
             if isinstance(content, Batch):
                 yield content
-            elif take_accumulators is not None:
+            elif take_accumulators is not None and not isinstance(content, SinkReport):
                 take_accumulators(content)
     elif rows.num_rows:
         assert type_info is not None

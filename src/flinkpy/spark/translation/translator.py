@@ -1,60 +1,280 @@
 """The translation of a region into DataFrames.
 
-`translate` plans only: nothing runs until somebody asks a frame for rows or runs a sink.
+Python workers run most operators, as passes (`mapInArrow`); what Spark has itself is left to `flinkpy.spark.columns`.
+Between passes, records travel in blocks: the producer's worker routes them with the partitioner of the edge, Spark
+moves each block to the partition with the number of its subtask, and there they are read in the order of (edge,
+producer, number). So a task that Spark repeats reads the same records in the same order.
+
+A frame that is read more than once is stored when it is made (`localCheckpoint`): a function that does not give the
+same twice must not give its consumers different records.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from flinkpy.common.errors import UnsupportedOperationError
-from flinkpy.graph.spark_region import SparkRegion
-from flinkpy.spark.stream_frame import StreamFrame, TakeAccumulators
+from pyspark.sql import functions as F
+
+from flinkpy.common.configuration import Configuration
+from flinkpy.graph.partitioning import FORWARD, GLOBAL, REBALANCE, RESCALE, SHUFFLE
+from flinkpy.graph.spark_region import SparkEdge, SparkNode, SparkRegion
+from flinkpy.network.partitioner import RebalancePartitioner
+from flinkpy.spark import columns
+from flinkpy.spark.stream_frame import (
+    BLOCK_COLUMN,
+    Layout,
+    StreamFrame,
+    frame_schema,
+    natural_layout,
+    spark_schema,
+)
+from flinkpy.spark.translation import pass_programs
+from flinkpy.spark.translation.placement import place
+from flinkpy.spark.translation.planner import PassUnit, Plan, StreamKey, plan
+from flinkpy.spark.translation.program import (
+    EDGE_COLUMN,
+    OUTPUT_COLUMN,
+    PASS_SCHEMA,
+    PRODUCER_COLUMN,
+    SEQUENCE_COLUMN,
+    SINKS,
+    TARGET_COLUMN,
+    JobFacts,
+    PassInput,
+    PassWriter,
+)
+from flinkpy.spark.translation.sink_jobs import PassSinkJob, SinkJob
+from flinkpy.spark.translation.worker import columns_function, pass_function
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
-
-@dataclass(frozen=True, slots=True)
-class RegionJob:
-    """What operators in Spark see of the job they belong to.
-
-    `configuration`: the job's, by key. `cached_files`: paths on the executors by name. `attempt_number`: of the region.
-    """
-
-    job_id: str = "0" * 32
-    job_name: str = ""
-    configuration: Mapping[str, str] = field(default_factory=dict)
-    cached_files: Mapping[str, str] = field(default_factory=dict)
-    attempt_number: int = 0
-
-
-class SinkJob(Protocol):
-    """One or several sinks that are written in one Spark job. Blocks; runs once, on any one thread."""
-
-    @property
-    def name(self) -> str: ...
-
-    def run(self, take_accumulators: TakeAccumulators) -> int:
-        """Write, and commit what the successful attempts have written; returns the number of records written.
-
-        Raises: CommitError; whatever Spark raises (see `spark.worker_errors.failure_in`).
-        """
-        ...
+#: Partitionings that leave it open where a record goes.
+_ANYWHERE = frozenset({FORWARD, REBALANCE, RESCALE, SHUFFLE})
 
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """`outputs`: as the region's, to be read with `StreamFrame.decode`. `sinks`: to be run one after the other."""
+    """`outputs`: as the region's, to be read with `StreamFrame.decode`. `sinks`: all are written, one after the other,
+    before any is committed.
+    """
 
     outputs: list[StreamFrame]
     sinks: list[SinkJob]
 
 
 def translate(
-    region: SparkRegion, session: SparkSession, inputs: list[StreamFrame], job: RegionJob | None = None
+    region: SparkRegion, session: SparkSession, inputs: list[StreamFrame], job: JobFacts | None = None
 ) -> Translated:
-    """Raises: UnsupportedOperationError: an operator that Spark cannot run; names it."""
-    raise UnsupportedOperationError("the Spark backend cannot translate operators yet")
+    """Frames of the region's outputs, and its sinks. Runs Spark jobs where something has to be stored; the rest is
+    lazy.
+
+    Raises: UnsupportedOperationError: an operator that Spark cannot run; names it. What a source's enumerator raises.
+    """
+    return _Translation(region, session, inputs, job or JobFacts()).run()
+
+
+class _Translation:
+    def __init__(self, region: SparkRegion, session: SparkSession, inputs: list[StreamFrame], job: JobFacts) -> None:
+        self._region = region
+        self._session = session
+        self._inputs = inputs
+        self._job = pass_programs.job_of_region(region, job)
+        self._configuration = Configuration.from_dict(dict(self._job.configuration))
+        self._plan: Plan = plan(region, self._runs_in_spark)
+        #: Streams as whoever is no pass reads them.
+        self._streams: dict[StreamKey, StreamFrame] = {
+            (-1 - number, None): stream for number, stream in enumerate(inputs)
+        }
+        #: By the head of the pass.
+        self._frames: dict[int, DataFrame] = {}
+        #: Nodes whose frames Spark would have to make in Python workers again.
+        self._is_made_in_python: set[int] = set()
+        self._sinks: list[SinkJob] = []
+
+    def run(self) -> Translated:
+        for unit in self._plan.units:
+            if isinstance(unit, PassUnit):
+                self._add_pass(unit)
+            else:
+                self._add_spark_node(unit.node)
+        outputs = [self._streams[output.node, output.tag] for output in self._region.outputs]
+        return Translated(outputs, self._sinks)
+
+    # -- what Spark does itself ----------------------------------------------------------------------------------
+
+    def _runs_in_spark(self, node: SparkNode) -> bool:
+        """Found out with empty frames of the types that the node reads."""
+        if any(natural_layout(edge.type_info) is Layout.BLOCKS for edge in node.inputs):
+            return False
+        if any(source == node.id and tag is not None for source, tag in self._read_streams()):
+            return False
+        probes = [self._empty(edge.type_info) for edge in node.inputs]
+        return columns.translate(node, probes, self._session) is not None
+
+    def _read_streams(self) -> list[StreamKey]:
+        """The stream of each edge and output."""
+        edges = [(edge.source, edge.tag) for node in self._region.nodes for edge in node.inputs]
+        return edges + [(output.node, output.tag) for output in self._region.outputs]
+
+    def _empty(self, type_info: Any) -> StreamFrame:
+        schema = spark_schema(frame_schema(type_info, Layout.COLUMNS))
+        return StreamFrame(self._session.createDataFrame([], schema), type_info, Layout.COLUMNS)
+
+    def _add_spark_node(self, node: SparkNode) -> None:
+        stream = columns.translate(node, [self._in_columns(edge) for edge in node.inputs], self._session)
+        assert stream is not None, f"{node.name}: whether Spark has it depends on more than types"
+        if any(edge.source in self._plan.pass_of or edge.source in self._is_made_in_python for edge in node.inputs):
+            self._is_made_in_python.add(node.id)
+            if self._read_streams().count((node.id, None)) > 1:
+                stream = StreamFrame(stream.frame.localCheckpoint(), stream.type_info, stream.layout)
+        self._streams[node.id, None] = stream
+
+    def _in_columns(self, edge: SparkEdge) -> StreamFrame:
+        stream = self._streams[edge.source, edge.tag]
+        if stream.is_columnar:
+            return stream
+        schema = spark_schema(frame_schema(edge.type_info, Layout.COLUMNS))
+        frame = stream.frame.mapInArrow(columns_function(edge.type_info), schema)
+        return StreamFrame(frame, edge.type_info, Layout.COLUMNS)
+
+    # -- passes --------------------------------------------------------------------------------------------------
+
+    def _add_pass(self, unit: PassUnit) -> None:
+        head = unit.head
+        if unit.is_source:
+            frame, shape = self._session.range(0, head.parallelism, 1, head.parallelism), PassInput(None)
+        else:
+            frame, shape = self._input_of(unit)
+        readers, readers_of_reports = self._readers_of(unit)
+        program = pass_programs.program_of(
+            unit,
+            shape,
+            self._job,
+            has_columns=self._has_columns(unit, readers_of_reports),
+            report_output=pass_programs.report_output_of(unit, readers_of_reports),
+        )
+        made = frame.mapInArrow(pass_function(program), spark_schema(pass_programs.schema_of(program)))
+        reports_apart = program.report_output == SINKS and pass_programs.may_have_accumulators(unit)
+        has_sink_job = bool(unit.sinks) or reports_apart
+        if len(readers) + has_sink_job > 1:
+            made = made.localCheckpoint()
+        self._frames[head.id] = made
+        for number, output in enumerate(unit.outputs):
+            if output.edge is None and program.has_columns:
+                self._streams[output.stream] = StreamFrame(made, output.type_info, Layout.COLUMNS)
+            elif output.edge is None:
+                mine = (
+                    made if len(unit.outputs) == 1 and not has_sink_job else made.where(F.col(OUTPUT_COLUMN) == number)
+                )
+                self._streams[output.stream] = StreamFrame(mine.select(BLOCK_COLUMN), output.type_info, Layout.BLOCKS)
+        if has_sink_job:
+            rows = made.where(F.col(OUTPUT_COLUMN) == SINKS) if readers else made
+            name = ", ".join(sink.name for sink in unit.sinks) or unit.name
+            self._sinks.append(PassSinkJob(name, rows, unit.sinks, self._configuration))
+
+    def _readers_of(self, unit: PassUnit) -> tuple[set[tuple[str, int]], set[StreamKey]]:
+        """Who reads the frame of the pass, each once; and the streams that are read by who hands accumulators on."""
+        inside = {node.id for node in unit.nodes}
+        readers = {("node", output.consumer.id) for output in unit.outputs if output.consumer is not None}
+        takers: set[StreamKey] = set()
+        for other in self._plan.units:
+            if isinstance(other, PassUnit):
+                continue
+            for edge in other.node.inputs:
+                if edge.source in inside:
+                    readers.add(("node", other.node.id))
+        for number, output in enumerate(self._region.outputs):
+            if output.node in inside:
+                readers.add(("output", number))
+                takers.add((output.node, output.tag))
+        return readers, takers
+
+    def _has_columns(self, unit: PassUnit, takers: set[StreamKey]) -> bool:
+        """Whether Spark gets the columns at once: nobody wants anything else of the pass."""
+        if len(unit.outputs) != 1 or unit.sinks or takers or pass_programs.may_have_accumulators(unit):
+            return False
+        output = unit.outputs[0]
+        return output.edge is None and natural_layout(output.type_info) is Layout.COLUMNS
+
+    # -- what a pass reads ---------------------------------------------------------------------------------------
+
+    def _input_of(self, unit: PassUnit) -> tuple[DataFrame, PassInput]:
+        """The frame, partitioned: partition i is for subtask i."""
+        head = unit.head
+        if len(head.inputs) == 1 and head.inputs[0].source not in self._plan.pass_of:
+            edge = head.inputs[0]
+            stream = self._streams[edge.source, edge.tag]
+            direct = self._placed_by_spark(unit, edge, stream.frame)
+            if direct is not None:
+                return direct, PassInput(None, edge.type_info, stream.layout)
+        # What is broadcast is read first: operators wait for it.
+        edges = sorted(head.inputs, key=lambda edge: (not edge.partitioner.is_broadcast, edge.input_index))
+        parts = [part for number, edge in enumerate(edges) if (part := self._part(unit, number, edges)) is not None]
+        frame = parts[0]
+        for part in parts[1:]:
+            frame = frame.union(part)
+        placed = place(frame, TARGET_COLUMN, head.parallelism)
+        ordered = placed.sortWithinPartitions(EDGE_COLUMN, PRODUCER_COLUMN, SEQUENCE_COLUMN)
+        return ordered.select(EDGE_COLUMN, BLOCK_COLUMN), PassInput(tuple(edge.input_index for edge in edges))
+
+    def _placed_by_spark(self, unit: PassUnit, edge: SparkEdge, frame: DataFrame) -> DataFrame | None:
+        """The frame, where no key and no function says which record goes where."""
+        kind, parallelism = edge.partitioning_kind, unit.head.parallelism
+        if kind == GLOBAL or (parallelism == 1 and kind in _ANYWHERE):
+            return frame.coalesce(1)
+        if kind == FORWARD and not unit.wants_exact_parallelism:
+            return frame
+        return frame.repartition(parallelism) if kind in _ANYWHERE else None
+
+    def _part(self, unit: PassUnit, number: int, edges: list[SparkEdge]) -> DataFrame | None:
+        """The blocks of edge `number`, and of all others from the same pass; None: they were in an earlier part."""
+        edge = edges[number]
+        producer = self._plan.pass_of.get(edge.source)
+        if producer is None:
+            return self._routed(unit, number, edge)
+        numbers = {id(one): position for position, one in enumerate(edges)}
+        of_output = {
+            position: numbers[id(output.edge)]
+            for position, output in enumerate(producer.outputs)
+            if output.consumer is unit.head
+        }
+        if number != min(of_output.values()):
+            return None
+        frame = self._frames[producer.head.id]
+        if len(of_output) < len(producer.outputs) or producer.sinks:
+            frame = frame.where(F.col(OUTPUT_COLUMN).isin(list(of_output)))
+        return _block_rows(frame, _edge_of_output(of_output))
+
+    def _routed(self, unit: PassUnit, number: int, edge: SparkEdge) -> DataFrame:
+        """A stream that no pass has routed for this edge."""
+        stream = self._streams[edge.source, edge.tag]
+        # Which subtask of the producer a record is from, nobody knows: a pointwise partitioner has nothing to go by.
+        partitioner = RebalancePartitioner() if edge.partitioner.is_pointwise else edge.partitioner
+        writer = PassWriter(0, edge.type_info, partitioner, unit.head.parallelism, unit.head.max_parallelism)
+        return _block_rows(self._route(stream, writer, unit.name), F.lit(number))
+
+    def _route(self, stream: StreamFrame, writer: PassWriter, name: str) -> DataFrame:
+        shape = PassInput(None, stream.type_info, stream.layout)
+        program = pass_programs.router_program(name, writer, shape, self._job)
+        return stream.frame.mapInArrow(pass_function(program), spark_schema(PASS_SCHEMA))
+
+
+def _block_rows(frame: DataFrame, edge: Column) -> DataFrame:
+    return frame.select(
+        edge.cast("int").alias(EDGE_COLUMN),
+        F.col(TARGET_COLUMN),
+        F.col(PRODUCER_COLUMN),
+        F.col(SEQUENCE_COLUMN),
+        F.col(BLOCK_COLUMN),
+    )
+
+
+def _edge_of_output(edges: dict[int, int]) -> Column:
+    """By `__out`, the number of the edge."""
+    pairs = list(edges.items())
+    column = F.lit(pairs[0][1])
+    for output, edge in pairs[1:]:
+        column = F.when(F.col(OUTPUT_COLUMN) == output, F.lit(edge)).otherwise(column)
+    return column

@@ -1,0 +1,169 @@
+"""The function that Spark's Python workers run over a partition: one pass.
+
+The chain runs in a thread of its own and is held up while Spark has enough to read, so that an operator that gives all
+of its results at the end of its input does not have them in memory at once.
+"""
+
+from __future__ import annotations
+
+import pickle
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from flinkpy.records.batch import Batch
+from flinkpy.spark.blocks import SinkReport, decode_block, encode_accumulators, encode_sink_report
+from flinkpy.spark.stream_frame import BLOCK_COLUMN, Layout, decode_rows, encode_rows
+from flinkpy.spark.translation.program import EDGE_COLUMN, SINKS, PassProgram
+from flinkpy.spark.translation.row_output import BlockRows, ColumnsOutput, ExchangeOutput
+from flinkpy.spark.worker_errors import worker_failure
+
+#: Groups of rows that may wait for Spark.
+_QUEUED_GROUPS = 2
+
+RunPass = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def pass_function(program: PassProgram) -> RunPass:
+    """For `DataFrame.mapInArrow`. The program is pickled once, and by us: the workers need flinkpy to be importable."""
+    import cloudpickle
+
+    return partial(_run_pass, cloudpickle.dumps(program, protocol=pickle.HIGHEST_PROTOCOL))
+
+
+def _run_pass(payload: bytes, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    from pyspark import TaskContext
+
+    task = TaskContext.get()
+    assert task is not None
+    program: PassProgram = pickle.loads(payload)
+    return _threaded(
+        lambda emit: run_program(program, rows, task.partitionId(), task.attemptNumber(), emit), program.name
+    )
+
+
+def run_program(
+    program: PassProgram,
+    rows: Iterator[pa.RecordBatch],
+    partition: int,
+    attempt_number: int,
+    emit: Callable[[pa.RecordBatch], None],
+) -> None:
+    """Run the pass over one partition; `emit` is given its rows."""
+    from flinkpy.common.clock import SystemClock
+
+    blocks = BlockRows(partition, emit)
+
+    def forward(accumulators: Any) -> None:
+        """Of those before: they go on with the data."""
+        if not program.has_columns:
+            blocks.add(program.report_output, 0, encode_accumulators(accumulators))
+
+    outputs: list[Any]
+    if program.has_columns:
+        outputs = [ColumnsOutput(program.writers[0].type_info, emit)]
+    else:
+        clock = SystemClock()
+        outputs = [ExchangeOutput(writer, blocks, partition, program.parallelism, clock) for writer in program.writers]
+    batches = _batches(program, rows, forward)
+    if not program.operators:
+        for _, batch in batches:
+            for output in outputs:
+                output.emit(batch)
+    else:
+        from flinkpy.spark.translation.worker_chain import WorkerChain
+
+        chain = WorkerChain(program, partition, attempt_number + program.job.attempt_number, outputs)
+        try:
+            chain.run(batches)
+            accumulators = chain.accumulators()
+        finally:
+            chain.close()
+        for report in chain.sink_reports:
+            blocks.add(SINKS, 0, encode_sink_report(report))
+        if accumulators:
+            forward(accumulators)
+    for output in outputs:
+        output.flush()
+    blocks.flush()
+
+
+def _batches(
+    program: PassProgram, rows: Iterator[pa.RecordBatch], forward: Callable[[Any], None]
+) -> Iterator[tuple[int, Batch]]:
+    shape = program.input
+    for group in rows:
+        if program.source_events is not None:
+            continue
+        if shape.edges is None:
+            for batch in decode_rows(group, shape.type_info, shape.layout, forward):
+                yield 0, batch
+            continue
+        edges = group.column(EDGE_COLUMN).to_pylist()
+        for edge, block in zip(edges, group.column(BLOCK_COLUMN)):
+            content = decode_block(block.as_buffer())
+            if isinstance(content, Batch):
+                yield shape.edges[edge], content
+            elif not isinstance(content, SinkReport):
+                forward(content)
+
+
+def columns_function(type_info: Any) -> RunPass:
+    """For `DataFrame.mapInArrow`: blocks to columns. What else is among the blocks is left out."""
+    import cloudpickle
+
+    return partial(_to_columns, cloudpickle.dumps(type_info, protocol=pickle.HIGHEST_PROTOCOL))
+
+
+def _to_columns(payload: bytes, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    type_info = pickle.loads(payload)
+    for group in rows:
+        for batch in decode_rows(group, type_info, Layout.BLOCKS):
+            yield encode_rows(batch, type_info, Layout.COLUMNS)
+
+
+class _Abandoned(BaseException):
+    """Spark does not want any more rows."""
+
+
+def _threaded(produce: Callable[[Callable[[pa.RecordBatch], None]], None], name: str) -> Iterator[pa.RecordBatch]:
+    """What `produce` emits, in a thread of its own. What it raises is raised here, as a WorkerFailure."""
+    ready: queue.Queue[pa.RecordBatch | BaseException | None] = queue.Queue(_QUEUED_GROUPS)
+    is_abandoned = threading.Event()
+
+    def put(item: pa.RecordBatch | BaseException | None) -> None:
+        while not is_abandoned.is_set():
+            try:
+                ready.put(item, timeout=1.0)
+                return
+            except queue.Full:
+                continue
+        raise _Abandoned
+
+    def run() -> None:
+        try:
+            try:
+                produce(put)
+            except _Abandoned:
+                raise
+            except BaseException as error:  # noqa: BLE001 - raised by the consumer
+                put(error)
+            else:
+                put(None)
+        except _Abandoned:
+            return
+
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread.start()
+    try:
+        while (item := ready.get()) is not None:
+            if isinstance(item, BaseException):
+                raise worker_failure(item, name) from None
+            yield item
+        thread.join()
+    finally:
+        is_abandoned.set()

@@ -1,0 +1,226 @@
+"""WorkerChain: a chain of our operators in a Python worker of Spark.
+
+The operators are those of the native runtime, wired by the same OperatorChain. What is missing is the mailbox loop: a
+batch is processed when Spark gives one. There are no checkpoints, and event time ends with the input.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from flinkpy._proto import job_pb2
+from flinkpy.common.errors import InternalError, UnsupportedOperationError
+from flinkpy.connector_api.source import AddSplits, NoMoreSplits, ReaderRegistered, RequestSplit, SourceEvent
+from flinkpy.graph.operator_specs import SinkSpec
+from flinkpy.records.batch import Batch
+from flinkpy.records.elements import MAX_WATERMARK, Watermark
+from flinkpy.spark.blocks import SinkReport
+from flinkpy.spark.translation.deferred_sink import DeferredSink
+from flinkpy.spark.translation.program import PassProgram
+from flinkpy.spark.translation.split_assignment import ReaderEvents
+from flinkpy.spark.translation.worker_environment import WorkerEnvironment
+from flinkpy.streaming.mailbox.mailbox_processor import ActionStatus
+from flinkpy.streaming.mailbox.task_mailbox import Mail, TaskMailbox
+from flinkpy.streaming.operators.source_operator import SourceOperator
+from flinkpy.streaming.tasks.operator_chain import OperatorChain
+from flinkpy.streaming.tasks.processing_time_service import ProcessingTimeService
+
+#: While something of the user's is waited for, timers are looked at this often.
+_WAIT_S = 1.0
+
+
+class WorkerChain:
+    """Thread: one.
+
+    Args:
+        outputs: by number of the writer.
+
+    Attributes:
+        sink_reports: what the sinks have written; complete after `run`.
+    """
+
+    def __init__(self, program: PassProgram, subtask_index: int, attempt_number: int, outputs: list[Any]) -> None:
+        self._program = program
+        self.sink_reports: list[SinkReport] = []
+        #: Of the sinks, by their number: operator id and committables.
+        self._sinks: list[tuple[str, list[bytes]]] = []
+        self._num_loaded = 0
+        self._mailbox = TaskMailbox()
+        self._outputs = outputs
+        vertex = _vertex_of(program)
+        self.environment: Any = WorkerEnvironment(program, vertex, subtask_index, attempt_number, self)
+        self._timers = ProcessingTimeService(self.environment.clock)
+        self._reader_events = ReaderEvents((), ())
+        if program.source_events is not None:
+            self._reader_events = program.source_events[subtask_index]
+        self._answers = list(self._reader_events.answers)
+        self._chain: OperatorChain | None = None
+
+    def run(self, batches: Iterable[tuple[int, Batch]]) -> None:
+        """Everything, from opening the operators to closing them. `batches`: (input of the head, batch)."""
+        try:
+            chain = OperatorChain(self.environment, self._mailbox, self._timers, self._outputs)
+            self._chain = chain
+            chain.open()
+            if self._program.source_events is None:
+                self._process(chain, batches)
+            else:
+                self._read(chain)
+            self._wait_until(lambda: chain.is_drained)
+            self._timers.quiesce()
+            chain.finish()
+            self._wait_until(lambda: chain.has_finished)
+        except BaseException:
+            self._mailbox.close()
+            if self._chain is not None:
+                self._chain.close()
+            raise
+        self._mailbox.close()
+        failures = chain.close()
+        if failures:
+            raise failures[0]
+        self.sink_reports = [self._report(number) for number in range(len(self._sinks))]
+
+    def accumulators(self) -> dict[str, bytes]:
+        """Of the functions, when they are closed."""
+        registry = self.environment.accumulators
+        if registry.is_empty:
+            return {}
+        registry.take_snapshot()
+        return registry.snapshot
+
+    def close(self) -> None:
+        """Release what is left, whatever has happened."""
+        self.environment.close()
+
+    # -- running -------------------------------------------------------------------------------------------------
+
+    def _process(self, chain: OperatorChain, batches: Iterable[tuple[int, Batch]]) -> None:
+        head = chain.head
+        limit = chain.max_batch_rows
+        for input_index, batch in batches:
+            for part in _parts(batch, limit):
+                self._wait_until(lambda: chain.is_writable)
+                head.process_batch(part, input_index)
+                head.after_batch(part.num_rows)
+            self._take_turn()
+        head.process_element(Watermark(MAX_WATERMARK))
+        for input_index in range(self._program.num_inputs):
+            head.end_input(input_index)
+
+    def _read(self, chain: OperatorChain) -> None:
+        source = chain.head
+        if not isinstance(source, SourceOperator):
+            raise InternalError(f"{self._program.name} has no inputs, and its head is no source")
+        if chain.max_batch_rows is not None:
+            source.batch_size.limit(chain.max_batch_rows)
+        while True:
+            self._take_turn()
+            if not chain.is_writable:
+                self._mailbox.wait(self._wait_s())
+                continue
+            status = source.emit_next()
+            if status is ActionStatus.END:
+                source.emit_max_watermark()
+                return
+            if status is ActionStatus.NOTHING_AVAILABLE:
+                self._mailbox.wait(self._wait_s())
+
+    def _take_turn(self) -> None:
+        """What the mailbox loop does between two batches."""
+        mailbox = self._mailbox
+        while mailbox.has_mail and (mail := mailbox.take()) is not None:
+            mail.action()
+        if self._timers.next_deadline_ns() is not None:
+            self._timers.fire_due(self.environment.clock.monotonic_ns())
+
+    def _wait_until(self, condition: Callable[[], bool]) -> None:
+        self._take_turn()
+        while not condition():
+            self._mailbox.wait(self._wait_s())
+            self._take_turn()
+
+    def _wait_s(self) -> float:
+        deadline_ns = self._timers.next_deadline_ns()
+        if deadline_ns is None:
+            return _WAIT_S
+        return min(max(0.0, (deadline_ns - self.environment.clock.monotonic_ns()) / 1e9), _WAIT_S)
+
+    # -- events --------------------------------------------------------------------------------------------------
+
+    def load_spec(self, data: bytes) -> Any:
+        """Called by the OperatorChain for each operator, the head first: what sinks hand over is not committed here."""
+        spec = pickle.loads(data)
+        number, self._num_loaded = self._num_loaded, self._num_loaded + 1
+        if not isinstance(spec, SinkSpec):
+            return spec
+        committables: list[bytes] = []
+        self._sinks.append((self._program.operators[number].operator_id, committables))
+        return replace(spec, sink=DeferredSink(spec.sink, committables))
+
+    def _report(self, number: int) -> SinkReport:
+        operator_id, committables = self._sinks[number]
+        assert self._chain is not None
+        operator = self._chain.operator(operator_id)
+        environment = self.environment
+        return SinkReport(
+            number,
+            environment.subtask_index,
+            environment.attempt_number,
+            getattr(operator, "num_records", 0),
+            tuple(committables),
+        )
+
+    def on_operator_event(self, operator_id: str, event: Any) -> None:
+        """The coordinator has been asked already, in the driver: its answers are here."""
+        if isinstance(event, ReaderRegistered):
+            for first in self._reader_events.first:
+                self._send(operator_id, first)
+        elif isinstance(event, RequestSplit):
+            self._send(operator_id, self._answers.pop(0) if self._answers else NoMoreSplits())
+        else:
+            raise UnsupportedOperationError(
+                f"{self._program.name}: the connector's reader wants to talk to its coordinator "
+                f"({type(event).__name__}), which it cannot from Spark: run it with set_batch_backend('native')"
+            )
+
+    def _send(self, operator_id: str, event: AddSplits | NoMoreSplits | SourceEvent) -> None:
+        def deliver() -> None:
+            assert self._chain is not None
+            operator = self._chain.operator(operator_id)
+            assert operator is not None
+            operator.handle_operator_event(event)
+
+        self._mailbox.put(Mail(f"operator event {type(event).__name__}", deliver))
+
+
+def _parts(batch: Batch, limit: int | None) -> Iterable[Batch]:
+    if limit is None or batch.num_rows <= limit:
+        return (batch,)
+    return (batch.slice(start, min(limit, batch.num_rows - start)) for start in range(0, batch.num_rows, limit))
+
+
+def _vertex_of(program: PassProgram) -> job_pb2.JobVertex:
+    vertex = job_pb2.JobVertex(id=program.operators[0].operator_id, name=program.name)
+    for operator in program.operators:
+        descriptor = vertex.chain.add(
+            operator_id=operator.operator_id, name=operator.name, factory_pickle=operator.spec_pickle
+        )
+        for link in operator.links:
+            output = descriptor.outputs.add(side_output_tag=link.tag or "")
+            if link.chained is not None:
+                output.chained_operator = link.chained
+            else:
+                assert link.writer is not None
+                output.result = link.writer
+    return vertex
+
+
+def pickled_spec(spec: Any) -> bytes:
+    """As `PassOperator.spec_pickle`."""
+    import cloudpickle
+
+    return bytes(cloudpickle.dumps(spec, protocol=pickle.HIGHEST_PROTOCOL))

@@ -1,0 +1,108 @@
+"""Runs the part of a program that is for Spark in a session of the test, without a cluster."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from flinkpy.common import Configuration
+from flinkpy.common.accumulators import Accumulator
+from flinkpy.datastream import DataStream, StreamExecutionEnvironment
+from flinkpy.graph.batch_mode import to_batch_mode
+from flinkpy.graph.spark_region import SparkRegion, SparkRegionSpec
+from flinkpy.graph.spark_regions import cut_spark_regions
+from flinkpy.records.lanes import rows_of
+from flinkpy.spark.translation.translator import JobFacts, Translated, translate
+from flinkpy.state import pickling
+
+Build = Callable[[StreamExecutionEnvironment], DataStream | None]
+
+_IN_SPARK = {"execution.runtime-mode": "BATCH", "execution.batch.backend": "spark"}
+
+
+@contextmanager
+def spark_session(master: str = "local[2,3]", **conf: str) -> Iterator[Any]:
+    """A session of its own driver; there can be one at a time."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.caseSensitive": "true",
+        "spark.sql.ansi.enabled": "false",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        **conf,
+    }
+    builder = SparkSession.builder.master(master).appName("flinkpy tests")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def region_of(build: Build, parallelism: int = 2, **options: str) -> SparkRegion:
+    """The one region of the program; what `build` returns is its output."""
+    configuration = Configuration.from_dict({**_IN_SPARK, **options})
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    env.set_parallelism(parallelism)
+    stream = build(env)
+    if stream is not None:
+        stream.print()  # belongs to the task, so the region has an output
+    graph = env._stream_graph("test")
+    cut_spark_regions(graph, to_batch_mode(graph, configuration))
+    regions = [node.spec.region for node in graph.nodes if isinstance(node.spec, SparkRegionSpec)]
+    assert len(regions) == 1, [node.name for node in graph.nodes]
+    return regions[0]
+
+
+def translated(session: Any, build: Build, parallelism: int = 2, **options: str) -> Translated:
+    return translate(region_of(build, parallelism, **options), session, [], JobFacts("a" * 32, "test"))
+
+
+class Results:
+    """What a region has given. `accumulators`: merged, by name."""
+
+    def __init__(self) -> None:
+        self.records: list[Any] = []
+        self.timestamps: list[int | None] = []
+        self.accumulators: dict[str, Accumulator] = {}
+        self.num_written = 0
+
+    def take_accumulators(self, accumulators: Any) -> None:
+        for name, data in accumulators.items():
+            one = pickling.loads(data)
+            if name in self.accumulators:
+                self.accumulators[name].merge(one)
+            else:
+                self.accumulators[name] = one
+
+
+def run_in_spark(session: Any, build: Build, parallelism: int = 2, **options: str) -> Results:
+    """Run the program: its outputs, then its sinks."""
+    program = translated(session, build, parallelism, **options)
+    results = Results()
+    for output in program.outputs:
+        for rows in output.frame.toArrow().to_batches():
+            for batch in output.decode(rows, results.take_accumulators):
+                results.records += rows_of(batch, output.type_info)
+                results.timestamps += [None] * len(batch) if batch.timestamps is None else batch.timestamps.tolist()
+    for sink in program.sinks:
+        results.num_written += sink.write(results.take_accumulators)
+    for sink in program.sinks:
+        sink.commit()
+    return results
+
+
+def spark_records(session: Any, build: Build, parallelism: int = 2, **options: str) -> list[Any]:
+    return run_in_spark(session, build, parallelism, **options).records
