@@ -1,0 +1,91 @@
+"""Which vertices of a batch job leave their parallelism to the JobMaster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flinkpy.common import Configuration
+from flinkpy.common.errors import JobSubmissionError
+from flinkpy.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
+from flinkpy.graph.validation import validate_job_graph
+
+
+def batch_environment(**entries: str) -> StreamExecutionEnvironment:
+    env = StreamExecutionEnvironment(Configuration.from_dict({"parallelism.default": "4", **entries}))
+    env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+    return env
+
+
+@pytest.fixture
+def env() -> StreamExecutionEnvironment:
+    return batch_environment()
+
+
+def parallelisms(env: StreamExecutionEnvironment) -> dict[str, Any]:
+    job_graph = env.generate_job_graph()
+    validate_job_graph(job_graph)
+    return {
+        vertex.name.rpartition(" -> ")[2]: vertex.parallelism
+        if vertex.parallelism > 0
+        else f"up to {vertex.parallelism_bound}"
+        for vertex in job_graph.vertices
+    }
+
+
+def program(env: StreamExecutionEnvironment) -> Any:
+    """source => reduce => sink"""
+    return env.from_sequence(1, 9).name("source").key_by(lambda x: x).reduce(max).name("reduce").rebalance()
+
+
+def test_operators_without_a_parallelism_do(env: StreamExecutionEnvironment) -> None:
+    program(env).map(str).name("map").print().name("sink")
+    assert parallelisms(env) == {"Source: source": "up to 4", "reduce": "up to 4", "Sink: sink": "up to 4"}
+
+
+def test_a_parallelism_of_ones_own_stays(env: StreamExecutionEnvironment) -> None:
+    program(env).map(str).name("map").set_parallelism(3).print().name("sink").set_parallelism(3)
+    assert parallelisms(env) == {"Source: source": "up to 4", "reduce": "up to 4", "Sink: sink": 3}
+
+
+def test_one_operator_with_a_parallelism_decides_for_its_chain(env: StreamExecutionEnvironment) -> None:
+    program(env).map(str).name("map").set_parallelism(4).print().name("sink")
+    assert parallelisms(env)["Sink: sink"] == 4
+
+
+def test_and_for_what_a_forward_edge_joins_to_it(env: StreamExecutionEnvironment) -> None:
+    program(env).map(str).name("first").map(str).name("second").start_new_chain().set_parallelism(4).name("second")
+    assert parallelisms(env) == {"Source: source": "up to 4", "reduce": "up to 4", "first": 4, "second": 4}
+
+
+def test_what_cannot_be_parallel_has_nothing_to_decide(env: StreamExecutionEnvironment) -> None:
+    env.from_collection([1]).map(str).name("map").set_parallelism(1).print().name("sink").set_parallelism(1)
+    assert set(parallelisms(env).values()) == {1}
+
+
+def test_nothing_is_open_in_a_stream() -> None:
+    env = StreamExecutionEnvironment(Configuration.from_dict({"parallelism.default": "4"}))
+    program(env).print().name("sink")
+    assert set(parallelisms(env).values()) == {4}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("execution.batch.adaptive.auto-parallelism.enabled", "false"),
+        ("execution.batch-shuffle-mode", "ALL_EXCHANGES_PIPELINED"),
+    ],
+)
+def test_nor_where_the_configuration_does_not_allow_it(key: str, value: str) -> None:
+    env = batch_environment(**{key: value})
+    program(env).print().name("sink")
+    assert set(parallelisms(env).values()) == {4}
+
+
+def test_a_graph_that_leaves_it_open_without_a_bound_is_refused(env: StreamExecutionEnvironment) -> None:
+    program(env).print()
+    job_graph = env.generate_job_graph()
+    job_graph.vertices[0].parallelism_bound = 0
+    with pytest.raises(JobSubmissionError, match="parallelism -1"):
+        validate_job_graph(job_graph)
