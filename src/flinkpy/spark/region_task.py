@@ -24,7 +24,7 @@ from flinkpy.spark.user_files import UserFiles
 from flinkpy.streaming.mailbox.mailbox_processor import ActionStatus
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
-from flinkpy.streaming.tasks.environment import TaskEnvironment
+from flinkpy.streaming.tasks.environment import ShippedFiles, TaskEnvironment
 from flinkpy.streaming.tasks.input_stream_task import InputStreamTask
 from flinkpy.streaming.tasks.stream_task import StreamTask
 
@@ -62,7 +62,7 @@ class SparkRegionOperator(StreamOperator):
                 cached_files=dict(environment.cached_files),
                 attempt_number=environment.attempt_number,
             ),
-            user_files=UserFiles(environment, self._settings),
+            user_files=UserFiles(getattr(environment, "shipped_files", ShippedFiles()), self._settings),
             task_name=environment.task_name,
             tag=f"flinkpy-{environment.execution_attempt_id}",
             staging=self._staging,

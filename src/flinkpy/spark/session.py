@@ -49,6 +49,8 @@ class RunningSpark(Protocol):
     """Thread: any."""
 
     settings: SparkSettings
+    #: Names of the files that executors have been brought.
+    sent: set[str]
 
     @property
     def is_alive(self) -> bool: ...
@@ -86,6 +88,7 @@ class ClassicSpark:
         from flinkpy.spark.java_gateway import launch
 
         self.settings = settings
+        self.sent: set[str] = set()
         _check_reachable(settings)
         os.environ.pop(_CONNECT_MODE, None)
         self._directory = Path(tempfile.mkdtemp(prefix="flinkpy-spark-"))
@@ -166,6 +169,7 @@ class ConnectSpark:
         from pyspark.sql import SparkSession
 
         self.settings = settings
+        self.sent: set[str] = set()
         builder = SparkSession.Builder().remote(settings.master)
         for key, value in settings.conf.items():
             builder = builder.config(key, value)

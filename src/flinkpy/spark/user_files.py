@@ -1,23 +1,125 @@
-"""UserFiles: what a job brings along for its functions, on its way to Spark's executors."""
+"""UserFiles: what a job brings along for its functions, on its way to Spark's executors.
+
+On this host they see it where the TaskExecutor has it. Elsewhere Spark brings it to them, under names made of the
+contents, so that jobs that share a session do not meet, and flinkpy itself too: theirs must be this one.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import flinkpy
+from flinkpy.graph.python_path import user_python_path
 from flinkpy.spark.settings import SparkSettings
 from flinkpy.spark.translation.program import JobFacts
+from flinkpy.spark.worker_files import SPARK_FILE, WorkerFiles
+from flinkpy.streaming.tasks.environment import ShippedFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+#: Of entries in archives: the same files give the same archive.
+_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 class UserFiles:
     """Of one task."""
 
-    def __init__(self, environment: Any, settings: SparkSettings) -> None:
-        self._environment = environment
-        self._settings = settings
+    def __init__(self, shipped: ShippedFiles, settings: SparkSettings) -> None:
+        self._shipped = shipped
+        self._is_local = settings.is_local
 
     def send(self, spark: Any, session: SparkSession, job: JobFacts) -> JobFacts:
-        """Bring everything to the executors; gives the facts with the paths that it has there."""
-        return job
+        """Bring everything to the executors; gives the facts with the paths that it has there. Blocks.
+
+        `spark`: a RunningSpark, which knows what it has brought there before.
+        """
+        here = tuple(path for path in user_python_path() if path not in self._shipped.python_path)
+        if self._is_local:
+            files = WorkerFiles(job.job_id, (*self._shipped.python_path, *here))
+            return replace(job, files=files)
+        with _Sender(spark, session) as sender:
+            sender.send_package()
+            python_path = tuple(map(sender.directory, self._shipped.python_path))
+            working_directory = self._shipped.working_directory
+            files = WorkerFiles(
+                job.job_id,
+                # What is not there on an executor is left out by it.
+                (*python_path, *here),
+                None if working_directory is None else sender.directory(working_directory),
+            )
+            cached = {name: sender.file_or_directory(path) for name, path in job.cached_files.items()}
+        return replace(job, files=files, cached_files=cached)
+
+
+class _Sender:
+    def __init__(self, spark: Any, session: Any) -> None:
+        self._sent: set[str] = spark.sent
+        self._session = session
+        self._directory = Path(tempfile.mkdtemp(prefix="flinkpy-files-"))
+
+    def __enter__(self) -> _Sender:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        # Spark has a copy of each.
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def send_package(self) -> None:
+        """flinkpy, importable in every worker."""
+        home = Path(flinkpy.__file__).parent
+        path = self._zip("flinkpy", [(file, str(file.relative_to(home.parent))) for file in _files_of(home)])
+        if path.name not in self._sent:
+            self._session.addArtifacts(str(path), pyfile=True)
+            self._sent.add(path.name)
+
+    def file_or_directory(self, path: str) -> str:
+        return self.directory(path) if os.path.isdir(path) else self._file(path)
+
+    def directory(self, path: str) -> str:
+        home = Path(path)
+        archive = self._zip("files", [(file, str(file.relative_to(home))) for file in _files_of(home)])
+        if archive.name not in self._sent:
+            self._session.addArtifacts(f"{archive}#{archive.stem}", archive=True)
+            self._sent.add(archive.name)
+        return f"{SPARK_FILE}{archive.stem}"
+
+    def _file(self, path: str) -> str:
+        digest = hashlib.sha256()
+        with open(path, "rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+        name = f"{digest.hexdigest()[:16]}-{os.path.basename(path)}"
+        if name not in self._sent:
+            copy = self._directory / name
+            shutil.copy(path, copy)
+            self._session.addArtifacts(str(copy), file=True)
+            self._sent.add(name)
+        return f"{SPARK_FILE}{name}"
+
+    def _zip(self, name: str, files: Iterable[tuple[Path, str]]) -> Path:
+        digest = hashlib.sha256()
+        made = self._directory / f"{name}.making"
+        with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+            for path, arcname in files:
+                data = path.read_bytes()
+                digest.update(f"{arcname}\0{len(data)}\0".encode())
+                digest.update(data)
+                entry = zipfile.ZipInfo(arcname, _EPOCH)
+                entry.external_attr = (path.stat().st_mode & 0o777) << 16
+                archive.writestr(entry, data)
+        return made.rename(self._directory / f"{name}-{digest.hexdigest()[:16]}.zip")
+
+
+def _files_of(directory: Path) -> Iterator[Path]:
+    for path in sorted(directory.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield path

@@ -28,6 +28,7 @@ from flinkpy.common.python_environment import (
     install,
 )
 from flinkpy.common.user_files import FetchBlob, below, fetch_file, unpack
+from flinkpy.streaming.tasks.environment import ShippedFiles
 
 
 class ProcessEnvironment:
@@ -72,6 +73,12 @@ class ProcessEnvironment:
             await self._unpack_archives([one for one in wanted if one.kind == PYTHON_ARCHIVE], fetch_blob)
             await self._install_requirements(wanted, fetch_blob)
             self._is_prepared = True
+
+    def shipped_files(self, entries: Iterable[str]) -> ShippedFiles:
+        """What functions of a job with these directories of modules see, this environment included."""
+        installed = () if self._installed is None else (str(self._installed.path),)
+        archives = self._directory / "archives"
+        return ShippedFiles((*entries, *installed), str(archives) if archives.is_dir() else None)
 
     def close(self) -> None:
         """The process ends."""

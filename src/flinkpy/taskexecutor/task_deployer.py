@@ -44,7 +44,7 @@ from flinkpy.state.checkpoint_streams import CheckpointStreams, StateFiles
 from flinkpy.streaming.operators.accumulator_registry import AccumulatorRegistry
 from flinkpy.streaming.operators.metric_group import TaskMetricGroup
 from flinkpy.streaming.tasks import create_stream_task
-from flinkpy.streaming.tasks.environment import TaskStateManager
+from flinkpy.streaming.tasks.environment import ShippedFiles, TaskStateManager
 from flinkpy.taskexecutor.contracts import Invokable, TaskCallbacks
 from flinkpy.taskexecutor.io_executor import IoExecutor
 from flinkpy.taskexecutor.local_state_directories import LocalStateDirectories
@@ -79,6 +79,7 @@ class RuntimeEnvironment:
     accumulators: AccumulatorRegistry
     cached_files: Mapping[str, str]
     on_restored: Callable[[], None]
+    shipped_files: ShippedFiles
     callbacks: TaskCallbacks | None = None
 
     def load_pickle(self, data: bytes) -> Any:
@@ -279,6 +280,7 @@ class NetworkTaskDeployer:
             accumulators=AccumulatorRegistry(self._clock),
             cached_files=user_code.user_code.cached_files,
             on_restored=state.log_restore,
+            shipped_files=user_code.user_code.shipped_files,
         )
         return DeployedStreamTask(environment, deployment, user_code.user_code, state)
 

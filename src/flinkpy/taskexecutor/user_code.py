@@ -23,6 +23,7 @@ from flinkpy._proto import job_pb2, taskexecutor_pb2
 from flinkpy.common.errors import UserError
 from flinkpy.common.python_environment import CACHED_FILE, ENVIRONMENT_KINDS
 from flinkpy.common.user_files import FetchBlob, fetch_file, import_entry, unpack
+from flinkpy.streaming.tasks.environment import ShippedFiles
 from flinkpy.taskexecutor.process_environment import ProcessEnvironment
 from flinkpy.taskexecutor.python_path import PythonPath
 
@@ -49,6 +50,7 @@ class UserCode:
         self._is_closed = False
         #: Paths of the job's cached files by name.
         self.cached_files: dict[str, str] = {}
+        self.shipped_files = ShippedFiles()
 
     async def prepare(self) -> None:
         """Fetch and unpack what the job brought and put it on the import path.
@@ -70,6 +72,7 @@ class UserCode:
         if self._is_closed:  # the job left while we fetched
             self._remove_files()
             return
+        self.shipped_files = self._environment.shipped_files(entries)
         self._acquired = self._python_path.acquire([*entries, *self._job.python_path], shipped=entries)
 
     def check_modules(self) -> None:

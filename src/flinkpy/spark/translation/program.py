@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from flinkpy.spark.stream_frame import BLOCK_COLUMN, Layout
 from flinkpy.spark.translation.split_assignment import ReaderEvents
+from flinkpy.spark.worker_files import WorkerFiles
 
 #: Which output of the pass, or SINKS.
 OUTPUT_COLUMN = "__out"
@@ -43,6 +44,7 @@ class JobFacts:
     """What operators see of their job.
 
     `configuration`: the job's, by key. `cached_files`: paths on the executors by name. `attempt_number`: of the region.
+    `files`: where modules of the job are imported from.
     """
 
     job_id: str = "0" * 32
@@ -50,6 +52,7 @@ class JobFacts:
     configuration: Mapping[str, str] = field(default_factory=dict)
     cached_files: Mapping[str, str] = field(default_factory=dict)
     attempt_number: int = 0
+    files: WorkerFiles = field(default_factory=WorkerFiles)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from flinkpy.spark.stream_frame import BLOCK_COLUMN, Layout, decode_rows, encode
 from flinkpy.spark.translation.program import EDGE_COLUMN, SINKS, PassProgram
 from flinkpy.spark.translation.row_output import BlockRows, ColumnsOutput, ExchangeOutput
 from flinkpy.spark.worker_errors import worker_failure
+from flinkpy.spark.worker_files import WorkerFiles
 
 #: Groups of rows that may wait for Spark.
 _QUEUED_GROUPS = 2
@@ -32,14 +33,15 @@ def pass_function(program: PassProgram) -> RunPass:
     """For `DataFrame.mapInArrow`. The program is pickled once, and by us: the workers need flinkpy to be importable."""
     import cloudpickle
 
-    return partial(_run_pass, cloudpickle.dumps(program, protocol=pickle.HIGHEST_PROTOCOL))
+    return partial(_run_pass, program.job.files, cloudpickle.dumps(program, protocol=pickle.HIGHEST_PROTOCOL))
 
 
-def _run_pass(payload: bytes, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _run_pass(files: WorkerFiles, payload: bytes, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     from pyspark import TaskContext
 
     task = TaskContext.get()
     assert task is not None
+    files.use()
     program: PassProgram = pickle.loads(payload)
     return _threaded(
         lambda emit: run_program(program, rows, task.partitionId(), task.attemptNumber(), emit), program.name

@@ -14,6 +14,7 @@ from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.metrics.metric_registry import MetricScope
 from flinkpy.spark.translation.program import PassProgram
+from flinkpy.spark.worker_files import resolved
 from flinkpy.streaming.operators.accumulator_registry import AccumulatorRegistry
 from flinkpy.streaming.operators.metric_group import TaskMetricGroup
 
@@ -107,7 +108,7 @@ class WorkerEnvironment:
         self.input_gates: list[Any] = []
         self.state = _NoState()
         self.accumulators = AccumulatorRegistry(self.clock)
-        self.cached_files: Mapping[str, str] = job.cached_files
+        self.cached_files: Mapping[str, str] = resolved(job.cached_files)
         self._host = host
         variables = {
             "<host>": "localhost",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -57,6 +58,17 @@ class TaskStateManager(Protocol):
         ...
 
     def notify_aborted(self, checkpoint_id: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ShippedFiles:
+    """What a job has sent along, as far as the TaskExecutor has it on disk for functions that run elsewhere.
+
+    `python_path`: directories that functions import from. `working_directory`: of archives; None: there are none.
+    """
+
+    python_path: tuple[str, ...] = ()
+    working_directory: str | None = None
 
 
 class TaskEnvironment(Protocol):
