@@ -24,8 +24,6 @@ from flinkpy.network.result_partition import ResultPartition
 #: A partition's pool gets at most so many times the buffers that it asks for: beyond, regions only fall out of the
 #: caches.
 _MAX_POOL_FACTOR = 2
-#: What a partition takes at least of the network memory: a region of one MiB at the default segment size.
-_LEAST_BUFFERS = 32
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.@#-]")
 #: A file's name has at most 255 bytes.
 _NAME_LENGTH = 160
@@ -59,11 +57,12 @@ class BlockingShuffle:
         """Raises: InsufficientNetworkBuffersError, PartitionWriteError."""
         pool_of_process = self._buffer_pool
         wanted = self.options.min_buffers
-        # Half of what nobody is sure of yet at most, so that the gates and partitions that come next have some too.
+        # A quarter of what nobody is sure of yet at most, so that the gates and partitions that come next have some too.
+        # It works with one: a batch that is larger is written at once.
         free = pool_of_process.total - pool_of_process.required
-        required = max(min(_LEAST_BUFFERS, wanted), min(wanted, free // 2))
+        required = max(1, min(wanted, free // 4))
         pool = pool_of_process.create_local_pool(
-            f"blocking partition {partition_id}", min(required, max(1, free)), wanted * _MAX_POOL_FACTOR
+            f"blocking partition {partition_id}", required, wanted * _MAX_POOL_FACTOR
         )
         number = next(self._numbers)
         try:

@@ -131,7 +131,7 @@ class SubpartitionRangeReader:
         if self._view is not None:
             self._view.notify_failed(cause)
 
-    # ---- the scheduler's end. Thread: the scheduler's
+    # ---- the scheduler's end. Thread: the scheduler's; `revoke` any
 
     def open(self, index: PartitionIndex) -> None:
         self.extents = index.extents(self.first, self.count)
@@ -159,11 +159,11 @@ class SubpartitionRangeReader:
         number, offset = self._position
         return (offset, self.extents[number][1]) if number < len(self.extents) else None
 
-    def add(self, items: list[tuple[int, StoredBatch | Element]], next_offset: int) -> None:
-        """What was read from `next_extent` on, with the offset of each; the next read is at `next_offset`."""
-        number, offset = self._position
+    def add(self, offset: int, items: list[tuple[int, StoredBatch | Element]], next_offset: int) -> None:
+        """What was read at `offset`, with the offset of each; the next read is at `next_offset`."""
         with self._lock:
-            if self._is_released:
+            number, expected = self._position
+            if self._is_released or expected != offset:  # revoked meanwhile
                 dropped = [item for _, item in items]
             else:
                 dropped = []
@@ -181,7 +181,7 @@ class SubpartitionRangeReader:
 
     def add_end(self) -> None:
         with self._lock:
-            if self._is_released:
+            if self._is_released or self._position != (len(self.extents), 0):
                 return
             self._items.append(((len(self.extents), 0), EndOfPartition()))
             self._position = (len(self.extents) + 1, 0)

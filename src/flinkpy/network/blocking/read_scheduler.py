@@ -272,6 +272,8 @@ class SortMergeReadScheduler:
     def _serve_reader(self, file: _OpenFile, reader: SubpartitionRangeReader) -> None:
         if not reader.is_open:
             reader.open(file.open())
+            self.schedule(reader)  # where it reads at first
+            return
         extent = reader.next_extent
         if extent is None:
             if not reader.is_at_end:
@@ -303,7 +305,7 @@ class SortMergeReadScheduler:
         finally:
             chunk.recycle(1)
         self.bytes_read += used
-        reader.add(items, begin + used)
+        reader.add(begin, items, begin + used)
 
     def _pread(self, file: _OpenFile, offset: int, size: int, taken: int) -> pa.Buffer:
         buffer = pa.allocate_buffer(size)
