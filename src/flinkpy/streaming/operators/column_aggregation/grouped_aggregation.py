@@ -131,12 +131,11 @@ def write_partitioned(table: pa.Table, partitions: np.ndarray, files: list[Colum
     """Every row to the file of its partition, in order."""
     order = np.argsort(partitions.astype(np.uint8), kind="stable")
     ends = np.cumsum(np.bincount(partitions, minlength=len(files))).tolist()
+    ordered = table.combine_chunks().take(pa.array(order))
     start = 0
     for file, end in zip(files, ends):
-        for first in range(start, end, MAX_RESULT_ROWS):
-            indices = pa.array(order[first : min(end, first + MAX_RESULT_ROWS)])
-            for batch in table.take(indices).combine_chunks().to_batches():
-                file.write(batch)
+        for batch in ordered.slice(start, end - start).to_batches(max_chunksize=MAX_RESULT_ROWS):
+            file.write(batch)
         start = end
 
 

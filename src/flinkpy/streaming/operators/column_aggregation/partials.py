@@ -1,9 +1,9 @@
 """PartialAggregates: how aggregates over columns are made of partial results, which Arrow groups and merges.
 
 A partial result of a key is a row: the key columns `k0, k1, ...` and the columns `p0, p1, ...`, which several
-aggregates may share: MEAN is a sum and a count. Results are those of the accumulators of `flinkpy.state`: nulls are left out, sums
-of integers wrap around in 64 bits, MIN and MAX give NaN only where there is nothing else. Sums of decimals are exact;
-sums of floats depend on the order in which Arrow adds them up.
+aggregates may share: MEAN is a sum and a count. Results are those of the accumulators of `flinkpy.state`: nulls are
+left out, sums of integers wrap around in 64 bits, MIN and MAX give NaN only where there is nothing else. Sums of
+decimals are exact; sums of floats depend on the order in which Arrow adds them up.
 """
 
 from __future__ import annotations

@@ -23,6 +23,8 @@ from flinkpy.streaming.sort.spill_file import ColumnSpillFile, SpillDirectory
 #: A side in memory: its columns, once more while they are put together, and the index of each row.
 _COPIES = 2
 _INDEX_BYTES_PER_ROW = 64
+#: What of the memory is for rows on their way to files, of each side.
+_PENDING_SHARE = 8
 #: Dividing has not helped where one part has so much of the whole.
 _SKEWED = 0.9
 _MULTIPLIER = np.uint64(0xD6E8FEB86659FD93)
@@ -54,15 +56,20 @@ class GraceJoin:
         self._level = level
         self._schemas = schemas
         self._probe, self._build = ([spills.column_file(schema) for _ in range(NUM_PARTITIONS)] for schema in schemas)
+        #: Rows of either side on their way to the files: divided many at a time.
+        self._pending: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = ([], [])
+        self._pending_bytes = [0, 0]
 
     def add_build(self, columns: pa.RecordBatch) -> None:
-        self._write(columns, self._plan.right_keys(columns), self._build)
+        self._add(1, columns)
 
     def add_probe(self, columns: pa.RecordBatch) -> None:
-        self._write(columns, self._plan.left_keys(columns), self._probe)
+        self._add(0, columns)
 
     def results(self) -> Iterator[pa.RecordBatch]:
         """Both sides are complete."""
+        self._write_pending(0)
+        self._write_pending(1)
         whole = sum(file.num_rows for file in self._build)
         for probe, build in zip(self._probe, self._build):
             # Nothing is a result without a row of the left side.
@@ -103,6 +110,23 @@ class GraceJoin:
                 yield from plan.lonely(rows, has_partner)
             elif plan.how != "inner":
                 yield from plan.chosen(rows, has_partner)
+
+    def _add(self, side: int, columns: pa.RecordBatch) -> None:
+        self._pending[side].append(columns)
+        self._pending_bytes[side] += columns.nbytes
+        if self._pending_bytes[side] * _PENDING_SHARE >= self._memory_bytes:
+            self._write_pending(side)
+
+    def _write_pending(self, side: int) -> None:
+        pending = self._pending[side]
+        if pending:
+            columns = pa.concat_batches(pending)
+            pending.clear()
+            self._pending_bytes[side] = 0
+            if side:
+                self._write(columns, self._plan.right_keys(columns), self._build)
+            else:
+                self._write(columns, self._plan.left_keys(columns), self._probe)
 
     def _write(self, columns: pa.RecordBatch, keys: JoinKeys, files: list[ColumnSpillFile]) -> None:
         words = (keys.words.view(np.uint64) ^ (keys.words.view(np.uint64) >> np.uint64(29))) * _MULTIPLIER
