@@ -360,6 +360,7 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
     def generate_job_graph(self, job_name: str | None = None) -> job_pb2.JobGraph:
         """The JobGraph of everything built since the last execution, which is forgotten by this. Beyond PyFlink."""
         from flinkpy.graph.batch_mode import runs_in_batch_mode, to_batch_mode
+        from flinkpy.graph.batch_sinks import split_sinks
         from flinkpy.graph.job_graph_generator import generate_job_graph
         from flinkpy.graph.spark_regions import cut_spark_regions
 
@@ -371,6 +372,7 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         if runs_in_batch_mode(graph, configuration):
             configuration = to_batch_mode(graph, configuration)
             cut_spark_regions(graph, configuration)
+            split_sinks(graph)
         job_graph = generate_job_graph(
             graph,
             configuration,

@@ -21,7 +21,7 @@ from flinkpy.common.parallelism import UNDECIDED_PARALLELISM
 from flinkpy.graph.adaptive_parallelism import undecided_heads
 from flinkpy.graph.chaining import Chain, build_chains, chain_name
 from flinkpy.graph.operator_hashes import hash_operators, hash_text
-from flinkpy.graph.operator_specs import OperatorSpec, SinkSpec, SourceSpec
+from flinkpy.graph.operator_specs import OperatorSpec, SinkCommitterSpec, SinkSpec, SinkWriterSpec, SourceSpec
 from flinkpy.graph.pickling import dumps_function
 from flinkpy.graph.python_path import user_python_path
 from flinkpy.graph.record_types import type_of_records
@@ -131,6 +131,7 @@ def _vertex(chain: Chain, graph: StreamGraph, ids: dict[int, str], data_sets: _D
             for edge in head.in_edges
         ],
         results=[_data_set(edge, data_sets) for edge in data_sets.of_chain(chain)],
+        is_committer=isinstance(head.spec, SinkCommitterSpec),
         task_kind=SPARK_TASK if isinstance(head.spec, SparkRegionSpec) else "",
     )
 
@@ -175,10 +176,11 @@ def _outputs(node: StreamNode, chain: Chain, data_sets: _DataSets) -> list[job_p
 def _data_set(edge: StreamEdge, data_sets: _DataSets) -> job_pb2.IntermediateDataSet:
     partitioning = edge.partitioning
     type_info = type_of_records(edge)
+    is_blocking = data_sets.are_blocking or edge.is_blocking
     pattern = job_pb2.POINTWISE if partitioning.is_pointwise else job_pb2.ALL_TO_ALL
     return job_pb2.IntermediateDataSet(
         id=data_sets.id_of(edge),
-        type=job_pb2.BLOCKING if data_sets.are_blocking else job_pb2.PIPELINED_BOUNDED,
+        type=job_pb2.BLOCKING if is_blocking else job_pb2.PIPELINED_BOUNDED,
         partitioner_pickle=dumps_function(
             partitioning.create_partitioner(), partitioning.user_function, f"{edge.source.name} ({partitioning.kind})"
         ),
@@ -186,7 +188,7 @@ def _data_set(edge: StreamEdge, data_sets: _DataSets) -> job_pb2.IntermediateDat
         type_pickle=b"" if type_info is None else dumps_function(type_info, type_info, edge.source.name),
         distribution=pattern,
         # Nobody reads before the end.
-        buffer_timeout_ms=-1 if data_sets.are_blocking else edge.source.buffer_timeout_ms,
+        buffer_timeout_ms=-1 if is_blocking else edge.source.buffer_timeout_ms,
     )
 
 
@@ -196,7 +198,7 @@ def _coordinator_provider(spec: OperatorSpec) -> Any:
 
         strategy = spec.watermark_strategy
         return SourceCoordinatorProvider(spec.source, None if strategy is None else strategy.alignment)
-    if isinstance(spec, SinkSpec):
+    if isinstance(spec, (SinkSpec, SinkWriterSpec)):
         return spec.sink.coordinator_provider
     return None
 

@@ -404,6 +404,20 @@ class SinkSpec(OperatorSpec):
 
 
 @dataclass(frozen=True, slots=True)
+class SinkWriterSpec(OperatorSpec):
+    """In batch mode, of a sink that commits: writes, and emits the committables when it ends. See `batch_sinks`."""
+
+    sink: Any
+
+
+@dataclass(frozen=True, slots=True)
+class SinkCommitterSpec(OperatorSpec):
+    """In batch mode: commits what all writers of the sink have emitted, once."""
+
+    sink: Any
+
+
+@dataclass(frozen=True, slots=True)
 class BatchSpec(OperatorSpec):
     """`operator` in batch mode: its inputs are bounded, and it waits for their end (see `graph.batch_mode`)."""
 

@@ -53,6 +53,8 @@ class StreamEdge:
     partitioning: Partitioning
     input_index: int
     side_output_tag: str = ""
+    #: The records are kept until all of them are there, whatever other edges do.
+    is_blocking: bool = False
 
 
 @dataclass(slots=True, eq=False)

@@ -331,13 +331,21 @@ class DefaultScheduler(SchedulerBase):
         if isinstance(decision, FailJob) or self.state is _J.CREATED:
             self._fail_job(cause)
             return
+        restarted = frozenset(vertex_id for vertex_id in decision.vertices if not self._has_committed(vertex_id))
+        if not restarted:
+            return
         if self.state is _J.RUNNING:
             self._set_job_state(_J.RESTARTING, cause, is_region=failed is not None)
-        self._restarts.add(decision.vertices, self._now_ms + decision.delay_ms)
+        self._restarts.add(restarted, self._now_ms + decision.delay_ms)
         for other in self.graph.vertices:
-            if other.id in decision.vertices:
+            if other.id in restarted:
                 self.partitions.discard(other)
                 self._cancel(other)
+
+    def _has_committed(self, vertex_id: ExecutionVertexID) -> bool:
+        """What it did stands: to run it again would do it twice."""
+        vertex = self.graph.vertex(vertex_id)
+        return vertex.job_vertex.job_vertex.is_committer and vertex.current.state is _E.FINISHED
 
     def _fail_job(self, cause: FlinkError) -> None:
         self.graph.failure_cause = cause

@@ -52,6 +52,20 @@ def _sink(spec: specs.SinkSpec, context: OperatorContext, output: Output, side: 
     return operator(spec.sink, input_type(spec), context, output, side)
 
 
+def _sink_writer(spec: specs.SinkWriterSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
+    from flinkpy.streaming.operators.batch_sink_operators import BatchSinkWriterOperator
+
+    return BatchSinkWriterOperator(spec.sink, input_type(spec), context, output, side)
+
+
+def _sink_committer(
+    spec: specs.SinkCommitterSpec, context: OperatorContext, output: Output, side: _Side
+) -> StreamOperator:
+    from flinkpy.streaming.operators.batch_sink_operators import BatchSinkCommitterOperator
+
+    return BatchSinkCommitterOperator(spec.sink, context, output, side)
+
+
 def _process(spec: specs.ProcessSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
     from flinkpy.streaming.operators.process_operator import ProcessOperator
 
@@ -275,6 +289,8 @@ def input_type(spec: specs.OperatorSpec, index: int = 0) -> Any:
 _FACTORIES: dict[type, _Factory] = {
     specs.SourceSpec: _source,
     specs.SinkSpec: _sink,
+    specs.SinkWriterSpec: _sink_writer,
+    specs.SinkCommitterSpec: _sink_committer,
     specs.ProcessSpec: _process,
     specs.KeyedProcessSpec: _keyed_process,
     specs.KeyedMapSpec: _keyed_map,

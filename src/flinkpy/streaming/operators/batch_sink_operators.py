@@ -1,0 +1,76 @@
+"""The two halves of a sink in batch mode: the writers, and the one task that commits what all of them have written.
+
+See `flinkpy.graph.batch_sinks` for why there are two.
+
+Source: org.apache.flink.streaming.runtime.operators.sink.{SinkWriterOperator, CommitterOperator}.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flinkpy.configuration import read_option
+from flinkpy.configuration.sink_options import COMMITTER_RETRIES
+from flinkpy.connector_api.serializer import read_versioned, write_versioned
+from flinkpy.connector_api.sink import SinkBase
+from flinkpy.records.batch import Batch
+from flinkpy.streaming.operators.committables import END_OF_INPUT_ID, Committables
+from flinkpy.streaming.operators.output import Output
+from flinkpy.streaming.operators.sink_operator import SinkOperator
+from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext, StreamOperator
+
+#: Committables that go in one batch: each may be large.
+_COMMITTABLES_PER_BATCH = 1_000
+
+
+class BatchSinkWriterOperator(SinkOperator):
+    """Gives the committables to its output when it ends, each as its serializer writes it. Thread: task thread."""
+
+    def finish(self) -> None:
+        writer = self.writer
+        self._guarded(lambda: writer.flush(end_of_input=True))
+        if self._committer is None:
+            return
+        serializer = self._sink.committable_serializer
+        rows = [write_versioned(serializer, committable) for committable in self._guarded(writer.prepare_commit)]
+        for start in range(0, len(rows), _COMMITTABLES_PER_BATCH):
+            self.output.emit(Batch(rows[start : start + _COMMITTABLES_PER_BATCH]))
+
+
+class BatchSinkCommitterOperator(StreamOperator):
+    """Commits everything when its input has ended. What it had committed before it failed it commits again, which the
+    Committer makes the same as once. Thread: task thread.
+    """
+
+    def __init__(
+        self, sink: SinkBase, context: OperatorContext, output: Output, side_outputs: dict[str, Output]
+    ) -> None:
+        super().__init__(context, output, side_outputs)
+        self._sink = sink
+        self._retries = read_option(context.environment.configuration, COMMITTER_RETRIES)
+        self._committables = Committables()
+
+    def open(self) -> None:
+        return
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        serializer = self._sink.committable_serializer
+        where = f"operator {self.context.name}, a committable"
+        committables: list[Any] = [read_versioned(serializer, data, where) for data in batch.values]
+        self._committables.add(END_OF_INPUT_ID, committables)
+
+    def finish(self) -> None:
+        if not len(self._committables):
+            return
+        try:
+            committer = self._sink.create_committer()
+            assert committer is not None, "the writers had one"
+            try:
+                self._committables.commit_up_to(END_OF_INPUT_ID, committer, self._retries)
+            finally:
+                committer.close()
+        except USER_ERRORS as error:
+            raise self.context.function_error(error) from error
+
+    def close(self) -> None:
+        return
