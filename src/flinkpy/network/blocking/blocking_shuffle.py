@@ -57,7 +57,7 @@ class BlockingShuffle:
         """Raises: InsufficientNetworkBuffersError, PartitionWriteError."""
         pool_of_process = self._buffer_pool
         wanted = self.options.min_buffers
-        # A quarter of what nobody is sure of yet at most, so that the gates and partitions that come next have some too.
+        # A quarter of what nobody is sure of yet at most: the gates and partitions that come next need some, too.
         # It works with one: a batch that is larger is written at once.
         free = pool_of_process.total - pool_of_process.required
         required = max(1, min(wanted, free // 4))

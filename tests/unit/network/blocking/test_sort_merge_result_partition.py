@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from .blocking_fakes import Consumer, Shuffle, columns, read, records, rows, shuffle, wait_until
 
 from flinkpy.common.errors import (
     ClosedError,
@@ -21,6 +20,8 @@ from flinkpy.common.errors import (
 from flinkpy.network.blocking.sort_merge_result_partition import SortMergeResultPartition
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import CheckpointBarrier, EndOfData, LatencyMarker, Watermark
+
+from .blocking_fakes import Consumer, Shuffle, columns, read, records, rows, shuffle, wait_until
 
 
 @pytest.fixture(params=["lz4", "zstd", None])
@@ -213,7 +214,7 @@ def test_a_producer_whose_partition_was_released_is_told_when_it_goes_on(tmp_pat
 
 class TestDamage:
     @pytest.fixture
-    def process(self, tmp_path: Path):  # noqa: ANN201
+    def process(self, tmp_path: Path):
         with shuffle(tmp_path) as process:
             yield process
 
