@@ -4,7 +4,8 @@ A vertex does where none of its operators was given a parallelism of its own; th
 get. Vertices that a forward edge joins have one parallelism, so that all of them do, or none.
 
 Source: org.apache.flink.streaming.api.graph.StreamingJobGraphGenerator, with ForwardGroup. Differs: an operator without
-a parallelism stays in the chain of one that has that of the environment, and so does not leave it open.
+a parallelism stays in the chain of one that has that of the environment, and so does not leave it open; what reads the
+partitions of a user's partitioner does not either, because the user's numbers of partitions are those of its subtasks.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from flinkpy.configuration import read_option
 from flinkpy.configuration.batch_options import AUTO_PARALLELISM_ENABLED
-from flinkpy.graph.partitioning import FORWARD
+from flinkpy.graph.partitioning import CUSTOM, FORWARD
 
 if TYPE_CHECKING:
     from flinkpy.common.configuration import Configuration
@@ -44,4 +45,6 @@ def undecided_heads(graph: StreamGraph, chains: Sequence[Chain], configuration: 
 
 def _is_open(chain: Chain) -> bool:
     """A vertex that can have one subtask only has nothing to decide."""
-    return chain.head.parallelism > 1 and all(node.transformation.has_default_parallelism for node in chain.nodes)
+    if chain.head.parallelism == 1 or any(edge.partitioning.kind == CUSTOM for edge in chain.head.in_edges):
+        return False
+    return all(node.transformation.has_default_parallelism for node in chain.nodes)

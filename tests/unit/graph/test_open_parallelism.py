@@ -59,6 +59,11 @@ def test_and_for_what_a_forward_edge_joins_to_it(env: StreamExecutionEnvironment
     assert parallelisms(env) == {"Source: source": "up to 4", "reduce": "up to 4", "first": 4, "second": 4}
 
 
+def test_the_partitions_of_a_users_partitioner_are_subtasks(env: StreamExecutionEnvironment) -> None:
+    program(env).partition_custom(lambda key, count: key % count, lambda x: x).map(str).name("map")
+    assert parallelisms(env)["map"] == 4
+
+
 def test_what_cannot_be_parallel_has_nothing_to_decide(env: StreamExecutionEnvironment) -> None:
     env.from_collection([1]).map(str).name("map").set_parallelism(1).print().name("sink").set_parallelism(1)
     assert set(parallelisms(env).values()) == {1}
