@@ -1,16 +1,113 @@
 """The engines that run batch programs, for tests whose answers must be the same on all of them.
 
 `ENGINES` maps a name to the properties of a job; `engine_properties(name)` skips the test where its engine cannot run.
+`SameResults` runs a program on two of them and compares what they give.
 """
 
 from __future__ import annotations
 
+import importlib.util
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from clusters import RunningCluster, running_cluster
+from job_support import environment
+from requirements import has_java, require
+
+from flinkpy.common import Row
+from flinkpy.datastream import DataStream, StreamExecutionEnvironment
+
 ENGINES: dict[str, dict[str, str]] = {
     "native-batch": {"execution.runtime-mode": "BATCH", "execution.batch.backend": "native"},
     "native-streaming": {"execution.runtime-mode": "STREAMING"},
+    "spark": {
+        "execution.runtime-mode": "BATCH",
+        "execution.batch.backend": "spark",
+        "execution.batch.spark.master": "local[2]",
+        # Tables of a test are small: a shuffle of 200 partitions would take longer than the test.
+        "execution.batch.spark.conf.spark.sql.shuffle.partitions": "2",
+    },
 }
+
+#: Makes a program's stream of results, or several by name.
+Build = Callable[[StreamExecutionEnvironment], "DataStream | dict[str, DataStream]"]
 
 
 def engine_properties(engine: str) -> dict[str, str]:
     """What a job's configuration needs to run on the engine."""
+    if engine == "spark":
+        require("spark", has_java(17) and importlib.util.find_spec("pyspark") is not None, "Java 17 and pyspark")
     return dict(ENGINES[engine])
+
+
+@pytest.fixture(scope="module")
+def engine_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    """One for all tests of a file, of one TaskExecutor: a Spark session belongs to one, and takes seconds to start."""
+    with running_cluster(tmp_path_factory.mktemp("engines"), num_task_executors=1, slots=4) as running:
+        yield running
+
+
+def run_on(engine: str, cluster: RunningCluster, build: Build, parallelism: int = 2, **properties: str) -> list[Any]:
+    """The program's results; of several streams, pairs of name and result. In no order."""
+    env = environment(cluster, parallelism, **{**engine_properties(engine), **properties})
+    made = build(env)
+    if isinstance(made, dict):
+        named = [stream.map(_with_name(name)) for name, stream in made.items()]
+        made = named[0].union(*named[1:])
+    with made.execute_and_collect() as results:  # type: ignore[union-attr]
+        return [plain(result) for result in results]
+
+
+def _with_name(name: str) -> Callable[[Any], Any]:
+    return lambda value: (name, plain(value))
+
+
+def plain(value: Any) -> Any:
+    """A result that can be compared and hashed: rows are tuples, NaN is equal to itself."""
+    if isinstance(value, Row):
+        return tuple(plain(each) for each in value)
+    if isinstance(value, tuple | list):
+        return tuple(map(plain, value))
+    if isinstance(value, dict):
+        return tuple(sorted((plain(key), plain(each)) for key, each in value.items()))
+    return "NaN" if isinstance(value, float) and value != value else value
+
+
+class SameResults:
+    """Runs programs on an engine and on the one it is compared with, and wants equal multisets."""
+
+    def __init__(self, engine: str, cluster: RunningCluster, known: dict[Any, list[Any]]) -> None:
+        self.engine = engine
+        self._cluster = cluster
+        #: Results of the other engine, which are asked for once per program.
+        self._known = known
+
+    def __call__(
+        self, build: Build, like: str = "native-streaming", parallelism: int = 2, **properties: str
+    ) -> list[Any]:
+        """The results, sorted. `like`: native-batch where streaming and batch differ by design."""
+        engine_properties(self.engine)
+        key = (build.__module__, build.__qualname__, like, parallelism)
+        if "<lambda>" in build.__qualname__ or key not in self._known:
+            self._known[key] = run_on(like, self._cluster, build, parallelism, **properties)
+        expected = self._known[key]
+        results = (
+            expected if self.engine == like else run_on(self.engine, self._cluster, build, parallelism, **properties)
+        )
+        assert Counter(results) == Counter(expected), f"{self.engine} differs from {like}"
+        return sorted(results, key=repr)
+
+
+@pytest.fixture(scope="module")
+def _known_results() -> dict[Any, list[Any]]:
+    return {}
+
+
+@pytest.fixture(params=["native-batch", "spark"])
+def same_results(
+    request: pytest.FixtureRequest, engine_cluster: RunningCluster, _known_results: dict[Any, list[Any]]
+) -> SameResults:
+    """`same_results(build)`: an engine of batch mode against the records as they stream."""
+    return SameResults(request.param, engine_cluster, _known_results)
