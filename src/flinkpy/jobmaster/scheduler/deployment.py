@@ -41,6 +41,7 @@ def _input_gate(consumed: ConsumedPartitions) -> taskexecutor_pb2.InputGateDeplo
         edge_index=consumed.edge_index,
         subpartition_index=consumed.subpartition_index,
         num_subpartitions=consumed.num_subpartitions,
+        is_blocking=consumed.partitions[0].result.is_blocking,
     )
     for partition in consumed.partitions:
         slot = partition.producer.current.slot
