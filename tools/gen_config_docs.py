@@ -22,6 +22,7 @@ TITLES = {
     "taskmanager_options": "TaskExecutor and network",
     "execution_options": "Execution",
     "batch_options": "Batch jobs",
+    "column_options": "Programs over columns",
     "pipeline_options": "Pipeline",
     "restart_strategy_options": "Restart strategies",
     "checkpointing_options": "Checkpoints, savepoints and recovery",

@@ -24,6 +24,7 @@ OPTION_MODULES = (
     "taskmanager_options",
     "execution_options",
     "batch_options",
+    "column_options",
     "pipeline_options",
     "restart_strategy_options",
     "checkpointing_options",

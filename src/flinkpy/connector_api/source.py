@@ -282,6 +282,21 @@ class SourceBase(ABC):
         """TypeInformation of the records, or None: pickled Python objects."""
         return None
 
+    def projected_to(self, columns: list[str]) -> SourceBase | None:
+        """A source of the same records with only these columns, in this order; None: it gives all of them always.
+
+        Source: org.apache.flink.table.connector.source.abilities.SupportsProjectionPushDown.
+        """
+        return None
+
+    def filtered_by(self, predicate: Any) -> SourceBase | None:
+        """A source that may leave out records for which `predicate` (a `flinkpy.expressions` tree over its columns) is
+        not true; None: it makes no use of it.
+
+        Source: org.apache.flink.table.connector.source.abilities.SupportsFilterPushDown.
+        """
+        return None
+
     @property
     def source_function(self) -> Any:
         """A SourceFunction that the operator opens and whose state it keeps; None for every other source."""

@@ -230,6 +230,17 @@ class FileSource(SourceBase):
             return None
         return max(1, min(upper_bound, len(self.list_splits(upper_bound))))
 
+    def projected_to(self, columns: list[str]) -> FileSource | None:
+        return self._with_format(self._format.projected_to(columns))
+
+    def filtered_by(self, predicate: Any) -> FileSource | None:
+        return self._with_format(self._format.filtered_by(predicate))
+
+    def _with_format(self, file_format: FileFormat | None) -> FileSource | None:
+        if file_format is None:
+            return None
+        return FileSource(file_format, self._paths, self._is_splittable, self._discovery_interval_ms)
+
     def create_enumerator(self, context: SplitEnumeratorContext) -> SplitEnumerator:
         return self._enumerator(context, None)
 

@@ -338,12 +338,15 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
     def get_execution_plan(self) -> str:
         """The program so far as JSON."""
         from flinkpy.graph.batch_mode import runs_in_batch_mode, to_batch_mode
+        from flinkpy.graph.column_optimizer import optimize_columns
         from flinkpy.graph.execution_plan import execution_plan
         from flinkpy.graph.spark_regions import choose_backends
 
         graph = self._stream_graph(None)
-        if runs_in_batch_mode(graph, self._configuration):
+        is_batch = runs_in_batch_mode(graph, self._configuration)
+        if is_batch:
             choose_backends(graph, to_batch_mode(graph, self._configuration))
+        optimize_columns(graph, self._configuration, is_batch)
         return execution_plan(graph)
 
     def close(self) -> None:
@@ -361,6 +364,7 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         """The JobGraph of everything built since the last execution, which is forgotten by this. Beyond PyFlink."""
         from flinkpy.graph.batch_mode import runs_in_batch_mode, to_batch_mode
         from flinkpy.graph.batch_sinks import split_sinks
+        from flinkpy.graph.column_optimizer import optimize_columns
         from flinkpy.graph.job_graph_generator import generate_job_graph
         from flinkpy.graph.spark_regions import cut_spark_regions
 
@@ -369,10 +373,12 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         check_unaligned_checkpoints(graph, self.get_checkpoint_config())
         check_types_are_declared(graph, self._config)
         configuration = self._configuration
-        if runs_in_batch_mode(graph, configuration):
+        is_batch = runs_in_batch_mode(graph, configuration)
+        if is_batch:
             configuration = to_batch_mode(graph, configuration)
             cut_spark_regions(graph, configuration)
             split_sinks(graph)
+        optimize_columns(graph, configuration, is_batch)
         job_graph = generate_job_graph(
             graph,
             configuration,

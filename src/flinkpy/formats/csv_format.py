@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from flinkpy.common.typeinfo import RowTypeInfo
 from flinkpy.formats.bad_records import FAIL
 from flinkpy.formats.file_format import FileBatchReader, FileSourceSplit, StreamFormat
 from flinkpy.formats.input_files import is_compressed
+from flinkpy.formats.row_types import project_row_type
 
 
 class HeaderMode(enum.Enum):
@@ -70,6 +71,15 @@ class CsvFormat(StreamFormat):
     @property
     def produced_type(self) -> Any:
         return self.row_type
+
+    def projected_to(self, columns: list[str]) -> CsvFormat | None:
+        """Values of other columns are not looked at; so only where one that cannot be read is not passed over."""
+        if self.on_error != FAIL or self.options.header is HeaderMode.STRICT:
+            return None
+        options = self.options
+        if options.header is not HeaderMode.USE and not options.file_columns:
+            options = replace(options, file_columns=tuple(self.row_type.get_field_names()))
+        return CsvFormat(project_row_type(self.row_type, columns), options)
 
     def is_splittable(self, path: str) -> bool:
         return not self.options.newlines_in_values and not is_compressed(path)

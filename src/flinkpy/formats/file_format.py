@@ -103,6 +103,14 @@ class FileFormat(ABC):
         changed.on_error = on_error
         return changed
 
+    def projected_to(self, columns: list[str]) -> FileFormat | None:
+        """A format that reads only these columns, in this order; None: this one reads all."""
+        return None
+
+    def filtered_by(self, predicate: Any) -> FileFormat | None:
+        """A format that may leave out records for which the expression is not true; None: this one does not."""
+        return None
+
     @property
     @abstractmethod
     def produced_type(self) -> Any:

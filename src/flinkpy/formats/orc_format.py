@@ -13,6 +13,7 @@ from flinkpy.formats.bad_records import FAIL, BadRecord
 from flinkpy.formats.file_format import BulkFormat, FileBatchReader, FilePosition, FileSourceSplit
 from flinkpy.formats.input_files import not_found_error, open_arrow_file
 from flinkpy.formats.parquet_format import find_columns, projected_type
+from flinkpy.formats.row_types import project_row_type
 
 if TYPE_CHECKING:
     from flinkpy.formats.slicing import PlacedBadRecord
@@ -32,6 +33,10 @@ class OrcFormat(BulkFormat):
     @property
     def produced_type(self) -> Any:
         return self.row_type
+
+    def projected_to(self, columns: list[str]) -> OrcFormat | None:
+        # A stripe that cannot be read is a bad record: which ones are depends on what is read.
+        return OrcFormat(project_row_type(self.row_type, columns)) if self.on_error == FAIL else None
 
     def is_splittable(self, path: str) -> bool:
         return True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import ExternalError, InputFormatError, TypeMismatchError
@@ -9,6 +11,7 @@ from flinkpy.common.typeinfo import RowTypeInfo
 from flinkpy.formats.bad_records import FAIL, BadRecord
 from flinkpy.formats.file_format import BulkFormat, FileBatchReader, FilePosition, FileSourceSplit
 from flinkpy.formats.input_files import is_remote, not_found_error, open_arrow_file
+from flinkpy.formats.row_types import project_row_type
 
 if TYPE_CHECKING:
     from flinkpy.formats.slicing import PlacedBadRecord
@@ -34,6 +37,8 @@ class ParquetFormat(BulkFormat):
         self.row_type = row_type
         self._batch_size = batch_size
         self._is_case_sensitive = is_case_sensitive
+        #: An expression; row groups that have no such record, as their statistics say, are left out.
+        self.predicate: Any = None
 
     @property
     def produced_type(self) -> Any:
@@ -42,13 +47,34 @@ class ParquetFormat(BulkFormat):
     def is_splittable(self, path: str) -> bool:
         return True
 
+    def projected_to(self, columns: list[str]) -> ParquetFormat | None:
+        # A row group that cannot be read is a bad record: which ones are depends on what is read.
+        if self.on_error != FAIL:
+            return None
+        changed = copy.copy(self)
+        changed.row_type = project_row_type(self.row_type, columns)
+        return changed
+
+    def filtered_by(self, predicate: Any) -> ParquetFormat | None:
+        if self.on_error != FAIL:
+            return None
+        changed = copy.copy(self)
+        changed.predicate = predicate
+        return changed
+
     def open(self, split: FileSourceSplit, max_batch_rows: int) -> FileBatchReader:
         batch_rows = min(self._batch_size or max_batch_rows, max_batch_rows)
         file = open_parquet(split.path)
         columns = find_columns(
             split.path, file.schema_arrow.names, self.row_type.get_field_names(), self._is_case_sensitive
         )
-        return _ParquetReader(RowGroups(split, file, columns, batch_rows, self.on_error == FAIL), self.row_type)
+        groups = RowGroups(split, file, columns, batch_rows, self.on_error == FAIL)
+        if self.predicate is not None:
+            from flinkpy.formats.parquet_statistics import may_have_records
+
+            names = dict(zip(self.row_type.get_field_names(), columns))
+            groups.keep(lambda group: may_have_records(file, group, self.predicate, self.row_type, names))
+        return _ParquetReader(groups, self.row_type)
 
 
 class RowGroups:
@@ -65,7 +91,8 @@ class RowGroups:
         self._columns = columns
         self._batch_rows = batch_rows
         self._fails = fails
-        first = split.reading_offset or 0
+        self._first = split.reading_offset
+        first = self._first or 0
         #: Those that have not been begun.
         self._groups = [
             group
@@ -78,6 +105,10 @@ class RowGroups:
         #: Of what was read last.
         self.position = FilePosition(0, 0)
         self.bad_records: list[PlacedBadRecord] = []
+
+    def keep(self, is_wanted: Callable[[int], bool]) -> None:
+        """Leave out the others. That at which a restored reader goes on stays: it counts the records in it."""
+        self._groups = [group for group in self._groups if group == self._first or is_wanted(group)]
 
     def read(self) -> Any:
         """A RecordBatch with the columns in the order asked for, an empty one with a bad record; None at the end.

@@ -21,7 +21,7 @@ def _node(node: StreamNode) -> dict[str, Any]:
         "id": node.id,
         "type": node.name,
         "pact": _pact(node),
-        "contents": node.transformation.description or node.name,
+        "contents": "; ".join([node.transformation.description or node.name, *node.notes]),
         "parallelism": node.parallelism,
     }
     if node.backend_choice is not None:

@@ -72,12 +72,19 @@ class StreamNode:
     out_edges: list[StreamEdge] = field(default_factory=list)
     #: What the operator does in batch mode, where that is something else.
     batch_spec: OperatorSpec | None = None
+    #: What it does in place of that, with the same results (see `column_optimizer`), and what was done to it.
+    optimized_spec: OperatorSpec | None = None
+    notes: list[str] = field(default_factory=list)
     #: What runs it, where that was asked: in batch mode.
     backend_choice: BackendChoice | None = None
 
     @property
     def spec(self) -> OperatorSpec:
-        return self.batch_spec or self.transformation.spec
+        return self.optimized_spec or self.batch_spec or self.transformation.spec
+
+    def note(self, what: str) -> None:
+        """Say in the plan what an optimisation did."""
+        self.notes.append(what)
 
     @property
     def chaining_strategy(self) -> ChainingStrategy:

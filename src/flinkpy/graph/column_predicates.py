@@ -1,0 +1,48 @@
+"""Predicates: sources learn what the filters behind them ask for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from flinkpy.expressions.nodes import Call, ColumnReference, Expression, Literal, conjunction, conjuncts
+from flinkpy.graph import operator_specs as specs
+from flinkpy.graph.stream_graph import StreamGraph, StreamNode
+
+_COMPARISONS = frozenset({"equals", "lessThan", "lessThanOrEqual", "greaterThan", "greaterThanOrEqual"})
+
+
+def push_predicates(graph: StreamGraph) -> None:
+    """Where a source has one consumer, which filters. The filter stays: a source leaves out what it can."""
+    for node in graph.nodes:
+        spec = node.spec
+        if not isinstance(spec, specs.SourceSpec) or len(node.out_edges) != 1 or node.out_edges[0].side_output_tag:
+            continue
+        predicate = _predicate_of(node.out_edges[0].target)
+        pushed = (
+            conjunction([part for part in conjuncts(predicate) if _is_simple(part)]) if predicate is not None else None
+        )
+        if pushed is None:
+            continue
+        filtered = spec.source.filtered_by(pushed)
+        if filtered is not None:
+            node.optimized_spec = replace(spec, source=filtered)
+            node.note(f"where: {pushed}")
+
+
+def _predicate_of(node: StreamNode) -> Expression | None:
+    spec = node.spec
+    found = None
+    if isinstance(spec, specs.SelectSpec):
+        found = spec.predicate
+    elif isinstance(spec, specs.FilterBatchesSpec):
+        found = spec.expression
+    return found if isinstance(found, Expression) else None
+
+
+def _is_simple(part: Expression) -> bool:
+    """A comparison of a column with literals: what statistics of blocks can answer."""
+    if not isinstance(part, Call) or not isinstance(part.arguments[0], ColumnReference):
+        return False
+    if part.function != "in" and part.function not in _COMPARISONS:
+        return False
+    return all(isinstance(each, Literal) and each.value is not None for each in part.arguments[1:])
