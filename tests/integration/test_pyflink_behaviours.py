@@ -506,6 +506,7 @@ def test_broadcast_stream_reaches_every_subtask(env: StreamExecutionEnvironment,
             yield "rule", value
 
     stream = env.from_collection([1, 2]).rebalance().connect(pairs(env, ("x", 5)).broadcast(RULES)).process(Lookup())
+    stream.set_parallelism(2)  # a batch as small as this would be one subtask's
     results = in_order_of_text(stream)
 
     assert results[:2] == [("rule", ("x", 5)), ("rule", ("x", 5))]
@@ -622,7 +623,7 @@ def same(value: Any) -> Any:
 def test_side_outputs_leave_every_kind_of_process_function(
     env: StreamExecutionEnvironment, build: Callable[[StreamExecutionEnvironment], DataStream], odd: list[int]
 ) -> None:
-    main = build(env)
+    main = build(env).set_parallelism(2)  # a batch as small as this would be one subtask's
     everything = (
         main.map(lambda value: f"main {value}", Types.STRING())
         .union(main.get_side_output(EVEN))
