@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from flinkpy._proto import common_pb2 as flinkpy_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x66linkpy/resourcemanager.proto\x12\x07\x66linkpy\x1a\x14\x66linkpy/common.proto\"g\n\x18RegisterJobMasterRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x15\n\rjob_master_id\x18\x02 \x01(\t\x12\x13\n\x0bresource_id\x18\x03 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\t\"l\n\x19RegisterJobMasterResponse\x12\x1b\n\x13resource_manager_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12\x1d\n\x15heartbeat_interval_ms\x18\x03 \x01(\x03\"B\n\x13ResourceRequirement\x12\x11\n\tnum_slots\x18\x01 \x01(\x05\x12\x18\n\x10resource_profile\x18\x02 \x01(\t\"\xa6\x01\n\x14ResourceRequirements\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x15\n\rjob_master_id\x18\x02 \x01(\t\x12\x1a\n\x12job_master_address\x18\x03 \x01(\t\x12\x32\n\x0crequirements\x18\x04 \x03(\x0b\x32\x1c.flinkpy.ResourceRequirement\x12\x17\n\x0fsequence_number\x18\x05 \x01(\x03\"G\n\nSlotStatus\x12\x12\n\nslot_index\x18\x01 \x01(\x05\x12\x15\n\rallocation_id\x18\x02 \x01(\t\x12\x0e\n\x06job_id\x18\x03 \x01(\t\"0\n\nSlotReport\x12\"\n\x05slots\x18\x01 \x03(\x0b\x32\x13.flinkpy.SlotStatus\">\n\x13HardwareDescription\x12\x11\n\tcpu_cores\x18\x01 \x01(\x05\x12\x14\n\x0cmemory_bytes\x18\x02 \x01(\x03\"\xd9\x01\n\x1bRegisterTaskExecutorRequest\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x14\n\x0c\x64\x61ta_address\x18\x03 \x01(\t\x12\x0b\n\x03pid\x18\x04 \x01(\x03\x12\x0c\n\x04host\x18\x05 \x01(\t\x12.\n\x08hardware\x18\x06 \x01(\x0b\x32\x1c.flinkpy.HardwareDescription\x12\x11\n\tnum_slots\x18\x07 \x01(\x05\x12\x14\n\x07profile\x18\x08 \x01(\tH\x00\x88\x01\x01\x42\n\n\x08_profile\"\x84\x01\n\x1cRegisterTaskExecutorResponse\x12\x1b\n\x13resource_manager_id\x18\x01 \x01(\t\x12\x13\n\x0binstance_id\x18\x02 \x01(\t\x12\x13\n\x0bresource_id\x18\x03 \x01(\t\x12\x1d\n\x15heartbeat_interval_ms\x18\x04 \x01(\x03\"f\n\x15SendSlotReportRequest\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x13\n\x0binstance_id\x18\x02 \x01(\t\x12#\n\x06report\x18\x03 \x01(\x0b\x32\x13.flinkpy.SlotReport\"q\n\x1aNotifySlotAvailableRequest\x12\x13\n\x0binstance_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12\x12\n\nslot_index\x18\x03 \x01(\x05\x12\x15\n\rallocation_id\x18\x04 \x01(\t\"k\n\x15TaskExecutorHeartbeat\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x13\n\x0binstance_id\x18\x02 \x01(\t\x12(\n\x0bslot_report\x18\x03 \x01(\x0b\x32\x13.flinkpy.SlotReport\"9\n\x12JobMasterHeartbeat\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x0e\n\x06job_id\x18\x02 \x01(\t\"S\n ResourceManagerHeartbeatResponse\x12\x1b\n\x13resource_manager_id\x18\x01 \x01(\t\x12\x12\n\nregistered\x18\x02 \x01(\x08\"H\n\x11\x44isconnectRequest\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\"-\n\x16TaskManagerInfoRequest\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\"\xd7\x01\n\x0fTaskManagerInfo\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x14\n\x0c\x64\x61ta_address\x18\x03 \x01(\t\x12\x0b\n\x03pid\x18\x04 \x01(\x03\x12\x0c\n\x04host\x18\x05 \x01(\t\x12.\n\x08hardware\x18\x06 \x01(\x0b\x32\x1c.flinkpy.HardwareDescription\x12\"\n\x05slots\x18\x07 \x03(\x0b\x32\x13.flinkpy.SlotStatus\x12\x19\n\x11last_heartbeat_ms\x18\x08 \x01(\x03\"J\n\x17TaskManagerInfoResponse\x12/\n\rtask_managers\x18\x01 \x03(\x0b\x32\x18.flinkpy.TaskManagerInfo\"\x19\n\x17ResourceOverviewRequest\"\x9e\x01\n\x10ResourceOverview\x12\x19\n\x11num_task_managers\x18\x01 \x01(\x05\x12\x17\n\x0fnum_slots_total\x18\x02 \x01(\x05\x12\x16\n\x0enum_slots_free\x18\x03 \x01(\x05\x12!\n\x19num_pending_task_managers\x18\x04 \x01(\x05\x12\x1b\n\x13resource_manager_id\x18\x05 \x01(\t2\xd1\x07\n\x0fResourceManager\x12Z\n\x11RegisterJobMaster\x12!.flinkpy.RegisterJobMasterRequest\x1a\".flinkpy.RegisterJobMasterResponse\x12O\n\x18\x44\x65\x63lareRequiredResources\x12\x1d.flinkpy.ResourceRequirements\x1a\x14.flinkpy.Acknowledge\x12\x63\n\x14RegisterTaskExecutor\x12$.flinkpy.RegisterTaskExecutorRequest\x1a%.flinkpy.RegisterTaskExecutorResponse\x12\x46\n\x0eSendSlotReport\x12\x1e.flinkpy.SendSlotReportRequest\x1a\x14.flinkpy.Acknowledge\x12P\n\x13NotifySlotAvailable\x12#.flinkpy.NotifySlotAvailableRequest\x1a\x14.flinkpy.Acknowledge\x12\x66\n\x19HeartbeatFromTaskExecutor\x12\x1e.flinkpy.TaskExecutorHeartbeat\x1a).flinkpy.ResourceManagerHeartbeatResponse\x12`\n\x16HeartbeatFromJobMaster\x12\x1b.flinkpy.JobMasterHeartbeat\x1a).flinkpy.ResourceManagerHeartbeatResponse\x12J\n\x16\x44isconnectTaskExecutor\x12\x1a.flinkpy.DisconnectRequest\x1a\x14.flinkpy.Acknowledge\x12G\n\x13\x44isconnectJobMaster\x12\x1a.flinkpy.DisconnectRequest\x1a\x14.flinkpy.Acknowledge\x12[\n\x16RequestTaskManagerInfo\x12\x1f.flinkpy.TaskManagerInfoRequest\x1a .flinkpy.TaskManagerInfoResponse\x12V\n\x17RequestResourceOverview\x12 .flinkpy.ResourceOverviewRequest\x1a\x19.flinkpy.ResourceOverviewb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x66linkpy/resourcemanager.proto\x12\x07\x66linkpy\x1a\x14\x66linkpy/common.proto\"g\n\x18RegisterJobMasterRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x15\n\rjob_master_id\x18\x02 \x01(\t\x12\x13\n\x0bresource_id\x18\x03 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\t\"l\n\x19RegisterJobMasterResponse\x12\x1b\n\x13resource_manager_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12\x1d\n\x15heartbeat_interval_ms\x18\x03 \x01(\x03\"B\n\x13ResourceRequirement\x12\x11\n\tnum_slots\x18\x01 \x01(\x05\x12\x18\n\x10resource_profile\x18\x02 \x01(\t\"\xa6\x01\n\x14ResourceRequirements\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x15\n\rjob_master_id\x18\x02 \x01(\t\x12\x1a\n\x12job_master_address\x18\x03 \x01(\t\x12\x32\n\x0crequirements\x18\x04 \x03(\x0b\x32\x1c.flinkpy.ResourceRequirement\x12\x17\n\x0fsequence_number\x18\x05 \x01(\x03\"G\n\nSlotStatus\x12\x12\n\nslot_index\x18\x01 \x01(\x05\x12\x15\n\rallocation_id\x18\x02 \x01(\t\x12\x0e\n\x06job_id\x18\x03 \x01(\t\"N\n\nSlotReport\x12\"\n\x05slots\x18\x01 \x03(\x0b\x32\x13.flinkpy.SlotStatus\x12\x1c\n\x14jobs_with_partitions\x18\x02 \x03(\t\">\n\x13HardwareDescription\x12\x11\n\tcpu_cores\x18\x01 \x01(\x05\x12\x14\n\x0cmemory_bytes\x18\x02 \x01(\x03\"\xd9\x01\n\x1bRegisterTaskExecutorRequest\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x14\n\x0c\x64\x61ta_address\x18\x03 \x01(\t\x12\x0b\n\x03pid\x18\x04 \x01(\x03\x12\x0c\n\x04host\x18\x05 \x01(\t\x12.\n\x08hardware\x18\x06 \x01(\x0b\x32\x1c.flinkpy.HardwareDescription\x12\x11\n\tnum_slots\x18\x07 \x01(\x05\x12\x14\n\x07profile\x18\x08 \x01(\tH\x00\x88\x01\x01\x42\n\n\x08_profile\"\x84\x01\n\x1cRegisterTaskExecutorResponse\x12\x1b\n\x13resource_manager_id\x18\x01 \x01(\t\x12\x13\n\x0binstance_id\x18\x02 \x01(\t\x12\x13\n\x0bresource_id\x18\x03 \x01(\t\x12\x1d\n\x15heartbeat_interval_ms\x18\x04 \x01(\x03\"f\n\x15SendSlotReportRequest\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x13\n\x0binstance_id\x18\x02 \x01(\t\x12#\n\x06report\x18\x03 \x01(\x0b\x32\x13.flinkpy.SlotReport\"q\n\x1aNotifySlotAvailableRequest\x12\x13\n\x0binstance_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12\x12\n\nslot_index\x18\x03 \x01(\x05\x12\x15\n\rallocation_id\x18\x04 \x01(\t\"k\n\x15TaskExecutorHeartbeat\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x13\n\x0binstance_id\x18\x02 \x01(\t\x12(\n\x0bslot_report\x18\x03 \x01(\x0b\x32\x13.flinkpy.SlotReport\"9\n\x12JobMasterHeartbeat\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x0e\n\x06job_id\x18\x02 \x01(\t\"S\n ResourceManagerHeartbeatResponse\x12\x1b\n\x13resource_manager_id\x18\x01 \x01(\t\x12\x12\n\nregistered\x18\x02 \x01(\x08\"H\n\x11\x44isconnectRequest\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\"-\n\x16TaskManagerInfoRequest\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\"\xd7\x01\n\x0fTaskManagerInfo\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x14\n\x0c\x64\x61ta_address\x18\x03 \x01(\t\x12\x0b\n\x03pid\x18\x04 \x01(\x03\x12\x0c\n\x04host\x18\x05 \x01(\t\x12.\n\x08hardware\x18\x06 \x01(\x0b\x32\x1c.flinkpy.HardwareDescription\x12\"\n\x05slots\x18\x07 \x03(\x0b\x32\x13.flinkpy.SlotStatus\x12\x19\n\x11last_heartbeat_ms\x18\x08 \x01(\x03\"J\n\x17TaskManagerInfoResponse\x12/\n\rtask_managers\x18\x01 \x03(\x0b\x32\x18.flinkpy.TaskManagerInfo\"\x19\n\x17ResourceOverviewRequest\"\x9e\x01\n\x10ResourceOverview\x12\x19\n\x11num_task_managers\x18\x01 \x01(\x05\x12\x17\n\x0fnum_slots_total\x18\x02 \x01(\x05\x12\x16\n\x0enum_slots_free\x18\x03 \x01(\x05\x12!\n\x19num_pending_task_managers\x18\x04 \x01(\x05\x12\x1b\n\x13resource_manager_id\x18\x05 \x01(\t2\xd1\x07\n\x0fResourceManager\x12Z\n\x11RegisterJobMaster\x12!.flinkpy.RegisterJobMasterRequest\x1a\".flinkpy.RegisterJobMasterResponse\x12O\n\x18\x44\x65\x63lareRequiredResources\x12\x1d.flinkpy.ResourceRequirements\x1a\x14.flinkpy.Acknowledge\x12\x63\n\x14RegisterTaskExecutor\x12$.flinkpy.RegisterTaskExecutorRequest\x1a%.flinkpy.RegisterTaskExecutorResponse\x12\x46\n\x0eSendSlotReport\x12\x1e.flinkpy.SendSlotReportRequest\x1a\x14.flinkpy.Acknowledge\x12P\n\x13NotifySlotAvailable\x12#.flinkpy.NotifySlotAvailableRequest\x1a\x14.flinkpy.Acknowledge\x12\x66\n\x19HeartbeatFromTaskExecutor\x12\x1e.flinkpy.TaskExecutorHeartbeat\x1a).flinkpy.ResourceManagerHeartbeatResponse\x12`\n\x16HeartbeatFromJobMaster\x12\x1b.flinkpy.JobMasterHeartbeat\x1a).flinkpy.ResourceManagerHeartbeatResponse\x12J\n\x16\x44isconnectTaskExecutor\x12\x1a.flinkpy.DisconnectRequest\x1a\x14.flinkpy.Acknowledge\x12G\n\x13\x44isconnectJobMaster\x12\x1a.flinkpy.DisconnectRequest\x1a\x14.flinkpy.Acknowledge\x12[\n\x16RequestTaskManagerInfo\x12\x1f.flinkpy.TaskManagerInfoRequest\x1a .flinkpy.TaskManagerInfoResponse\x12V\n\x17RequestResourceOverview\x12 .flinkpy.ResourceOverviewRequest\x1a\x19.flinkpy.ResourceOverviewb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,35 +43,35 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SLOTSTATUS']._serialized_start=516
   _globals['_SLOTSTATUS']._serialized_end=587
   _globals['_SLOTREPORT']._serialized_start=589
-  _globals['_SLOTREPORT']._serialized_end=637
-  _globals['_HARDWAREDESCRIPTION']._serialized_start=639
-  _globals['_HARDWAREDESCRIPTION']._serialized_end=701
-  _globals['_REGISTERTASKEXECUTORREQUEST']._serialized_start=704
-  _globals['_REGISTERTASKEXECUTORREQUEST']._serialized_end=921
-  _globals['_REGISTERTASKEXECUTORRESPONSE']._serialized_start=924
-  _globals['_REGISTERTASKEXECUTORRESPONSE']._serialized_end=1056
-  _globals['_SENDSLOTREPORTREQUEST']._serialized_start=1058
-  _globals['_SENDSLOTREPORTREQUEST']._serialized_end=1160
-  _globals['_NOTIFYSLOTAVAILABLEREQUEST']._serialized_start=1162
-  _globals['_NOTIFYSLOTAVAILABLEREQUEST']._serialized_end=1275
-  _globals['_TASKEXECUTORHEARTBEAT']._serialized_start=1277
-  _globals['_TASKEXECUTORHEARTBEAT']._serialized_end=1384
-  _globals['_JOBMASTERHEARTBEAT']._serialized_start=1386
-  _globals['_JOBMASTERHEARTBEAT']._serialized_end=1443
-  _globals['_RESOURCEMANAGERHEARTBEATRESPONSE']._serialized_start=1445
-  _globals['_RESOURCEMANAGERHEARTBEATRESPONSE']._serialized_end=1528
-  _globals['_DISCONNECTREQUEST']._serialized_start=1530
-  _globals['_DISCONNECTREQUEST']._serialized_end=1602
-  _globals['_TASKMANAGERINFOREQUEST']._serialized_start=1604
-  _globals['_TASKMANAGERINFOREQUEST']._serialized_end=1649
-  _globals['_TASKMANAGERINFO']._serialized_start=1652
-  _globals['_TASKMANAGERINFO']._serialized_end=1867
-  _globals['_TASKMANAGERINFORESPONSE']._serialized_start=1869
-  _globals['_TASKMANAGERINFORESPONSE']._serialized_end=1943
-  _globals['_RESOURCEOVERVIEWREQUEST']._serialized_start=1945
-  _globals['_RESOURCEOVERVIEWREQUEST']._serialized_end=1970
-  _globals['_RESOURCEOVERVIEW']._serialized_start=1973
-  _globals['_RESOURCEOVERVIEW']._serialized_end=2131
-  _globals['_RESOURCEMANAGER']._serialized_start=2134
-  _globals['_RESOURCEMANAGER']._serialized_end=3111
+  _globals['_SLOTREPORT']._serialized_end=667
+  _globals['_HARDWAREDESCRIPTION']._serialized_start=669
+  _globals['_HARDWAREDESCRIPTION']._serialized_end=731
+  _globals['_REGISTERTASKEXECUTORREQUEST']._serialized_start=734
+  _globals['_REGISTERTASKEXECUTORREQUEST']._serialized_end=951
+  _globals['_REGISTERTASKEXECUTORRESPONSE']._serialized_start=954
+  _globals['_REGISTERTASKEXECUTORRESPONSE']._serialized_end=1086
+  _globals['_SENDSLOTREPORTREQUEST']._serialized_start=1088
+  _globals['_SENDSLOTREPORTREQUEST']._serialized_end=1190
+  _globals['_NOTIFYSLOTAVAILABLEREQUEST']._serialized_start=1192
+  _globals['_NOTIFYSLOTAVAILABLEREQUEST']._serialized_end=1305
+  _globals['_TASKEXECUTORHEARTBEAT']._serialized_start=1307
+  _globals['_TASKEXECUTORHEARTBEAT']._serialized_end=1414
+  _globals['_JOBMASTERHEARTBEAT']._serialized_start=1416
+  _globals['_JOBMASTERHEARTBEAT']._serialized_end=1473
+  _globals['_RESOURCEMANAGERHEARTBEATRESPONSE']._serialized_start=1475
+  _globals['_RESOURCEMANAGERHEARTBEATRESPONSE']._serialized_end=1558
+  _globals['_DISCONNECTREQUEST']._serialized_start=1560
+  _globals['_DISCONNECTREQUEST']._serialized_end=1632
+  _globals['_TASKMANAGERINFOREQUEST']._serialized_start=1634
+  _globals['_TASKMANAGERINFOREQUEST']._serialized_end=1679
+  _globals['_TASKMANAGERINFO']._serialized_start=1682
+  _globals['_TASKMANAGERINFO']._serialized_end=1897
+  _globals['_TASKMANAGERINFORESPONSE']._serialized_start=1899
+  _globals['_TASKMANAGERINFORESPONSE']._serialized_end=1973
+  _globals['_RESOURCEOVERVIEWREQUEST']._serialized_start=1975
+  _globals['_RESOURCEOVERVIEWREQUEST']._serialized_end=2000
+  _globals['_RESOURCEOVERVIEW']._serialized_start=2003
+  _globals['_RESOURCEOVERVIEW']._serialized_end=2161
+  _globals['_RESOURCEMANAGER']._serialized_start=2164
+  _globals['_RESOURCEMANAGER']._serialized_end=3141
 # @@protoc_insertion_point(module_scope)

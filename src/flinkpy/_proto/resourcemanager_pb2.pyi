@@ -62,10 +62,12 @@ class SlotStatus(_message.Message):
     def __init__(self, slot_index: _Optional[int] = ..., allocation_id: _Optional[str] = ..., job_id: _Optional[str] = ...) -> None: ...
 
 class SlotReport(_message.Message):
-    __slots__ = ("slots",)
+    __slots__ = ("slots", "jobs_with_partitions")
     SLOTS_FIELD_NUMBER: _ClassVar[int]
+    JOBS_WITH_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     slots: _containers.RepeatedCompositeFieldContainer[SlotStatus]
-    def __init__(self, slots: _Optional[_Iterable[_Union[SlotStatus, _Mapping]]] = ...) -> None: ...
+    jobs_with_partitions: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, slots: _Optional[_Iterable[_Union[SlotStatus, _Mapping]]] = ..., jobs_with_partitions: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class HardwareDescription(_message.Message):
     __slots__ = ("cpu_cores", "memory_bytes")

@@ -172,7 +172,7 @@ class InputChannel:
             self._fail(
                 PartitionNotFoundError(
                     f"partition {self.partition_id} is not at its producer any more",
-                    details={"partition_id": self.partition_id, "result_partition_id": self.partition_id},
+                    details=self._details,
                 )
             )
             return
@@ -181,7 +181,7 @@ class InputChannel:
             self.gate.on_channel_failure(
                 PartitionNotFoundError(
                     f"partition {self.partition_id} did not appear at its producer within the time allowed",
-                    details={"partition_id": self.partition_id},
+                    details=self._details,
                 )
             )
         else:
@@ -191,7 +191,7 @@ class InputChannel:
         self._fail(
             PartitionNotFoundError(
                 f"the subpartition of {self.partition_id} that was asked for has already been consumed",
-                details={"partition_id": self.partition_id},
+                details=self._details,
             )
         )
 
@@ -199,12 +199,16 @@ class InputChannel:
         self._fail(
             PartitionConnectionError(
                 f"the producer of partition {self.partition_id} is gone: {reason}",
-                details={"partition_id": self.partition_id},
+                details=self._details,
             )
         )
 
     def on_partition_corrupted(self, message: str) -> None:
-        self._fail(PartitionCorruptedError(message, details={"result_partition_id": self.partition_id}))
+        self._fail(PartitionCorruptedError(message, details=self._details))
+
+    @property
+    def _details(self) -> dict[str, str]:
+        return {"partition_id": self.partition_id, "result_partition_id": self.partition_id}
 
     def _fail(self, error: Exception) -> None:
         if not (self._is_closed or self.is_finished):
@@ -510,7 +514,7 @@ class RemoteInputChannel(InputChannel):
         self._fail(
             PartitionConnectionError(
                 f"channel to partition {self.partition_id} broke: {error}",
-                details={"partition_id": self.partition_id},
+                details=self._details,
             )
         )
 

@@ -320,7 +320,10 @@ class ResourceManager(RpcEndpoint):
         self._executor_heartbeats.received(instance_id, self._now_ms)
         self._connections[instance_id].last_heard_ms = self.clock.now_ms()
         statuses = conversions.slot_report_from_proto(report)
-        self._run_slot_effects(self.slot_manager.process_slot_report(instance_id, statuses, self._now_ms))
+        jobs_with_partitions = frozenset(map(JobID, report.jobs_with_partitions))
+        self._run_slot_effects(
+            self.slot_manager.process_slot_report(instance_id, statuses, self._now_ms, jobs_with_partitions)
+        )
 
     def _task_executor_lost(self, instance_id: InstanceID, reason: str) -> None:
         info = self.slot_manager.task_executors.find(instance_id)

@@ -170,11 +170,22 @@ class SlotManager:
             return []
         return _lost_notifications(info, reason) + self._request_check(now_ms)
 
-    def process_slot_report(self, instance_id: InstanceID, report: Sequence[SlotStatus], now_ms: int) -> Effects:
-        """Bring what is believed of the slots in line with what their TaskExecutor says."""
+    def process_slot_report(
+        self,
+        instance_id: InstanceID,
+        report: Sequence[SlotStatus],
+        now_ms: int,
+        jobs_with_partitions: frozenset[JobID] = frozenset(),
+    ) -> Effects:
+        """Bring what is believed of the slots in line with what their TaskExecutor says.
+
+        Args:
+            jobs_with_partitions: jobs whose finished results it holds: it is not released while there are any.
+        """
         info = self.task_executors.find(instance_id)
         if info is None:
             return []
+        info.jobs_with_partitions, info.reported_ms = jobs_with_partitions, now_ms
         effects: Effects = []
         before = [(slot.state, slot.allocation_id) for slot in info.slots]
         for status in report:
@@ -355,7 +366,7 @@ class SlotManager:
         for info in self.task_executors:
             if missing <= 0:
                 break
-            if info.is_idle and info.profile is not None and not info.is_being_renewed:
+            if info.is_idle and info.profile is not None and not (info.is_being_renewed or info.jobs_with_partitions):
                 info.is_being_renewed = True
                 missing -= len(info.slots)
                 effects.append(RenewTaskExecutor(info.instance_id))
@@ -386,7 +397,7 @@ class SlotManager:
         for info in self.task_executors:
             if info.idle_since_ms is None or now_ms - info.idle_since_ms < options.task_manager_timeout_ms:
                 continue
-            if not started_by_driver(info.resource_id):
+            if not started_by_driver(info.resource_id) or not info.may_be_released:
                 continue
             size = len(info.slots)
             if num_slots - size < options.min_slots or num_free - size < keep_free:

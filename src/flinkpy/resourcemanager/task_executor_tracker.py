@@ -121,6 +121,9 @@ class TaskExecutorInfo:
     possible_jobs: set[JobID] = field(default_factory=set)
     #: The resource profile of the first slot that was requested here: a process serves no other one in its life.
     profile: str | None = None
+    #: Jobs whose finished results lie there, as of the report of `reported_ms`.
+    jobs_with_partitions: frozenset[JobID] = frozenset()
+    reported_ms: int = 0
     #: It was told to begin anew as a fresh process: nothing more is requested of this one.
     is_being_renewed: bool = False
 
@@ -134,6 +137,12 @@ class TaskExecutorInfo:
     @property
     def is_idle(self) -> bool:
         return all(slot.state is SlotState.FREE for slot in self.slots)
+
+    @property
+    def may_be_released(self) -> bool:
+        """Whether it holds no results either; not before it has told so since it became idle."""
+        is_known = self.idle_since_ms is not None and self.reported_ms >= self.idle_since_ms
+        return is_known and not self.jobs_with_partitions
 
     def update_idle_since(self, now_ms: int) -> None:
         """Call after any change of a slot."""

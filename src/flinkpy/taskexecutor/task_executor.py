@@ -316,7 +316,8 @@ class TaskExecutor(RpcEndpoint):
                     job_id=str(slot.job_id or ""),
                 )
                 for slot in self.service.slots.slots
-            ]
+            ],
+            jobs_with_partitions=map(str, self.service.partitions.tracker.jobs_with_partitions),
         )
 
     @property

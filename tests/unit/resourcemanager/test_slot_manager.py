@@ -407,8 +407,23 @@ def test_a_worker_used_meanwhile_is_not_idle() -> None:
     assert machine.run(machine.check_timeouts(5_000, lambda _: True)) == []
     machine.need(0, sequence=2)
     machine.run(machine.notify_slot_available(instance, 0, AllocationID("alloc-1"), 6_000))
+    machine.run(machine.process_slot_report(instance, free(1), 6_100))
     assert machine.run(machine.check_timeouts(6_500, lambda _: True)) == []
     assert len(machine.run(machine.check_timeouts(7_000, lambda _: True))) == 1
+
+
+def test_a_worker_that_holds_results_of_a_job_is_not_released() -> None:
+    machine = Machine(task_manager_timeout_ms=1_000)
+    instance = machine.executor("te")
+    (request,) = machine.need(1)
+    machine.acknowledge(request)
+    machine.need(0, sequence=2)
+    machine.run(machine.notify_slot_available(instance, 0, AllocationID("alloc-1"), 6_000))
+    assert machine.run(machine.check_timeouts(7_500, lambda _: True)) == [], "it has not said what it holds"
+    machine.run(machine.process_slot_report(instance, free(1), 7_600, frozenset({JOB})))
+    assert machine.run(machine.check_timeouts(9_000, lambda _: True)) == []
+    machine.run(machine.process_slot_report(instance, free(1), 9_100))
+    assert len(machine.run(machine.check_timeouts(9_200, lambda _: True))) == 1
 
 
 def test_one_redundant_worker_stays() -> None:

@@ -247,5 +247,6 @@ def _write_all(fd: int, parts: list[Any]) -> None:
 
 def corrupted(partition_id: str, reason: str) -> PartitionCorruptedError:
     return PartitionCorruptedError(
-        f"partition {partition_id} cannot be read any more: {reason}", details={"result_partition_id": partition_id}
+        f"partition {partition_id} cannot be read any more: {reason}",
+        details={"partition_id": partition_id, "result_partition_id": partition_id},
     )
