@@ -94,6 +94,11 @@ def hash_words(columns: Sequence[pa.Array]) -> np.ndarray:
     return words[0] if len(words) == 1 else _combine_vectors(words, len(columns[0]))
 
 
+def key_words(keys: list[Any]) -> np.ndarray:
+    """uint64[n]: what `hash_keys` folds to 32 bits."""
+    return _hash64_list(keys)
+
+
 def key_groups(hashes: np.ndarray, max_parallelism: int) -> np.ndarray:
     """int32[n]: the key group of each hash."""
     return (hashes % np.uint32(max_parallelism)).astype(np.int32)

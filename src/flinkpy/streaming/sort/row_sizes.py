@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 #: One in so many records is looked at where they are alike.
-_MOST_STRIDE = 16
+_MOST_STRIDE = 64
 #: All are, while one may be so many times the mean.
 _UNEVEN = 4.0
 #: An object is looked into so far; what shares objects with others counts them as its own.

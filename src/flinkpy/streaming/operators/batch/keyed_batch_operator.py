@@ -12,16 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from flinkpy.graph.operator_specs import FieldKeySelector
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MAX_WATERMARK, Watermark
 from flinkpy.streaming.operators.batch.batch_operator import BatchOperator
 from flinkpy.streaming.operators.batch.gathering_output import GatheringOutput
-from flinkpy.streaming.operators.batch.sorted_input import SortedInput
+from flinkpy.streaming.operators.batch.sorted_input import SortedColumns, SortedInput
 from flinkpy.streaming.operators.key_getter import key_getter
-from flinkpy.streaming.operators.lane_border import as_rows
+from flinkpy.streaming.operators.lane_border import as_columnar, as_rows, has_columns
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext, StreamOperator
 from flinkpy.streaming.operators.timer_service import InternalTimerService
+from flinkpy.streaming.sort.memory import sorted_inputs_bytes, spill_directory
 from flinkpy.streaming.sort.same_key import is_same_key
 
 if TYPE_CHECKING:
@@ -53,10 +55,17 @@ class KeyedBatchOperator(BatchOperator):
         self._gathering = [GatheringOutput(output), *gathering.values()]
         self.operator = create(self._gathering[0], dict(gathering))
         self._timers: InternalTimerService | None = None
-        self._inputs = SortedInput()
         keyed = [self.operator.key_of_input(index) for index in range(num_inputs)]
         self._get_keys = [None if selector is None else key_getter(selector) for selector, _, _ in keyed]
         self._input_types = [type_info for _, _, type_info in keyed]
+        self._spills = spill_directory(context)
+        memory_bytes = sorted_inputs_bytes(context)
+        self._inputs = SortedInput(self._spills, memory_bytes)
+        #: In place of `_inputs` where the records are columns, the key's among them.
+        self._columns: SortedColumns | None = None
+        selector, _, type_info = keyed[0]
+        if num_inputs == 1 and isinstance(selector, FieldKeySelector) and has_columns(type_info):
+            self._columns = SortedColumns(selector.fields, type_info, self._spills, memory_bytes)
 
     def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
         super().initialize_state(restored)
@@ -71,6 +80,9 @@ class KeyedBatchOperator(BatchOperator):
             return
         if self._presorted:
             self.process_sorted(((input_index, batch),))
+            return
+        if self._columns is not None:
+            self._columns.add(as_columnar(batch, self._input_types[input_index]))
             return
         rows = as_rows(batch, self._input_types[input_index])
         try:
@@ -120,17 +132,23 @@ class KeyedBatchOperator(BatchOperator):
 
     def on_end_of_inputs(self) -> None:
         operator = self.operator
-        for _, batches in self._inputs.by_key():
-            for input_index, batch in batches:
+        for begins_key, input_index, batch in (self._columns or self._inputs).records():
+            if begins_key:
+                self._finish_key()
                 self._has_key = True
-                operator.process_batch(batch, input_index)
-            self._finish_key()
+            operator.process_batch(batch, input_index)
         self._finish_key()
         for index in range(len(self._get_keys)):
             operator.end_input(index)
         operator.finish()
         for output in self._gathering:
             output.flush()
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            self._spills.close()
 
     def _end_key(self) -> None:
         timers = self._timers

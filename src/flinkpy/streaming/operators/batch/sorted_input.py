@@ -1,77 +1,198 @@
 """SortedInput: the records of bounded inputs, key by key, and of a key by their timestamps.
 
-All in memory. Keys come in the order of their first record, and records of the same timestamp in the order they
-arrived; those without a timestamp come first, and those of the first input before those of the second.
+What does not fit in memory is in files meanwhile. Records of the same timestamp come in the order they arrived; those
+without a timestamp come first, and those of the first input before those of the second. In which order keys come is not
+defined. A key's records come in any number of batches: one key may have more of them than fit in memory.
 
 Source: org.apache.flink.streaming.api.operators.sort.{SortingDataInput,MultiInputSortingDataInput}. Differs: Flink
-sorts keys by their bytes, and says nothing about their order.
+sorts keys by their bytes, we by their hash.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from flinkpy.records.batch import Batch
-from flinkpy.records.elements import MIN_WATERMARK
+from flinkpy.records.key_hash import hash_words, key_words
+from flinkpy.streaming.sort.blocks import Block, ColumnBlock, Order, RowBlock
+from flinkpy.streaming.sort.external_sorter import ExternalSorter
+from flinkpy.streaming.sort.row_sizes import RowSizes, size_of
+from flinkpy.streaming.sort.same_key import is_same_key
+from flinkpy.streaming.sort.spill_file import SpillDirectory
+
+#: (whether a key begins with it, input, records of one key, all with timestamps or all without).
+SortedRecords = Iterator[tuple[bool, int, Batch]]
+
+#: So many records at a time become Python objects.
+_MAX_ROWS = 4_096
+#: A distinct key and its number, beside the key itself; and what a record is sorted by.
+_BYTES_PER_KEY = 100
+_BYTES_PER_ROW = 32
 
 
 class SortedInput:
-    """Thread: task thread."""
+    """Records that are Python objects. Thread: task thread."""
 
-    def __init__(self) -> None:
-        #: Key -> number of the key.
+    def __init__(self, spills: SpillDirectory, memory_bytes: int) -> None:
+        self._sorter = ExternalSorter(spills, memory_bytes)
+        self._memory_bytes = memory_bytes
+        self._sizes = RowSizes()
+        #: Key -> number of the key, of what is in memory.
         self._numbers: dict[Any, int] = {}
         self._rows: list[Any] = []
-        # Of all records as they arrived, batch by batch: what they are sorted by, and their kinds.
-        self._keys: list[np.ndarray] = []
-        self._inputs: list[np.ndarray] = []
-        self._has_time: list[np.ndarray] = []
-        self._times: list[np.ndarray] = []
-        self._kinds: list[np.ndarray] = []
-        self._has_kinds = False
+        self._order: list[Order] = []
+        self._num_bytes = 0
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._rows and not self._sorter.num_runs
 
     def add(self, keys: list[Any], rows: list[Any], batch: Batch, input_index: int) -> None:
         """`rows` are the batch's records and `keys` theirs."""
-        number_of, numbers, count = self._numbers.setdefault, self._numbers, len(rows)
-        self._keys.append(np.fromiter((number_of(key, len(numbers)) for key in keys), dtype=np.int64, count=count))
+        if not rows:
+            return
+        numbers = self._numbers
+        known, number_of, count = len(numbers), numbers.setdefault, len(rows)
+        own = np.fromiter((number_of(key, len(numbers)) for key in keys), dtype=np.uint64, count=count)
         self._rows.extend(rows)
-        self._inputs.append(np.full(count, input_index, dtype=np.int8))
-        times = batch.timestamps
-        self._has_time.append(np.full(count, times is not None, dtype=np.bool_))
-        self._times.append(np.full(count, MIN_WATERMARK, dtype=np.int64) if times is None else times)
-        self._has_kinds = self._has_kinds or batch.kinds is not None
-        self._kinds.append(np.zeros(count, dtype=np.int8) if batch.kinds is None else batch.kinds)
+        # Until they go to a file the numbers stand for the words: keys come in the order they appeared.
+        self._order.append(Order.of_batch(batch, own, input_index))
+        self._num_bytes += self._sizes.bytes_of(rows) + count * _BYTES_PER_ROW
+        if len(numbers) > known:
+            self._num_bytes += (len(numbers) - known) * (_BYTES_PER_KEY + size_of(keys[-1]))
+        if self._num_bytes > self._memory_bytes:
+            self._spill()
 
-    def by_key(self) -> Iterator[tuple[Any, list[tuple[int, Batch]]]]:
-        """Each key, once, with its records: (input, batch), to be processed in that order. Call it once."""
+    def records(self) -> SortedRecords:
+        """All records, once. Nothing is added any more."""
+        if self._sorter.num_runs:
+            self._spill()
+            return by_key(self._sorter.sorted())
+        return self._in_memory()
+
+    def _spill(self) -> None:
         if not self._rows:
             return
-        keys, inputs, has_time, times, kinds = map(
-            np.concatenate, (self._keys, self._inputs, self._has_time, self._times, self._kinds)
-        )
-        # Stable: what is equal stays in the order it arrived.
-        order = np.lexsort((inputs, times, has_time, keys))
+        order = Order.concat(self._order)
+        keys = list(self._numbers)
+        numbers = order.words.astype(np.int64)
+        order = Order(key_words(keys)[numbers], order.has_time, order.times, order.inputs, order.kinds)
+        block = RowBlock(order, self._rows, keys, numbers)
+        num_bytes = self._num_bytes
+        self._rows, self._order, self._numbers, self._num_bytes = [], [], {}, 0
+        self._sorter.add(block, num_bytes)
+        self._sorter.spill()
+
+    def _in_memory(self) -> SortedRecords:
+        if not self._rows:
+            return
+        order = Order.concat(self._order)
+        self._order, self._numbers = [], {}
+        positions = order.argsort()
         unsorted, self._rows = self._rows, []
-        rows = [unsorted[position] for position in order.tolist()]
+        rows = [unsorted[position] for position in positions.tolist()]
         del unsorted
-        keys, inputs, has_time, times, kinds = (column[order] for column in (keys, inputs, has_time, times, kinds))
-        # A batch is records of one key and input, all with timestamps or all without.
-        is_first = (np.diff(keys) != 0) | (np.diff(inputs) != 0) | (np.diff(has_time))
+        order = order[positions]
+        keys, inputs, has_time = order.words, order.inputs, order.has_time
+        is_first = np.diff(keys) != 0
+        begins = [True, *is_first.tolist()]
+        is_first |= (np.diff(inputs) != 0) | np.diff(has_time)
         starts = [0, *(np.flatnonzero(is_first) + 1).tolist()]
-        names = list(self._numbers)
-        batches: list[tuple[int, Batch]] = []
-        number = int(keys[0])
+        times, kinds = order.times, order.kinds
         for start, end in zip(starts, [*starts[1:], len(rows)]):
-            if keys[start] != number:
-                yield names[number], batches
-                number, batches = int(keys[start]), []
             batch = Batch(
                 rows[start:end],
                 times[start:end] if has_time[start] else None,
-                kinds[start:end] if self._has_kinds else None,
+                None if kinds is None else kinds[start:end],
             )
-            batches.append((int(inputs[start]), batch))
-        yield names[number], batches
+            yield begins[start], int(inputs[start]), batch
+
+
+class SortedColumns:
+    """Records that are columns, of one input, with a key that is some of them: sorted as they are. Thread: task thread.
+
+    Args:
+        type_info: of the records.
+    """
+
+    def __init__(
+        self, fields: tuple[int | str, ...], type_info: Any, spills: SpillDirectory, memory_bytes: int
+    ) -> None:
+        self._sorter = ExternalSorter(spills, memory_bytes)
+        self._fields = fields
+        self._type_info = type_info
+
+    def add(self, batch: Batch) -> None:
+        columns = batch.values
+        assert not isinstance(columns, list)
+        if not columns.num_rows:
+            return
+        names = columns.schema.names
+        positions = tuple(field if isinstance(field, int) else names.index(field) for field in self._fields)
+        words = hash_words([columns.column(position) for position in positions])
+        block = ColumnBlock(Order.of_batch(batch, words, 0), columns, positions, self._type_info)
+        self._sorter.add(block, columns.nbytes + columns.num_rows * _BYTES_PER_ROW)
+
+    def records(self) -> SortedRecords:
+        """All records, once, as Python objects. Nothing is added any more."""
+        return by_key(self._sorter.sorted())
+
+
+def by_key(blocks: Iterable[Block]) -> SortedRecords:
+    """Sorted blocks, cut where the key, the input, or having a timestamp changes."""
+    word: int | None = None
+    #: Where the key of the records that are given away is to be found: it is seldom asked for.
+    place: tuple[Block, int] | None = None
+    #: Records of other keys that have the word of the present one: they wait until it is done.
+    strays: list[tuple[Any, list[tuple[int, Batch]]]] = []
+    for block in blocks:
+        for row, input_index, batch in _parts(block):
+            next_word = int(block.order.words[row])
+            if next_word != word or place is None:
+                yield from _stray_records(strays)
+                word, place = next_word, (block, row)
+                yield True, input_index, batch
+                continue
+            key, next_key = place[0].key_of(place[1]), block.key_of(row)
+            if next_key == key or is_same_key(next_key, key):
+                yield False, input_index, batch
+            else:
+                _add_stray(strays, next_key, input_index, batch)
+    yield from _stray_records(strays)
+
+
+def _parts(block: Block) -> Iterator[tuple[int, int, Batch]]:
+    """(row where it begins, input, records)."""
+    order = block.order
+    words, inputs, has_time, times, kinds = order.words, order.inputs, order.has_time, order.times, order.kinds
+    is_first = (np.diff(words) != 0) | (np.diff(block.key_ids()) != 0)
+    is_first |= (np.diff(inputs) != 0) | np.diff(has_time)
+    for begin in range(0, len(block), _MAX_ROWS):
+        stop = min(begin + _MAX_ROWS, len(block))
+        rows = block.rows(begin, stop)
+        starts = [begin, *(np.flatnonzero(is_first[begin : stop - 1]) + begin + 1).tolist()]
+        for start, end in zip(starts, [*starts[1:], stop]):
+            batch = Batch(
+                rows[start - begin : end - begin],
+                times[start:end] if has_time[start] else None,
+                None if kinds is None else kinds[start:end],
+            )
+            yield start, int(inputs[start]), batch
+
+
+def _add_stray(strays: list[tuple[Any, list[tuple[int, Batch]]]], key: Any, input_index: int, batch: Batch) -> None:
+    for other, records in strays:
+        if other == key or is_same_key(other, key):
+            records.append((input_index, batch))
+            return
+    strays.append((key, [(input_index, batch)]))
+
+
+def _stray_records(strays: list[tuple[Any, list[tuple[int, Batch]]]]) -> SortedRecords:
+    for _, records in strays:
+        for position, (input_index, batch) in enumerate(records):
+            yield position == 0, input_index, batch
+    strays.clear()
