@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -144,13 +144,18 @@ class FakeDeployed:
         self.vertex_id = deployment.vertex_id
         self.subtask_index = deployment.subtask_index
         self.allocation_id = deployment.allocation_id
-        self.blocking_partition_ids: tuple[str, ...] = ()
+        #: Blocking ones are named so.
+        self.blocking_partition_ids = tuple(
+            p.result_partition_id
+            for p in deployment.produced_partitions
+            if p.result_partition_id.startswith("p-blocking")
+        )
         self.result_partition_ids = tuple(p.result_partition_id for p in deployment.produced_partitions)
         self.invokable = invokable
         self.releases: list[BaseException | None] = []
 
     def subpartition_bytes(self) -> dict[str, list[int]]:
-        return dict.fromkeys(self.blocking_partition_ids, [1, 2])
+        return {partition_id: [1, 2] for partition_id in self.blocking_partition_ids}
 
     def create_invokable(self, callbacks: Any) -> FakeInvokable:
         self.invokable.callbacks = callbacks
@@ -326,9 +331,17 @@ class Harness:
     def free_slot(self, allocation: str = "alloc", token: str = JM_ID) -> None:
         self.task_executor.free_slot(taskexecutor_pb2.FreeSlotRequest(allocation_id=allocation), context(token))
 
-    def submit(self, *attempts: str, allocation: str = "alloc", job: str = JOB, token: str = JM_ID) -> Any:
+    def submit(
+        self,
+        *attempts: str,
+        allocation: str = "alloc",
+        job: str = JOB,
+        token: str = JM_ID,
+        properties: Mapping[str, str] | None = None,
+    ) -> Any:
+        configuration = common_pb2.Configuration(entries=properties or {})
         request = taskexecutor_pb2.SubmitTasksRequest(
-            job=taskexecutor_pb2.JobInformation(job_id=job),
+            job=taskexecutor_pb2.JobInformation(job_id=job, configuration=configuration),
             vertices=[job_pb2.JobVertex(id="v", name="map", parallelism=2)],
             tasks=[
                 taskexecutor_pb2.TaskDeployment(
