@@ -1,0 +1,303 @@
+"""Batch jobs on real processes: stages in the slots there are, and exactly which subtasks run again after what."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clusters import RunningCluster, StartCluster
+from job_support import FIXED_DELAY, Gate, environment, wait_for_state, wait_until, wait_until_idle
+
+from flinkpy.common import Encoder, Types
+from flinkpy.common.errors import JobExecutionError
+from flinkpy.common.states import ExecutionState, JobState
+from flinkpy.datastream import DataStream, RuntimeExecutionMode, StreamExecutionEnvironment
+from flinkpy.datastream.connectors.file_system import FileSink
+from flinkpy.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext
+
+#: How programs call their vertices; one of them is in the name of each.
+NAMES = ("first", "second", "third", "other", "Committer", "text")
+#: Every operator has the parallelism that the program gives it.
+FIXED_PARALLELISM = {"execution.batch.adaptive.auto-parallelism.enabled": "false"}
+
+
+def batch(cluster: RunningCluster, parallelism: int = 2, **properties: str) -> StreamExecutionEnvironment:
+    env = environment(cluster, parallelism, **{**FIXED_PARALLELISM, **properties})
+    env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+    return env
+
+
+def subtasks(cluster: RunningCluster, job_id: str) -> dict[str, Any]:
+    """By what the program calls its vertex, and the number of the subtask."""
+    return {
+        f"{next((name for name in NAMES if name in vertex.name), vertex.name)}{subtask.subtask_index}": subtask
+        for vertex in cluster.client.request_job(job_id).vertices
+        for subtask in vertex.subtasks
+    }
+
+
+def has_finished(cluster: RunningCluster, job_id: str, name: str) -> bool:
+    found = subtasks(cluster, job_id).get(name)
+    return found is not None and ExecutionState(found.state) is ExecutionState.FINISHED
+
+
+def restarted(cluster: RunningCluster, job_id: str) -> set[str]:
+    return {name for name, subtask in subtasks(cluster, job_id).items() if subtask.attempt_number > 0}
+
+
+def partition_files(directory: Path) -> list[Path]:
+    return sorted(directory.rglob("*.data"))
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Gate:
+    directory = tmp_path / "gate"
+    directory.mkdir()
+    return Gate(directory)
+
+
+class Note(MapFunction):
+    """The identity. Writes into `directory` which process runs it, and which subtask."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        (self._directory / f"{os.getpid()}").write_text(str(runtime_context.get_index_of_this_subtask()))
+
+    def map(self, value: Any) -> Any:
+        return value
+
+
+class FailsOnce(MapFunction):
+    """Writes down what it gets. The first attempt of subtask 1 waits for the gate with the first record, and fails."""
+
+    def __init__(self, gate: Gate, output: Path) -> None:
+        self._wait = gate.pass_at(True)
+        self._output = output
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._number = runtime_context.get_index_of_this_subtask()
+        self._attempt = runtime_context.get_attempt_number()
+
+    def map(self, value: Any) -> Any:
+        if self._number == 1 and self._attempt == 0:
+            self._wait(True)
+            raise ValueError("this once")
+        with open(self._output / f"{self._number}-{self._attempt}", "a") as file:
+            file.write(f"{value}\n")
+        return value
+
+
+# Stages
+
+
+def test_a_job_of_many_more_tasks_than_slots_runs_in_one_slot(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(num_task_executors=1, slots=1)
+    env = batch(cluster, 3)
+    pairs = env.from_sequence(1, 300).rebalance().map(lambda x: (x % 5, x), Types.TUPLE([Types.LONG(), Types.LONG()]))
+    sums = pairs.key_by(lambda pair: pair[0]).sum(1)
+    with sums.execute_and_collect() as results:
+        assert sorted(results) == [(key, sum(x for x in range(1, 301) if x % 5 == key)) for key in range(5)]
+    wait_until_idle(cluster, 1)
+
+
+def test_nothing_is_read_before_all_of_it_is_written_and_each_result_goes_when_it_was_read(
+    start_cluster: StartCluster, gate: Gate, tmp_path: Path
+) -> None:
+    cluster = start_cluster(num_task_executors=1, slots=2)
+    env = batch(cluster, 2)
+    wait = gate.pass_at(1)
+    numbers = env.from_sequence(1, 100).map(lambda x: x, Types.LONG()).name("first")
+    keyed = numbers.key_by(lambda x: x % 4).process(_Slow(wait), Types.LONG()).name("second")
+    keyed.rebalance().map(lambda x: x, Types.LONG()).name("third").print()
+    job_id = str(env.execute_async("stages").get_job_id())
+    gate.wait_for_arrival()
+    states = {name: ExecutionState(task.state) for name, task in subtasks(cluster, job_id).items()}
+    assert {state for name, state in states.items() if name.startswith("third")} == {ExecutionState.CREATED}
+    assert len(partition_files(tmp_path / "tmp")) >= 2
+    gate.open()
+    cluster.client.wait_for_result(job_id)
+    wait_until(lambda: not partition_files(tmp_path / "tmp"), "no partition is left")
+    assert restarted(cluster, job_id) == set()
+
+
+class _Slow(KeyedProcessFunction):
+    def __init__(self, wait: Any) -> None:
+        self._wait = wait
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
+        yield self._wait(value)
+
+
+def test_records_of_one_stream_are_written_once_for_all_who_read_them(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(num_task_executors=1, slots=1)
+    env = batch(cluster, 2)
+    keyed = env.from_sequence(1, 100).map(lambda x: (x % 3, x)).key_by(lambda pair: pair[0])
+    sums = keyed.reduce(lambda a, b: (a[0], a[1] + b[1])).map(lambda pair: ("sum", *pair))
+    largest = keyed.reduce(max).map(lambda pair: ("max", *pair))
+    with sums.union(largest).execute_and_collect() as results:
+        found = sorted(results)
+    assert found == sorted(
+        [("sum", key, sum(x for x in range(1, 101) if x % 3 == key)) for key in range(3)]
+        + [("max", key, max(x for x in range(1, 101) if x % 3 == key)) for key in range(3)]
+    )
+
+
+@pytest.mark.parametrize("at", ["first", "second"])
+def test_cancelling_in_any_stage_leaves_nothing(
+    start_cluster: StartCluster, gate: Gate, tmp_path: Path, at: str
+) -> None:
+    cluster = start_cluster(num_task_executors=1, slots=1)
+    env = batch(cluster, 2)
+    wait = gate.pass_at(70)
+    first = env.from_sequence(1, 100).map(wait if at == "first" else lambda x: x, Types.LONG())
+    second = first.key_by(lambda x: x % 4).map(wait if at == "second" else lambda x: x, Types.LONG())
+    second.rebalance().map(lambda x: x, Types.LONG()).print()
+    job_id = str(env.execute_async("cancelled").get_job_id())
+    gate.wait_for_arrival()
+    cluster.client.cancel_job(job_id)
+    gate.open()
+    wait_for_state(cluster, job_id, JobState.CANCELED)
+    wait_until(lambda: not partition_files(tmp_path / "tmp"), "no partition is left")
+    wait_until_idle(cluster, 1)
+
+
+# The four cases of failover
+
+
+def test_a_task_that_fails_runs_again_alone(start_cluster: StartCluster, tmp_path: Path) -> None:
+    cluster = start_cluster(num_task_executors=1, slots=2)
+    env = batch(cluster, 2, **FIXED_DELAY)
+    mark = tmp_path / "failed"
+
+    def fail_once(value: int) -> int:
+        if value == 7 and not mark.exists():
+            mark.touch()
+            raise ValueError("this once")
+        return value
+
+    numbers = env.from_sequence(1, 100).map(lambda x: x, Types.LONG()).name("first")
+    numbers.key_by(lambda x: x % 4).map(fail_once, Types.LONG()).name("second").print()
+    job_id = str(env.execute_async("fails once").get_job_id())
+    cluster.client.wait_for_result(job_id)
+    assert [name[:-1] for name in restarted(cluster, job_id)] == ["second"]
+    assert cluster.client.request_job(job_id).num_restarts == 1
+
+
+def test_a_damaged_result_is_made_anew_by_its_producer_alone(
+    start_cluster: StartCluster, gate: Gate, tmp_path: Path
+) -> None:
+    """The reader of the damaged file waits for the only slot, which another branch has."""
+    cluster = start_cluster(num_task_executors=1, slots=1)
+    env = batch(cluster, 1, **FIXED_DELAY)
+    numbers = env.from_sequence(1, 100).map(lambda x: x, Types.LONG()).name("first")
+    numbers.key_by(lambda x: x % 4).sum().name("second").print()
+    env.from_sequence(1, 10).map(gate.pass_at(5), Types.LONG()).name("other").print()
+    job_id = str(env.execute_async("damaged").get_job_id())
+    gate.wait_for_arrival()
+    (file,) = partition_files(tmp_path / "tmp")
+    with open(file, "r+b") as opened:
+        data = bytearray(opened.read())
+        data[len(data) // 2] ^= 0xFF
+        opened.seek(0)
+        opened.write(data)
+    gate.open()
+    cluster.client.wait_for_result(job_id)
+    assert {name[:-1] for name in restarted(cluster, job_id)} == {"first", "second"}
+    history = cluster.client.request_job(job_id).exception_history
+    assert [entry.error.type for entry in history] == ["PartitionCorruptedError"]
+
+
+@pytest.mark.parametrize("partitioner", ["hash", "rebalance"])
+def test_a_lost_process_takes_its_results_along_and_finished_consumers_run_again_where_records_may_go_elsewhere(
+    start_cluster: StartCluster, gate: Gate, tmp_path: Path, partitioner: str
+) -> None:
+    cluster = start_cluster(num_task_executors=2, slots=1)
+    producer, output = tmp_path / "producer", tmp_path / "output"
+    producer.mkdir()
+    output.mkdir()
+    env = batch(cluster, 2, **FIXED_DELAY)
+    numbers = env.from_sequence(1, 100).set_parallelism(1).map(Note(producer), Types.LONG()).set_parallelism(1)
+    numbers = numbers.name("first")
+    sent: DataStream = numbers.key_by(lambda x: x) if partitioner == "hash" else numbers.rebalance()
+    sent.map(FailsOnce(gate, output), Types.LONG()).name("second").print()
+    job_id = str(env.execute_async("lost").get_job_id())
+    gate.wait_for_arrival()
+    (pid,) = (int(path.name) for path in producer.iterdir())
+    wait_until(lambda: has_finished(cluster, job_id, "second0"), "the other consumer has finished")
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: any(p.popen.poll() is not None for p in cluster.task_executors), "the process is gone")
+    gate.open()
+    cluster.client.wait_for_result(job_id)
+    expected = {"first0", "second1"} | ({"second0"} if partitioner == "rebalance" else set())
+    assert restarted(cluster, job_id) == expected
+    last = {name: subtask.attempt_number for name, subtask in subtasks(cluster, job_id).items()}
+    written = [
+        int(line)
+        for number in range(2)
+        for line in (output / f"{number}-{last[f'second{number}']}").read_text().split()
+    ]
+    assert sorted(written) == list(range(1, 101))
+
+
+def test_without_a_restart_strategy_a_lost_result_fails_the_job(
+    start_cluster: StartCluster, gate: Gate, tmp_path: Path
+) -> None:
+    cluster = start_cluster(num_task_executors=2, slots=1)
+    env = batch(cluster, 2)
+    numbers = env.from_sequence(1, 100).map(lambda x: x, Types.LONG())
+    stream = numbers.key_by(lambda x: x % 4).map(gate.pass_at(50), Types.LONG())
+    stream.rebalance().map(lambda x: x, Types.LONG()).print()
+    client = env.execute_async("lost")
+    gate.wait_for_arrival()
+    (waiting,) = gate.arrivals
+    other = next(process for process in cluster.task_executors if process.popen.pid != waiting)
+    os.kill(other.popen.pid, signal.SIGKILL)
+    wait_until(lambda: other.popen.poll() is not None, "the process is gone")
+    gate.open()
+    with pytest.raises(JobExecutionError, match="is lost"):
+        client.get_job_execution_result().result()
+
+
+# Sinks
+
+
+def test_what_has_been_committed_is_not_written_again_when_its_writers_run_again(
+    start_cluster: StartCluster, gate: Gate, tmp_path: Path
+) -> None:
+    """Two branches read the same records, over edges that may send them elsewhere. One has been committed when the
+    records have to be made anew for the other: its writers run again, and nothing of what they write appears."""
+    cluster = start_cluster(num_task_executors=2, slots=1)
+    producer, output, files = tmp_path / "producer", tmp_path / "output", tmp_path / "files"
+    producer.mkdir()
+    output.mkdir()
+    env = batch(cluster, 2, **FIXED_DELAY)
+    numbers = env.from_sequence(1, 100).set_parallelism(1).map(Note(producer), Types.LONG()).set_parallelism(1)
+    numbers = numbers.name("first")
+    texts = numbers.rebalance().map(str, Types.STRING()).name("text")
+    texts.sink_to(FileSink.for_row_format(str(files), Encoder.simple_string_encoder()).build()).name("Files")
+    numbers.rebalance().map(FailsOnce(gate, output), Types.LONG()).name("second").print()
+    job_id = str(env.execute_async("committed").get_job_id())
+    gate.wait_for_arrival()
+    wait_until(lambda: has_finished(cluster, job_id, "Committer0"), "the files are committed")
+    (pid,) = (int(path.name) for path in producer.iterdir())
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: any(p.popen.poll() is not None for p in cluster.task_executors), "the process is gone")
+    gate.open()
+    cluster.client.wait_for_result(job_id)
+    again = restarted(cluster, job_id)
+    assert {"text0", "text1"} <= again
+    assert "Committer0" not in again
+    lines = [
+        line
+        for path in files.rglob("*")
+        if path.is_file() and not path.name.startswith((".", "_"))
+        for line in path.read_text().split()
+    ]
+    assert Counter(lines) == Counter(str(x) for x in range(1, 101))
