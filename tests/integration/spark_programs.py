@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from flinkpy.common import Configuration
@@ -29,6 +30,8 @@ def spark_session(master: str = "local[2,3]", **conf: str) -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    # The workers import the functions of the programs.
+    os.environ["PYTHONPATH"] = str(Path(__file__).parent)
     settings = {
         "spark.ui.enabled": "false",
         "spark.driver.bindAddress": "127.0.0.1",

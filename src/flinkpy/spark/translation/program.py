@@ -23,8 +23,11 @@ TARGET_COLUMN = "__target"
 #: Subtask that made the block, and its number among those that it made: together the order of the blocks.
 PRODUCER_COLUMN = "__producer"
 SEQUENCE_COLUMN = "__seq"
-#: At a consumer: position of the edge among its inputs.
+#: At a consumer: position of the edge among its inputs. The first row of a subtask is of no edge: it tells the subtask.
 EDGE_COLUMN = "__edge"
+MARKER_EDGE = -1
+#: In rows that say which subtask reads them.
+SUBTASK_COLUMN = TARGET_COLUMN
 
 PASS_SCHEMA = pa.schema(
     [

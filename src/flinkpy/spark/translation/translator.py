@@ -34,11 +34,13 @@ from flinkpy.spark.translation.placement import place
 from flinkpy.spark.translation.planner import PassUnit, Plan, StreamKey, plan
 from flinkpy.spark.translation.program import (
     EDGE_COLUMN,
+    MARKER_EDGE,
     OUTPUT_COLUMN,
     PASS_SCHEMA,
     PRODUCER_COLUMN,
     SEQUENCE_COLUMN,
     SINKS,
+    SUBTASK_COLUMN,
     TARGET_COLUMN,
     JobFacts,
     PassInput,
@@ -144,7 +146,8 @@ class _Translation:
     def _add_pass(self, unit: PassUnit) -> None:
         head = unit.head
         if unit.is_source:
-            frame, shape = self._session.range(0, head.parallelism, 1, head.parallelism), PassInput(None)
+            subtasks = self._session.range(0, head.parallelism, 1, head.parallelism)
+            frame, shape = subtasks.select(F.col("id").cast("int").alias(SUBTASK_COLUMN)), PassInput(None)
         else:
             frame, shape = self._input_of(unit)
         readers, readers_of_reports = self._readers_of(unit)
@@ -212,12 +215,25 @@ class _Translation:
         # What is broadcast is read first: operators wait for it.
         edges = sorted(head.inputs, key=lambda edge: (not edge.partitioner.is_broadcast, edge.input_index))
         parts = [part for number, edge in enumerate(edges) if (part := self._part(unit, number, edges)) is not None]
-        frame = parts[0]
-        for part in parts[1:]:
+        frame = self._markers(head.parallelism)
+        for part in parts:
             frame = frame.union(part)
         placed = place(frame, TARGET_COLUMN, head.parallelism)
         ordered = placed.sortWithinPartitions(EDGE_COLUMN, PRODUCER_COLUMN, SEQUENCE_COLUMN)
-        return ordered.select(EDGE_COLUMN, BLOCK_COLUMN), PassInput(tuple(edge.input_index for edge in edges))
+        return ordered.select(EDGE_COLUMN, BLOCK_COLUMN, TARGET_COLUMN), PassInput(
+            tuple(edge.input_index for edge in edges)
+        )
+
+    def _markers(self, parallelism: int) -> DataFrame:
+        """A row for each subtask, before all others, that tells which one it is."""
+        nothing = F.lit(None)
+        return self._session.range(0, parallelism, 1, 1).select(
+            F.lit(MARKER_EDGE).alias(EDGE_COLUMN),
+            F.col("id").cast("int").alias(TARGET_COLUMN),
+            nothing.cast("int").alias(PRODUCER_COLUMN),
+            nothing.cast("bigint").alias(SEQUENCE_COLUMN),
+            nothing.cast("binary").alias(BLOCK_COLUMN),
+        )
 
     def _placed_by_spark(self, unit: PassUnit, edge: SparkEdge, frame: DataFrame) -> DataFrame | None:
         """The frame, where no key and no function says which record goes where."""

@@ -11,6 +11,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ import pyarrow as pa
 from flinkpy.records.batch import Batch
 from flinkpy.spark.blocks import SinkReport, decode_block, encode_accumulators, encode_sink_report
 from flinkpy.spark.stream_frame import BLOCK_COLUMN, Layout, decode_rows, encode_rows
-from flinkpy.spark.translation.program import EDGE_COLUMN, SINKS, PassProgram
+from flinkpy.spark.translation.program import EDGE_COLUMN, MARKER_EDGE, SINKS, SUBTASK_COLUMN, PassProgram
 from flinkpy.spark.translation.row_output import BlockRows, ColumnsOutput, ExchangeOutput
 from flinkpy.spark.worker_errors import worker_failure
 from flinkpy.spark.worker_files import WorkerFiles
@@ -43,22 +44,30 @@ def _run_pass(files: WorkerFiles, payload: bytes, rows: Iterator[pa.RecordBatch]
     assert task is not None
     files.use()
     program: PassProgram = pickle.loads(payload)
-    return _threaded(
-        lambda emit: run_program(program, rows, task.partitionId(), task.attemptNumber(), emit), program.name
-    )
+    return _threaded(lambda emit: _run_task(program, rows, task, emit), program.name)
+
+
+def _run_task(program: PassProgram, rows: Iterator[pa.RecordBatch], task: Any, emit: Callable[..., None]) -> None:
+    """Which subtask this is, the rows say: where frames are united, Spark numbers the partitions of all of them."""
+    subtask_index = task.partitionId()
+    if program.source_events is not None or program.input.edges is not None:
+        first = next(rows)
+        subtask_index = first.column(SUBTASK_COLUMN)[0].as_py()
+        rows = chain((first,), rows)
+    run_program(program, rows, subtask_index, task.attemptNumber(), emit)
 
 
 def run_program(
     program: PassProgram,
     rows: Iterator[pa.RecordBatch],
-    partition: int,
+    subtask_index: int,
     attempt_number: int,
     emit: Callable[[pa.RecordBatch], None],
 ) -> None:
-    """Run the pass over one partition; `emit` is given its rows."""
+    """Run the pass for one subtask; `emit` is given its rows."""
     from flinkpy.common.clock import SystemClock
 
-    blocks = BlockRows(partition, emit)
+    blocks = BlockRows(subtask_index, emit)
 
     def forward(accumulators: Any) -> None:
         """Of those before: they go on with the data."""
@@ -70,7 +79,9 @@ def run_program(
         outputs = [ColumnsOutput(program.writers[0].type_info, emit)]
     else:
         clock = SystemClock()
-        outputs = [ExchangeOutput(writer, blocks, partition, program.parallelism, clock) for writer in program.writers]
+        outputs = [
+            ExchangeOutput(writer, blocks, subtask_index, program.parallelism, clock) for writer in program.writers
+        ]
     batches = _batches(program, rows, forward)
     if not program.operators:
         for _, batch in batches:
@@ -79,13 +90,13 @@ def run_program(
     else:
         from flinkpy.spark.translation.worker_chain import WorkerChain
 
-        chain = WorkerChain(program, partition, attempt_number + program.job.attempt_number, outputs)
+        operators = WorkerChain(program, subtask_index, attempt_number + program.job.attempt_number, outputs)
         try:
-            chain.run(batches)
-            accumulators = chain.accumulators()
+            operators.run(batches)
+            accumulators = operators.accumulators()
         finally:
-            chain.close()
-        for report in chain.sink_reports:
+            operators.close()
+        for report in operators.sink_reports:
             blocks.add(SINKS, 0, encode_sink_report(report))
         if accumulators:
             forward(accumulators)
@@ -107,6 +118,8 @@ def _batches(
             continue
         edges = group.column(EDGE_COLUMN).to_pylist()
         for edge, block in zip(edges, group.column(BLOCK_COLUMN)):
+            if edge == MARKER_EDGE:
+                continue
             content = decode_block(block.as_buffer())
             if isinstance(content, Batch):
                 yield shape.edges[edge], content
