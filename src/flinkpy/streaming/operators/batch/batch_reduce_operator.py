@@ -6,7 +6,7 @@ Source: org.apache.flink.streaming.api.operators.BatchGroupedReduceOperator.
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import itemgetter
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -15,14 +15,20 @@ from flinkpy.graph.operator_specs import KeyedSpec
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MAX_WATERMARK
 from flinkpy.streaming.operators.batch.batch_operator import BatchOperator
+from flinkpy.streaming.operators.batch.sorted_input import SortedInput
 from flinkpy.streaming.operators.keyed_operator import KeyedOperator
 from flinkpy.streaming.operators.lane_border import as_rows
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.rolling_functions import RollingReduce
 from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext
+from flinkpy.streaming.sort.memory import sorted_inputs_bytes, spill_directory
+from flinkpy.streaming.sort.row_sizes import size_of
 
 _MAX_RESULT_ROWS = 65_536
-_TIMESTAMP = itemgetter(0)
+#: A key and its place in the table of results, beside the key itself.
+_BYTES_PER_KEY = 100
+#: So many results of a batch's keys tell how large results are.
+_SAMPLE = 8
 
 
 class _Reduced(KeyedOperator):
@@ -33,9 +39,8 @@ class _Reduced(KeyedOperator):
 
 
 class BatchReduceOperator(BatchOperator):
-    """Records without timestamps are reduced as they come; others are kept, and reduced in the order of their time.
-
-    Thread: task thread.
+    """Records without timestamps are reduced as they come, while the results fit in memory. Others are sorted by key
+    and time, with what had been reduced of their keys before them, and reduced then. Thread: task thread.
     """
 
     operator: _Reduced
@@ -43,7 +48,7 @@ class BatchReduceOperator(BatchOperator):
     def __init__(
         self,
         spec: KeyedSpec,
-        reduce: Callable[[Any, Any], Any],
+        function: Callable[[Any, Any], Any],
         input_type: Any,
         context: OperatorContext,
         output: Output,
@@ -52,41 +57,82 @@ class BatchReduceOperator(BatchOperator):
         super().__init__(context, output, side, 1)
         self.operator = _Reduced(spec, input_type, context, output, side)
         self._input_type = input_type
-        self._reduce = reduce
+        self._reduce = function
         self._reduced: dict[Any, Any] = {}
-        self._by_time: dict[Any, list[tuple[int, Any]]] = {}
+        self._has_outgrown_memory = False
+        self._spills = spill_directory(context)
+        self._memory_bytes = sorted_inputs_bytes(context)
+        self._sorted = SortedInput(self._spills, self._memory_bytes)
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         rows = as_rows(batch, self._input_type)
         try:
-            if batch.timestamps is None:
-                self._add(rows)
-            else:
-                get_key, by_time = self.operator.get_key, self._by_time
-                for value, timestamp in zip(rows, batch.timestamps.tolist()):
-                    by_time.setdefault(get_key(value), []).append((timestamp, value))
+            if batch.timestamps is not None or self._has_outgrown_memory:
+                get_key = self.operator.get_key
+                self._sorted.add([get_key(value) for value in rows], rows, batch, 0)
+                return
+            self._add(rows)
+            if self._reduced_bytes(rows) > self._memory_bytes:
+                self._has_outgrown_memory = True
+                self._sort_reduced()
         except USER_ERRORS as error:
             raise self.context.function_error(error) from error
 
     def on_end_of_inputs(self) -> None:
+        if self._sorted.is_empty:
+            self._emit(list(self._reduced.values()))
+            return
+        self._sort_reduced()
+        results: list[Any] = []
+        key_context, get_key = self.operator.key_context, self.operator.get_key
+        for begins_key, _, batch in self._sorted.records():
+            rows = as_rows(batch, self._input_type)
+            try:
+                if begins_key:
+                    if len(results) >= _MAX_RESULT_ROWS:
+                        self._emit(results)
+                        results = []
+                    key_context.key = get_key(rows[0])
+                    results.append(reduce(self._reduce, rows))
+                else:
+                    results[-1] = reduce(self._reduce, rows, results[-1])
+            except USER_ERRORS as error:
+                raise self.context.function_error(error) from error
+        self._emit(results)
+
+    def close(self) -> None:
         try:
-            for records in self._by_time.values():
-                # Stable: records of the same time are reduced in the order they came.
-                records.sort(key=_TIMESTAMP)
-                self._add([value for _, value in records])
-        except USER_ERRORS as error:
-            raise self.context.function_error(error) from error
-        results = list(self._reduced.values())
+            super().close()
+        finally:
+            self._spills.close()
+
+    def _emit(self, results: list[Any]) -> None:
         for start in range(0, len(results), _MAX_RESULT_ROWS):
             rows = results[start : start + _MAX_RESULT_ROWS]
             # As those of a timer at the end of time.
             self.output.emit(Batch(rows, np.full(len(rows), MAX_WATERMARK, dtype=np.int64)))
 
     def _add(self, rows: list[Any]) -> None:
-        reduce, reduced = self._reduce, self._reduced
+        function, reduced = self._reduce, self._reduced
         get_key, key_context = self.operator.get_key, self.operator.key_context
-        if isinstance(reduce, RollingReduce):
-            reduce = reduce.for_batch(rows)
+        if isinstance(function, RollingReduce):
+            function = function.for_batch(rows)
         for value in rows:
             key_context.key = key = get_key(value)
-            reduced[key] = reduce(reduced[key], value) if key in reduced else value
+            reduced[key] = function(reduced[key], value) if key in reduced else value
+
+    def _reduced_bytes(self, rows: list[Any]) -> int:
+        """About what the results take so far, by those of some of these records' keys."""
+        get_key, reduced = self.operator.get_key, self._reduced
+        some = [get_key(value) for value in rows[:: max(1, len(rows) // _SAMPLE)]]
+        size = sum(size_of(key) + size_of(reduced[key]) for key in some)
+        return len(reduced) * (_BYTES_PER_KEY + size // max(1, len(some)))
+
+    def _sort_reduced(self) -> None:
+        """Before the records that come from now on: they have no timestamp, and are in front of those that have."""
+        reduced, self._reduced = self._reduced, {}
+        keys, values = list(reduced), list(reduced.values())
+        del reduced
+        for start in range(0, len(keys), _MAX_RESULT_ROWS):
+            rows = values[start : start + _MAX_RESULT_ROWS]
+            self._sorted.add(keys[start : start + _MAX_RESULT_ROWS], rows, Batch(rows), 0)
