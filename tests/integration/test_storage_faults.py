@@ -9,7 +9,6 @@ import contextlib
 import hashlib
 import os
 import signal
-import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -273,25 +272,6 @@ def digests(directory: Path) -> dict[str, str]:
         for path in sorted(directory.rglob("*"))
         if path.is_file()
     }
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 8 MiB."""
-    directory = tmp_path / "disk"
-    directory.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(directory)], capture_output=True, text=True, check=False
-    )
-    if mounted.returncode:
-        reason = f"NOT TESTED: a full disk needs the right to mount one: {mounted.stderr.strip()}"
-        if os.environ.get("FLINKPY_REQUIRE_MOUNT"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    try:
-        yield directory
-    finally:
-        subprocess.run(["umount", "--lazy", str(directory)], check=True)
 
 
 def test_a_disk_that_is_full_costs_checkpoints_until_there_is_space(
