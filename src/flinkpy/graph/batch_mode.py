@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.configuration import read_option
-from flinkpy.configuration.execution_options import BATCH_SHUFFLE_MODE
+from flinkpy.configuration.execution_options import BATCH_SHUFFLE_MODE, SORT_INPUTS, USE_BATCH_STATE_BACKEND
 from flinkpy.graph import operator_specs as specs
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def to_batch_mode(graph: StreamGraph, configuration: Configuration) -> Configura
         UnsupportedOperationError: names the operator, or the shuffle mode, that batch mode does not have.
     """
     graph.are_exchanges_blocking = _are_exchanges_blocking(configuration)
+    _check_inputs_are_sorted(configuration)
     for node in graph.nodes:
         node.batch_spec = batch_spec_of(node.transformation.spec)
     changed = copy.deepcopy(configuration)
@@ -76,6 +77,14 @@ def to_batch_mode(graph: StreamGraph, configuration: Configuration) -> Configura
     # Said, not left out: the cluster may have another default.
     changed.set_string(_CHECKPOINT_INTERVAL, "0 ms")
     return changed
+
+
+def _check_inputs_are_sorted(configuration: Configuration) -> None:
+    for option in (SORT_INPUTS, USE_BATCH_STATE_BACKEND):
+        if not read_option(configuration, option):
+            raise UnsupportedOperationError(
+                f"{option.key}: false is not supported: in batch mode operators with keys get one key after the other"
+            )
 
 
 def _are_exchanges_blocking(configuration: Configuration) -> bool:

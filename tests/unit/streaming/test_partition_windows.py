@@ -212,3 +212,42 @@ def test_of_a_keyed_stream_a_partition_is_a_key_and_its_function_takes_part_in_c
     harness.watermark(MAX_WATERMARK)
     harness.operator.close()
     assert sorted(harness.output.rows) == [(3, 1), (3, 1), (4, 1)]
+
+
+@pytest.mark.parametrize("memory", ["1 b", "2 kb"])
+@pytest.mark.parametrize("is_typed", [False, True])
+@pytest.mark.parametrize("order", list(Order))
+def test_in_batch_mode_what_does_not_fit_in_memory_is_sorted_on_disk(memory: str, is_typed: bool, order: Order) -> None:
+    rows = [(f"name {number * 7 % 100}", float(number % 10)) for number in range(500)]
+    spec = partition_spec(lambda windows: windows.sort_partition("number", order), RECORD if is_typed else None)
+    if not is_typed:
+        spec = partition_spec(lambda windows: windows.sort_partition(1, order))
+    results = []
+    for configuration in ({}, {"execution.runtime-mode": "BATCH", "execution.sorted-inputs.memory": memory}):
+        harness = OperatorHarness(spec, configuration=configuration)
+        for start in range(0, len(rows), 60):
+            part = rows[start : start + 60]
+            values: Any = (
+                pa.RecordBatch.from_arrays(list(map(pa.array, zip(*part))), schema=SCHEMA) if is_typed else part
+            )
+            harness.operator.process_batch(Batch(values))
+        harness.operator.finish()
+        results.append([tuple(row) for row in harness.output.rows])
+        spills = getattr(harness.operator, "spills", None)
+        harness.operator.close()
+        assert spills is None or (spills.num_files and not spills.path.exists())
+
+    in_memory, spilled = results
+    assert spilled == in_memory
+
+
+def test_in_batch_mode_map_partition_reads_its_records_from_disk() -> None:
+    spec = partition_spec(lambda windows: windows.map_partition(lambda values: [sum(values)]))
+    configuration = {"execution.runtime-mode": "BATCH", "execution.sorted-inputs.memory": "1 kb"}
+    harness = OperatorHarness(spec, configuration=configuration)
+    for start in range(0, 1_000, 100):
+        harness.operator.process_batch(Batch(list(range(start, start + 100))))
+    harness.operator.finish()
+    harness.operator.close()
+
+    assert harness.output.rows == [sum(range(1_000))]

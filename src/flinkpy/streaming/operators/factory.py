@@ -8,6 +8,7 @@ from typing import Any
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.graph import operator_specs as specs
 from flinkpy.graph.spark_region import SparkRegionSpec
+from flinkpy.streaming.operators.batch_mode import is_batch_mode
 from flinkpy.streaming.operators.fused_code import RowStep
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
@@ -264,11 +265,6 @@ def _batch(spec: specs.BatchSpec, context: OperatorContext, output: Output, side
     from flinkpy.streaming.operators.batch.factory import create_batch_operator
 
     return create_batch_operator(spec.operator, context, output, side)
-
-
-def is_batch_mode(context: OperatorContext) -> bool:
-    """Whether all inputs are bounded and there are no checkpoints; see `graph.batch_mode`."""
-    return context.environment.configuration.get_string("execution.runtime-mode", "STREAMING").upper() == "BATCH"
 
 
 def _spark_region(spec: SparkRegionSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:

@@ -1,10 +1,11 @@
 """MapPartitionOperator and PartitionSortOperator: functions that need all records of a subtask.
 
 The records are held in memory, as columns where their type has an Arrow form; a checkpoint writes all of them. Where
-that is too much, key the stream: the partitions of a keyed stream are kept by its state backend.
+that is too much, key the stream: the partitions of a keyed stream are kept by its state backend. In batch mode, which
+has no checkpoints, what does not fit in memory goes to files.
 
 Source: org.apache.flink.streaming.api.operators.{MapPartitionOperator,PartitionSortOperator}. Differs: they can be part
-of a checkpoint; nothing is spilled to disk.
+of a checkpoint.
 """
 
 from __future__ import annotations
@@ -13,14 +14,18 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from flinkpy.graph.operator_specs import FieldKeySelector
 from flinkpy.records.batch import Batch
 from flinkpy.state import pickling
+from flinkpy.streaming.operators.batch_mode import is_batch_mode
 from flinkpy.streaming.operators.lane_border import as_columnar, as_rows, has_columns
 from flinkpy.streaming.operators.partition_window.partition_operator import OUTPUT_ROWS, PartitionOperator
+from flinkpy.streaming.operators.partition_window.partition_sorter import PartitionSorter, sorted_table
 from flinkpy.streaming.operators.stream_operator import UserFunctionOperator
+from flinkpy.streaming.sort.batch_queue import BatchQueue
+from flinkpy.streaming.sort.memory import sorted_inputs_bytes, spill_directory
+from flinkpy.streaming.sort.spill_file import SpillDirectory
 
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
@@ -30,39 +35,66 @@ _STATE = "partition-records"
 
 class _GatheringOperator(PartitionOperator):
     """Attributes:
-    batches: all records so far.
+    batches: all records so far, where they are in memory.
+    queue: all records so far, in batch mode.
     """
 
     batches: list[Batch]
+    queue: BatchQueue | None = None
+    spills: SpillDirectory | None = None
 
     def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
         super().initialize_state(restored)
+        if is_batch_mode(self.context):
+            self.spills = spill_directory(self.context)
+            self.queue = BatchQueue(self.spills, sorted_inputs_bytes(self.context))
         elements = [] if restored is None else self.list_state(_STATE).get()
         self.batches = [Batch(*pickling.loads(element)) for element in elements]
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         if has_columns(self.input_type):
             batch = as_columnar(batch, self.input_type)
-        self.batches.append(batch)
+        if self.queue is None:
+            self.batches.append(batch)
+        else:
+            self.queue.add(batch)
 
     def snapshot_state(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> Any:
         elements = [pickling.dumps((batch.values, batch.timestamps, batch.kinds)) for batch in self.batches]
         self.list_state(_STATE).update(elements)
         return super().snapshot_state(checkpoint_id, options)
 
-    def rows(self) -> Iterator[Any]:
-        """Every record once; each batch is let go of when its records are out."""
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            if self.spills is not None:
+                self.spills.close()
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.batches if self.queue is None else self.queue.num_rows)
+
+    def drain(self) -> Iterator[Batch]:
+        """Every batch once; each is let go of when the next is asked for."""
         batches = self.batches
         batches.reverse()
         while batches:
-            yield from as_rows(batches.pop(), self.input_type)
+            yield batches.pop()
+        if self.queue is not None:
+            yield from self.queue.drain()
+
+    def rows(self) -> Iterator[Any]:
+        """Every record once."""
+        for batch in self.drain():
+            yield from as_rows(batch, self.input_type)
 
 
 class MapPartitionOperator(_GatheringOperator):
     """Nothing is called where a subtask had no records."""
 
     def emit_results(self) -> None:
-        if self.batches:
+        if not self.is_empty:
             self.emit_rows(self.function.map_partition(self.rows()))
 
 
@@ -78,12 +110,19 @@ class PartitionSortOperator(_GatheringOperator):
 
     def close(self) -> None:
         if not isinstance(self.function, FieldKeySelector):
-            UserFunctionOperator.close(self)
+            super().close()
+        elif self.spills is not None:
+            self.spills.close()
 
     def emit_results(self) -> None:
-        if not self.batches:
+        if self.is_empty:
             return
-        batches, self.batches = self.batches, []
+        if self.queue is not None and self.queue.has_spilled and self.spills is not None:
+            sorter = PartitionSorter(self.spec, self.input_type, self.spills, sorted_inputs_bytes(self.context))
+            for part in sorter.sorted(self.queue.drain()):
+                self.emit_rows(part)
+            return
+        batches = list(self.drain())
         if (table := self._sorted_columns(batches)) is not None:
             for part in table.to_batches(max_chunksize=OUTPUT_ROWS):
                 self.emit_batch(Batch(part))
@@ -94,31 +133,8 @@ class PartitionSortOperator(_GatheringOperator):
 
     def _sorted_columns(self, batches: list[Batch]) -> pa.Table | None:
         """None where Python must say what the order is: of objects, and where there is none (None, NaN)."""
-        if not isinstance(self.function, FieldKeySelector) or not all(batch.is_columnar for batch in batches):
+        function = self.function
+        if not isinstance(function, FieldKeySelector) or not all(batch.is_columnar for batch in batches):
             return None
         table = pa.Table.from_batches([batch.values for batch in batches])
-        keys = []
-        for field in self.function.fields:
-            column = table.column(field)
-            if column.null_count or not _has_pythons_order(column.type):
-                return None
-            if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
-                return None
-            keys.append(column)
-        order = "descending" if self.spec.descending else "ascending"
-        names = [str(position) for position in range(len(keys))]
-        # The position settles what is equal: a stable order, whichever way the keys go.
-        positions = pa.chunked_array([pa.array(range(table.num_rows), pa.int64())])
-        by = pa.table([*keys, positions], [*names, "position"])
-        indices = pc.sort_indices(by, [*((name, order) for name in names), ("position", "ascending")])
-        return table.take(indices)
-
-
-def _has_pythons_order(data_type: pa.DataType) -> bool:
-    return (
-        pa.types.is_integer(data_type)
-        or pa.types.is_floating(data_type)
-        or pa.types.is_boolean(data_type)
-        or pa.types.is_string(data_type)
-        or pa.types.is_date(data_type)
-    )
+        return sorted_table(table, function.fields, self.spec.descending)

@@ -1,0 +1,10 @@
+"""Whether an operator runs in batch mode."""
+
+from __future__ import annotations
+
+from flinkpy.streaming.operators.stream_operator import OperatorContext
+
+
+def is_batch_mode(context: OperatorContext) -> bool:
+    """Whether all inputs are bounded and there are no checkpoints; see `graph.batch_mode`."""
+    return context.environment.configuration.get_string("execution.runtime-mode", "STREAMING").upper() == "BATCH"
