@@ -42,7 +42,7 @@ class RestartPipelinedRegionFailoverStrategy:
       * So are the regions that read what an involved region makes anew: all that have begun and not finished. Those
         that have finished, too, where the records may come out in other subpartitions this time: the partitioner is
         not deterministic, or it passes on (FORWARD) what came out of such a one, or out of a source whose other
-        subtasks still run and may take over its splits.
+        subtasks still run, or run again, and may take over its splits.
 
     A region that has not begun is never involved: it will read what there is when it begins.
     """
@@ -51,14 +51,18 @@ class RestartPipelinedRegionFailoverStrategy:
         self,
         graph: ExecutionGraph,
         regions: PipelinedRegions,
-        is_missing: Callable[[IntermediateResultPartition], bool] = lambda partition: False,
+        is_missing: Callable[[IntermediateResultPartition], bool],
+        runs_again: Callable[[ExecutionVertexID], bool],
     ) -> None:
         self._graph = graph
         self._regions = regions
+        #: A result can only be read again when it has been made anew.
         self._is_missing = is_missing
+        #: A restart waits for the subtask.
+        self._runs_again = runs_again
 
     def tasks_needing_restart(self, failed: Iterable[ExecutionVertexID]) -> frozenset[ExecutionVertexID]:
-        search = _Search(self._graph, self._regions, self._is_missing)
+        search = _Search(self._graph, self._regions, self._is_missing, self._runs_again)
         for vertex_id in failed:
             search.involve(self._regions.region_of(vertex_id), is_different=False)
         return search.run()
@@ -72,10 +76,12 @@ class _Search:
         graph: ExecutionGraph,
         regions: PipelinedRegions,
         is_missing: Callable[[IntermediateResultPartition], bool],
+        runs_again: Callable[[ExecutionVertexID], bool],
     ) -> None:
         self._graph = graph
         self._regions = regions
         self._is_missing = is_missing
+        self._runs_again = runs_again
         #: By region: whether its tasks may read other records than the last time.
         self._involved: dict[int, bool] = {}
         self._queue: deque[PipelinedRegion] = deque()
@@ -93,6 +99,8 @@ class _Search:
                 vertex = self._graph.vertex(vertex_id)
                 self._involve_producers(vertex)
                 self._involve_consumers(vertex, self._involved[region.index])
+            if not self._queue:
+                self._mark_sources()
         return frozenset(vertex_id for index in self._involved for vertex_id in self._regions.regions[index].vertex_ids)
 
     def _involve_producers(self, vertex: ExecutionVertex) -> None:
@@ -103,9 +111,10 @@ class _Search:
 
     def _involve_consumers(self, vertex: ExecutionVertex, is_different: bool) -> None:
         for partition in vertex.produced:
+            if not partition.result.is_blocking:
+                continue  # its consumers are of the same region
             name = partition.result.partitioner_name
-            passes_on = name == "FORWARD" and (is_different or _may_lose_splits(vertex))
-            goes_elsewhere = passes_on or name not in _DETERMINISTIC
+            goes_elsewhere = name not in _DETERMINISTIC or (name == "FORWARD" and is_different)
             for consumer in partition.consumers:
                 region = self._regions.region_of(consumer.id)
                 if self._involved.get(region.index, False) >= goes_elsewhere and region.index in self._involved:
@@ -115,25 +124,39 @@ class _Search:
                 if goes_elsewhere or not self._is(region, ExecutionState.FINISHED):
                     self.involve(region, is_different=goes_elsewhere)
 
+    def _mark_sources(self) -> None:
+        """The splits of a source subtask that runs again go to whoever of the source asks first: it and the others that
+        run may read other splits than those whose records have been passed on.
+        """
+        for index in list(self._involved):
+            for vertex_id in self._regions.regions[index].vertex_ids:
+                vertex = self._graph.vertex(vertex_id)
+                if vertex.consumed or not vertex.job_vertex.has_coordinators:
+                    continue
+                others = [other for other in vertex.job_vertex.task_vertices if other is not vertex]
+                for other in filter(self._takes_splits, others):
+                    self._involve_consumers(vertex, is_different=True)
+                    self._involve_consumers(other, is_different=True)
+
+    def _takes_splits(self, vertex: ExecutionVertex) -> bool:
+        return (
+            vertex.current.state is not ExecutionState.FINISHED
+            or self._regions.region_of(vertex.id).index in self._involved
+            or self._runs_again(vertex.id)
+        )
+
     def _is(self, region: PipelinedRegion, state: ExecutionState) -> bool:
         return all(self._graph.vertex(vertex_id).current.state is state for vertex_id in region.vertex_ids)
-
-
-def _may_lose_splits(vertex: ExecutionVertex) -> bool:
-    """It is a source that gives its splits back when it restarts, and others of it may take them."""
-    if vertex.consumed or not vertex.job_vertex.has_coordinators:
-        return False
-    others = (other for other in vertex.job_vertex.task_vertices if other is not vertex)
-    return any(other.current.state is not ExecutionState.FINISHED for other in others)
 
 
 def failover_strategy(
     name: str,
     graph: ExecutionGraph,
     regions: PipelinedRegions,
-    is_missing: Callable[[IntermediateResultPartition], bool] = lambda partition: False,
+    is_missing: Callable[[IntermediateResultPartition], bool],
+    runs_again: Callable[[ExecutionVertexID], bool],
 ) -> FailoverStrategy:
     """That of jobmanager.execution.failover-strategy: `full` or `region`."""
     if name == "full":
         return RestartAllFailoverStrategy(graph)
-    return RestartPipelinedRegionFailoverStrategy(graph, regions, is_missing)
+    return RestartPipelinedRegionFailoverStrategy(graph, regions, is_missing, runs_again)

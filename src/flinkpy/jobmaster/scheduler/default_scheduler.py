@@ -195,7 +195,8 @@ class DefaultScheduler(SchedulerBase):
         if not vertex.current.is_deployed:
             return
         self._leave(vertex, _E.FINISHED)
-        self.partitions.produced(vertex)
+        if not self._restarts.has(vertex.id):  # it was faster than its cancellation, and runs again all the same
+            self.partitions.produced(vertex)
         if self.state is _J.RUNNING or self.state is _J.RESTARTING:
             initialized = self._decide_parallelism()
             if initialized:

@@ -79,12 +79,18 @@ class SchedulerBase:
         self.partitions = JobMasterPartitionTracker(self._has_finished_for_good)
         self._strategy = PipelinedRegionSchedulingStrategy(self.graph, self._regions, self.partitions.is_available)
         self._allocator = SlotSharingExecutionSlotAllocator(self.graph)
+        self._restarts = PendingRestarts()
         self._failure_handler = ExecutionFailureHandler(
             self.graph,
-            failover_strategy(options.failover_strategy, self.graph, self._regions, self.partitions.is_missing),
+            failover_strategy(
+                options.failover_strategy,
+                self.graph,
+                self._regions,
+                self.partitions.is_missing,
+                self._restarts.has,
+            ),
             restart_strategy,
         )
-        self._restarts = PendingRestarts()
         self._reconciler = DeploymentReconciler(options.absence_grace_ms)
         #: Attempts whose SubmitTasks has not been answered.
         self._unanswered: set[ExecutionAttemptID] = set()

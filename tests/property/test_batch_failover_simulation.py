@@ -1,0 +1,366 @@
+"""Batch jobs of any shape, whatever fails: they end, and every record has arrived exactly once.
+
+The real scheduler, make-believe TaskExecutors that hold results as lists of records. A partitioner that is not
+deterministic sends records elsewhere in every attempt; splits of a source go to whichever subtask asks first. What the
+last attempts of the sinks have read is compared with what a run without failures gives.
+
+FLINKPY_SIMULATION_SEEDS=2000 pytest tests/property/test_batch_failover_simulation.py      # many
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, deque
+from random import Random
+from typing import Any
+
+import pytest
+
+from flinkpy._proto import job_pb2, taskexecutor_pb2
+from flinkpy.common.errors import (
+    FlinkError,
+    FunctionError,
+    PartitionCorruptedError,
+    PartitionNotFoundError,
+    TaskManagerLostError,
+)
+from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ResourceID
+from flinkpy.common.states import ExecutionState, JobState
+from flinkpy.jobmaster.failover.restart_strategy import FixedDelayRestartStrategy
+from flinkpy.jobmaster.scheduler import effects as fx
+from flinkpy.jobmaster.scheduler import events as ev
+from flinkpy.jobmaster.scheduler.default_scheduler import PARTITION_DETAIL, DefaultScheduler
+from flinkpy.jobmaster.scheduler.scheduler_options import SchedulerOptions
+from flinkpy.jobmaster.slotpool.declarative_slot_pool import SlotPoolOptions
+from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
+
+NUM_SEEDS = int(os.environ.get("FLINKPY_SIMULATION_SEEDS", "150"))
+NUM_SPLITS = 6
+#: Far more than any of these runs takes.
+MAX_STEPS = 20_000
+E = ExecutionState
+
+
+def random_job(random: Random) -> job_pb2.JobGraph:
+    graph = job_pb2.JobGraph(job_id="job", name="random")
+    open_results: list[tuple[job_pb2.IntermediateDataSet, int]] = []  # data sets, and their consumers' parallelism
+    for number in range(random.randint(2, 6)):
+        is_source = number == 0 or random.random() < 0.25
+        parallelism = random.randint(1, 3)
+        vertex = job_pb2.JobVertex(
+            id=f"v{number}",
+            name=f"v{number}",
+            parallelism=parallelism,
+            max_parallelism=8,
+            slot_sharing_group=f"g{number}",
+        )
+        vertex.chain.add(operator_id=f"v{number}-op", name=vertex.id, coordinator_pickle=b"x" if is_source else b"")
+        if not is_source:
+            for producer in random.sample(list(graph.vertices), min(len(graph.vertices), random.randint(1, 2))):
+                shared = [
+                    result
+                    for result in producer.results
+                    if (result, parallelism) in open_results and random.random() < 0.4
+                ]
+                if shared:
+                    result = shared[0]
+                else:
+                    names = ["HASH", "REBALANCE", "BROADCAST", "RESCALE", "SHUFFLE", "GLOBAL"]
+                    names += ["FORWARD"] * 3 if producer.parallelism == parallelism else []
+                    name = random.choice(names)
+                    pattern = job_pb2.POINTWISE if name in ("FORWARD", "RESCALE") else job_pb2.ALL_TO_ALL
+                    result = producer.results.add(
+                        id=f"{producer.id}-{len(producer.results)}",
+                        type=job_pb2.BLOCKING,
+                        partitioner_name=name,
+                        distribution=pattern,
+                    )
+                    open_results.append((result, parallelism))
+                vertex.inputs.add(source_data_set_id=result.id)
+        graph.vertices.append(vertex)
+    return graph
+
+
+def expected_output(graph: job_pb2.JobGraph) -> dict[str, Counter[str]]:
+    """What all subtasks of each vertex emit together."""
+    emitted: dict[str, Counter[str]] = {}
+    producer_of = {result.id: (vertex, result) for vertex in graph.vertices for result in vertex.results}
+    for vertex in graph.vertices:
+        records: Counter[str] = Counter()
+        if not vertex.inputs:
+            records.update(f"{vertex.id}:{split}" for split in range(NUM_SPLITS))
+        for edge in vertex.inputs:
+            producer, result = producer_of[edge.source_data_set_id]
+            copies = vertex.parallelism if result.partitioner_name == "BROADCAST" else 1
+            for record, count in emitted[producer.id].items():
+                records[record] += count * copies
+        emitted[vertex.id] = records
+    return emitted
+
+
+class Task:
+    def __init__(self, deployment: taskexecutor_pb2.TaskDeployment) -> None:
+        self.deployment = deployment
+        self.attempt = ExecutionAttemptID.parse(deployment.execution_attempt_id)
+        self.is_running = False
+        #: Gates that have not been read yet.
+        self.unread = [(gate, partition) for gate in deployment.input_gates for partition in gate.partitions]
+        self.records: list[str] = []
+
+
+class Executor:
+    def __init__(self, name: str, num_slots: int) -> None:
+        self.name = name
+        self.location = TaskManagerLocation(ResourceID(name), f"{name}:1", f"{name}:2")
+        self.num_slots = num_slots
+        self.slots: set[AllocationID] = set()
+        self.tasks: dict[ExecutionAttemptID, Task] = {}
+        #: Results by id: the records of each subpartition.
+        self.results: dict[str, list[list[str]]] = {}
+        self.outbox: deque[ev.SchedulerEvent] = deque()
+        self.is_alive = True
+
+
+class World:
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.graph = random_job(self.random)
+        self.now_ms = 1_000
+        options = SchedulerOptions(
+            slot_pool=SlotPoolOptions(request_timeout_ms=600_000, are_requests_in_turn=True),
+            releases_partitions_during_execution=self.random.random() < 0.8,
+        )
+        self.scheduler = DefaultScheduler(
+            self.graph,
+            graph_id="g",
+            options=options,
+            restart_strategy=FixedDelayRestartStrategy(1_000_000, self.random.choice([0, 10, 50])),
+            now_ms=self.now_ms,
+        )
+        self.executors: dict[str, Executor] = {}
+        self.lost: list[Executor] = []
+        self.wanted = 0
+        self.pending: deque[Any] = deque()
+        #: Of each source: the splits that nobody has, and who has the others.
+        self.splits = {
+            vertex.id: [f"{vertex.id}:{split}" for split in range(NUM_SPLITS)]
+            for vertex in self.graph.vertices
+            if not vertex.inputs
+        }
+        self.assigned: dict[Any, list[str]] = {}
+        self.output: dict[ExecutionAttemptID, list[str]] = {}
+        self.num_faults = 0
+        self.is_faulty = True
+        self._numbers = 0
+
+    def send(self, event: ev.SchedulerEvent) -> None:
+        for effect in self.scheduler.handle(event, self.now_ms):
+            self.run(effect)
+        self.scheduler.validate()
+
+    def run(self, effect: fx.SchedulerEffect) -> None:
+        match effect:
+            case fx.DeclareRequirements(num_slots):
+                self.wanted = num_slots
+            case fx.SubmitTasks():
+                self.pending.append(effect)
+            case fx.CancelTasks(location, attempts):
+                executor = self.executors.get(str(location.resource_id))
+                for attempt in attempts if executor is not None else ():
+                    self.end(executor, attempt, E.CANCELED)
+            case fx.ReleasePartitions(location, partition_ids):
+                executor = self.executors.get(str(location.resource_id))
+                for partition_id in partition_ids if executor is not None else ():
+                    executor.results.pop(partition_id, None)
+            case fx.FreeSlot(slot):
+                executor = self.executors.get(str(slot.location.resource_id))
+                if executor is not None:
+                    executor.slots.discard(slot.allocation_id)
+            case fx.SubtaskReset(vertex_id):
+                self.splits[vertex_id.job_vertex_id.value] += self.assigned.pop(vertex_id, [])
+            case fx.ResetCoordinators(job_vertex_id):
+                for vertex_id in list(self.assigned):
+                    if vertex_id.job_vertex_id == job_vertex_id:
+                        self.splits[job_vertex_id.value] += self.assigned.pop(vertex_id)
+
+    def end(
+        self, executor: Executor, attempt: ExecutionAttemptID, state: ExecutionState, error: FlinkError | None = None
+    ) -> None:
+        task = executor.tasks.pop(attempt, None)
+        if task is None:
+            return
+        if state is E.FINISHED:
+            self.output[attempt] = task.records
+            for produced in task.deployment.produced_partitions:
+                result = self.data_set(produced.data_set_id)
+                executor.results[produced.result_partition_id] = self.partitioned(
+                    task.records, result.partitioner_name, produced.num_subpartitions
+                )
+        executor.outbox.append(ev.TaskStateUpdated(attempt, state, error))
+
+    def data_set(self, data_set_id: str) -> job_pb2.IntermediateDataSet:
+        return next(result for vertex in self.graph.vertices for result in vertex.results if result.id == data_set_id)
+
+    def partitioned(self, records: list[str], name: str, num_subpartitions: int) -> list[list[str]]:
+        subpartitions: list[list[str]] = [[] for _ in range(num_subpartitions)]
+        for record in records:
+            if name == "HASH":
+                subpartitions[sum(record.encode()) % num_subpartitions].append(record)
+            elif name in ("FORWARD", "BROADCAST", "GLOBAL"):
+                subpartitions[0].append(record)
+            else:
+                self.random.choice(subpartitions).append(record)
+        return subpartitions
+
+    # what happens
+
+    def step(self) -> None:
+        random = self.random
+        self.now_ms += random.choice([0, 1, 5, 20])
+        due_ms = self.scheduler.next_deadline_ms
+        if due_ms is not None and due_ms <= self.now_ms:
+            self.send(ev.CheckDeadlines())
+        if self.is_faulty and random.random() < 0.02:
+            self.fail_something()
+        for executor in self.lost[:]:
+            if random.random() < 0.3:
+                self.lost.remove(executor)
+                cause = TaskManagerLostError(f"{executor.name} is lost")
+                self.send(ev.TaskManagerLost(executor.location.resource_id, cause))
+        if self.pending and random.random() < 0.7:
+            self.submit(self.pending.popleft())
+        self.give_slots()
+        for executor in list(self.executors.values()):
+            for task in list(executor.tasks.values()):
+                if random.random() < 0.5:
+                    self.work(executor, task)
+            if executor.outbox and random.random() < 0.7:
+                self.send(executor.outbox.popleft())
+
+    def give_slots(self) -> None:
+        self.executors = {name: executor for name, executor in self.executors.items() if executor.is_alive}
+        held = sum(len(executor.slots) for executor in self.executors.values())
+        if held >= self.wanted:
+            return
+        free = [executor for executor in self.executors.values() if len(executor.slots) < executor.num_slots]
+        if free:
+            executor = self.random.choice(free)
+            self._numbers += 1
+            slot = AllocationID(f"{executor.name}-{self._numbers}")
+            executor.slots.add(slot)
+            accepted = [
+                effect
+                for effect in self.scheduler.handle(
+                    ev.SlotsOffered(executor.location.resource_id, ((slot, 0),)), self.now_ms
+                )
+                if not self.run(effect) and isinstance(effect, fx.AnswerOffer)
+            ]
+            if slot not in accepted[0].accepted:
+                executor.slots.discard(slot)
+        elif len(self.executors) < 2:
+            self._numbers += 1
+            executor = Executor(f"tm{self._numbers}", self.random.randint(1, 2))
+            self.executors[executor.name] = executor
+            self.send(ev.TaskManagerRegistered(executor.location))
+
+    def submit(self, effect: fx.SubmitTasks) -> None:
+        executor = self.executors.get(str(effect.location.resource_id))
+        if executor is None or not executor.is_alive:
+            return  # the loss of it is on its way
+        for deployment in effect.tasks:
+            task = Task(deployment)
+            executor.tasks[task.attempt] = task
+        self.send(ev.TasksSubmitted(effect.attempts))
+
+    def work(self, executor: Executor, task: Task) -> None:
+        if not task.is_running:
+            task.is_running = True
+            executor.outbox.append(ev.TaskStateUpdated(task.attempt, E.INITIALIZING))
+            executor.outbox.append(ev.TaskStateUpdated(task.attempt, E.RUNNING))
+            return
+        vertex_id = task.attempt.vertex
+        pool = self.splits.get(vertex_id.job_vertex_id.value)
+        if pool:
+            split = pool.pop()
+            self.assigned.setdefault(vertex_id, []).append(split)
+            task.records.append(split)
+        elif task.unread:
+            self.read(executor, task)
+        elif self.is_faulty and self.random.random() < 0.02:
+            self.num_faults += 1
+            self.end(executor, task.attempt, E.FAILED, FunctionError("boom"))
+        else:
+            self.end(executor, task.attempt, E.FINISHED)
+
+    def read(self, executor: Executor, task: Task) -> None:
+        gate, partition = task.unread.pop()
+        producer = self.executors.get(partition.resource_id)
+        result = (
+            None if producer is None or not producer.is_alive else producer.results.get(partition.result_partition_id)
+        )
+        is_corrupt = self.is_faulty and self.random.random() < 0.02
+        if result is None or is_corrupt:
+            self.num_faults += 1
+            kind = PartitionCorruptedError if is_corrupt else PartitionNotFoundError
+            error = kind("it cannot be read", details={PARTITION_DETAIL: partition.result_partition_id})
+            self.end(executor, task.attempt, E.FAILED, error)
+            return
+        first = gate.subpartition_index
+        for subpartition in result[first : first + max(1, gate.num_subpartitions)]:
+            task.records += subpartition
+
+    def fail_something(self) -> None:
+        alive = [executor for executor in self.executors.values() if executor.is_alive]
+        if not alive:
+            return
+        self.num_faults += 1
+        executor = self.random.choice(alive)
+        if self.random.random() < 0.5:
+            executor.is_alive = False
+            executor.outbox.clear()
+            self.lost.append(executor)
+            for task in executor.tasks.values():
+                self.output.pop(task.attempt, None)
+        elif executor.tasks:
+            self.end(executor, self.random.choice(list(executor.tasks)), E.FAILED, FunctionError("boom"))
+
+    def result(self) -> dict[str, Counter[str]]:
+        """What the last attempts of each vertex have read."""
+        found: dict[str, Counter[str]] = {vertex.id: Counter() for vertex in self.graph.vertices}
+        for vertex in self.scheduler.graph.vertices:
+            found[vertex.job_vertex.name].update(self.output[vertex.current.attempt_id])
+        return found
+
+
+def simulate(seed: int) -> World:
+    world = World(seed)
+    try:
+        world.send(ev.JobMasterInitialized())
+        world.send(ev.StartScheduling())
+        for number in range(MAX_STEPS):
+            if world.scheduler.state.is_terminal:
+                break
+            world.is_faulty = number < 400
+            world.step()
+        assert world.scheduler.state is JobState.FINISHED, world.scheduler.state
+        expected = expected_output(world.graph)
+        consumed = {edge.source_data_set_id for vertex in world.graph.vertices for edge in vertex.inputs}
+        found = world.result()
+        for vertex in world.graph.vertices:
+            if not any(result.id in consumed for result in vertex.results):
+                assert found[vertex.id] == expected[vertex.id], vertex.id
+    except BaseException as error:
+        error.add_note(f"seed {seed}")
+        raise
+    return world
+
+
+@pytest.mark.parametrize("first", range(0, NUM_SEEDS, 10))
+def test_whatever_fails_a_batch_job_ends_and_every_record_has_arrived_exactly_once(first: int) -> None:
+    faults = sum(simulate(seed).num_faults for seed in range(first, first + 10))
+    assert faults > 0
+
+
+def test_a_seed_is_a_run() -> None:
+    first, second = simulate(7), simulate(7)
+    assert (first.now_ms, first.num_faults) == (second.now_ms, second.num_faults)
