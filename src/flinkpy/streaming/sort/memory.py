@@ -30,5 +30,4 @@ def column_operator_bytes(context: OperatorContext) -> int:
 
 def spill_directory(context: OperatorContext) -> SpillDirectory:
     """Of one operator; made when something is spilled."""
-    path = context.environment.state.directory / f"op-{context.operator_id}" / "spill"
-    return SpillDirectory(path, context.name)
+    return SpillDirectory(context.environment.state.directory / f"op-{context.operator_id}", context.name)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import shutil
 import struct
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,13 +33,15 @@ class SpillDirectory:
     """Makes files, on first use a directory for them. Thread: task thread.
 
     Attributes:
+        path: of the directory; until it is made, of the one that it will be in.
         bytes_written: to all files so far.
         num_files: made so far.
     """
 
     def __init__(self, path: Path, owner: str) -> None:
-        """`owner`: whose files they are, for errors."""
+        """`path`: where the directory is to be; `owner`: whose files they are, for errors."""
         self.path = path
+        self._is_made = False
         self.owner = owner
         self.bytes_written = 0
         self.num_files = 0
@@ -50,13 +53,17 @@ class SpillDirectory:
         return RowSpillFile(self, self._next_path())
 
     def _next_path(self) -> Path:
-        with self.errors():
-            self.path.mkdir(parents=True, exist_ok=True)
+        if not self._is_made:
+            with self.errors():
+                self.path.mkdir(parents=True, exist_ok=True)
+                self.path = Path(tempfile.mkdtemp(prefix="spill-", dir=self.path))
+            self._is_made = True
         self.num_files += 1
         return self.path / f"{self.num_files:06d}.spill"
 
     def close(self) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
+        if self._is_made:
+            shutil.rmtree(self.path, ignore_errors=True)
 
     @contextmanager
     def errors(self) -> Iterator[None]:

@@ -20,9 +20,9 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 MAX_RESULT_ROWS = 65_536
 
 # What of the memory is for what: merging needs its input, its output and a hash table at once.
-_FEWEST_ROWS_SHARE = 16
-_MOST_ROWS_SHARE = 4
-_PARTIALS_SHARE = 4
+_FEWEST_ROWS_SHARE = 32
+_MOST_ROWS_SHARE = 8
+_PARTIALS_SHARE = 8
 #: Where grouping makes of so many rows one or fewer, it is better to have more of them at once.
 _GOOD_REDUCTION = 4
 #: Small ones cost more than their bytes.
