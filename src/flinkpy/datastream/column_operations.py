@@ -48,7 +48,7 @@ class ColumnOperations:
         named = tuple(_named(expression, place) for place, expression in enumerate(expressions))
         columns = output_columns(named, self._columns("select"), "select")
         output_type = RowTypeInfo(list(columns.values()), list(columns))
-        return self._one_input("Select", specs.SelectSpec(named, **self._types(output_type)))
+        return self._beside("Select", specs.SelectSpec(named, **self._types(output_type)))
 
     def aggregate_columns(self, *aggregates: ColumnAggregate, **named: ColumnAggregate) -> DataStream:
         """One row of aggregates of all records, when the input ends; also where there is no record: then COUNT is 0
@@ -80,7 +80,7 @@ class ColumnOperations:
         types = partial._types(partial.get_type())
         total = partial.global_()._one_input("Global Aggregation", specs.GlobalColumnAggregateSpec(merging, **types))
         total.force_non_parallel()
-        return total if plan.after is None else _alone(total.select(*plan.after))
+        return total if plan.after is None else total.select(*plan.after)
 
     def sort_columns(self, *keys: Expression | str, limit: int | None = None) -> DataStream:
         """All records in one order, when the input ends: `stream.sort_columns(col("revenue").desc, "name", limit=10)`.
@@ -113,6 +113,14 @@ class ColumnOperations:
         ordered: DataStream = stream.global_()._one_input("Sort" if limit is None else "Sort, Limit", spec)
         ordered.force_non_parallel()
         return ordered
+
+    def _beside(self, name: str, spec: specs.OperatorSpec) -> DataStream:
+        """Where the operator before can have one subtask only, this one has too: what is in order stays so."""
+        stream = self._one_input(name, spec)
+        before = self._transformation
+        if isinstance(before, OperatorTransformation) and before.is_non_parallel:
+            stream.force_non_parallel()
+        return stream
 
     def _aggregated(self, name: str, aggregates: tuple[ColumnAggregate, ...]) -> DataStream:
         columns = self._columns("aggregate_columns")
@@ -149,11 +157,6 @@ def unbounded_source(transformations: Sequence[Transformation]) -> str | None:
         if not transformation.is_bounded:
             return transformation.display_name
     return None
-
-
-def _alone(stream: DataStream) -> DataStream:
-    """Behind an operator of parallelism 1, and chained to it."""
-    return stream.force_non_parallel()
 
 
 def _named(expression: Any, place: int) -> Alias:

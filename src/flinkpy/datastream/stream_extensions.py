@@ -118,7 +118,7 @@ class StreamExtensions(ColumnOperations):
         if kind != Types.BOOLEAN():
             raise UserError(f"filter_batches: {condition} is a {kind!r}, not a BOOLEAN")
         types = self._types(self._transformation.output_type)
-        return self._one_input("Filter", specs.FilterBatchesSpec(None, condition, **types))
+        return self._beside("Filter", specs.FilterBatchesSpec(None, condition, **types))
 
     # -- two streams -----------------------------------------------------------------------------------------------
 

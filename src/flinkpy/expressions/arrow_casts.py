@@ -14,6 +14,7 @@ from flinkpy.expressions.arrow_decimals import Value, fitted
 _INTEGER = r"^[+-]?\d{1,18}$"
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?$"
 _DECIMAL = r"^[+-]?(\d{1,38}\.?\d{0,30}|\.\d{1,30})$"
+_DAY = r"^\d+-\d+-(?P<day>\d{1,2})"
 _BOOLEANS = {"true": True, "t": True, "1": True, "yes": True, "y": True}
 _NO_BOOLEANS = {"false": False, "f": False, "0": False, "no": False, "n": False}
 
@@ -103,7 +104,10 @@ def _read(value: Value, wanted: pa.DataType) -> Value:
 
 
 def _time(text: Value, form: str) -> Any:
-    return pc.strptime(text, format=form, unit="us", error_is_null=True)
+    """Null where it is none; a 30th of February, which Arrow takes for a day in March, is none."""
+    time = pc.strptime(text, format=form, unit="us", error_is_null=True)
+    written = pc.struct_field(pc.extract_regex(text, _DAY), "day").cast(pa.int64())
+    return pc.if_else(pc.equal(pc.day(time), written), time, pa.scalar(None, time.type))
 
 
 def _matching(text: Value, pattern: str) -> Value:

@@ -13,7 +13,10 @@ _MAX_NODES = 1_000
 
 def fuse(graph: StreamGraph) -> None:
     """A selection or filter takes in the one behind it, where that is its only consumer and chained to it."""
-    for node in list(graph.nodes):
+    place = 0
+    while place < len(graph.nodes):
+        node = graph.nodes[place]
+        place += 1
         while (follower := _follower(node, graph)) is not None:
             fused = _fused(node.spec, follower.spec)
             if fused is None:

@@ -132,6 +132,11 @@ class OperatorTransformation(Transformation):
         self.parallelism = parallelism
         self.has_default_parallelism = False
 
+    @property
+    def is_non_parallel(self) -> bool:
+        """Whether it can have one subtask only."""
+        return self._max_allowed_parallelism == 1
+
     def set_max_parallelism(self, max_parallelism: int) -> None:
         check_max_parallelism(max_parallelism)
         self.max_parallelism = max_parallelism

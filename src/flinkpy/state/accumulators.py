@@ -6,6 +6,7 @@ nanosecond a row. Nulls are left out, as SQL does; SUM, MIN, MAX and MEAN of not
 
 from __future__ import annotations
 
+import decimal
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,8 @@ import pyarrow as pa
 from flinkpy.common.errors import UnsupportedOperationError
 
 _INITIAL_CAPACITY = 1_024
+#: Python's own context rounds to 28 digits.
+_EXACT = decimal.Context(prec=76)
 
 #: Makes the Arrow columns of a frozen accumulator. Thread: any.
 FrozenColumns = Callable[[], list[pa.Array]]
@@ -238,7 +241,7 @@ class DecimalSumAccumulator(_ObjectAccumulator):
         known = self.values
         for slot, value in zip(sums["slot"].to_pylist(), sums["value_sum"].to_pylist()):
             if value is not None:
-                known[slot] = value if known[slot] is None else known[slot] + value
+                known[slot] = value if known[slot] is None else _EXACT.add(known[slot], value)
 
 
 class MeanAccumulator(Accumulator):
