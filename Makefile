@@ -9,7 +9,7 @@ DEMO_DATA := .data/nycflights13
 DEMO_CLUSTER := .data/demo-cluster
 
 .DEFAULT_GOAL := help
-.PHONY: help setup proto docs check test demo bench chaos differential clean
+.PHONY: help setup proto docs check test demo demo-batch bench chaos differential clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,7 +38,7 @@ check: $(STAMP) ## the fast checks: ruff, mypy, import rules, tidy and unit test
 # Two runs: tests of pure logic must not depend on what tests with real processes leave in the interpreter. Those with
 # real processes mostly wait, so two of them run beside each other.
 test: $(STAMP) ## set up and run all tests
-	$(BIN)/pytest -q tests/tidy tests/unit tests/property
+	$(BIN)/pytest -q -n 2 tests/tidy tests/unit tests/property
 	$(BIN)/pytest -q -n 2 --dist loadscope tests/integration
 
 demo: $(STAMP) ## the flights of New York 2013 on a cluster of two TaskExecutors
@@ -47,6 +47,14 @@ demo: $(STAMP) ## the flights of New York 2013 on a cluster of two TaskExecutors
 	trap '$(BIN)/flinkpy cluster stop' EXIT; \
 	$(BIN)/flinkpy cluster start --taskmanagers 2 -D jobmanager.rpc.port=0 && \
 	$(BIN)/flinkpy run -p 2 examples/flights.py --data $(DEMO_DATA)
+
+# One TaskExecutor with several slots: the Spark session is of a TaskExecutor.
+demo-batch: $(STAMP) ## the flights joined with weather, aircraft and airlines in batch mode, natively and on Spark
+	@$(BIN)/python tools/fetch_flights.py $(DEMO_DATA)
+	@export FLINKPY_RUN_DIR=$(abspath $(DEMO_CLUSTER)); \
+	trap '$(BIN)/flinkpy cluster stop' EXIT; \
+	$(BIN)/flinkpy cluster start --taskmanagers 1 -D jobmanager.rpc.port=0 -D taskmanager.numberOfTaskSlots=4 && \
+	$(BIN)/flinkpy run -p 2 examples/flights_batch.py --data $(DEMO_DATA)
 
 bench: $(STAMP) ## measure against PyFlink and Flink SQL (makes their environment first; needs Java 17)
 	$(BIN)/python -m benchmarks
