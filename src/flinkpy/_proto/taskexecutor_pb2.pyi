@@ -30,6 +30,24 @@ class RequestSlotRequest(_message.Message):
     resource_manager_id: str
     def __init__(self, slot_index: _Optional[int] = ..., job_id: _Optional[str] = ..., allocation_id: _Optional[str] = ..., resource_profile: _Optional[str] = ..., job_master_address: _Optional[str] = ..., job_master_id: _Optional[str] = ..., resource_manager_id: _Optional[str] = ...) -> None: ...
 
+class ConnectJobMasterRequest(_message.Message):
+    __slots__ = ("job_id", "job_master_address", "job_master_id", "configuration")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    JOB_MASTER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    JOB_MASTER_ID_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURATION_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    job_master_address: str
+    job_master_id: str
+    configuration: _common_pb2.Configuration
+    def __init__(self, job_id: _Optional[str] = ..., job_master_address: _Optional[str] = ..., job_master_id: _Optional[str] = ..., configuration: _Optional[_Union[_common_pb2.Configuration, _Mapping]] = ...) -> None: ...
+
+class ConnectJobMasterResponse(_message.Message):
+    __slots__ = ("held_result_partition_ids",)
+    HELD_RESULT_PARTITION_IDS_FIELD_NUMBER: _ClassVar[int]
+    held_result_partition_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, held_result_partition_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class RenewRequest(_message.Message):
     __slots__ = ("resource_manager_id",)
     RESOURCE_MANAGER_ID_FIELD_NUMBER: _ClassVar[int]

@@ -7,7 +7,7 @@ Source: org.apache.flink.runtime.operators.coordination.OperatorCoordinator.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 
 class CoordinatorContext(Protocol):
@@ -81,6 +81,22 @@ class OperatorCoordinator(Protocol):
     def reset_to_checkpoint(self, checkpoint_id: int | None, state: bytes | None) -> None:
         """A full restart from that checkpoint, or from the beginning of the job (None). May come before `start`, when
         the job begins from a savepoint or an earlier JobMaster's checkpoint."""
+        ...
+
+
+@runtime_checkable
+class RecoverableCoordinator(Protocol):
+    """A coordinator of a batch job, which has no checkpoints, that can go on in the job's next JobMaster."""
+
+    def snapshot_for_recovery(self) -> bytes:
+        """All it knows as of now, what it has given to which subtask included. Must not block.
+
+        Raises: UnsupportedOperationError where it cannot.
+        """
+        ...
+
+    def restore_for_recovery(self, state: bytes) -> None:
+        """Before `start`: begin with that. Subtasks that run again are reset after `start`."""
         ...
 
 

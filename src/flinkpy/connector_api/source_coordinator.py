@@ -60,6 +60,8 @@ if TYPE_CHECKING:
 
 #: First bytes of a checkpointed state, with the number of its form.
 _STATE_MAGIC = b"FLKPSRC1"
+#: The same of a state for the recovery of a batch job.
+_RECOVERY_MAGIC = b"FLKPREC1"
 
 
 @dataclass(slots=True)
@@ -107,6 +109,7 @@ class SourceCoordinator:
         self._epoch = 0
         self._is_started = False
         self._is_closed = False
+        self._num_snapshots = 0
 
     # -- OperatorCoordinator ------------------------------------------------------------------------------------------
 
@@ -164,6 +167,30 @@ class SourceCoordinator:
             raise self._typed(error) from error
         self._tracker.checkpoint(checkpoint_id)
         return state
+
+    def snapshot_for_recovery(self) -> bytes:
+        if self._enumerator is None:
+            raise UnsupportedOperationError(f"operator {self._context.operator_id} has no split enumerator yet")
+        try:
+            self._num_snapshots += 1
+            state = self._encode_state(self._enumerator.snapshot_state(self._num_snapshots))
+        except Exception as error:
+            raise self._typed(error) from error
+        serializer = self._source.split_serializer
+        assigned = {
+            index: [write_versioned(serializer, split) for split in self._tracker.assigned(index)]
+            for index in range(self.parallelism)
+        }
+        return _RECOVERY_MAGIC + pickle.dumps((state, assigned), protocol=pickle.HIGHEST_PROTOCOL)
+
+    def restore_for_recovery(self, state: bytes) -> None:
+        what = f"what operator {self._context.operator_id} had read"
+        if not state.startswith(_RECOVERY_MAGIC):
+            raise CorruptStateError(f"{what} does not begin as such")
+        self._restored_state, assigned = pickle.loads(state[len(_RECOVERY_MAGIC) :])
+        for index, splits in assigned.items():
+            serializer = self._source.split_serializer
+            self._tracker.record(index, [read_versioned(serializer, split, f"{what}, a split") for split in splits])
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         self._tracker.complete(checkpoint_id)

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from flinkpy.configuration import batch_options, read_option
+from flinkpy.configuration import batch_options, execution_options, read_option
 from flinkpy.configuration.options import AnyConfiguration
+from flinkpy.jobmaster.job_event_store.job_recovery import JobRecoveryOptions
 from flinkpy.jobmaster.scheduler.adaptive_batch.adaptive_parallelism import AdaptiveParallelismOptions
+
+
+def job_recovery_options(configuration: AnyConfiguration) -> JobRecoveryOptions:
+    """Raises: ConfigurationError naming the option."""
+    is_batch = read_option(configuration, execution_options.RUNTIME_MODE) == "BATCH"
+    return JobRecoveryOptions(
+        is_enabled=is_batch and read_option(configuration, batch_options.JOB_RECOVERY_ENABLED),
+        worker_timeout_ms=read_option(configuration, batch_options.JOB_RECOVERY_WORKER_TIMEOUT),
+        snapshot_min_pause_ms=read_option(configuration, batch_options.JOB_RECOVERY_SNAPSHOT_MIN_PAUSE),
+        buffer_bytes=read_option(configuration, batch_options.EVENT_STORE_BUFFER_SIZE),
+        flush_interval_ms=read_option(configuration, batch_options.EVENT_STORE_FLUSH_INTERVAL),
+    )
 
 
 def adaptive_parallelism_options(configuration: AnyConfiguration) -> AdaptiveParallelismOptions:

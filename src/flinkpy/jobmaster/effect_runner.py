@@ -10,6 +10,7 @@ from flinkpy.common.errors import NotRegisteredError
 from flinkpy.common.ids import ResourceID
 from flinkpy.jobmaster.checkpoint_runner import CheckpointRunner
 from flinkpy.jobmaster.dispatcher_connection import DispatcherConnection
+from flinkpy.jobmaster.job_event_store.job_recovery import JobRecovery
 from flinkpy.jobmaster.operator_coordinators import OperatorCoordinators
 from flinkpy.jobmaster.resource_manager_connection import ResourceManagerConnection
 from flinkpy.jobmaster.scheduler import effects as fx
@@ -36,6 +37,7 @@ class EffectRunner:
         resource_manager: ResourceManagerConnection,
         dispatcher: DispatcherConnection,
         task_managers: Mapping[ResourceID, TaskManagerConnection],
+        recovery: JobRecovery,
         job_information: taskexecutor_pb2.JobInformation,
         handle: Callable[[ev.SchedulerEvent], None],
     ) -> None:
@@ -45,6 +47,7 @@ class EffectRunner:
         self._resource_manager = resource_manager
         self._dispatcher = dispatcher
         self._task_managers = task_managers
+        self._recovery = recovery
         self._job_information = job_information
         self._handle = handle
 
@@ -70,6 +73,10 @@ class EffectRunner:
                     connection.release_partitions(partition_ids)
             case fx.StartCoordinators():
                 self._coordinators.start()
+            case fx.RecordJobEvent():
+                self._recovery.record(effect)
+            case fx.RestoreCoordinators(job_vertex_id, states):
+                self._coordinators.restore_for_recovery(job_vertex_id, states)
             case fx.SubtaskReady(vertex_id):
                 self._coordinators.subtask_ready(vertex_id)
             case fx.SubtaskReset(vertex_id, checkpoint_id):

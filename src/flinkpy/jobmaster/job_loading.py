@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from flinkpy._proto import job_pb2
+from flinkpy._proto import job_event_pb2, job_pb2
 from flinkpy.common.clock import Clock
 from flinkpy.common.ids import JobVertexID
 from flinkpy.connector_api.coordinator import OperatorCoordinatorProvider
 from flinkpy.connector_api.source_coordinator import SourceCoordinatorProvider
 from flinkpy.jobmaster.checkpoint_io import CheckpointIo, StartingPoint
 from flinkpy.jobmaster.coordination.user_code import add_to_import_path, fetch_artifacts
+from flinkpy.jobmaster.job_event_store.job_recovery import JobRecovery
 from flinkpy.jobmaster.job_master_environment import JobMasterEnvironment
 from flinkpy.jobmaster.operator_coordinators import load_providers
 
@@ -22,6 +23,8 @@ class LoadedJob:
     #: By operator id.
     providers: Mapping[str, OperatorCoordinatorProvider]
     start: StartingPoint
+    #: Of the job's earlier JobMasters.
+    events: list[job_event_pb2.JobEvent]
     #: Of the sources that were asked and know it.
     num_splits: Mapping[JobVertexID, int]
 
@@ -31,6 +34,7 @@ async def load_job(
     environment: JobMasterEnvironment,
     checkpoint_io: CheckpointIo,
     clock: Clock,
+    recovery: JobRecovery,
     source_bounds: Mapping[JobVertexID, int],
 ) -> LoadedJob:
     """`source_bounds`: the sources whose parallelism is open, and the most that they can get.
@@ -46,8 +50,9 @@ async def load_job(
     loop = asyncio.get_running_loop()
     providers = await loop.run_in_executor(None, load_providers, job_graph)
     start = await loop.run_in_executor(None, checkpoint_io.open, clock.now_ms())
+    events = await loop.run_in_executor(None, recovery.read_events)
     num_splits = await loop.run_in_executor(None, _count_splits, job_graph, providers, source_bounds)
-    return LoadedJob(providers, start, num_splits)
+    return LoadedJob(providers, start, events, num_splits)
 
 
 def _count_splits(

@@ -48,6 +48,8 @@ from flinkpy.jobmaster.coordination.coordinator_services import CoordinatorServi
 from flinkpy.jobmaster.dispatcher_connection import DispatcherConnection
 from flinkpy.jobmaster.effect_runner import EffectRunner
 from flinkpy.jobmaster.job_details import job_details, job_result
+from flinkpy.jobmaster.job_event_store.job_events import RecordedJob
+from flinkpy.jobmaster.job_event_store.job_recovery import JobRecovery
 from flinkpy.jobmaster.job_loading import load_job
 from flinkpy.jobmaster.job_master_environment import JobMasterEnvironment
 from flinkpy.jobmaster.operator_coordinators import OperatorCoordinators
@@ -129,6 +131,9 @@ class JobMaster(RpcEndpoint):
             job_master_address=environment.address,
             resource_profile=environment_profile(job_graph.artifacts),
         )
+        self._recovery = JobRecovery(
+            self, self.scheduler, self._coordinators, self._options.recovery, job_graph, recovery_directory
+        )
         self._effects = EffectRunner(
             self.scheduler,
             self._coordinators,
@@ -136,6 +141,7 @@ class JobMaster(RpcEndpoint):
             self._resource_manager,
             self._dispatcher,
             self._task_managers,
+            self._recovery,
             conversions.job_information(job_graph, environment.dispatcher_address),
             self.handle,
         )
@@ -171,7 +177,9 @@ class JobMaster(RpcEndpoint):
         self._resource_manager.start()
         self.schedule(self._options.heartbeat_interval_ms, self._send_heartbeats)
         source_bounds = self.scheduler.adaptive.source_bounds()
-        loading = load_job(self._job_graph, self._environment, self._checkpoint_io, self.clock, source_bounds)
+        loading = load_job(
+            self._job_graph, self._environment, self._checkpoint_io, self.clock, self._recovery, source_bounds
+        )
         self.run_async(loading, self._job_loaded, "load the job")
 
     def _job_loaded(self, loaded: Any, error: BaseException | None) -> None:
@@ -183,6 +191,7 @@ class JobMaster(RpcEndpoint):
             start = loaded.start
             logger.info("job %s starts from %s", self.job_id, start.checkpoint or "the beginning")
             self.scheduler.start_from(start.checkpoint, start.next_checkpoint_id, must_be_full=start.must_be_full)
+            recorded = self._recovery.begin(loaded.events)
             self.scheduler.start_with_sources(loaded.num_splits)
             self._providers = loaded.providers
             self._coordinators.create(self.scheduler.graph, self._providers, self._coordinator_services)
@@ -190,6 +199,18 @@ class JobMaster(RpcEndpoint):
             self._checkpoint_io.keep_everything()
             self.handle(ev.InitializationFailed(conversions.as_flink_error(failure)))
             return
+        if recorded.finished:
+            me = (self._environment.address, self._job_master_id)
+            self._recovery.ask_task_managers(recorded, self._environment.peers, *me, partial(self._go_on, recorded))
+        else:
+            self._start_scheduling()
+
+    def _go_on(self, recorded: RecordedJob, held: frozenset[str]) -> None:
+        if self.state is JobState.INITIALIZING:
+            self.scheduler.recover(recorded, held)
+            self._start_scheduling()
+
+    def _start_scheduling(self) -> None:
         self.handle(ev.JobMasterInitialized())
         self.handle(ev.StartScheduling())
 
@@ -213,6 +234,7 @@ class JobMaster(RpcEndpoint):
             connection.close()
         self._resource_manager.close()
         self._coordinators.close()
+        self._recovery.close()
         await super().close()
 
     # ---- TaskExecutors
@@ -266,12 +288,7 @@ class JobMaster(RpcEndpoint):
         for event in events:
             attempt_id = ExecutionAttemptID.parse(event.execution_attempt_id)
             self.handle(ev.OperatorEventReceived(attempt_id))
-            execution = self.scheduler.graph.find_execution(attempt_id)
-            holder = self._coordinators.find(event.operator_id)
-            if execution is None or not execution.is_reachable or holder is None:
-                continue
-            if execution.received_events.is_new(event.sequence_number):
-                holder.handle_event(event.subtask_index, attempt_id.attempt_number, event.payload_pickle)
+            self._coordinators.receive(event, self.scheduler.graph.find_execution(attempt_id))
 
     def partition_state(self, producer: ExecutionAttemptID) -> ExecutionState:
         """State of the attempt that produces a partition; CANCELED for one that is history."""
@@ -452,12 +469,14 @@ class JobMaster(RpcEndpoint):
         result = job_result(self.scheduler, accumulators or [])
         # The checkpoints are given up only when nobody will start this job again.
         give_up = partial(self.checkpoints.shut_down, self.state, self._one_end_done)
-        self._dispatcher.terminated(result, self.details(), give_up)
+        self._dispatcher.terminated(result, self.details(), partial(self._recovery.give_up, give_up))
 
     async def _give_everything_back(self, reason: str) -> None:
         connections = list(self._task_managers.values())
+        # Another JobMaster may go on with what TaskExecutors keep when they find this one gone.
+        is_kept = self.state is JobState.SUSPENDED and self._recovery.is_enabled
         await asyncio.gather(
-            *(connection.disconnect(reason) for connection in connections),
+            *(connection.disconnect(reason) for connection in connections if not is_kept),
             self._resource_manager.disconnect(reason),
         )
         for connection in connections:  # its end is no loss any more

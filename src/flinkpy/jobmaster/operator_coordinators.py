@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from flinkpy._proto import job_pb2
+from flinkpy._proto import job_pb2, jobmaster_pb2
 from flinkpy.common.errors import JobSubmissionError, UserError
 from flinkpy.common.ids import ExecutionVertexID, JobVertexID
 from flinkpy.connector_api.coordinator import OperatorCoordinatorProvider
@@ -14,6 +14,7 @@ from flinkpy.jobmaster.coordination.operator_coordinator_holder import (
     OperatorCoordinatorHolder,
     load_provider,
 )
+from flinkpy.jobmaster.executiongraph.execution import Execution
 from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
 
 logger = logging.getLogger(__name__)
@@ -81,6 +82,22 @@ class OperatorCoordinators:
         for holder in self._by_vertex.get(job_vertex_id, ()):
             holder.reset(checkpoint_id, states.get(holder.operator_id))
 
+    def snapshot_for_recovery(self, job_vertex_id: JobVertexID) -> dict[str, bytes] | None:
+        """Of all coordinators of the vertex; None where one has none."""
+        states = {}
+        for holder in self._by_vertex.get(job_vertex_id, ()):
+            state = holder.snapshot_for_recovery()
+            if state is None:
+                return None
+            states[holder.operator_id] = state
+        return states
+
+    def restore_for_recovery(self, job_vertex_id: JobVertexID, states: Mapping[str, bytes]) -> None:
+        """Before `start`."""
+        for holder in self._by_vertex.get(job_vertex_id, ()):
+            if holder.operator_id in states:
+                holder.restore_for_recovery(states[holder.operator_id])
+
     def checkpoint(self, checkpoint_id: int) -> dict[str, bytes | None]:
         """The state of each as of now. Raises: FunctionError, or what else a coordinator raised, typed."""
         return {operator_id: holder.checkpoint(checkpoint_id) for operator_id, holder in self._holders.items()}
@@ -93,8 +110,13 @@ class OperatorCoordinators:
         for holder in self._holders.values():
             holder.notify_checkpoint_aborted(checkpoint_id)
 
-    def find(self, operator_id: str) -> OperatorCoordinatorHolder | None:
-        return self._holders.get(operator_id)
+    def receive(self, event: jobmaster_pb2.OperatorEvent, execution: Execution | None) -> None:
+        """An event of a task half; dropped where its execution (None) is history, or it came before."""
+        holder = self._holders.get(event.operator_id)
+        if execution is None or not execution.is_reachable or holder is None:
+            return
+        if execution.received_events.is_new(event.sequence_number):
+            holder.handle_event(event.subtask_index, execution.attempt_id.attempt_number, event.payload_pickle)
 
     def handle_request(self, operator_id: str, payload: bytes) -> bytes:
         """Raises: UserError where no such operator answers requests."""

@@ -22,7 +22,7 @@ from flinkpy.configuration import (
 )
 from flinkpy.configuration import restart_strategy_options as restart_options
 from flinkpy.configuration.options import AnyConfiguration
-from flinkpy.jobmaster.batch_job_options import adaptive_parallelism_options
+from flinkpy.jobmaster.batch_job_options import adaptive_parallelism_options, job_recovery_options
 from flinkpy.jobmaster.failover.restart_strategy import (
     ExponentialDelayOptions,
     ExponentialDelayRestartStrategy,
@@ -31,6 +31,7 @@ from flinkpy.jobmaster.failover.restart_strategy import (
     NoRestartStrategy,
     RestartBackoffTimeStrategy,
 )
+from flinkpy.jobmaster.job_event_store.job_recovery import JobRecoveryOptions
 from flinkpy.jobmaster.scheduler.scheduler_options import SchedulerOptions
 from flinkpy.jobmaster.scheduler.state_assigner import StateAssigner
 from flinkpy.jobmaster.slotpool.declarative_slot_pool import SlotPoolOptions
@@ -49,6 +50,7 @@ class JobMasterOptions:
     heartbeat_rpc_failure_threshold: int = 2
     registration: RegistrationOptions = field(default_factory=RegistrationOptions)
     scheduler: SchedulerOptions = field(default_factory=SchedulerOptions)
+    recovery: JobRecoveryOptions = field(default_factory=JobRecoveryOptions)
 
 
 def job_master_options(configuration: AnyConfiguration) -> JobMasterOptions:
@@ -64,6 +66,7 @@ def job_master_options(configuration: AnyConfiguration) -> JobMasterOptions:
             error_delay_ms=read_option(configuration, cluster_options.ERROR_REGISTRATION_DELAY),
             refused_delay_ms=read_option(configuration, cluster_options.REFUSED_REGISTRATION_DELAY),
         ),
+        recovery=job_recovery_options(configuration),
         scheduler=SchedulerOptions(
             slot_pool=SlotPoolOptions(
                 request_timeout_ms=read_option(configuration, jobmanager_options.SLOT_REQUEST_TIMEOUT),
@@ -77,6 +80,7 @@ def job_master_options(configuration: AnyConfiguration) -> JobMasterOptions:
             attempts_history_size=read_option(configuration, jobmanager_options.ATTEMPTS_HISTORY_SIZE),
             exception_history_size=read_option(configuration, jobmanager_options.EXCEPTION_HISTORY_SIZE),
             adaptive=adaptive_parallelism_options(configuration),
+            records_events=job_recovery_options(configuration).is_enabled,
             checkpoints=coordinator_options(configuration),
         ),
     )

@@ -142,3 +142,13 @@ class TaskDeployer(Protocol):
     def partition_is_released(self, result_partition_id: str) -> bool: ...
 
     def release_partition(self, result_partition_id: str, cause: FlinkError | None) -> None: ...
+
+
+class JobUserCodeSlot:
+    """A job's user code and whether it is ready."""
+
+    __slots__ = ("is_ready", "user_code")
+
+    def __init__(self, user_code: JobUserCode) -> None:
+        self.user_code = user_code
+        self.is_ready = False

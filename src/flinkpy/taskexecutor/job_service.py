@@ -26,7 +26,7 @@ from flinkpy.common.ids import AllocationID, JobID, JobMasterId
 from flinkpy.common.states import ExecutionState
 from flinkpy.rpc.endpoint import RpcEndpoint
 from flinkpy.rpc.error_codec import error_to_proto
-from flinkpy.taskexecutor.contracts import JobUserCode, TaskDeployer
+from flinkpy.taskexecutor.contracts import JobUserCodeSlot, TaskDeployer
 from flinkpy.taskexecutor.job_master_connection import JobMasterConnection, as_flink_error
 from flinkpy.taskexecutor.job_table import Job, JobTable
 from flinkpy.taskexecutor.options import TaskExecutorOptions
@@ -45,18 +45,7 @@ HOUSEKEEPING_INTERVAL_MS = 1_000
 #: A slot the JobMaster accepted this short ago may be missing from a report it made before.
 RECONCILE_GRACE_MS = 1_000
 
-
-class _JobUserCodeSlot:
-    """A job's user code and whether it is ready."""
-
-    __slots__ = ("is_ready", "user_code")
-
-    def __init__(self, user_code: JobUserCode) -> None:
-        self.user_code = user_code
-        self.is_ready = False
-
-
-JobEntry = Job[Task, JobMasterConnection, _JobUserCodeSlot]
+JobEntry = Job[Task, JobMasterConnection, JobUserCodeSlot]
 
 
 class JobService:
@@ -72,7 +61,7 @@ class JobService:
         make_thread: Callable[..., TaskThread] = TaskThread,
     ) -> None:
         self.slots = TaskSlotTable(options.num_slots, options.slot_timeout_ms)
-        self.jobs: JobTable[Task, JobMasterConnection, _JobUserCodeSlot] = JobTable()
+        self.jobs: JobTable[Task, JobMasterConnection, JobUserCodeSlot] = JobTable()
         self.partitions = PartitionTable(deployer, lambda: self.now_ms)
         self._endpoint = endpoint
         self._rpc_client = rpc_client
@@ -106,11 +95,7 @@ class JobService:
         """Reserve the slot and offer it to the job's JobMaster. Raises: SlotAllocationError naming the owner."""
         job_id = JobID(request.job_id)
         allocation_id = AllocationID(request.allocation_id)
-        job = self.jobs.get(job_id)
-        if job is not None and str(job.job_master_id) != request.job_master_id:
-            lost = JobMasterLostError(f"job {job_id} has a new JobMaster, {request.job_master_id}")
-            self._close_job_without_master(job, lost)
-            job = None
+        job = self._job_led_by(job_id, request.job_master_id)
         self._deployer.dedicate(request.resource_profile)
         is_new = self.slots.allocate_slot(
             request.slot_index, job_id, allocation_id, request.resource_profile, self.now_ms
@@ -120,9 +105,19 @@ class JobService:
         logger.info("slot %d allocated for job %s (%s)", request.slot_index, job_id, allocation_id)
         self._endpoint.schedule(self._options.slot_timeout_ms, self._free_expired_slots)
         if job is None:
-            self._add_job(request)
+            self._add_job(job_id, JobMasterId(request.job_master_id), request.job_master_address)
         elif job.connection.is_registered:
             self._offer(job, [str(allocation_id)])
+
+    def connect_job_master(self, request: taskexecutor_pb2.ConnectJobMasterRequest) -> list[str]:
+        """Register at the job's new JobMaster, where results of the job are held for it; returns these. Idempotent."""
+        job_id = JobID(request.job_id)
+        job = self._job_led_by(job_id, request.job_master_id)
+        held = self.partitions.tracker.held(job_id)
+        if job is None and held:
+            added = self._add_job(job_id, JobMasterId(request.job_master_id), request.job_master_address)
+            added.orphan_timeout_ms = orphan_timeout_ms(request.configuration)
+        return held
 
     def free_slot(self, allocation_id: str, cause: FlinkError) -> None:
         """Give the slot back and fail its tasks. Idempotent."""
@@ -141,25 +136,32 @@ class JobService:
         if job is not None:
             self._close_if_done(job)
 
-    def _add_job(self, request: taskexecutor_pb2.RequestSlotRequest) -> None:
-        job_id, job_master_id = JobID(request.job_id), JobMasterId(request.job_master_id)
+    def _job_led_by(self, job_id: JobID, job_master_id: str) -> JobEntry | None:
+        """The job, where it is here; what it has of an earlier JobMaster ends."""
+        job = self.jobs.get(job_id)
+        if job is None or str(job.job_master_id) == job_master_id:
+            return job
+        lost = JobMasterLostError(f"job {job_id} has a new JobMaster, {job_master_id}")
+        self._close_job_without_master(job, lost)
+        return None
+
+    def _add_job(self, job_id: JobID, job_master_id: JobMasterId, job_master_address: str) -> JobEntry:
         connection = JobMasterConnection(
             self._endpoint,
             self._rpc_client,
             self,
             self._options,
             job_id=job_id,
-            job_master_address=request.job_master_address,
+            job_master_address=job_master_address,
             job_master_id=job_master_id,
             task_executor_address=self._address,
             data_address=self._data_address,
         )
-        job = Job[Task, JobMasterConnection, _JobUserCodeSlot](
-            job_id, request.job_master_address, job_master_id, connection
-        )
+        job = Job[Task, JobMasterConnection, JobUserCodeSlot](job_id, job_master_address, job_master_id, connection)
         job.result_partition_ids.update(self.partitions.tracker.adopt(job_id))
         self.jobs.add(job)
         connection.start()
+        return job
 
     def _offer(self, job: JobEntry, allocation_ids: Iterable[str]) -> None:
         offers = []
@@ -269,9 +271,9 @@ class JobService:
         """Create the tasks; they start when the job's user code is here. Returns those that were not taken."""
         rejections = []
         vertices = {vertex.id: vertex for vertex in request.vertices}
-        job.orphan_timeout_ms = orphan_timeout_ms(request.job)
+        job.orphan_timeout_ms = orphan_timeout_ms(request.job.configuration)
         if job.user_code is None:
-            job.user_code = _JobUserCodeSlot(self._deployer.user_code(request.job))
+            job.user_code = JobUserCodeSlot(self._deployer.user_code(request.job))
             self._prepare_user_code(job, job.user_code)
         for deployment in request.tasks:
             if job.execution_attempt_is_known(deployment.execution_attempt_id):
@@ -432,7 +434,7 @@ class JobService:
 
     # ---- user code
 
-    def _prepare_user_code(self, job: JobEntry, slot: _JobUserCodeSlot) -> None:
+    def _prepare_user_code(self, job: JobEntry, slot: JobUserCodeSlot) -> None:
         def done(_: None, error: BaseException | None) -> None:
             if job.user_code is not slot:
                 return

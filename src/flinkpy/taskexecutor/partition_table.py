@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from flinkpy._proto import taskexecutor_pb2
+from flinkpy._proto import common_pb2
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.ids import JobID
@@ -183,9 +183,9 @@ class PartitionTable:
                 self._deployer.release_partition(partition_id, None)
 
 
-def orphan_timeout_ms(job: taskexecutor_pb2.JobInformation) -> int:
+def orphan_timeout_ms(job: common_pb2.Configuration) -> int:
     """How long finished partitions of the job wait for its next JobMaster; 0: not at all."""
-    configuration = Configuration.from_dict(dict(job.configuration.entries))
+    configuration = Configuration.from_dict(dict(job.entries))
     if not read_option(configuration, batch_options.JOB_RECOVERY_ENABLED):
         return 0
     return int(read_option(configuration, batch_options.JOB_RECOVERY_WORKER_TIMEOUT))

@@ -174,6 +174,13 @@ class TaskExecutor(RpcEndpoint):
             raise TaskSubmissionError(f"this TaskExecutor holds no slot for job {request.job.job_id}")
         return taskexecutor_pb2.SubmitTasksResponse(rejections=self.service.submit_tasks(job, request))
 
+    def connect_job_master(
+        self, request: taskexecutor_pb2.ConnectJobMasterRequest, context: CallContext
+    ) -> taskexecutor_pb2.ConnectJobMasterResponse:
+        self.validate_runs_in_main_thread()
+        held = self.service.connect_job_master(request)
+        return taskexecutor_pb2.ConnectJobMasterResponse(held_result_partition_ids=held)
+
     def cancel_tasks(
         self, request: taskexecutor_pb2.CancelTasksRequest, context: CallContext
     ) -> common_pb2.Acknowledge:

@@ -9,6 +9,7 @@ Thread: JobMaster main thread, except `load_provider`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -17,8 +18,14 @@ import cloudpickle
 from flinkpy._proto import job_pb2
 from flinkpy.common.errors import FlinkError, FunctionError, UnsupportedOperationError, format_user_traceback
 from flinkpy.common.ids import JobVertexID
-from flinkpy.connector_api.coordinator import OperatorCoordinator, OperatorCoordinatorProvider
+from flinkpy.connector_api.coordinator import (
+    OperatorCoordinator,
+    OperatorCoordinatorProvider,
+    RecoverableCoordinator,
+)
 from flinkpy.rpc.endpoint import OnDone
+
+logger = logging.getLogger(__name__)
 
 
 class CoordinatorHost(Protocol):
@@ -116,6 +123,22 @@ class OperatorCoordinatorHolder:
             return self._coordinator.checkpoint(checkpoint_id)
         except Exception as error:
             raise _user_error(f"operator {self._name!r} could not be checkpointed", error) from error
+
+    def snapshot_for_recovery(self) -> bytes | None:
+        """None: it cannot go on in another JobMaster; its subtasks run again there."""
+        if self._is_closed or not isinstance(self._coordinator, RecoverableCoordinator):
+            return None
+        try:
+            return self._coordinator.snapshot_for_recovery()
+        except UnsupportedOperationError:
+            return None
+        except Exception as error:  # noqa: BLE001 - user code; the job can do without the snapshot
+            logger.warning("operator %r cannot be recovered in another JobMaster: %s", self._name, error)
+            return None
+
+    def restore_for_recovery(self, state: bytes) -> None:
+        assert isinstance(self._coordinator, RecoverableCoordinator)
+        self._guarded(self._coordinator.restore_for_recovery, state)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         self._guarded(self._coordinator.notify_checkpoint_complete, checkpoint_id)

@@ -77,9 +77,11 @@ class ExecutionGraph:
 
     def find_vertex(self, attempt_id: ExecutionAttemptID) -> ExecutionVertex | None:
         """The vertex of an attempt of this graph, current or not; None where the attempt is of another graph."""
-        if attempt_id.execution_graph_id != self.graph_id:
-            return None
-        return self._vertices.get(attempt_id.vertex)
+        vertex = self._vertices.get(attempt_id.vertex)
+        if attempt_id.execution_graph_id == self.graph_id:
+            return vertex
+        # What an earlier JobMaster has left is of its graph.
+        return vertex if vertex is not None and vertex.current.attempt_id == attempt_id else None
 
     def find_execution(self, attempt_id: ExecutionAttemptID) -> Execution | None:
         """The current execution with that id; None where it is unknown or has been replaced."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flinkpy.common.ids import ExecutionAttemptID, ExecutionVertexID
+from flinkpy.common.states import ExecutionState
 from flinkpy.jobmaster.executiongraph.execution import Execution
 from flinkpy.jobmaster.executiongraph.intermediate_result import IntermediateResultPartition
 from flinkpy.jobmaster.slotpool.physical_slot import PhysicalSlot
@@ -69,6 +70,12 @@ class ExecutionVertex:
         self.prior.append(self.current)
         attempt = ExecutionAttemptID(self._graph_id, self.id, self.current.attempt_id.attempt_number + 1)
         self.current = Execution(attempt, now_ms)
+
+    def restore(self, finished: Execution) -> None:
+        """An earlier JobMaster has seen the end of this attempt. Invariant: nothing has been deployed."""
+        assert self.current.state is ExecutionState.CREATED and finished.state is ExecutionState.FINISHED
+        self.current = finished
+        self.last_slot = finished.slot
 
     def prior_execution(self, attempt_id: ExecutionAttemptID) -> Execution | None:
         return next((prior for prior in self.prior if prior.attempt_id == attempt_id), None)

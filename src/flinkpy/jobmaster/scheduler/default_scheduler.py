@@ -38,6 +38,7 @@ from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
 from flinkpy.jobmaster.executiongraph.intermediate_result import IntermediateResultPartition
 from flinkpy.jobmaster.failover.execution_failure_handler import FailJob, is_closer_to_root
 from flinkpy.jobmaster.failover.restart_strategy import RestartBackoffTimeStrategy
+from flinkpy.jobmaster.job_event_store import job_events
 from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler import events as ev
 from flinkpy.jobmaster.scheduler.scheduler_base import SchedulerBase
@@ -197,6 +198,7 @@ class DefaultScheduler(SchedulerBase):
         self._leave(vertex, _E.FINISHED)
         if not self._restarts.has(vertex.id):  # it was faster than its cancellation, and runs again all the same
             self.partitions.produced(vertex)
+        self._record_finished(vertex)
         if self.state is _J.RUNNING or self.state is _J.RESTARTING:
             initialized = self._decide_parallelism()
             if initialized:
@@ -353,7 +355,14 @@ class DefaultScheduler(SchedulerBase):
         self._set_job_state(_J.FAILING)
         self._cancel_everything()
 
+    def _record_finished(self, vertex: ExecutionVertex) -> None:
+        if self._options.records_events:
+            self._record(job_events.finished(vertex.current), vertex.id)
+
     def _restart_tasks(self, vertex_ids: frozenset[ExecutionVertexID]) -> None:
+        finished = [vertex.current for vertex in map(self.graph.vertex, sorted(vertex_ids)) if self._is_done(vertex)]
+        if finished:
+            self._record(job_events.reset(execution.attempt_id for execution in finished))
         for vertex in self.graph.vertices:
             if vertex.id in vertex_ids:
                 self._unexplained.explained(vertex.current.attempt_id)
@@ -375,6 +384,10 @@ class DefaultScheduler(SchedulerBase):
         present = self.graph.failure_cause
         if self.state is _J.FAILING and present is not None and is_closer_to_root(cause, present):
             self.graph.failure_cause = cause
+
+    @staticmethod
+    def _is_done(vertex: ExecutionVertex) -> bool:
+        return vertex.current.state is _E.FINISHED
 
     def _is_terminal(self, vertex_id: ExecutionVertexID) -> bool:
         return self.graph.vertex(vertex_id).current.state.is_terminal

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from flinkpy._proto import taskexecutor_pb2
+from flinkpy._proto import job_event_pb2, taskexecutor_pb2
 from flinkpy.checkpoint.coordinator.effects import CheckpointEffect
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ExecutionVertexID, JobVertexID
@@ -119,6 +119,22 @@ class VerifyCheckpoints:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordJobEvent:
+    """Write it down for the job's next JobMaster. `finished`: the subtask whose end it is, where it is one."""
+
+    event: job_event_pb2.JobEvent
+    finished: ExecutionVertexID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreCoordinators:
+    """Before they are started: they begin with these states, by operator id."""
+
+    job_vertex_id: JobVertexID
+    states: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
 class JobTerminated:
     """The last effect of a job, after JobStatusChanged. SUSPENDED: another JobMaster may take it up."""
 
@@ -141,6 +157,8 @@ SchedulerEffect = (
     | SubtaskReset
     | ResetCoordinators
     | VerifyCheckpoints
+    | RecordJobEvent
+    | RestoreCoordinators
     | JobTerminated
     | CheckpointEffect
 )

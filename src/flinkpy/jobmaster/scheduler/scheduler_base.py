@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from random import Random
 
-from flinkpy._proto import job_pb2
+from flinkpy._proto import job_event_pb2, job_pb2
 from flinkpy.checkpoint.completed_checkpoint import CompletedCheckpoint
 from flinkpy.checkpoint.coordinator.effects import CheckpointEffect
 from flinkpy.checkpoint.coordinator.effects import FailJob as FailJobForCheckpoint
@@ -27,6 +27,9 @@ from flinkpy.jobmaster.failover.exception_history import ExceptionHistory
 from flinkpy.jobmaster.failover.execution_failure_handler import ExecutionFailureHandler
 from flinkpy.jobmaster.failover.failover_strategy import failover_strategy
 from flinkpy.jobmaster.failover.restart_strategy import RestartBackoffTimeStrategy
+from flinkpy.jobmaster.job_event_store import job_events
+from flinkpy.jobmaster.job_event_store.batch_job_recovery import recover
+from flinkpy.jobmaster.job_event_store.job_events import RecordedJob
 from flinkpy.jobmaster.partition_tracker import JobMasterPartitionTracker
 from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler import events as ev
@@ -95,6 +98,7 @@ class SchedulerBase:
         #: Attempts whose SubmitTasks has not been answered.
         self._unanswered: set[ExecutionAttemptID] = set()
         self._unexplained = UnexplainedCancels()
+        self._recovered_coordinators: Mapping[JobVertexID, Mapping[str, bytes]] = {}
         self.checkpoints = JobCheckpoints(
             self.graph, options.checkpoints, state_assigner or StateAssigner(job_graph), random or Random(0)
         )
@@ -162,17 +166,38 @@ class SchedulerBase:
         self.adaptive.sources_inferred(num_splits)
         self._decide_parallelism()
 
+    def recover(self, recorded: RecordedJob, held: frozenset[str]) -> None:
+        """Before JobMasterInitialized: go on with what earlier JobMasters have finished.
+
+        `held`: the ids of the result partitions that TaskExecutors still have.
+        """
+        recovered = recover(self.graph, self._regions, self.partitions, recorded, held, self._now_ms)
+        self._recovered_coordinators = recovered.coordinator_states
+        if recovered.dropped:
+            self._record(job_events.reset(recovered.dropped))
+
     def _decide_parallelism(self) -> list[ExecutionJobVertex]:
         """Give subtasks to every vertex that can know now how many; returns these vertices."""
-        decided = self.adaptive.decide(self._now_ms)
-        if decided:
-            vertices = [one.vertex for one in decided]
-            tasks = [task for vertex in vertices for task in vertex.task_vertices]
-            self._regions.add(tasks)
-            self._allocator.add(vertices)
-            self.checkpoints.structure_changed()
-            return vertices
-        return []
+        initialized = self.adaptive.decide(self._now_ms)
+        if not initialized:
+            return []
+        vertices = [one.vertex for one in initialized]
+        self._regions.add([task for vertex in vertices for task in vertex.task_vertices])
+        self._allocator.add(vertices)
+        self.checkpoints.structure_changed()
+        for one in initialized:
+            if one.vertex.parallelism_reason:
+                vertex = one.vertex
+                self._record(
+                    job_events.decided(
+                        job_events.Decision(vertex.id, vertex.parallelism, vertex.parallelism_reason, one.slices)
+                    )
+                )
+        return vertices
+
+    def _record(self, event: job_event_pb2.JobEvent, finished: ExecutionVertexID | None = None) -> None:
+        if self._options.records_events:
+            self._out.add(fx.RecordJobEvent(event, finished))
 
     def _on_job_master_initialized(self, event: ev.JobMasterInitialized) -> None:
         if self.state is _J.INITIALIZING:
@@ -187,13 +212,21 @@ class SchedulerBase:
     def _on_start_scheduling(self, event: ev.StartScheduling) -> None:
         if self.state is _J.CREATED:
             self._set_job_state(_J.RUNNING)
-            self._decide_parallelism()
+            initialized = self._decide_parallelism()
             restore = self.checkpoints.deploying([vertex.id for vertex in self.graph.vertices])
             if restore.checkpoint_id is not None:
                 for job_vertex in self.graph.job_vertices.values():
                     if job_vertex.has_coordinators:
                         self._out.add(restore.of_coordinators(job_vertex))
+            for job_vertex_id, states in self._recovered_coordinators.items():
+                self._out.add(fx.RestoreCoordinators(job_vertex_id, states))
             self._out.add(fx.StartCoordinators())
+            if initialized:
+                self._out.add(fx.VerticesInitialized(tuple(vertex.id for vertex in initialized)))
+            for job_vertex_id in self._recovered_coordinators:
+                for vertex in self.graph.job_vertices[job_vertex_id].task_vertices:
+                    if vertex.current.state is not _E.FINISHED:
+                        self._out.add(fx.SubtaskReset(vertex.id))
             self._schedule(self._strategy.regions_to_start())
 
     def _on_cancel_job(self, event: ev.CancelJob) -> None:

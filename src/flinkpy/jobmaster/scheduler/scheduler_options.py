@@ -20,5 +20,7 @@ class SchedulerOptions:
     attempts_history_size: int = 16
     exception_history_size: int = 16
     absence_grace_ms: int = ABSENCE_GRACE_MS
+    #: Whether the job's next JobMaster is to go on with what has finished.
+    records_events: bool = False
     adaptive: AdaptiveParallelismOptions = field(default_factory=AdaptiveParallelismOptions)
     checkpoints: CheckpointCoordinatorOptions = field(default_factory=CheckpointCoordinatorOptions)

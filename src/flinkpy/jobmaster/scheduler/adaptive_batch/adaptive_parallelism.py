@@ -11,7 +11,7 @@ Source: org.apache.flink.runtime.scheduler.adaptivebatch.AdaptiveBatchScheduler.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from flinkpy._proto import job_pb2
@@ -22,6 +22,8 @@ from flinkpy.jobmaster.executiongraph.edge_manager import EdgeSlices
 from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
 from flinkpy.jobmaster.executiongraph.execution_job_vertex import ExecutionJobVertex
 from flinkpy.jobmaster.executiongraph.intermediate_result import IntermediateResult, IntermediateResultPartition
+from flinkpy.jobmaster.job_event_store.batch_job_recovery import check_decisions
+from flinkpy.jobmaster.job_event_store.job_events import Decision
 from flinkpy.jobmaster.scheduler.adaptive_batch.vertex_parallelism_decider import (
     BlockingInput,
     ParallelismBounds,
@@ -72,6 +74,7 @@ class AdaptiveParallelism:
         self._options = options
         #: Of sources: how many splits they have.
         self._num_splits: Mapping[JobVertexID, int] = {}
+        self._replayed: dict[JobVertexID, EdgeSlices] = {}
 
     def source_bounds(self) -> dict[JobVertexID, int]:
         """The undecided sources, with the most that each can get."""
@@ -85,11 +88,20 @@ class AdaptiveParallelism:
         """So many splits these sources have."""
         self._num_splits = num_splits
 
+    def replay(self, decisions: Iterable[Decision]) -> None:
+        """Decide as it was decided before. Raises: CorruptStateError where that was another job."""
+        decisions = list(decisions)
+        check_decisions(self._graph, decisions)
+        for decision in decisions:
+            self._graph.job_vertices[decision.vertex_id].decide(decision.parallelism, decision.reason)
+            if decision.slices is not None:
+                self._replayed[decision.vertex_id] = decision.slices
+
     def decide(self, now_ms: int) -> list[DecidedVertex]:
         """Everything that can be known now; returns the vertices that have got their subtasks by it, in order."""
         initialized: list[DecidedVertex] = []
         while True:
-            slices: dict[JobVertexID, EdgeSlices] = {}
+            slices = dict(self._replayed)
             for vertex in self._graph.job_vertices.values():
                 if vertex.is_undecided and all(result.producer.is_initialized for result in vertex.inputs):
                     own = self._decide(vertex)

@@ -1,0 +1,95 @@
+"""Puts what a former JobMaster had finished back into a fresh ExecutionGraph: what is still of use need not run again.
+
+  * A region of which anything is missing runs again as a whole.
+  * A result that no TaskExecutor holds any more is made again where somebody who has yet to run reads it, and so are
+    the results that this one needs; who has read it already runs again only where the records may come otherwise
+    (the rules of the region failover).
+  * A vertex none of whose subtasks is left begins with a fresh coordinator, any other with the snapshot of it.
+
+Source: org.apache.flink.runtime.scheduler.adaptivebatch.DefaultBatchJobRecoveryHandler. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from flinkpy.common.errors import CorruptStateError
+from flinkpy.common.ids import ExecutionAttemptID, ExecutionVertexID, JobVertexID
+from flinkpy.common.states import ExecutionState
+from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
+from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
+from flinkpy.jobmaster.failover.failover_strategy import RestartPipelinedRegionFailoverStrategy
+from flinkpy.jobmaster.job_event_store.job_events import Decision, RecordedJob
+from flinkpy.jobmaster.partition_tracker import JobMasterPartitionTracker
+from flinkpy.jobmaster.scheduler.pipelined_region import PipelinedRegions
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    #: Executions that had finished and are not used.
+    dropped: tuple[ExecutionAttemptID, ...]
+    #: What coordinators of vertices begin with, by operator id.
+    coordinator_states: Mapping[JobVertexID, Mapping[str, bytes]]
+
+
+def check_decisions(graph: ExecutionGraph, decisions: Iterable[Decision]) -> None:
+    """Raises: CorruptStateError where they are not of this job."""
+    for decision in decisions:
+        vertex = graph.job_vertices.get(decision.vertex_id)
+        if vertex is None or not vertex.is_undecided or not 1 <= decision.parallelism <= vertex.max_parallelism:
+            raise CorruptStateError(f"the recorded parallelism of vertex {decision.vertex_id} is of another job")
+        edges = decision.slices
+        if edges is not None and [len(edge) for edge in edges] != [decision.parallelism] * len(vertex.inputs):
+            raise CorruptStateError(f"the recorded inputs of vertex {vertex.name!r} are of another job")
+
+
+def recover(
+    graph: ExecutionGraph,
+    regions: PipelinedRegions,
+    partitions: JobMasterPartitionTracker,
+    recorded: RecordedJob,
+    held: frozenset[str],
+    now_ms: int,
+) -> Recovered:
+    """Before anything is scheduled. `held`: ids of the result partitions that TaskExecutors still have."""
+    vertices = {vertex.id: vertex for vertex in graph.vertices}
+    for vertex_id, execution in recorded.finished.items():
+        vertex = vertices.get(vertex_id)
+        if vertex is not None:
+            vertex.restore(execution)
+    incomplete = _unfinished(vertices.values())
+    torn = {member for vertex_id in incomplete for member in regions.region_of(vertex_id).vertex_ids} - incomplete
+    dropped = _run_again([vertices[vertex_id] for vertex_id in sorted(torn)], partitions, now_ms)
+    for vertex in vertices.values():
+        if vertex.current.state is ExecutionState.FINISHED:
+            partitions.produced(vertex)
+            for partition in vertex.produced:
+                if partition.result.is_blocking and str(partition.current_id) not in held:
+                    partitions.lose(partition.current_id)
+    strategy = RestartPipelinedRegionFailoverStrategy(graph, regions, partitions.is_missing, lambda _: False)
+    needed = strategy.tasks_needing_restart(_unfinished(vertices.values()))
+    finished = [vertices[vertex_id] for vertex_id in sorted(needed) if _has_finished(vertices[vertex_id])]
+    dropped += _run_again(finished, partitions, now_ms)
+    kept = {vertex.id.job_vertex_id for vertex in vertices.values() if _has_finished(vertex)}
+    states = {vertex_id: states for vertex_id, states in recorded.snapshots.items() if vertex_id in kept}
+    return Recovered(tuple(dropped), states)
+
+
+def _unfinished(vertices: Iterable[ExecutionVertex]) -> set[ExecutionVertexID]:
+    return {vertex.id for vertex in vertices if not _has_finished(vertex)}
+
+
+def _has_finished(vertex: ExecutionVertex) -> bool:
+    return vertex.current.state is ExecutionState.FINISHED
+
+
+def _run_again(
+    vertices: Iterable[ExecutionVertex], partitions: JobMasterPartitionTracker, now_ms: int
+) -> list[ExecutionAttemptID]:
+    dropped = []
+    for vertex in vertices:
+        dropped.append(vertex.current.attempt_id)
+        partitions.discard(vertex)
+        vertex.reset_for_new_execution(now_ms)
+    return dropped

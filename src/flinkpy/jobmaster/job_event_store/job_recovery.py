@@ -1,0 +1,158 @@
+"""JobRecovery: the side of a batch job's recovery that talks to the disk and to TaskExecutors.
+
+A TaskExecutor that has lost a job's JobMaster keeps what the job's tasks have finished there for a while. The next
+JobMaster knows from the events where that is. It asks each of these TaskExecutors to register, and hears what it holds;
+one that does not answer within `execution.batch.job-recovery.previous-worker.recovery.timeout` holds nothing.
+
+Source: org.apache.flink.runtime.scheduler.adaptivebatch.DefaultBatchJobRecoveryHandler. Thread: main thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from flinkpy._proto import job_event_pb2, job_pb2, taskexecutor_pb2
+from flinkpy.common.errors import CorruptStateError, FlinkError, RpcTimeoutError, RpcUnavailableError
+from flinkpy.jobmaster.job_event_store import job_events
+from flinkpy.jobmaster.job_event_store.job_event_recorder import JobEventRecorder
+from flinkpy.jobmaster.job_event_store.job_event_store import JobEventStore
+from flinkpy.jobmaster.operator_coordinators import OperatorCoordinators
+from flinkpy.jobmaster.scheduler import effects as fx
+from flinkpy.jobmaster.scheduler.default_scheduler import DefaultScheduler
+from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
+from flinkpy.rpc.endpoint import RpcEndpoint
+from flinkpy.rpc.peers import Peers
+
+logger = logging.getLogger(__name__)
+
+#: Between two attempts to reach a TaskExecutor.
+RETRY_PAUSE_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecoveryOptions:
+    """Defaults are Flink's."""
+
+    is_enabled: bool = False
+    worker_timeout_ms: int = 30_000
+    snapshot_min_pause_ms: int = 180_000
+    buffer_bytes: int = 1 << 20
+    flush_interval_ms: int = 1_000
+
+
+class JobRecovery:
+    """Does nothing where the job is not to be recovered."""
+
+    def __init__(
+        self,
+        endpoint: RpcEndpoint,
+        scheduler: DefaultScheduler,
+        coordinators: OperatorCoordinators,
+        options: JobRecoveryOptions,
+        job_graph: job_pb2.JobGraph,
+        directory: Path,
+    ) -> None:
+        self._endpoint = endpoint
+        self._scheduler = scheduler
+        self._options = options
+        self._job_graph = job_graph
+        self._store = JobEventStore(
+            endpoint, directory, buffer_bytes=options.buffer_bytes, flush_interval_ms=options.flush_interval_ms
+        )
+        self._recorder = JobEventRecorder(
+            self._store,
+            scheduler.graph,
+            coordinators,
+            snapshot_min_pause_ms=options.snapshot_min_pause_ms,
+            now_ms=endpoint.clock.monotonic_ms,
+        )
+
+    @property
+    def is_enabled(self) -> bool:
+        return self._options.is_enabled
+
+    def read_events(self) -> list[job_event_pb2.JobEvent]:
+        """Of earlier JobMasters. Blocking; any thread. Raises: OSError."""
+        return self._store.open() if self.is_enabled else []
+
+    def begin(self, events: Iterable[job_event_pb2.JobEvent]) -> job_events.RecordedJob:
+        """Decide what was decided before. Returns what was finished."""
+        if not self.is_enabled:
+            return job_events.RecordedJob()
+        graph = self._scheduler.graph
+        coordinated = [vertex.id for vertex in graph.job_vertices.values() if vertex.has_coordinators]
+        recorded = job_events.replay(events, coordinated)
+        try:
+            self._scheduler.adaptive.replay(recorded.decisions)
+        except CorruptStateError as error:
+            logger.error("job %s begins anew, its events cannot be used: %s", graph.job_id, error)
+            recorded = job_events.RecordedJob()
+        self._store.append(job_events.started(graph.job_id, graph.graph_id))
+        return recorded
+
+    def ask_task_managers(
+        self,
+        recorded: job_events.RecordedJob,
+        peers: Peers,
+        job_master_address: str,
+        job_master_id: str,
+        on_answered: Callable[[frozenset[str]], None],
+    ) -> None:
+        """`on_answered` with the result partitions that are still there."""
+        request = taskexecutor_pb2.ConnectJobMasterRequest(
+            job_id=self._job_graph.job_id,
+            job_master_address=job_master_address,
+            job_master_id=job_master_id,
+            configuration=self._job_graph.configuration,
+        )
+        deadline_ms = self._endpoint.clock.monotonic_ms() + self._options.worker_timeout_ms
+
+        async def ask_all() -> frozenset[str]:
+            asked = [self._ask(peers, location, job_master_id, request, deadline_ms) for location in recorded.locations]
+            return frozenset(partition for held in await asyncio.gather(*asked) for partition in held)
+
+        def done(held: frozenset[str], error: BaseException | None) -> None:
+            if error is not None:
+                logger.error("what TaskExecutors hold of job %s is not known", self._job_graph.job_id, exc_info=error)
+            on_answered(held if error is None else frozenset())
+
+        self._endpoint.run_async(ask_all(), done, "ask for the results of the job's earlier life")
+
+    def record(self, effect: fx.RecordJobEvent) -> None:
+        self._recorder.record(effect)
+
+    def give_up(self, on_done: Callable[[], None]) -> None:
+        """The job is over for good: remove its events, then `on_done()`."""
+        if not self.is_enabled:
+            on_done()
+            return
+        self._endpoint.run_blocking(self._store.remove, lambda _, __: on_done(), "remove the events of the job")
+
+    def close(self) -> None:
+        self._store.close()
+
+    async def _ask(
+        self,
+        peers: Peers,
+        location: TaskManagerLocation,
+        job_master_id: str,
+        request: taskexecutor_pb2.ConnectJobMasterRequest,
+        deadline_ms: int,
+    ) -> list[str]:
+        gateway = peers.gateway("TaskExecutor", location.address, job_master_id)
+        while (remaining_ms := deadline_ms - self._endpoint.clock.monotonic_ms()) > 0:
+            try:
+                response = await gateway.connect_job_master(request, timeout_s=remaining_ms / 1000)
+                return list(response.held_result_partition_ids)
+            except (RpcUnavailableError, RpcTimeoutError) as error:
+                logger.debug("%s does not answer yet: %s", location.resource_id, error)
+                await asyncio.sleep(RETRY_PAUSE_S)
+            except FlinkError as error:
+                logger.warning("%s holds no results of the job: %s", location.resource_id, error)
+                return []
+        logger.warning("%s did not answer in time; its results are made again", location.resource_id)
+        return []
