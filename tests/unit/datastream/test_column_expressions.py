@@ -1,0 +1,190 @@
+"""Streams of columns: what select, filter_batches, aggregate, join_columns and sort_columns make of a program."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flinkpy.common import Configuration, Duration, Types, WatermarkStrategy
+from flinkpy.common.errors import UnsupportedOperationError, UserError
+from flinkpy.common.typeinfo import RowTypeInfo, TypeInformation
+from flinkpy.connectors.file_source import FileSource
+from flinkpy.datastream import DataStream, StreamExecutionEnvironment
+from flinkpy.datastream.aggregates import avg, count, first, max_, mean, min_, sum_
+from flinkpy.datastream.expressions import col
+from flinkpy.datastream.window import TumblingEventTimeWindows
+from flinkpy.graph import operator_specs as specs
+
+ROW = Types.ROW_NAMED(["k", "i", "m", "d"], [Types.STRING(), Types.INT(), Types.DECIMAL(15, 2), Types.DOUBLE()])
+OTHER = Types.ROW_NAMED(["k", "v"], [Types.STRING(), Types.LONG()])
+
+
+@pytest.fixture
+def env() -> StreamExecutionEnvironment:
+    return StreamExecutionEnvironment.get_execution_environment(
+        Configuration.from_dict({"execution.runtime-mode": "BATCH"})
+    )
+
+
+@pytest.fixture
+def stream(env: StreamExecutionEnvironment) -> DataStream:
+    return env.from_collection([], ROW)
+
+
+def types_of(stream: DataStream) -> dict[str, TypeInformation]:
+    kind = stream.get_type()
+    assert isinstance(kind, RowTypeInfo)
+    return dict(zip(kind.get_field_names(), kind.get_field_types()))
+
+
+def test_a_selection_has_the_names_and_types_of_its_expressions(stream: DataStream) -> None:
+    selected = stream.select("k", col("m") * 2, (col("m") * col("i")).alias("total"))
+
+    assert types_of(selected) == {
+        "k": Types.STRING(),
+        "_c1": Types.DECIMAL(17, 2),
+        "total": Types.DECIMAL(26, 2),
+    }
+
+
+@pytest.mark.parametrize(
+    ("build", "said"),
+    [
+        (lambda s: s.select("k", "nope"), "select: there is no column 'nope'; there are 'k', 'i', 'm', 'd'"),
+        (lambda s: s.select("k", col("i").alias("k")), "select: two columns would have the name 'k'"),
+        (lambda s: s.filter_batches(col("nope") > 1), "filter_batches: there is no column 'nope'"),
+        (lambda s: s.filter_batches(col("i") + 1), "filter_batches: (i + 1) is a Integer, not a BOOLEAN"),
+        (lambda s: s.sort_columns("nope"), "sort_columns: there is no column 'nope'"),
+        (lambda s: s.key_by("k").aggregate(x=sum_(col("nope") + 1)), "aggregate 'x': there is no column 'nope'"),
+        (lambda s: s.key_by("k").aggregate(x=avg("k")), "aggregate 'x': column 'k' is a String, not a number"),
+        (lambda s: s.key_by("k").aggregate(k=count()), "two columns 'k'"),
+        (lambda s: s.aggregate_columns(x=sum_("nope")), "there is no column 'nope'|no column 'nope'"),
+        (lambda s: s.key_by("k").join_columns(s.key_by("i")), "they must be of the same types"),
+        (lambda s: s.key_by("k").join_columns(s.key_by("k")), "both streams have a column 'i'"),
+        (lambda s: s.key_by(lambda r: r.k).join_columns(s.key_by("k")), "key by columns too"),
+        (lambda s: s.map(str).select("k"), "select works on columns"),
+    ],
+)
+def test_what_does_not_fit_fails_when_the_program_is_built(stream: DataStream, build: Any, said: str) -> None:
+    with pytest.raises(UserError) as error:
+        build(stream)
+    assert any(each in error.value.message for each in said.split("|"))
+
+
+def test_windows_take_columns_only(stream: DataStream) -> None:
+    windowed = stream.key_by("k").window(TumblingEventTimeWindows.of(Duration.of_seconds(1)))
+    for aggregate in (avg("m"), sum_(col("m") + 1)):
+        with pytest.raises(UserError, match="windows aggregate columns"):
+            windowed.aggregate(x=aggregate)
+
+
+def test_aggregates_have_the_types_of_sql(stream: DataStream) -> None:
+    result = stream.key_by("k").aggregate(
+        n=count(), total=sum_("m"), avg=avg("m"), mean=mean("m"), top=max_(col("i") + 1), low=min_("d"), avg_i=avg("i")
+    )
+
+    assert types_of(result) == {
+        "k": Types.STRING(),
+        "n": Types.LONG(),
+        "total": Types.DECIMAL(25, 2),
+        "avg": Types.DECIMAL(19, 6),
+        "mean": Types.DOUBLE(),
+        "top": Types.INT(),
+        "low": Types.DOUBLE(),
+        "avg_i": Types.DOUBLE(),
+    }
+
+
+def test_a_join_has_the_columns_of_both_without_the_second_key(env: StreamExecutionEnvironment) -> None:
+    left = env.from_collection([], ROW).key_by("k")
+    right = env.from_collection([], OTHER).key_by("k")
+
+    assert list(types_of(left.join_columns(right, "left"))) == ["k", "i", "m", "d", "v"]
+    assert list(types_of(left.join_columns(right, "anti", broadcast=True))) == ["k", "i", "m", "d"]
+    with pytest.raises(ValueError, match="how is one of inner, left, semi, anti"):
+        left.join_columns(right, "outer")
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda s: s.aggregate_columns(n=count()),
+        lambda s: s.sort_columns("k"),
+        lambda s: s.key_by("k").join_columns(s.key_by("k"), "semi"),
+    ],
+)
+def test_what_waits_for_the_end_refuses_a_stream_without_one(tmp_path: Path, build: Any) -> None:
+    from flinkpy.datastream.connectors.file_system import StreamFormat
+
+    env = StreamExecutionEnvironment.get_execution_environment()
+    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(tmp_path))
+    endless = source.monitor_continuously(Duration.of_seconds(1)).build()
+    lines = env.from_source(endless, WatermarkStrategy.no_watermarks(), "lines").map(lambda line: (line,), ROW)
+
+    with pytest.raises(UnsupportedOperationError, match="the source 'Source: lines' does not end"):
+        build(lines)
+
+
+def test_first_and_last_of_everything_have_no_meaning(stream: DataStream) -> None:
+    with pytest.raises(UnsupportedOperationError, match="there are count, sum_, min_, max_, mean and avg"):
+        stream.aggregate_columns(x=first("i"))
+
+
+@pytest.mark.parametrize("limit", [0, -1, True, 1.5])
+def test_a_limit_is_a_number_of_records(stream: DataStream, limit: Any) -> None:
+    with pytest.raises(ValueError, match="a limit is"):
+        stream.sort_columns("k", limit=limit)
+
+
+def plan_of(env: StreamExecutionEnvironment) -> dict[str, str]:
+    return {node["type"]: node["contents"] for node in json.loads(env.get_execution_plan())["nodes"]}
+
+
+def test_the_plan_says_what_was_optimised(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"k": ["a"], "i": [1], "m": [Decimal("1.50")], "unused": ["x"]}), path)
+    lines = env.from_source(FileSource.for_parquet(str(path)), WatermarkStrategy.no_watermarks(), "lines")
+    lines.filter_batches(col("i") > 0).key_by("k").aggregate(total=sum_("m"), emit="FINAL")
+
+    assert plan_of(env) == {
+        "Source: lines": "Source: lines; columns: k, i, m; where: (i > 0)",
+        "Filter": "Filter; columns: k, m",
+        "Local Aggregation": "Local Aggregation",
+        "Keyed Aggregation": "Keyed Aggregation; merges what was aggregated before the exchange",
+    }
+    # Building the plan changes nothing in the program, and the option turns it off.
+    env.get_configuration().set_string("execution.columns.optimizer.enabled", "false")
+    assert plan_of(env) == {name: name for name in ("Source: lines", "Filter", "Keyed Aggregation")}
+
+
+def test_what_functions_read_keeps_its_columns(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"k": ["a"], "i": [1]}), path)
+    lines = env.from_source(FileSource.for_parquet(str(path)), WatermarkStrategy.no_watermarks(), "lines")
+    lines.map(str)
+    lines.select("i").print()
+
+    assert plan_of(env)["Source: lines"] == "Source: lines"
+
+
+def test_what_runs_alone_keeps_its_order_in_what_follows(env: StreamExecutionEnvironment) -> None:
+    env.set_parallelism(4)
+    ordered = env.from_collection([], ROW).sort_columns(col("m").desc).select("k").filter_batches(col("k") == "a")
+
+    assert ordered.get_parallelism() == 1
+
+
+def test_specs_of_expressions_go_into_the_job(env: StreamExecutionEnvironment) -> None:
+    env.from_collection([], ROW).select((col("m") + 1).alias("x")).print()
+    job = env.generate_job_graph()
+
+    loaded = [pickle.loads(op.factory_pickle) for vertex in job.vertices for op in vertex.chain]
+    (select,) = [spec for spec in loaded if isinstance(spec, specs.SelectSpec)]
+    assert select.expressions[0].is_same((col("m") + 1).alias("x"))
