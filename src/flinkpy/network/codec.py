@@ -98,10 +98,11 @@ class ColumnEncoder:
 
     Args:
         compression: "lz4" or "zstd": of the column buffers, each by itself; whoever reads the message sees it there.
+        use_threads: compress several columns at once.
     """
 
-    def __init__(self, compression: str | None = None) -> None:
-        self._options = pa.ipc.IpcWriteOptions(compression=compression)
+    def __init__(self, compression: str | None = None, *, use_threads: bool = True) -> None:
+        self._options = pa.ipc.IpcWriteOptions(compression=compression, use_threads=use_threads)
         self.schema: pa.Schema | None = None
         #: What is sent: `schema` with dictionaries decoded.
         self.wire_schema: pa.Schema | None = None

@@ -19,6 +19,10 @@ from flinkpy.records.elements import Element
 FRAME_BYTES = 1 << 19
 #: As many as a record writer sends at once.
 _FRAME_ROWS = 65_536
+#: Batches of less are not compressed: the codec costs more than it saves.
+_SMALL_BYTES = 1 << 12
+#: Columns of batches from this size on are compressed in parallel; below, handing them to threads costs more.
+_LARGE_BYTES = 1 << 18
 
 
 class FrameEncoder:
@@ -32,7 +36,8 @@ class FrameEncoder:
         self._compression = compression
         #: Serialised, in the order of their numbers.
         self.schemas: list[bytes] = []
-        self._encoders: list[tuple[pa.Schema, ColumnEncoder]] = []
+        #: By the number of the schema: for batches that are tiny, small, and all others.
+        self._encoders: list[tuple[pa.Schema, tuple[ColumnEncoder, ColumnEncoder, ColumnEncoder]]] = []
 
     def frames(self, items: list[Batch | Element]) -> list[tuple[list[Any], int]]:
         """The items as frames (parts, bytes), in order; small neighbouring batches of one form become one frame.
@@ -84,7 +89,8 @@ class FrameEncoder:
                 encoded = EncodedBatch(True, [payload], len(payload), batch)
         else:
             kind = COLUMNS
-            schema, encoder = self._encoder_of(batch.values)
+            schema, encoders = self._encoders_of(batch.values)
+            encoder = encoders[(size >= _SMALL_BYTES) + (size >= _LARGE_BYTES)]
             encoded = encoder.encode(batch)
         return frame_parts(
             kind,
@@ -97,16 +103,20 @@ class FrameEncoder:
             decoded_bytes=size,
         )
 
-    def _encoder_of(self, values: pa.RecordBatch) -> tuple[int, ColumnEncoder]:
-        for number, (schema, encoder) in enumerate(self._encoders):
+    def _encoders_of(self, values: pa.RecordBatch) -> tuple[int, tuple[ColumnEncoder, ColumnEncoder, ColumnEncoder]]:
+        for number, (schema, encoders) in enumerate(self._encoders):
             if schema.equals(values.schema):
-                return number, encoder
-        encoder = ColumnEncoder(self._compression)
-        message = encoder.open_schema(values)
+                return number, encoders
+        plain = ColumnEncoder()
+        small = ColumnEncoder(self._compression, use_threads=False)
+        large = ColumnEncoder(self._compression)
+        message = plain.open_schema(values)
+        small.open_schema(values)
+        large.open_schema(values)
         assert message is not None
-        self._encoders.append((values.schema, encoder))
+        self._encoders.append((values.schema, (plain, small, large)))
         self.schemas.append(message)
-        return len(self.schemas) - 1, encoder
+        return len(self.schemas) - 1, (plain, small, large)
 
 
 def _element_frame(element: Element) -> tuple[list[Any], int]:

@@ -17,6 +17,7 @@ Differs: records are not spread by hash over free regions of one buffer; whole b
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -24,8 +25,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.common.errors import PartitionWriteError, UnsupportedOperationError
 from flinkpy.network.batch_size import batch_bytes
+from flinkpy.network.blocking.compaction import compact, needs_compaction
 from flinkpy.network.blocking.frame_encoder import FrameEncoder
 from flinkpy.network.blocking.partition_file import PartitionFileWriter, PartitionIndex, Region
 from flinkpy.network.buffer_pool import LocalBufferPool
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 
     from flinkpy.network.blocking.range_reader import SubpartitionRangeReader
     from flinkpy.network.blocking.read_scheduler import SortMergeReadScheduler
+
+_log = logging.getLogger(__name__)
 
 
 class SortMergeResultPartition(ResultPartition):
@@ -224,7 +228,14 @@ class SortMergeResultPartition(ResultPartition):
         writer.flush()
         index.data_bytes = writer.position
         index.schemas = self._encoder.schemas
-        self.bytes_written = writer.position + writer.write_index(self.index_path, index)
+        if needs_compaction(index):
+            try:
+                memory_bytes = self._pool.quota * self._segment_size_bytes
+                index = compact(self.data_path, index, self.partition_id, memory_bytes)
+            except (OSError, PartitionWriteError) as error:
+                _log.warning("%s stays in %d regions: %s", self.partition_id, len(index.regions), error)
+        self._index = index
+        self.bytes_written = index.data_bytes + writer.write_index(self.index_path, index)
         writer.close()
 
     def _run_guarded(self, action: Callable[[], None]) -> None:

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flinkpy.network.blocking import compaction
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import EndOfData, EndOfPartition, Watermark
 
@@ -76,16 +78,24 @@ _ranges = st.integers(0, SUBPARTITIONS - 1).flatmap(
     segments=st.sampled_from([8, 64, 4096]),
     compression=st.sampled_from(["lz4", "zstd", None]),
     revocations=st.integers(0, 3),
+    is_compacted=st.booleans(),
 )
 def test_each_range_gets_its_items_in_order_however_they_are_cut(
-    emits: list[Emit], range_: tuple[int, int], segments: int, compression: str | None, revocations: int
+    emits: list[Emit],
+    range_: tuple[int, int],
+    segments: int,
+    compression: str | None,
+    revocations: int,
+    is_compacted: bool,
 ) -> None:
     numbers = itertools.count()
     sent = [(emit.target, emit.item(numbers)) for emit in emits]
     with (
+        pytest.MonkeyPatch.context() as monkeypatch,
         tempfile.TemporaryDirectory() as directory,
         shuffle(Path(directory), segments=segments, compression=compression) as process,
     ):
+        monkeypatch.setattr(compaction, "MIN_REGIONS", 2 if is_compacted else 1_000)
         partition = process.partition(SUBPARTITIONS)
         for target, item in sent:
             if not isinstance(item, Batch):

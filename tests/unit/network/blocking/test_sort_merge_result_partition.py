@@ -56,7 +56,6 @@ def test_more_than_fits_into_memory_keeps_its_order_per_subpartition(tmp_path: P
         for number in range(300):
             partition.emit(number % 3, columns(list(range(number * 100, number * 100 + 100))))
         partition.finish()
-        assert len(partition._index.regions) > 5
         assert process.pool.used == 0
         for subpartition in range(3):
             numbers = [value["x"] for value, _, _ in read(partition, subpartition)]
@@ -107,6 +106,49 @@ def test_a_consumer_that_comes_early_waits_for_the_end_of_writing(tmp_path: Path
         assert not consumer.reader.has_data
         partition.finish()
         assert records(consumer.rest()) == of(rows(1))
+
+
+def many_regions(process: Shuffle, subpartitions: int = 5, regions: int = 12) -> SortMergeResultPartition:
+    """With a broadcast in the middle."""
+    partition = process.partition(subpartitions)
+    for region in range(regions):
+        for subpartition in range(1, subpartitions):
+            partition.emit(subpartition, columns([region * 10 + i for i in range(10)]))
+        partition._write_region()
+        if region == regions // 2:
+            partition.emit_broadcast(rows("to all"))
+    partition.finish()
+    return partition
+
+
+def test_many_regions_with_short_runs_become_few(tmp_path: Path) -> None:
+    with shuffle(tmp_path) as process:
+        partition = many_regions(process)
+        assert [region.is_broadcast for region in partition._index.regions] == [False, True, False]
+        assert {path.suffix for path in tmp_path.iterdir()} == {".data", ".index"}
+        assert partition.bytes_written == sum(path.stat().st_size for path in tmp_path.iterdir())
+        numbers = [value if isinstance(value, str) else value["x"] for value, _, _ in read(partition, 1)]
+        assert numbers == [*range(70), "to all", *range(70, 120)]
+        assert read(partition, 0) == of(rows("to all"))
+        assert read(partition, 2) == read(partition, 4)
+
+
+def test_regions_stay_as_they_are_where_the_disk_has_no_room_for_a_second_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.writev
+
+    def full(descriptor: int, buffers: list[bytes]) -> int:
+        if os.readlink(f"/proc/self/fd/{descriptor}").endswith(".merged"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(descriptor, buffers)
+
+    monkeypatch.setattr(os, "writev", full)
+    with shuffle(tmp_path) as process:
+        partition = many_regions(process)
+        assert len(partition._index.regions) == 13
+        assert {path.suffix for path in tmp_path.iterdir()} == {".data", ".index"}
+        assert len(read(partition, 3)) == 121
 
 
 def test_a_broadcast_is_stored_once_and_read_by_everyone(tmp_path: Path) -> None:
