@@ -46,7 +46,7 @@ COLUMN_OPERATOR_MEMORY = memory_option(
     "execution.batch.column-operator.memory",
     None,
     "Memory of one aggregation or join over columns in batch mode; what is more goes to disk. Unset: the part of "
-    "taskmanager.memory.managed.size that is one slot's, and without that 256 mb.",
+    "taskmanager.memory.managed.size that is one slot's, and without that 512 mb.",
     minimum_bytes=1,
 )
 BUFFER_TIMEOUT_ENABLED = bool_option(

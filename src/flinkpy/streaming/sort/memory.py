@@ -8,7 +8,7 @@ from flinkpy.streaming.operators.stream_operator import OperatorContext
 from flinkpy.streaming.sort.spill_file import SpillDirectory
 
 #: Of an operator over columns, where nothing is configured.
-_COLUMN_OPERATOR_BYTES = 256 << 20
+_COLUMN_OPERATOR_BYTES = 512 << 20
 
 
 def sorted_inputs_bytes(context: OperatorContext) -> int:

@@ -21,10 +21,12 @@ MAX_RESULT_ROWS = 65_536
 
 # What of the memory is for what: merging needs its input, its output and a hash table at once.
 _FEWEST_ROWS_SHARE = 32
-_MOST_ROWS_SHARE = 8
-_PARTIALS_SHARE = 8
+_MOST_ROWS_SHARE = 16
+_PARTIALS_SHARE = 12
 #: Where grouping makes of so many rows one or fewer, it is better to have more of them at once.
 _GOOD_REDUCTION = 4
+#: Divided among the files at once.
+_SPILL_ROWS = 1 << 18
 #: Small ones cost more than their bytes.
 _MAX_TABLES = 64
 
@@ -116,8 +118,12 @@ class GroupedAggregation:
         self._merged_bytes = self._tables_bytes = 0
         if self._files is None:
             self._files = [self._spills.column_file(self._partials.schema) for _ in range(NUM_PARTITIONS)]
-        keys = [table.column(name) for name in self._partials.key_names]
-        write_partitioned(table, partitions_of(keys, self._level), self._files)
+        for start in range(0, table.num_rows, _SPILL_ROWS):
+            part = table.slice(start, _SPILL_ROWS)
+            keys = [part.column(name) for name in self._partials.key_names]
+            write_partitioned(part, partitions_of(keys, self._level), self._files)
+        del table
+        pa.default_memory_pool().release_unused()
 
 
 def partitions_of(keys: list[pa.ChunkedArray], level: int) -> np.ndarray:
