@@ -54,7 +54,8 @@ class RecordWriter:
         self.partition = partition
         self.partitioner = partitioner
         self.type_info = type_info
-        self.buffer_timeout_ms = buffer_timeout_ms
+        # Nobody reads a blocking result before its end.
+        self.buffer_timeout_ms = -1 if partition.partition_type == "BLOCKING" else buffer_timeout_ms
         partitioner.setup(partition.num_subpartitions, subtask_index=subtask_index, max_parallelism=max_parallelism)
         self._clock = clock or SystemClock()
         fan_out = 1 if partitioner.is_broadcast else partition.num_subpartitions

@@ -256,6 +256,7 @@ class SortMergeReadScheduler:
                 reader.is_scheduled = False
                 file.position = offset
             if reader.is_released:
+                self.remove(reader)  # it may have been added after it was released
                 continue
             try:
                 self._serve_reader(file, reader)

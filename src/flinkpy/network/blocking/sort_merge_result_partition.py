@@ -254,8 +254,9 @@ class SortMergeResultPartition(ResultPartition):
         if failure is not None:
             self.release(failure)
             raise failure
-        if self._failure is not None:  # released meanwhile, by somebody who may have found the file in use
+        if self._failure is not None:  # released meanwhile, by somebody who found the file in use
             self._writer.close()
+            self._remove_files()
             self._check_open()
 
     # ---- reading. Thread: any
@@ -298,8 +299,11 @@ class SortMergeResultPartition(ResultPartition):
         if self._file_lock.acquire(blocking=False):  # else the task is writing, and sees the failure afterwards
             self._writer.close()
             self._file_lock.release()
-        self._scheduler.remove_files(self.partition_id, [self.data_path, self.index_path])
+        self._remove_files()
         for reader in readers:
             reader.fail(failure)
         self._recycle()
         self._after_release()
+
+    def _remove_files(self) -> None:
+        self._scheduler.remove_files(self.partition_id, [self.data_path, self.index_path])

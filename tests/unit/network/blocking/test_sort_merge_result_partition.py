@@ -254,6 +254,30 @@ def test_a_producer_whose_partition_was_released_is_told_when_it_goes_on(tmp_pat
         wait_until(lambda: not list(tmp_path.iterdir()), "the files are removed")
 
 
+@pytest.mark.parametrize("where", ["_append_region", "_write_index"])
+def test_a_partition_that_is_released_while_it_is_being_written_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    with shuffle(tmp_path) as process:
+        partition = process.partition()
+        early = Consumer(partition)
+        real = getattr(partition, where)
+
+        def released_first() -> None:
+            partition.release(PartitionConnectionError("cancelled"))
+            wait_until(lambda: not list(tmp_path.iterdir()), "the file is removed under the writer")
+            real()
+
+        monkeypatch.setattr(partition, where, released_first)
+        partition.emit(0, columns([1]))
+        with pytest.raises(PartitionConnectionError, match="cancelled"):
+            partition.finish()
+        with pytest.raises(PartitionConnectionError, match="cancelled"):
+            early.rest()
+        wait_until(lambda: not list(tmp_path.iterdir()), "the files are removed")
+        assert process.pool.used == 0
+
+
 class TestDamage:
     @pytest.fixture
     def process(self, tmp_path: Path):
