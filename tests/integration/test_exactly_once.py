@@ -83,7 +83,11 @@ def test_a_snapshot_that_raises_restarts_the_job(shared_cluster: RunningCluster,
     with runs.started() as run:
         run.wait_for_end()
     assert runs.faults.fired("snapshot") == 1
-    assert run.num_restarts == 1
+    # On a machine with more to do than it can, a checkpoint that is given up because a call was not answered in time
+    # restarts the job once more: no failed checkpoint is tolerated here.
+    assert run.num_restarts >= 1
+    history = run.cluster.client.request_job(run.job_id).exception_history
+    assert sum("InjectedError" in entry.error.message for entry in history) == 1
     runs.assert_exactly_once(run)
 
 
