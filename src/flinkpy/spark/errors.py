@@ -39,6 +39,8 @@ def as_flink_error(error: BaseException, task_name: str, master: str) -> FlinkEr
     if isinstance(error, FlinkError):
         return error
     text = f"{type(error).__name__}: {error}"
+    # What Spark says of its task PySpark leaves out of the message where a Python worker has failed.
+    text = f"{text}\n{getattr(error, '_stackTrace', '') or ''}".rstrip()
     failure = failure_in(text)
     if failure is not None:
         return _with_cause(failure, text)

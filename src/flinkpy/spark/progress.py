@@ -98,7 +98,8 @@ class ClassicProgress:
             if info.isEmpty():
                 continue
             for stage in info.get().stageIds():
-                found = _stage_of(store, stage)
+                # Of one that has not begun the store knows nothing, and says so by an exception.
+                found = None if tracker.getStageInfo(stage).isEmpty() else _stage_of(store, stage)
                 if found is not None:
                     stages[stage] = found
         self._tracker.update(jobs, stages)
@@ -109,10 +110,7 @@ class ClassicProgress:
 
 def _stage_of(store: Any, stage: int) -> StageProgress | None:
     """None: it was skipped, because what it makes was there."""
-    attempt = store.asOption(store.lastStageAttempt(stage))
-    if attempt.isEmpty():
-        return None
-    data = attempt.get()
+    data = store.lastStageAttempt(stage)
     status = data.status().toString()
     if status == "SKIPPED":
         return None

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from flinkpy.graph.spark_region import SparkRegion
 from flinkpy.records.batch import Batch
-from flinkpy.spark.errors import as_flink_error
+from flinkpy.spark.errors import as_flink_error, cause_of
 from flinkpy.spark.progress import ProgressTracker, ProgressWatch
 from flinkpy.spark.session import RunningSpark, SparkSessions
 from flinkpy.spark.settings import SparkSettings
@@ -98,6 +98,7 @@ class RegionRun:
         self._is_over = threading.Event()
         self._wake_watch = threading.Event()
         self._thread: threading.Thread | None = None
+        self._has_warned = False
 
     def start(self, inputs: list[StagedInput]) -> None:
         self._thread = threading.Thread(target=self._run, args=(inputs,), name=f"spark {self._task_name}", daemon=True)
@@ -194,19 +195,24 @@ class RegionRun:
     # -- watch thread --------------------------------------------------------------------------------------------
 
     def _watch(self, spark: RunningSpark, session: SparkSession, watch: ProgressWatch) -> None:
-        try:
-            while not self._is_over.is_set():
-                if self._is_cancelled.is_set():
-                    spark.interrupt(session, self._tag)
-                    self._is_over.wait(_INTERRUPT_S)
-                else:
-                    watch.look()
-                    self._wake_watch.wait(self._settings.progress_interval_ms / 1000)
-            if not self._is_cancelled.is_set():
-                watch.look()
-        except Exception as error:  # noqa: BLE001 - the run itself meets what is wrong
-            _LOG.warning("%s: Spark does not tell how far it is: %s", self._task_name, error)
+        while not self._is_over.is_set():
+            if self._is_cancelled.is_set():
+                self._ask(lambda: spark.interrupt(session, self._tag), "does not stop")
+                self._is_over.wait(_INTERRUPT_S)
+            else:
+                self._ask(watch.look, "does not tell how far it is")
+                self._wake_watch.wait(self._settings.progress_interval_ms / 1000)
+        if not self._is_cancelled.is_set():
+            self._ask(watch.look, "does not tell how far it is")
         self._log_lineage()
+
+    def _ask(self, question: Callable[[], None], what_fails: str) -> None:
+        try:
+            question()
+        except Exception as error:  # noqa: BLE001 - the run itself meets what is wrong
+            if not self._has_warned:
+                self._has_warned = True
+                _LOG.warning("%s: Spark %s: %s", self._task_name, what_fails, cause_of(str(error)))
 
     def _log_lineage(self) -> None:
         now = self.tracker.now

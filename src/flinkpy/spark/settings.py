@@ -15,19 +15,23 @@ from flinkpy.configuration.options import AnyConfiguration, entries_of
 _LOCAL = re.compile(r"local(\[.*\])?$")
 _MASTER = re.compile(r"(local(\[[^\]]+\])?|yarn|spark://.+|k8s://.+|sc://.+)$")
 
-#: Of every session, whatever its master. What a job sets itself comes before all of these.
-_DEFAULTS = {
+#: Of a session of our own driver. What a job sets itself comes before all of these.
+_OF_DRIVER = {
     "spark.app.name": "flinkpy",
     "spark.ui.showConsoleProgress": "false",
     # Several jobs at once share the executors.
     "spark.scheduler.mode": "FAIR",
+    # A Python worker has flinkpy and Arrow loaded: it is used again.
+    "spark.python.worker.reuse": "true",
+}
+
+#: Of every session, whatever its master.
+_OF_SQL = {
     "spark.sql.session.timeZone": "UTC",
     # Columns are those of exactly that name; integers wrap around, and what cannot be computed is null: as here.
     "spark.sql.caseSensitive": "true",
     "spark.sql.ansi.enabled": "false",
     "spark.sql.execution.arrow.pyspark.fallback.enabled": "false",
-    # A Python worker has flinkpy and Arrow loaded: it is used again.
-    "spark.python.worker.reuse": "true",
 }
 
 #: What runs on one host is reached from nowhere else.
@@ -79,15 +83,16 @@ def settings_of(configuration: AnyConfiguration) -> SparkSettings:
     }
     if "spark.master" in own or "spark.remote" in own:
         raise ConfigurationError(f"the master of Spark is given by {spark_options.MASTER.key}, not as a key of Spark's")
-    master = (read_option(configuration, spark_options.MASTER) or f"local[{os.cpu_count() or 1}]").strip()
+    master = (read_option(configuration, spark_options.MASTER) or f"local[{len(os.sched_getaffinity(0))}]").strip()
     if _MASTER.match(master) is None:
         raise ConfigurationError(
             f"{spark_options.MASTER.key}: {master!r} is no master of Spark: expected local[n], spark://host:port, "
             "yarn, k8s://... or sc://host:port",
             details={"option": spark_options.MASTER.key, "value": master},
         )
-    conf = {} if master.startswith("sc://") else _classic_defaults(master, configuration)
-    conf["spark.sql.session.timeZone"] = _DEFAULTS["spark.sql.session.timeZone"]
+    conf = dict(_OF_SQL)
+    if not master.startswith("sc://"):
+        conf.update(_classic_defaults(master, configuration))
     rows = read_option(configuration, spark_options.ARROW_BATCH_ROWS)
     conf["spark.sql.execution.arrow.maxRecordsPerBatch"] = str(rows)
     conf.update(own)
@@ -102,7 +107,7 @@ def settings_of(configuration: AnyConfiguration) -> SparkSettings:
 
 
 def _classic_defaults(master: str, configuration: AnyConfiguration) -> dict[str, str]:
-    conf = dict(_DEFAULTS)
+    conf = dict(_OF_DRIVER)
     conf["spark.ui.enabled"] = str(read_option(configuration, spark_options.UI_ENABLED)).lower()
     if _LOCAL.match(master):
         conf.update(_LOOPBACK)
@@ -117,4 +122,4 @@ def _cores(master: str) -> int:
     found = re.match(r"local\[(\d+|\*)", master)
     if found is None:
         return 1
-    return (os.cpu_count() or 1) if found[1] == "*" else int(found[1])
+    return len(os.sched_getaffinity(0)) if found[1] == "*" else int(found[1])

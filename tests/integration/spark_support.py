@@ -1,0 +1,233 @@
+"""Spark for tests: a cluster of flinkpy's whose jobs use it, a standalone cluster of Spark's, and a Connect server.
+
+Both are started from the jars of the installed pyspark, on loopback and free ports.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+import pytest
+from clusters import RunningCluster, running_cluster
+from job_support import environment
+from requirements import has_java, require
+
+from flinkpy.datastream import StreamExecutionEnvironment
+
+#: Java takes its time on a loaded machine.
+START_S = 90.0
+SPARK_DEADLINE_S = 120.0
+
+#: What Spark's own scripts open to it.
+OPENED_PACKAGES = (
+    "java.lang",
+    "java.lang.invoke",
+    "java.lang.reflect",
+    "java.io",
+    "java.net",
+    "java.nio",
+    "java.util",
+    "java.util.concurrent",
+    "java.util.concurrent.atomic",
+    "jdk.internal.ref",
+    "sun.nio.ch",
+    "sun.nio.cs",
+    "sun.security.action",
+    "sun.util.calendar",
+)
+
+
+def require_spark() -> None:
+    is_there = has_java(17) and importlib.util.find_spec("pyspark") is not None
+    require("spark", is_there, "Java 17 and pyspark")
+
+
+@pytest.fixture(scope="module")
+def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    """One for all tests of a file, of one TaskExecutor: it keeps its Spark session from one job to the next."""
+    require_spark()
+    with running_cluster(tmp_path_factory.mktemp("spark"), num_task_executors=1, slots=6) as running:
+        yield running
+
+
+def spark_environment(cluster: RunningCluster, parallelism: int = 2, **properties: str) -> StreamExecutionEnvironment:
+    """Of batch programs that run in Spark on this host, as far as they can."""
+    return environment(
+        cluster,
+        parallelism,
+        **{
+            "execution.runtime-mode": "BATCH",
+            "execution.batch.backend": "spark",
+            "execution.batch.spark.master": "local[2]",
+            "execution.batch.spark.progress-interval": "200 ms",
+            **properties,
+        },
+    )
+
+
+def java_processes_of(cluster: RunningCluster) -> list[psutil.Process]:
+    """The drivers of Spark that its TaskExecutors have."""
+    found = []
+    for service in cluster.task_executors:
+        with suppress(psutil.NoSuchProcess):
+            children = psutil.Process(service.popen.pid).children(recursive=True)
+            found += [child for child in children if child.name() == "java"]
+    return found
+
+
+class JavaService:
+    """A process of Java that runs a class of Spark's."""
+
+    def __init__(self, directory: Path, name: str, arguments: list[str], environment: dict[str, str]) -> None:
+        import pyspark
+
+        home = Path(pyspark.__file__).parent
+        self.log = directory / f"{name}.log"
+        options = ["-Xmx512m", "-XX:+IgnoreUnrecognizedVMOptions", "--add-modules=jdk.incubator.vector"]
+        options += ["-Dio.netty.tryReflectionSetAccessible=true"]
+        options += [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES]
+        with self.log.open("wb") as log:
+            self.popen = subprocess.Popen(
+                ["java", *options, "-cp", f"{home}/jars/*", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=directory,
+                env={**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", **environment},
+            )
+
+    def stop(self) -> None:
+        """With all of its children: executors, Python workers."""
+        with suppress(psutil.NoSuchProcess):
+            children = psutil.Process(self.popen.pid).children(recursive=True)
+            for process in [self.popen, *children]:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+            psutil.wait_procs(children, timeout=10)
+        self.popen.wait()
+
+
+class StandaloneCluster:
+    """A master and workers."""
+
+    def __init__(self, directory: Path, num_workers: int = 2) -> None:
+        self._directory = directory
+        self._environment = {"SPARK_NO_DAEMONIZE": "1", "PYSPARK_PYTHON": sys.executable}
+        self.port, web_port = free_port(), free_port()
+        self.services = [self._start("master", ["--port", str(self.port), "--webui-port", str(web_port)])]
+        _wait_for_port(self.port, self.services[0])
+        self.workers = [
+            self._start(f"worker-{number}", ["--cores", "1", "--memory", "1g", "--webui-port", "0", self.master])
+            for number in range(num_workers)
+        ]
+        self.services += self.workers
+        for worker in self.workers:
+            _wait_for_text("Successfully registered with master", worker)
+
+    @property
+    def master(self) -> str:
+        return f"spark://127.0.0.1:{self.port}"
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """What a job needs to run on it."""
+        prefix = "execution.batch.spark.conf."
+        return {
+            "execution.batch.spark.master": self.master,
+            f"{prefix}spark.driver.host": "127.0.0.1",
+            f"{prefix}spark.driver.bindAddress": "127.0.0.1",
+            f"{prefix}spark.pyspark.python": sys.executable,
+            f"{prefix}spark.executor.memory": "512m",
+            f"{prefix}spark.sql.shuffle.partitions": "4",
+        }
+
+    def executors(self, worker: JavaService) -> list[psutil.Process]:
+        """The executor processes of a worker."""
+        children = psutil.Process(worker.popen.pid).children()
+        return [child for child in children if "CoarseGrainedExecutorBackend" in " ".join(child.cmdline())]
+
+    def stop(self) -> None:
+        for service in reversed(self.services):
+            service.stop()
+
+    def _start(self, name: str, arguments: list[str]) -> JavaService:
+        directory = self._directory / name
+        directory.mkdir()
+        kind = "master.Master" if name == "master" else "worker.Worker"
+        where = ["--host", "127.0.0.1"] + (["--work-dir", str(directory)] if name != "master" else [])
+        return JavaService(directory, name, [f"org.apache.spark.deploy.{kind}", *where, *arguments], self._environment)
+
+
+@contextmanager
+def standalone_cluster(directory: Path, num_workers: int = 2) -> Iterator[StandaloneCluster]:
+    cluster = StandaloneCluster(directory, num_workers)
+    try:
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@contextmanager
+def connect_server(directory: Path) -> Iterator[str]:
+    """The address of a Spark Connect server with a Spark of its own, of two cores."""
+    port = free_port()
+    settings = {
+        "spark.master": "local[2]",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
+        "spark.local.dir": str(directory / "local"),
+    }
+    options = [f"-D{key}={value}" for key, value in settings.items()]
+    service = JavaService(
+        directory,
+        "connect",
+        [*options, "org.apache.spark.sql.connect.service.SparkConnectServer"],
+        {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
+    )
+    try:
+        _wait_for_port(port, service)
+        yield f"sc://127.0.0.1:{port}"
+    finally:
+        service.stop()
+
+
+def free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])
+
+
+def _wait_for_port(port: int, service: JavaService) -> None:
+    deadline = time.monotonic() + START_S
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            _check(service, deadline)
+
+
+def _wait_for_text(text: str, service: JavaService) -> None:
+    deadline = time.monotonic() + START_S
+    while text not in service.log.read_text(errors="replace"):
+        _check(service, deadline)
+
+
+def _check(service: JavaService, deadline: float) -> None:
+    assert service.popen.poll() is None, f"{service.log.name} has ended: {service.log.read_text()[-2000:]}"
+    assert time.monotonic() < deadline, f"waited {START_S} s for {service.log.name}"
+    time.sleep(0.1)

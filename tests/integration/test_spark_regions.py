@@ -1,0 +1,185 @@
+"""Programs of batch mode that run in Spark, on real processes: a user sees what tasks of flinkpy's would show."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from clusters import RunningCluster
+from job_support import Gate, wait_for_state, wait_until
+from spark_support import SPARK_DEADLINE_S, java_processes_of, spark_cluster, spark_environment
+
+from flinkpy.common import Types
+from flinkpy.common.errors import JobExecutionError
+from flinkpy.common.states import JobState
+from flinkpy.datastream.functions import MapFunction, RuntimeContext
+
+__all__ = ["spark_cluster"]
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def pid_of_map(value: Any) -> tuple[Any, int]:
+    return value, os.getpid()
+
+
+def test_a_program_runs_in_python_workers_of_spark_and_its_results_come_back(spark_cluster: RunningCluster) -> None:
+    env = spark_environment(spark_cluster)
+    results = list(env.from_collection(range(1, 101)).map(pid_of_map).execute_and_collect())
+    assert sorted(value for value, _ in results) == list(range(1, 101))
+    (java,) = java_processes_of(spark_cluster)
+    workers = {child.pid for child in java.children(recursive=True)}
+    assert {pid for _, pid in results} <= workers
+
+
+def test_operators_on_both_sides_of_one_in_spark_stay_in_their_tasks(spark_cluster: RunningCluster) -> None:
+    env = spark_environment(spark_cluster, **{"execution.batch.backend": "native"})
+    before = env.from_sequence(1, 50).map(lambda value: (value, os.getpid()))
+    inside = before.map(lambda pair: (*pair, os.getpid())).set_batch_backend("spark")
+    after = inside.key_by(lambda triple: triple[0] % 5).reduce(max)
+    results = list(after.map(lambda triple: (*triple, os.getpid())).execute_and_collect())
+    task_executor = spark_cluster.task_executors[0].popen.pid
+    assert sorted(value for value, *_ in results) == [46, 47, 48, 49, 50]
+    assert {(first, last) for _, first, _, last in results} == {(task_executor, task_executor)}
+    assert all(middle != task_executor for _, _, middle, _ in results)
+
+
+def test_the_plan_says_what_runs_where_and_why(spark_cluster: RunningCluster) -> None:
+    env = spark_environment(spark_cluster)
+    env.from_collection([1]).map(str).print()
+    nodes = json.loads(env.get_execution_plan())["nodes"]
+    assert [(node["backend"], node["backend_reason"]) for node in nodes] == [
+        ("spark", "execution.batch.backend is spark"),
+        ("spark", "execution.batch.backend is spark"),
+        ("native", "what it writes belongs to the process of the task"),
+    ]
+
+
+def test_an_error_of_a_function_comes_first_and_then_sparks_words(spark_cluster: RunningCluster) -> None:
+    def divide(value: int) -> float:
+        return 1 / (value - 7)
+
+    env = spark_environment(spark_cluster)
+    with pytest.raises(JobExecutionError) as caught:
+        list(env.from_collection(range(10)).map(divide).name("Divide").execute_and_collect())
+    text = str(caught.value)
+    assert "return 1 / (value - 7)" in text
+    assert "operator Divide: ZeroDivisionError: division by zero" in text.splitlines()[-1]
+    assert "pyspark" not in text
+    assert "\nSpark: Task " in text
+
+
+def test_a_cancelled_job_stops_what_spark_does_for_it_and_the_session_stays(
+    spark_cluster: RunningCluster, tmp_path: Path
+) -> None:
+    gate = Gate(tmp_path)
+    env = spark_environment(spark_cluster)
+    env.from_collection(range(10)).map(gate.pass_at(5)).print()
+    client = env.execute_async("held")
+    wait_until(lambda: gate.arrivals, "a worker at the gate", SPARK_DEADLINE_S)
+    (java,) = java_processes_of(spark_cluster)
+    (held,) = gate.arrivals
+    client.cancel().result()
+    wait_for_state(spark_cluster, str(client.get_job_id()), JobState.CANCELED)
+    wait_until(lambda: not psutil.pid_exists(held), "the end of the worker", SPARK_DEADLINE_S)
+    assert list(spark_environment(spark_cluster).from_collection([1]).map(str).execute_and_collect()) == ["1"]
+    assert java_processes_of(spark_cluster) == [java]
+
+
+def test_jobs_share_one_session_at_the_same_time(spark_cluster: RunningCluster, tmp_path: Path) -> None:
+    gate = Gate(tmp_path)
+    env = spark_environment(spark_cluster, parallelism=1)
+    env.from_collection([1]).map(gate.pass_at(1)).print()
+    waiting = env.execute_async("waiting")
+    wait_until(lambda: gate.arrivals, "a worker at the gate", SPARK_DEADLINE_S)
+    quick = spark_environment(spark_cluster, parallelism=1)
+    assert list(quick.from_collection([2]).map(str).execute_and_collect()) == ["2"]
+    assert len(java_processes_of(spark_cluster)) == 1
+    gate.open()
+    waiting.get_job_execution_result().result()
+
+
+class Counting(MapFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.seen = runtime_context.get_int_counter("seen")
+
+    def map(self, value: Any) -> Any:
+        self.seen.add(1)
+        return value
+
+
+def test_accumulators_count_every_record_once(spark_cluster: RunningCluster) -> None:
+    env = spark_environment(spark_cluster)
+    counted = env.from_collection(range(1000)).rebalance().map(Counting())
+    counted.key_by(lambda value: value % 3).reduce(lambda one, other: one + other).print()
+    assert env.execute().get_accumulator_result("seen") == 1000
+
+
+def test_metrics_say_how_far_spark_is(spark_cluster: RunningCluster, tmp_path: Path) -> None:
+    gate = Gate(tmp_path)
+    env = spark_environment(spark_cluster, parallelism=1)
+    env.from_collection(range(3)).map(gate.pass_at(2)).print()
+    client = env.execute_async("measured")
+    wait_until(lambda: gate.arrivals, "a worker at the gate", SPARK_DEADLINE_S)
+    job_id = str(client.get_job_id())
+
+    def metrics() -> dict[str, int]:
+        printed = spark_cluster.flinkpy("metrics", job_id, "-f", "*spark*", "--json").stdout
+        found: dict[str, int] = {}
+        for line in json.loads(printed or "[]"):
+            for metric in line.get("metrics", [line]):
+                found[str(metric["name"]).rsplit(".", 1)[-1]] = metric["value"]
+        return found
+
+    running = wait_until(lambda: (now := metrics()).get("sparkTasks", 0) > 0 and now, "a task of Spark's")
+    assert running["sparkTasksDone"] < running["sparkTasks"]
+    gate.open()
+    client.get_job_execution_result().result()
+
+
+def test_the_log_names_the_jobs_and_stages_of_spark(spark_cluster: RunningCluster) -> None:
+    env = spark_environment(spark_cluster)
+    list(env.from_collection([1, 2]).map(str).name("Lineage").execute_and_collect())
+    log = spark_cluster.log("taskexecutor-1")
+    (line,) = [line for line in log.splitlines() if "Lineage" in line and "; Spark jobs " in line]
+    assert "stages, " in line and " tasks; Spark jobs " in line
+
+
+def test_functions_import_modules_and_find_files_that_their_job_has_brought(
+    spark_cluster: RunningCluster, tmp_path: Path
+) -> None:
+    for number, text in ((1, "first"), (2, "second")):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        (directory / "brought_along.py").write_text(f"def word():\n    return {text!r}\n")
+        (directory / "table.txt").write_text(f"table of the {text}")
+        env = spark_environment(spark_cluster)
+        env.add_python_file(str(directory / "brought_along.py"))
+        env.register_cached_file(str(directory / "table.txt"), "table")
+        assert list(env.from_collection([1]).map(UsesFiles()).execute_and_collect()) == [(text, f"table of the {text}")]
+
+
+class UsesFiles(MapFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.path = runtime_context.get_distributed_cache().get_file("table")
+
+    def map(self, value: Any) -> Any:
+        import brought_along  # type: ignore[import-not-found]
+
+        return brought_along.word(), Path(self.path).read_text()
+
+
+def test_many_records_go_into_spark_and_come_out_again(spark_cluster: RunningCluster) -> None:
+    """More than are kept in memory, on both sides: as columns, and as Python objects."""
+    env = spark_environment(spark_cluster, **{"execution.batch.backend": "native"})
+    count = 300_000
+    typed = env.from_sequence(1, count).map(lambda value: value, Types.LONG())
+    objects = typed.map(lambda value: {"value": value, "text": "x" * 20}).set_batch_backend("spark")
+    sums = (
+        objects.map(lambda each: each["value"]).key_by(lambda value: value % 2).reduce(lambda one, other: one + other)
+    )
+    assert sum(sums.execute_and_collect()) == count * (count + 1) // 2
