@@ -80,14 +80,17 @@ def fitted(value: Value, result: DecimalTypeInfo) -> Value:
     if kind == wanted:
         return value
     if kind.scale > wanted.scale:
-        # One digit more: 9.99 becomes 10.0.
-        room = min(kind.precision + 1, _MAX_256 if pa.types.is_decimal256(kind) else _MAX_128)
+        # One digit more: 9.99 becomes 10.0. And Arrow does not round more digits away than a type has.
+        room = max(kind.precision + 1, kind.scale - wanted.scale + 1)
+        if room > _MAX_128:
+            value = _as_256(value, kind.precision)
+        room = min(room, _MAX_256)
         value = pc.round(_relabelled(value, room, kind.scale), wanted.scale, _HALF_UP)
     if value.type.precision - value.type.scale > wanted.precision - wanted.scale:
         limit = decimal.Decimal(1).scaleb(wanted.precision - wanted.scale)
         if _largest(value) >= limit:
-            bound = pa.scalar(limit, pa.decimal256(_MAX_256, min(value.type.scale, _MAX_256 - 40)))
-            too_large = pc.greater_equal(pc.abs(value).cast(bound.type), bound)
+            value = value.cast(pa.decimal256(_MAX_256, wanted.scale))
+            too_large = pc.greater_equal(pc.abs(value), pa.scalar(limit, value.type))
             value = pc.if_else(too_large, pa.scalar(None, value.type), value)
     if value.type.scale == wanted.scale and not pa.types.is_decimal256(value.type):
         return _relabelled(value, wanted.precision, wanted.scale)
