@@ -25,6 +25,7 @@ BENCHMARKS = {
     "windows-rows": ("benchmarks.windows_rows", "run"),
     "start": ("benchmarks.start", "run"),
     "memory": ("benchmarks.memory", "run"),
+    "batch-memory": ("benchmarks.batch_memory", "run"),
     "state-ops": ("benchmarks.state_ops", "run"),
     "checkpoint-pause": ("benchmarks.state_ops", "run_pause"),
     "checkpoint-cost": ("benchmarks.checkpoints", "run_cost"),
