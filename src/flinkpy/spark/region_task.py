@@ -22,6 +22,7 @@ from flinkpy.spark.staging import Staging
 from flinkpy.spark.translation.program import JobFacts
 from flinkpy.spark.user_files import UserFiles
 from flinkpy.streaming.mailbox.mailbox_processor import ActionStatus
+from flinkpy.streaming.operators.factory import register_operator
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
 from flinkpy.streaming.tasks.environment import ShippedFiles, TaskEnvironment
@@ -158,6 +159,9 @@ class SparkRegionTask(InputStreamTask):
         operator = self._operator
         if operator is not None:
             operator.cancel()
+
+
+register_operator(SparkRegionSpec, SparkRegionOperator)
 
 
 def _staging_directory(environment: TaskEnvironment, settings: SparkSettings) -> Path | None:

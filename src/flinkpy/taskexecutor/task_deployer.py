@@ -35,6 +35,7 @@ from flinkpy.common.errors import (
 from flinkpy.common.python_environment import environments_root
 from flinkpy.common.working_directory import WorkingDirectory
 from flinkpy.configuration import checkpointing_options, cluster_options, python_options, read_option
+from flinkpy.graph.spark_region import SPARK_TASK
 from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope
 from flinkpy.network.blocking.sort_merge_result_partition import SortMergeResultPartition
 from flinkpy.network.environment import NetworkEnvironment
@@ -153,6 +154,10 @@ class DeployedStreamTask:
         environment = self._environment
         environment.callbacks = self._state.callbacks = callbacks
         use_file_systems_in_this_thread(environment.configuration)
+        if environment.vertex.task_kind == SPARK_TASK:
+            from flinkpy.spark.region_task import SparkRegionTask  # by jobs that use it
+
+            return SparkRegionTask(environment)
         return create_stream_task(environment)
 
     def dump_event(self, event: Any) -> bytes:

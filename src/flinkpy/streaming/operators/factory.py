@@ -7,7 +7,6 @@ from typing import Any
 
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.graph import operator_specs as specs
-from flinkpy.graph.spark_region import SparkRegionSpec
 from flinkpy.streaming.operators.batch_mode import is_batch_mode
 from flinkpy.streaming.operators.fused_code import RowStep
 from flinkpy.streaming.operators.output import Output
@@ -22,6 +21,11 @@ ROW_STEPS: dict[type, RowStep] = {
     specs.FilterSpec: RowStep.FILTER,
     specs.FlatMapSpec: RowStep.FLAT_MAP,
 }
+
+
+def register_operator(spec_type: type, factory: _Factory) -> None:
+    """What runs operators of a package that this one does not know."""
+    _FACTORIES[spec_type] = factory
 
 
 def create_operator(
@@ -267,12 +271,6 @@ def _batch(spec: specs.BatchSpec, context: OperatorContext, output: Output, side
     return create_batch_operator(spec.operator, context, output, side)
 
 
-def _spark_region(spec: SparkRegionSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
-    from flinkpy.spark.region_task import SparkRegionOperator
-
-    return SparkRegionOperator(spec, context, output, side)
-
-
 def _two_input_types(spec: specs.OperatorSpec) -> tuple[Any, Any]:
     return input_type(spec, 0), input_type(spec, 1)
 
@@ -314,5 +312,4 @@ _FACTORIES: dict[type, _Factory] = {
     specs.ColumnJoinSpec: _column_join,
     specs.CoGroupSpec: _co_group,
     specs.PartitionSpec: _partition,
-    SparkRegionSpec: _spark_region,
 }

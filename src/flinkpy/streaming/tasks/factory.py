@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from flinkpy.graph.spark_region import SPARK_TASK
 from flinkpy.streaming.tasks.environment import TaskEnvironment
 from flinkpy.streaming.tasks.input_stream_task import InputStreamTask
 from flinkpy.streaming.tasks.source_stream_task import SourceStreamTask
@@ -11,10 +10,6 @@ from flinkpy.streaming.tasks.stream_task import StreamTask
 
 def create_stream_task(environment: TaskEnvironment) -> StreamTask:
     """The task of `environment.vertex`; nothing of the user's is loaded before `invoke`."""
-    if environment.vertex.task_kind == SPARK_TASK:
-        from flinkpy.spark.region_task import SparkRegionTask
-
-        return SparkRegionTask(environment)
     if environment.vertex.inputs:
         return InputStreamTask(environment)
     return SourceStreamTask(environment)
