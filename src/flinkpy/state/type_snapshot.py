@@ -5,6 +5,7 @@ A description is plain JSON, so that it can be read without the user's classes:
 | type | description |
 |---|---|
 | a basic type, a date or time | `{"type": "LONG"}` |
+| DECIMAL | `{"type": "DECIMAL", "precision": 15, "scale": 2}` |
 | ROW | `{"type": "ROW", "fields": [[name, description], ...]}` |
 | TUPLE | `{"type": "TUPLE", "fields": [description, ...]}` |
 | any array or list | `{"type": "LIST", "element": description}` |
@@ -23,6 +24,7 @@ from typing import Any
 from flinkpy.common.basic_typeinfo import (
     BasicTypeInfo,
     DateTypeInfo,
+    DecimalTypeInfo,
     LocalTimeTypeInfo,
     TimestampTypeInfo,
     TimeTypeInfo,
@@ -76,6 +78,8 @@ def describe_type(type_info: Any) -> TypeDescription:
         return PICKLED
     if isinstance(type_info, ExternalTypeInfo):
         return describe_type(type_info.wrapped_type)
+    if isinstance(type_info, DecimalTypeInfo):
+        return {"type": "DECIMAL", "precision": type_info.precision, "scale": type_info.scale}
     if isinstance(type_info, BasicTypeInfo):
         return {"type": type_info.basic_type.name}
     if isinstance(type_info, LocalTimeTypeInfo):
@@ -111,6 +115,8 @@ def show_type(description: TypeDescription) -> str:
         return f"LIST<{show_type(description['element'])}>"
     if kind == "MAP":
         return f"MAP<{show_type(description['key'])}, {show_type(description['value'])}>"
+    if kind == "DECIMAL":
+        return f"DECIMAL({description['precision']}, {description['scale']})"
     if kind == "CUSTOM":
         return str(description["repr"])
     return str(kind)
@@ -132,6 +138,12 @@ def conversion_between(
         IncompatibleTypeError: there is no way.
     """
     return _Converter(renamed or {}, defaults or {}).between(stored, wanted, "")
+
+
+def _holds_decimals(wanted: TypeDescription, stored: TypeDescription) -> bool:
+    """Whether there is room for as many digits on both sides of the point."""
+    more = wanted["scale"] - stored["scale"]
+    return more >= 0 and wanted["precision"] - stored["precision"] >= more
 
 
 class _Converter:
@@ -157,6 +169,8 @@ class _Converter:
             if self.between(stored["key"], wanted["key"], path) is not None:
                 raise IncompatibleTypeError(path, f"the keys were {show_type(stored)} and are {show_type(wanted)} now")
             return _of_dict(self.between(stored["value"], wanted["value"], path))
+        if kind == "DECIMAL" and _holds_decimals(wanted, stored):
+            return None
         if stored != wanted:
             raise IncompatibleTypeError(path, f"was {show_type(stored)} and is {show_type(wanted)} now")
         return None

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 from memory_checkpoints import OPTIONS, MemoryStreams, parameters
 
@@ -220,3 +222,12 @@ def test_operator_state_follows_too(files):
         StateMigrationError, match="operator 'reader', state 'splits': was ROW<id INT, name STRING> and"
     ):
         refused.get_list_state(ListStateDescriptor("splits", Types.INT()))
+
+
+def test_decimals_may_get_more_digits_and_not_fewer(files):
+    value = Decimal("12.50")
+
+    assert evolved(files, Types.DECIMAL(4, 2), value, Types.DECIMAL(9, 3)) == value
+    for wanted in (Types.DECIMAL(3, 2), Types.DECIMAL(4, 1), Types.DECIMAL(4, 3), Types.BIG_DEC()):
+        with pytest.raises(StateMigrationError, match=r"DECIMAL\(4, 2\)"):
+            evolved(files, Types.DECIMAL(4, 2), value, wanted)
