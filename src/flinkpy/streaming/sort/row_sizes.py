@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from enum import Enum
+from types import FunctionType, ModuleType
 from typing import Any
 
 #: One in so many records is looked at where they are alike.
@@ -11,6 +13,8 @@ _MOST_STRIDE = 64
 _UNEVEN = 4.0
 #: An object is looked into so far; what shares objects with others counts them as its own.
 _MAX_OBJECTS = 10_000
+#: There is one of them, whoever refers to it.
+_SHARED = (Enum, type, ModuleType, FunctionType)
 _ATOMS = frozenset((int, float, bool, str, bytes, type(None), complex))
 
 
@@ -39,7 +43,7 @@ class RowSizes:
 
 
 def size_of(value: Any) -> int:
-    """Bytes of an object and of all that it refers to."""
+    """Bytes of an object and of all that it refers to, but for what is there once for all."""
     get_size = sys.getsizeof
     size, pending, seen = 0, [value], 0
     while pending:
@@ -47,7 +51,7 @@ def size_of(value: Any) -> int:
         size += get_size(one, 64)
         seen += 1
         kind = type(one)
-        if kind in _ATOMS or seen > _MAX_OBJECTS:
+        if kind in _ATOMS or seen > _MAX_OBJECTS or isinstance(one, _SHARED):
             continue
         if isinstance(one, (tuple, list, set, frozenset)):
             pending.extend(one)

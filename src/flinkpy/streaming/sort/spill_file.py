@@ -13,7 +13,7 @@ import shutil
 import struct
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -42,6 +42,7 @@ class SpillDirectory:
         """`path`: where the directory is to be; `owner`: whose files they are, for errors."""
         self.path = path
         self._is_made = False
+        self._written: set[BinaryIO] = set()
         self.owner = owner
         self.bytes_written = 0
         self.num_files = 0
@@ -61,7 +62,28 @@ class SpillDirectory:
         self.num_files += 1
         return self.path / f"{self.num_files:06d}.spill"
 
+    def open_to_write(self, path: Path) -> BinaryIO:
+        with self.errors():
+            file = path.open("wb")
+        self._written.add(file)
+        return file
+
+    def finish_writing(self, file: BinaryIO) -> None:
+        self._written.discard(file)
+        with self.errors():
+            try:
+                file.flush()
+                self.bytes_written += file.tell()
+            finally:
+                file.close()
+
     def close(self) -> None:
+        """Remove everything, also what is not finished."""
+        for file in self._written:
+            # What is left in its buffer may not fit on the disk; nobody wants it any more.
+            with suppress(OSError):
+                file.close()
+        self._written.clear()
         if self._is_made:
             shutil.rmtree(self.path, ignore_errors=True)
 
@@ -98,7 +120,7 @@ class ColumnSpillFile:
     def write(self, batch: pa.RecordBatch) -> None:
         with self._directory.errors():
             if self._writer is None:
-                self._file = self._path.open("wb")
+                self._file = self._directory.open_to_write(self._path)
                 options = pa.ipc.IpcWriteOptions(compression=_CODEC)
                 self._writer = pa.ipc.new_stream(self._file, self.schema, options=options)
             self._writer.write_batch(batch)
@@ -111,11 +133,8 @@ class ColumnSpillFile:
         file, self._file = self._file, None
         if writer is not None and file is not None:
             with self._directory.errors():
-                try:
-                    writer.close()
-                    self._directory.bytes_written += file.tell()
-                finally:
-                    file.close()
+                writer.close()
+            self._directory.finish_writing(file)
 
     def read(self) -> Iterator[pa.RecordBatch]:
         self.finish()
@@ -145,9 +164,9 @@ class RowSpillFile:
         packed = pa.compress(data, codec=_CODEC + "_raw", asbytes=True) if length > _LEAST_BYTES_TO_PACK else data
         if len(packed) >= length:
             packed = data
+        if self._file is None:
+            self._file = self._directory.open_to_write(self._path)
         with self._directory.errors():
-            if self._file is None:
-                self._file = self._path.open("wb")
             self._file.write(_HEADER.pack(len(packed), length))
             self._file.write(packed)
         self.num_blocks += 1
@@ -155,12 +174,7 @@ class RowSpillFile:
     def finish(self) -> None:
         file, self._file = self._file, None
         if file is not None:
-            with self._directory.errors():
-                try:
-                    file.flush()
-                    self._directory.bytes_written += file.tell()
-                finally:
-                    file.close()
+            self._directory.finish_writing(file)
 
     def read(self) -> Iterator[Any]:
         self.finish()
