@@ -13,11 +13,11 @@ import pytest
 from clusters import RunningCluster, StartCluster
 from job_support import FIXED_DELAY, Gate, environment, wait_for_state, wait_until, wait_until_idle
 
-from flinkpy.common import Encoder, Types
+from flinkpy.common import Encoder, Types, WatermarkStrategy
 from flinkpy.common.errors import JobExecutionError
 from flinkpy.common.states import ExecutionState, JobState
 from flinkpy.datastream import DataStream, RuntimeExecutionMode, StreamExecutionEnvironment
-from flinkpy.datastream.connectors.file_system import FileSink
+from flinkpy.datastream.connectors.file_system import FileSink, FileSource, StreamFormat
 from flinkpy.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext
 
 #: How programs call their vertices; one of them is in the name of each.
@@ -294,10 +294,45 @@ def test_what_has_been_committed_is_not_written_again_when_its_writers_run_again
     again = restarted(cluster, job_id)
     assert {"text0", "text1"} <= again
     assert "Committer0" not in again
-    lines = [
+    assert Counter(written_lines(files)) == Counter(str(x) for x in range(1, 101))
+
+
+@pytest.mark.parametrize("is_file", [False, True], ids=["sequence", "files"])
+def test_a_source_subtask_whose_result_is_lost_reads_its_splits_again(
+    start_cluster: StartCluster, gate: Gate, tmp_path: Path, is_file: bool
+) -> None:
+    cluster = start_cluster(num_task_executors=2, slots=1)
+    files, inputs = tmp_path / "files", tmp_path / "inputs"
+    inputs.mkdir()
+    for number in range(4):
+        (inputs / str(number)).write_text("".join(f"{x}\n" for x in range(1 + number * 25, 26 + number * 25)))
+    env = batch(cluster, 2, **FIXED_DELAY)
+    if is_file:
+        source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(inputs)).build()
+        lines = env.from_source(source, WatermarkStrategy.no_watermarks(), "lines").map(int, Types.LONG())
+    else:
+        lines = env.from_sequence(1, 100).map(lambda x: x, Types.LONG())
+    keyed = lines.name("first").key_by(lambda x: x % 4).map(gate.pass_at(50), Types.LONG()).name("second")
+    texts = keyed.map(str, Types.STRING())
+    texts.sink_to(FileSink.for_row_format(str(files), Encoder.simple_string_encoder()).build())
+    job_id = str(env.execute_async("lost").get_job_id())
+    gate.wait_for_arrival()
+    (waiting,) = gate.arrivals
+    other = next(process for process in cluster.task_executors if process.popen.pid != waiting)
+    os.kill(other.popen.pid, signal.SIGKILL)
+    wait_until(lambda: other.popen.poll() is not None, "the process is gone")
+    gate.open()
+    cluster.client.wait_for_result(job_id)
+    assert "Committer0" not in restarted(cluster, job_id)
+    assert len({name for name in restarted(cluster, job_id) if name.startswith("first")}) == 1
+    assert Counter(written_lines(files)) == Counter(str(x) for x in range(1, 101))
+
+
+def written_lines(directory: Path) -> list[str]:
+    """What has been committed."""
+    return [
         line
-        for path in files.rglob("*")
+        for path in directory.rglob("*")
         if path.is_file() and not path.name.startswith((".", "_"))
         for line in path.read_text().split()
     ]
-    assert Counter(lines) == Counter(str(x) for x in range(1, 101))
