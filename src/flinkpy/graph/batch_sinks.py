@@ -35,7 +35,7 @@ def _commits(sink: SinkBase) -> bool:
 
 def _committer(writer: StreamNode, sink: SinkBase, node_id: int) -> StreamNode:
     transformation = OperatorTransformation(
-        f"{writer.name}: Committer",
+        f"{writer.name.removesuffix(': Writer')}: Committer",
         SinkCommitterSpec(sink, input_types=(None,), output_type=None),
         (writer.transformation,),
         max_allowed_parallelism=1,
