@@ -70,7 +70,7 @@ def test_an_error_of_a_function_comes_first_and_then_sparks_words(spark_cluster:
     assert "return 1 / (value - 7)" in text
     assert "operator Divide: ZeroDivisionError: division by zero" in text.splitlines()[-1]
     assert "pyspark" not in text
-    assert "\nSpark: Task " in text
+    assert "\nSpark: 0 of 1 stages, " in text and "; Spark jobs " in text
 
 
 def test_a_cancelled_job_stops_what_spark_does_for_it_and_the_session_stays(

@@ -14,7 +14,7 @@ from flinkpy.configuration.options import (
 BACKEND = enum_option(
     "execution.batch.backend",
     ("auto", "native", "spark"),
-    "native",
+    "auto",
     "What runs the operators of a batch job: flinkpy's own tasks, Spark, or what pays for the size of the inputs. An "
     "operator may say otherwise with `set_batch_backend`.",
 )

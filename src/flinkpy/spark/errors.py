@@ -34,16 +34,14 @@ _GONE = (
 )
 
 
-def as_flink_error(error: BaseException, task_name: str, master: str) -> FlinkError:
-    """`error` as it leaves the task."""
+def as_flink_error(error: BaseException, task_name: str, master: str, progress: str = "") -> FlinkError:
+    """`error` as it leaves the task. `progress`: how far Spark was."""
     if isinstance(error, FlinkError):
         return error
     text = f"{type(error).__name__}: {error}"
-    # What Spark says of its task PySpark leaves out of the message where a Python worker has failed.
-    text = f"{text}\n{getattr(error, '_stackTrace', '') or ''}".rstrip()
     failure = failure_in(text)
     if failure is not None:
-        return _with_cause(failure, text)
+        return _with_cause(failure, text, progress)
     found = _VERSIONS.search(text)
     if found is not None:
         return SparkUnavailableError(
@@ -79,12 +77,12 @@ def cause_of(text: str) -> str:
     return _shorten(" ".join(kept) or text)
 
 
-def _with_cause(failure: FlinkError, text: str) -> FlinkError:
+def _with_cause(failure: FlinkError, text: str, progress: str) -> FlinkError:
     found = _STAGE_FAILURE.search(text)
-    if found is not None and isinstance(failure, FunctionError):
-        told = f"Spark: {found[1]}"
-        failure.remote_traceback = f"{failure.remote_traceback.rstrip()}\n\n{told}\n"
-        failure.details.setdefault("spark", found[1])
+    told = "; ".join(part for part in (found[1] if found is not None else "", progress) if part)
+    if told and isinstance(failure, FunctionError):
+        failure.remote_traceback = f"{failure.remote_traceback.rstrip()}\n\nSpark: {told}\n"
+        failure.details.setdefault("spark", told)
     return failure
 
 

@@ -30,6 +30,11 @@ class SparkProgress:
         text = f"{self.stages_done} of {len(self.stages)} stages, {self.tasks_done} of {self.tasks} tasks"
         return f"{text}, {self.tasks_failed} failed" if self.tasks_failed else text
 
+    @property
+    def lineage(self) -> str:
+        """Which jobs and stages of Spark's they were."""
+        return f"Spark jobs {_numbers(self.jobs)}, stages {_numbers(self.stages)}"
+
 
 @dataclass(frozen=True, slots=True)
 class StageProgress:
@@ -175,3 +180,7 @@ def register_gauges(group: Any, tracker: ProgressTracker) -> None:
 
 def _read(read: Callable[[SparkProgress], int], tracker: ProgressTracker) -> int:
     return read(tracker.now)
+
+
+def _numbers(numbers: tuple[int, ...]) -> str:
+    return ", ".join(map(str, numbers)) or "unknown"

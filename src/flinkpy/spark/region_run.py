@@ -139,7 +139,9 @@ class RegionRun:
             self._is_over.set()
             self._wake_watch.set()
         if error is not None and not self._is_cancelled.is_set():
-            error = as_flink_error(error, self._task_name, self._settings.redacted_master)
+            now = self.tracker.now
+            told = f"{now}; {now.lineage}" if now.stages else ""
+            error = as_flink_error(error, self._task_name, self._settings.redacted_master, told)
         try:
             self._put(Finished(error, num_written))
         except CancelledError:
@@ -217,10 +219,4 @@ class RegionRun:
     def _log_lineage(self) -> None:
         now = self.tracker.now
         if now.stages:
-            _LOG.info(
-                "%s: %s; Spark jobs %s, stages %s", self._task_name, now, _numbers(now.jobs), _numbers(now.stages)
-            )
-
-
-def _numbers(numbers: tuple[int, ...]) -> str:
-    return ", ".join(map(str, numbers)) or "unknown"
+            _LOG.info("%s: %s; %s", self._task_name, now, now.lineage)

@@ -1,0 +1,59 @@
+"""What a user is told of what Spark raised."""
+
+from __future__ import annotations
+
+from flinkpy.common.errors import FunctionError, SparkError, SparkUnavailableError
+from flinkpy.spark.errors import as_flink_error, cause_of
+from flinkpy.spark.worker_errors import worker_failure
+
+
+def told(text: str) -> Exception:
+    return as_flink_error(RuntimeError(text), "Spark: Map (1/1)", "local[2]", "0 of 2 tasks")
+
+
+def test_what_a_function_raised_comes_first_then_sparks_task() -> None:
+    try:
+        raise KeyError("missing")
+    except KeyError as error:
+        failure = str(worker_failure(error, "Map (1/2)"))
+    error = told(
+        f"org.apache.spark.SparkException: Job aborted due to stage failure: Task 1 in stage 3.0 failed 4 times, most "
+        f"recent failure: Lost task 1.3 in stage 3.0: {failure}\n\tat org.apache.spark.Something"
+    )
+    assert isinstance(error, FunctionError)
+    assert error.message == "Map (1/2): KeyError: 'missing'"
+    assert 'raise KeyError("missing")' in error.remote_traceback
+    assert error.remote_traceback.endswith("\n\nSpark: Task 1 in stage 3.0 failed 4 times; 0 of 2 tasks\n")
+
+
+def test_an_error_of_sparks_own_is_said_without_its_stack_traces() -> None:
+    error = told("[DIVIDE_BY_ZERO] Division by zero.\n\tat org.apache.spark.Row(Row.scala:1)\n\tat java.lang.Thread")
+    assert isinstance(error, SparkError)
+    assert error.message == "Spark: Map (1/1): Spark failed: RuntimeError: [DIVIDE_BY_ZERO] Division by zero."
+
+
+def test_executors_of_another_python_are_told_of_with_what_to_set() -> None:
+    error = told(
+        "PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.10 than that in "
+        "driver: 3.11, PySpark cannot run with different minor versions.\n at x"
+    )
+    assert isinstance(error, SparkUnavailableError)
+    assert "3.10 than that in driver: 3.11" in error.message
+    assert error.message.endswith("Set execution.batch.spark.conf.spark.pyspark.python to one of the same version")
+
+
+def test_executors_without_python_or_without_a_module_are_told_of() -> None:
+    error = told('java.io.IOException: Cannot run program "python9": error=2, No such file or directory')
+    assert isinstance(error, SparkUnavailableError) and "have no Python 'python9'" in error.message
+    error = told("PythonException: ModuleNotFoundError: No module named 'pyarrow'")
+    assert isinstance(error, SparkUnavailableError) and "has no module 'pyarrow'" in error.message
+
+
+def test_a_driver_or_server_that_is_gone_may_come_back() -> None:
+    for text in ("Py4JNetworkError: Answer from Java side is empty", "StatusCode.UNAVAILABLE", "Connection refused"):
+        error = told(text)
+        assert isinstance(error, SparkError) and "Spark at local[2] is gone" in error.message
+
+
+def test_a_long_cause_is_cut() -> None:
+    assert len(cause_of("x" * 10_000)) < 1_000

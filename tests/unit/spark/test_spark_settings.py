@@ -1,0 +1,65 @@
+"""What becomes of a job's configuration in Spark."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from flinkpy.common.errors import ConfigurationError
+from flinkpy.spark.settings import settings_of
+
+MASTER = "execution.batch.spark.master"
+
+
+def test_a_local_master_is_reached_from_this_host_only_and_runs_this_python() -> None:
+    settings = settings_of({})
+    assert settings.is_local and settings.master.startswith("local[")
+    assert settings.conf["spark.driver.bindAddress"] == settings.conf["spark.driver.host"] == "127.0.0.1"
+    assert settings.conf["spark.pyspark.python"] == sys.executable
+    assert settings.conf["spark.ui.enabled"] == "false"
+    assert settings.conf["spark.authenticate"] == "true"
+
+
+@pytest.mark.parametrize(
+    "master", ["spark://host:7077", "spark://one:7077,two:7077", "yarn", "k8s://https://host:6443"]
+)
+def test_clusters_get_what_the_job_says_of_them_as_it_is(master: str) -> None:
+    conf = "execution.batch.spark.conf."
+    settings = settings_of(
+        {
+            MASTER: master,
+            f"{conf}spark.kubernetes.container.image": "flinkpy:1",
+            f"{conf}spark.yarn.queue": "nightly",
+            f"{conf}spark.sql.session.timeZone": "Europe/Berlin",
+        }
+    )
+    assert settings.master == master and not settings.is_local and not settings.is_connect
+    assert settings.conf["spark.kubernetes.container.image"] == "flinkpy:1"
+    assert settings.conf["spark.yarn.queue"] == "nightly"
+    assert settings.conf["spark.sql.session.timeZone"] == "Europe/Berlin", "what a job sets comes first"
+    assert "spark.driver.host" not in settings.conf
+
+
+def test_a_connect_server_is_told_of_the_session_only() -> None:
+    settings = settings_of({MASTER: "sc://host:15002/;token=secret"})
+    assert settings.is_connect
+    assert all(key.startswith("spark.sql.") for key in settings.conf)
+    assert "secret" not in settings.redacted_master
+
+
+def test_jobs_with_equal_settings_share_a_session() -> None:
+    one, same = settings_of({MASTER: "local[2]"}), settings_of({MASTER: "local[2]", "pipeline.name": "other"})
+    other = settings_of({MASTER: "local[2]", "execution.batch.spark.conf.spark.driver.memory": "2g"})
+    assert one.session_key == same.session_key != other.session_key
+
+
+@pytest.mark.parametrize("master", ["mesos://host", "localhost:7077", "", "local[2"])
+def test_a_master_that_spark_does_not_know_is_refused(master: str) -> None:
+    with pytest.raises(ConfigurationError, match="is no master of Spark: expected local"):
+        settings_of({MASTER: master or " "})
+
+
+def test_a_master_among_sparks_own_keys_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"the master of Spark is given by execution\.batch\.spark\.master"):
+        settings_of({"execution.batch.spark.conf.spark.master": "local"})
