@@ -147,8 +147,7 @@ class RecordWriter:
         else:
             routing = partitioner.route(batch, self.type_info)
             batch = self._converted(batch)
-        for channel, part in routing.apply(batch):
-            partition.emit(channel, part, self.type_info)
+        partition.emit_parts(routing.apply(batch), batch, self.type_info)
 
     def _converted(self, batch: Batch) -> Batch:
         """Columns where the stream is typed; untyped rows stay rows."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from flinkpy.common.errors import ClosedError, PartitionConnectionError
@@ -128,6 +128,11 @@ class ResultPartition:
         target = self.subpartitions[subpartition]
         for buffered in self._buffers_of(batch, 1, target.is_remote):
             target.add(buffered)
+
+    def emit_parts(self, parts: Sequence[tuple[int, Batch]], whole: Batch, type_info: Any = None) -> None:
+        """`emit` each of (subpartition, batch), into which `whole` was cut."""
+        for subpartition, part in parts:
+            self.emit(subpartition, part, type_info)
 
     def emit_broadcast(self, batch: Batch) -> None:
         """Queue a batch for every consumer; it is encoded once."""

@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from flinkpy.network.batch_size import batch_bytes
 from flinkpy.network.blocking.partition_file import COLUMNS, ELEMENT, ROWS, frame_parts
 from flinkpy.network.codec import ColumnEncoder, EncodedBatch, compress_rows, encode_element, encode_rows
 from flinkpy.network.record_writer import concat_batches
@@ -24,6 +23,9 @@ _SMALL_BYTES = 1 << 12
 #: Columns of batches from this size on are compressed in parallel; below, handing them to threads costs more.
 _LARGE_BYTES = 1 << 18
 
+#: With about how many bytes a batch stands for.
+SizedItem = tuple[Batch | Element, int]
+
 
 class FrameEncoder:
     """Thread: the producer's task thread.
@@ -39,7 +41,7 @@ class FrameEncoder:
         #: By the number of the schema: for batches that are tiny, small, and all others.
         self._encoders: list[tuple[pa.Schema, tuple[ColumnEncoder, ColumnEncoder, ColumnEncoder]]] = []
 
-    def frames(self, items: list[Batch | Element]) -> list[tuple[list[Any], int]]:
+    def frames(self, items: list[SizedItem]) -> list[tuple[list[Any], int]]:
         """The items as frames (parts, bytes), in order; small neighbouring batches of one form become one frame.
 
         Raises:
@@ -48,27 +50,27 @@ class FrameEncoder:
         frames = []
         gathered: list[Batch] = []
         size = rows = 0
-        for item in items:
+        for item, item_bytes in items:
             if not isinstance(item, Batch):
-                frames += self._joined(gathered)
+                frames += self._joined(gathered, size)
                 gathered, size, rows = [], 0, 0
                 frames.append(_element_frame(item))
                 continue
-            item_bytes, item_rows = batch_bytes(item), item.num_rows
+            item_rows = item.num_rows
             is_full = size + item_bytes > FRAME_BYTES or rows + item_rows > _FRAME_ROWS
             if gathered and (is_full or not _have_one_form(gathered[-1], item)):
-                frames += self._joined(gathered)
+                frames += self._joined(gathered, size)
                 gathered, size, rows = [], 0, 0
             gathered.append(item)
             size += item_bytes
             rows += item_rows
-        return frames + self._joined(gathered)
+        return frames + self._joined(gathered, size)
 
-    def _joined(self, batches: list[Batch]) -> list[tuple[list[Any], int]]:
+    def _joined(self, batches: list[Batch], size: int) -> list[tuple[list[Any], int]]:
         if not batches:
             return []
         batch = batches[0] if len(batches) == 1 else concat_batches(batches)
-        size, rows = batch_bytes(batch), batch.num_rows
+        rows = batch.num_rows
         pieces = min(rows, max(-(-size // (2 * FRAME_BYTES)), -(-rows // _FRAME_ROWS)))
         if pieces <= 1:
             return [self._batch_frame(batch, size)]

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -28,7 +28,7 @@ import numpy as np
 from flinkpy.common.errors import PartitionWriteError, UnsupportedOperationError
 from flinkpy.network.batch_size import batch_bytes
 from flinkpy.network.blocking.compaction import compact, needs_compaction
-from flinkpy.network.blocking.frame_encoder import FrameEncoder
+from flinkpy.network.blocking.frame_encoder import FrameEncoder, SizedItem
 from flinkpy.network.blocking.partition_file import PartitionFileWriter, PartitionIndex, Region
 from flinkpy.network.buffer_pool import LocalBufferPool
 from flinkpy.network.result_partition import Overtaken, ResultPartition
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from flinkpy.network.blocking.read_scheduler import SortMergeReadScheduler
 
 _log = logging.getLogger(__name__)
+
+#: Control elements gathered before a region is written: they are not counted as memory, and take some hundred bytes.
+_MAX_ELEMENTS = 10_000
 
 
 class SortMergeResultPartition(ResultPartition):
@@ -84,9 +87,10 @@ class SortMergeResultPartition(ResultPartition):
         self._scheduler = scheduler
         self._encoder = FrameEncoder(compression)
         self._index = PartitionIndex(num_subpartitions)
-        self._gathered: dict[int, list[Batch | Element]] = {}
-        self._broadcast: list[Batch | Element] = []
+        self._gathered: dict[int, list[SizedItem]] = {}
+        self._broadcast: list[SizedItem] = []
         self._gathered_segments = 0
+        self._gathered_elements = 0
         #: Held while the file is written or closed.
         self._file_lock = threading.Lock()
         self._writer = PartitionFileWriter(self.data_path, partition_id)
@@ -113,20 +117,34 @@ class SortMergeResultPartition(ResultPartition):
             PartitionConnectionError: it was released under the producer.
             PartitionWriteError: the file cannot be written; it has been removed.
         """
+        self.emit_parts([(subpartition, batch)], batch, type_info)
+
+    def emit_parts(self, parts: Sequence[tuple[int, Batch]], whole: Batch, type_info: Any = None) -> None:
+        """Gather what each consumer gets of a batch. Sizes are asked of the whole only: parts are many, and small.
+
+        Raises: as `emit`.
+        """
         if self._failure is not None or self._finished:
             self._check_open()
         if self._broadcast:
             self._write_region()
-        self._gathered.setdefault(subpartition, []).append(batch)
-        self.subpartition_bytes[subpartition] += self._count(batch, 1)
+        size, rows = batch_bytes(whole), max(1, whole.num_rows)
+        gathered, sizes = self._gathered, self.subpartition_bytes
+        for subpartition, part in parts:
+            part_size = size * part.num_rows // rows
+            gathered.setdefault(subpartition, []).append((part, part_size))
+            sizes[subpartition] += part_size
+        self._count(size, whole.num_rows, len(parts), 1)
 
     def emit_broadcast(self, batch: Batch) -> None:
         """Gather a batch for every consumer; it is stored once. Raises: as `emit`."""
         self._check_open()
         if self._gathered:
             self._write_region()
-        self._broadcast.append(batch)
-        self.subpartition_bytes += self._count(batch, self.num_subpartitions)
+        size = batch_bytes(batch)
+        self._broadcast.append((batch, size))
+        self.subpartition_bytes += size
+        self._count(size, batch.num_rows, self.num_subpartitions, self.num_subpartitions)
 
     def emit_element(self, element: Element, subpartition: int | None = None) -> None:
         """Gather a control element for one consumer, or for all (None). Raises: as `emit`."""
@@ -138,11 +156,14 @@ class SortMergeResultPartition(ResultPartition):
         if subpartition is None:
             if self._gathered:
                 self._write_region()
-            self._broadcast.append(element)
+            self._broadcast.append((element, 0))
         else:
             if self._broadcast:
                 self._write_region()
-            self._gathered.setdefault(subpartition, []).append(element)
+            self._gathered.setdefault(subpartition, []).append((element, 0))
+        self._gathered_elements += 1
+        if self._gathered_elements >= _MAX_ELEMENTS:
+            self._write_region()
 
     def emit_priority(self, barrier: CheckpointBarrier) -> Overtaken:
         self._refuse_barrier()
@@ -173,20 +194,22 @@ class SortMergeResultPartition(ResultPartition):
             f"{self.owner or self.partition_id}: there are no checkpoints of a task with a blocking result"
         )
 
-    def _count(self, batch: Batch, copies: int) -> int:
-        size = batch_bytes(batch)
+    def _count(self, size: int, rows: int, batches: int, copies: int) -> None:
+        """What was gathered just now; writes it where the memory is full."""
         self.bytes_out += size * copies
-        self.records_out += batch.num_rows * copies
-        self.batches_out += copies
+        self.records_out += rows * copies
+        self.batches_out += batches
         segments = -(-size // self._segment_size_bytes) or 1
+        self._pool.reserve(segments)
         with self._lock:
             self._gathered_segments += segments
-        self._pool.reserve(segments)
-        if self._pool.used >= self._pool.quota:
+        if self._released.is_set():
+            self._recycle()
+        elif self._pool.used >= self._pool.quota:
             self._write_region()
-        return size
 
     def _write_region(self) -> None:
+        self._gathered_elements = 0
         if self._gathered or self._broadcast:
             try:
                 self._run_guarded(self._append_region)
@@ -219,7 +242,7 @@ class SortMergeResultPartition(ResultPartition):
         offsets[position:] = writer.position
         self._index.regions.append(Region(False, offsets))
 
-    def _append_run(self, items: list[Batch | Element]) -> None:
+    def _append_run(self, items: list[SizedItem]) -> None:
         for parts, size in self._encoder.frames(items):
             self._writer.append(parts, size)
 
