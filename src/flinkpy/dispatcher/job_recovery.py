@@ -5,6 +5,8 @@ from __future__ import annotations
 from flinkpy._proto import job_pb2
 from flinkpy.common.errors import ConfigurationError
 from flinkpy.configuration import checkpointing_options, read_option, restart_strategy_options
+from flinkpy.configuration.batch_options import JOB_RECOVERY_ENABLED
+from flinkpy.configuration.execution_options import RUNTIME_MODE
 from flinkpy.dispatcher.job_manager_runner import RecoveryPolicy
 from flinkpy.dispatcher.options import DispatcherOptions
 
@@ -16,7 +18,8 @@ def recovery_policy(
 ) -> RecoveryPolicy:
     """What follows when a JobMaster of this job is lost.
 
-    A job that takes checkpoints goes on from the last one. Any other begins again, which writes its output twice: so it
+    A job that takes checkpoints goes on from the last one, and a batch job with `execution.batch.job-recovery.enabled`
+    with what has finished. Any other begins again, which writes its output twice: so it
     must have a restart strategy, as it must for any other failure. Differs: Flink with high availability begins any job
     again.
     """
@@ -32,6 +35,8 @@ def _may_run_again(job_graph: job_pb2.JobGraph, cluster_configuration: dict[str,
     configuration = {**cluster_configuration, **job_graph.configuration.entries}
     try:
         if read_option(configuration, checkpointing_options.INTERVAL):
+            return True
+        if read_option(configuration, RUNTIME_MODE) == "BATCH" and read_option(configuration, JOB_RECOVERY_ENABLED):
             return True
         return read_option(configuration, restart_strategy_options.RESTART_STRATEGY) not in _NO_RESTART
     except ConfigurationError:

@@ -1,0 +1,78 @@
+"""The log of job events survives whatever a crash leaves of its end, and nothing else."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from flinkpy.common.errors import CorruptStateError
+from flinkpy.jobmaster.job_event_store.event_log import MAGIC, EventLogWriter, read_log
+
+PAYLOADS = [b"first", b"the second one", b"third" * 50]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "recovery" / "events.log"
+    writer = EventLogWriter(path, 0)
+    for payload in PAYLOADS:
+        writer.append([payload])
+    writer.close()
+    return path
+
+
+def test_what_was_appended_is_read(log: Path) -> None:
+    assert read_log(log) == (PAYLOADS, log.stat().st_size)
+
+
+def test_no_file_is_no_events(tmp_path: Path) -> None:
+    assert read_log(tmp_path / "none") == ([], 0)
+
+
+def test_wherever_a_write_was_cut_off_the_events_before_are_there(log: Path) -> None:
+    content = log.read_bytes()
+    ends = [len(MAGIC)]
+    for payload in PAYLOADS:
+        ends.append(ends[-1] + 12 + len(payload))
+    for size in range(len(content)):
+        log.write_bytes(content[:size])
+        payloads, whole = read_log(log)
+        assert payloads == PAYLOADS[: sum(end <= size for end in ends[1:])]
+        assert whole == max([end for end in ends if end <= size], default=0)
+
+
+def test_a_tail_of_zeros_is_cut_off(log: Path) -> None:
+    size = log.stat().st_size
+    with log.open("ab") as file:
+        file.write(bytes(100))
+    assert read_log(log) == (PAYLOADS, size)
+
+
+def test_a_last_record_that_is_damaged_counts_as_cut_off(log: Path) -> None:
+    content = bytearray(log.read_bytes())
+    content[-1] ^= 1
+    log.write_bytes(content)
+    assert read_log(log)[0] == PAYLOADS[:2]
+
+
+def test_any_damage_before_the_last_record_is_found(log: Path) -> None:
+    content = log.read_bytes()
+    last = len(content) - 12 - len(PAYLOADS[2])
+    for position in range(last):
+        damaged = bytearray(content)
+        damaged[position] ^= 0x10
+        log.write_bytes(damaged)
+        with pytest.raises(CorruptStateError, match=os.path.basename(log)):
+            read_log(log)
+
+
+def test_a_writer_goes_on_behind_what_is_whole(log: Path) -> None:
+    with log.open("ab") as file:
+        file.write(b"a torn re")
+    _, whole = read_log(log)
+    writer = EventLogWriter(log, whole)
+    writer.append([b"fourth", b"fifth"])
+    writer.close()
+    assert read_log(log)[0] == [*PAYLOADS, b"fourth", b"fifth"]
