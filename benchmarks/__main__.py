@@ -26,6 +26,7 @@ BENCHMARKS = {
     "start": ("benchmarks.start", "run"),
     "memory": ("benchmarks.memory", "run"),
     "batch-memory": ("benchmarks.batch_memory", "run"),
+    "batch-spark": ("benchmarks.batch_spark", "run"),
     "state-ops": ("benchmarks.state_ops", "run"),
     "checkpoint-pause": ("benchmarks.state_ops", "run_pause"),
     "checkpoint-cost": ("benchmarks.checkpoints", "run_cost"),
