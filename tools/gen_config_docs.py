@@ -36,6 +36,7 @@ TITLES = {
     "file_system_options": "File systems",
     "metric_options": "Metrics",
     "python_options": "Python dependencies",
+    "spark_options": "Batch jobs in Spark",
 }
 
 HEAD = """# Configuration

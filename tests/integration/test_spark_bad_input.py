@@ -1,0 +1,133 @@
+"""What is wrong with Spark, or with what it is asked for, is one clear error."""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clusters import RunningCluster, StartCluster
+from spark_support import free_port, require_spark, spark_cluster, spark_environment
+
+from flinkpy.common.errors import JobExecutionError, UnsupportedOperationError
+from flinkpy.datastream.functions import SourceFunction
+
+__all__ = ["spark_cluster"]
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def error_of(cluster: RunningCluster, **properties: str) -> str:
+    env = spark_environment(cluster, **properties)
+    with pytest.raises(JobExecutionError) as caught:
+        list(env.from_collection([1, 2]).map(str).name("Text").execute_and_collect())
+    return str(caught.value).splitlines()[-1]
+
+
+def test_a_master_that_does_not_answer_is_named(spark_cluster: RunningCluster) -> None:
+    port = free_port()
+    for scheme in ("spark", "sc"):
+        error = error_of(spark_cluster, **{"execution.batch.spark.master": f"{scheme}://127.0.0.1:{port}"})
+        assert f"the master of Spark does not answer: 127.0.0.1:{port}: " in error
+
+
+def test_a_master_that_is_none_is_refused(spark_cluster: RunningCluster) -> None:
+    error = error_of(spark_cluster, **{"execution.batch.spark.master": "mesos://host"})
+    assert "'mesos://host' is no master of Spark: expected local[n]" in error
+
+
+def test_executors_without_their_python_are_named(spark_cluster: RunningCluster) -> None:
+    error = error_of(spark_cluster, **{"execution.batch.spark.conf.spark.pyspark.python": "/nowhere/python9"})
+    assert "have no Python '/nowhere/python9': set execution.batch.spark.conf.spark.pyspark.python" in error
+
+
+def test_executors_of_another_python_version_are_refused(spark_cluster: RunningCluster, tmp_path: Path) -> None:
+    """This interpreter, which calls itself another one as soon as Spark's worker looks."""
+    (tmp_path / "sitecustomize.py").write_text(
+        textwrap.dedent(
+            """
+            import sys
+            class Version(tuple):
+                major, minor, micro, releaselevel, serial = 3, 7, 0, "final", 0
+            if sys.argv[0] == "-m" or "pyspark" in " ".join(sys.orig_argv):
+                sys.version_info = Version((3, 7, 0, "final", 0))
+            """
+        )
+    )
+    python = tmp_path / "python3.7"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH="{tmp_path}:$PYTHONPATH" exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    error = error_of(spark_cluster, **{"execution.batch.spark.conf.spark.pyspark.python": str(python)})
+    assert "run another version of Python than this program" in error
+    assert "Set execution.batch.spark.conf.spark.pyspark.python to one of the same version" in error
+
+
+class Endless(SourceFunction):
+    def run(self, context: Any) -> None:
+        while True:
+            context.collect(1)
+
+    def cancel(self) -> None:
+        return
+
+
+def test_an_unbounded_source_is_refused_before_anything_runs(spark_cluster: RunningCluster) -> None:
+    env = spark_environment(spark_cluster)
+    env.add_source(Endless(), "endless").map(str).print()
+    with pytest.raises(UnsupportedOperationError, match=r"Unbounded: 'Source: endless'"):
+        env.generate_job_graph()
+
+
+@pytest.mark.parametrize(
+    ("java", "message"),
+    [
+        (None, "JAVA_HOME is {home}, which has no bin/java: install Java 17 (on Debian: apt install"),
+        ('openjdk version "11.0.2"', "{home}/bin/java is Java 11: install Java 17 (on Debian: apt install"),
+    ],
+)
+def test_no_java_or_a_wrong_one_is_told_with_what_to_install(
+    start_cluster: StartCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java: str | None, message: str
+) -> None:
+    home = tmp_path / "java"
+    (home / "bin").mkdir(parents=True)
+    if java is not None:
+        (home / "bin" / "java").write_text(f"#!/bin/sh\necho '{java}' >&2\n")
+        (home / "bin" / "java").chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    cluster = start_cluster(num_task_executors=1, slots=4)
+    assert message.format(home=home) in error_of(cluster)
+
+
+def test_no_pyspark_is_told_with_the_extra_that_brings_it(
+    start_cluster: StartCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        textwrap.dedent(
+            """
+            import sys
+            class _Without:
+                from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
+                finders = (BuiltinImporter, FrozenImporter, PathFinder)
+                def find_spec(self, name, path=None, target=None):
+                    if name.partition(".")[0] == "pyspark":
+                        return None
+                    for finder in self.finders:
+                        spec = finder.find_spec(name, path, target)
+                        if spec is not None:
+                            return spec
+                    return None
+            sys.meta_path[:] = [*(f for f in sys.meta_path if "Editable" in repr(f)), _Without()]
+            """
+        )
+    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    cluster = start_cluster(num_task_executors=1, slots=4)
+    assert "the Spark backend needs pyspark: pip install 'flinkpy[spark]'" in error_of(cluster)
+
+
+@pytest.fixture(autouse=True)
+def _needs_spark() -> None:
+    require_spark()

@@ -1,0 +1,148 @@
+"""Regions on real clusters of Spark's: a standalone master with two workers, and a Spark Connect server.
+
+Their processes share nothing with flinkpy's but this host: what functions need is sent to them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from clusters import RunningCluster, StartCluster
+from job_support import Gate, wait_for_state, wait_until
+from spark_support import (
+    SPARK_DEADLINE_S,
+    StandaloneCluster,
+    connect_server,
+    java_processes_of,
+    require_spark,
+    spark_cluster,
+    spark_environment,
+    standalone_cluster,
+)
+
+from flinkpy.common.errors import JobExecutionError
+from flinkpy.common.states import JobState
+from flinkpy.datastream import StreamExecutionEnvironment
+from flinkpy.datastream.functions import MapFunction, RuntimeContext
+
+__all__ = ["spark_cluster"]
+
+pytestmark = pytest.mark.timeout(400)
+
+
+@pytest.fixture
+def standalone(tmp_path: Path) -> Iterator[StandaloneCluster]:
+    require_spark()
+    with standalone_cluster(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    require_spark()
+    with connect_server(tmp_path_factory.mktemp("connect")) as address:
+        yield address
+
+
+class UsesFiles(MapFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.path = runtime_context.get_distributed_cache().get_file("table")
+        self.seen = runtime_context.get_int_counter("seen")
+
+    def map(self, value: int) -> Any:
+        from sent_along import double  # type: ignore[import-not-found]
+
+        self.seen.add(1)
+        return double(value), Path(self.path).read_text(), os.getpid()
+
+
+def program(env: StreamExecutionEnvironment, directory: Path) -> Any:
+    """Goes into Spark from a native operator, over a shuffle by key there, and out again."""
+    (directory / "sent_along.py").write_text("def double(value):\n    return 2 * value\n")
+    (directory / "table.txt").write_text("a table")
+    env.add_python_file(str(directory / "sent_along.py"))
+    env.register_cached_file(str(directory / "table.txt"), "table")
+    numbers = env.from_sequence(1, 1000).set_batch_backend("native").map(lambda value: value)
+    doubled = numbers.set_batch_backend("native").map(UsesFiles())
+    return doubled.key_by(lambda each: each[0] % 10).reduce(lambda one, other: (one[0] + other[0], *other[1:]))
+
+
+def check(results: list[Any], host_pid: int) -> None:
+    assert sum(result[0] for result in results) == 1000 * 1001
+    assert len(results) == 5
+    assert {result[1] for result in results} == {"a table"}
+    assert host_pid not in {result[2] for result in results}
+
+
+def test_a_standalone_cluster_runs_a_region_and_a_killed_worker_changes_nothing(
+    start_cluster: StartCluster, standalone: StandaloneCluster, tmp_path: Path
+) -> None:
+    cluster = start_cluster(num_task_executors=1, slots=4)
+    env = spark_environment(cluster, **standalone.properties)
+    (tmp_path / "files").mkdir()
+    check(list(program(env, tmp_path / "files").execute_and_collect()), cluster.task_executors[0].popen.pid)
+
+    gate = Gate(tmp_path)
+    env = spark_environment(cluster, **standalone.properties)
+    held = env.from_sequence(1, 1000).map(gate.pass_at(900)).key_by(lambda value: value % 10)
+    results = held.reduce(lambda one, other: one + other).execute_and_collect()
+    wait_until(lambda: gate.arrivals, "a worker at the gate", SPARK_DEADLINE_S)
+    at_gate = gate.arrivals[0]
+    ancestors = {parent.pid for parent in psutil.Process(at_gate).parents()}
+    (lost,) = [worker for worker in standalone.workers if worker.popen.pid in ancestors]
+    lost.stop()
+    gate.open()
+    assert sorted(results) == sorted(sum(range(rest or 10, 1001, 10)) for rest in range(10))
+
+
+def test_spark_connect_runs_a_region(spark_cluster: RunningCluster, connect: str, tmp_path: Path) -> None:
+    env = spark_environment(spark_cluster, **{"execution.batch.spark.master": connect})
+    results = list(program(env, tmp_path).execute_and_collect())
+    check(results, spark_cluster.task_executors[0].popen.pid)
+    assert java_processes_of(spark_cluster) == [], "the driver is the server"
+
+
+def test_spark_connect_shows_the_users_error_first(spark_cluster: RunningCluster, connect: str) -> None:
+    def divide(value: int) -> float:
+        return 1 / (value - 7)
+
+    env = spark_environment(spark_cluster, **{"execution.batch.spark.master": connect})
+    with pytest.raises(JobExecutionError) as caught:
+        list(env.from_collection(range(10)).map(divide).name("Divide").execute_and_collect())
+    assert "return 1 / (value - 7)" in str(caught.value)
+    assert "operator Divide: ZeroDivisionError" in str(caught.value).splitlines()[-1]
+
+
+def test_a_cancelled_job_ends_what_a_connect_server_does_for_it(
+    spark_cluster: RunningCluster, connect: str, tmp_path: Path
+) -> None:
+    gate = Gate(tmp_path)
+    env = spark_environment(spark_cluster, **{"execution.batch.spark.master": connect})
+    env.from_collection(range(10)).map(gate.pass_at(5)).print()
+    client = env.execute_async("held")
+    wait_until(lambda: gate.arrivals, "a worker at the gate", SPARK_DEADLINE_S)
+    (held,) = gate.arrivals
+    client.cancel().result()
+    wait_for_state(spark_cluster, str(client.get_job_id()), JobState.CANCELED)
+    wait_until(lambda: not psutil.pid_exists(held), "the end of the worker", SPARK_DEADLINE_S)
+
+
+def test_a_killed_task_executor_takes_its_driver_along(start_cluster: StartCluster, tmp_path: Path) -> None:
+    require_spark()
+    cluster = start_cluster(num_task_executors=1, slots=4)
+    gate = Gate(tmp_path)
+    env = spark_environment(cluster)
+    env.from_collection(range(10)).map(gate.pass_at(5)).print()
+    env.execute_async("held")
+    wait_until(lambda: gate.arrivals, "a worker at the gate", SPARK_DEADLINE_S)
+    (java,) = java_processes_of(cluster)
+    processes = [java, *java.children(recursive=True)]
+    assert len(processes) > 1, "with its Python workers"
+    cluster.kill("taskexecutor-1")
+    _, alive = psutil.wait_procs(processes, timeout=SPARK_DEADLINE_S)
+    assert [process.name() for process in alive] == []
