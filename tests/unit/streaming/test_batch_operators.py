@@ -37,6 +37,9 @@ from flinkpy.graph import operator_specs as specs
 from flinkpy.graph.batch_mode import batch_spec_of
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MAX_WATERMARK, MIN_WATERMARK, Watermark
+from flinkpy.streaming.operators.batch.keyed_batch_operator import KeyedBatchOperator
+from flinkpy.streaming.operators.factory import create_operator
+from flinkpy.streaming.sort.same_key import is_same_key
 
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
 
@@ -344,3 +347,95 @@ def test_interval_join_and_window_join_give_what_they_give_on_streams() -> None:
         feed(harness, [("a", "l1"), ("b", "l2")], [100, 5_000], 0)
         feed(harness, [("b", "r2"), ("a", "r1"), ("a", "r3")], [5_010, 95, 5_000], 1)
         assert end(harness, 0, 1) == [("l1", "r1"), ("l2", "r2")]
+
+
+def presorted(spec: specs.OperatorSpec, num_inputs: int) -> tuple[OperatorHarness, KeyedBatchOperator]:
+    """The operator as who has sorted its input elsewhere makes it; the harness has its context."""
+    harness = OperatorHarness(batch_spec_of(spec) or spec)
+    operator = KeyedBatchOperator(
+        lambda *outputs: create_operator(spec, harness.context, *outputs),
+        harness.context,
+        harness.output,
+        {},
+        num_inputs,
+        presorted=True,
+    )
+    operator.initialize_state(None)
+    operator.open()
+    return harness, operator
+
+
+def test_sorted_records_are_processed_as_they_come_and_their_timers_fire_when_the_key_changes() -> None:
+    harness, operator = presorted(specs.KeyedMapSpec(First(), CountUp(), "MAP"), 1)
+    operator.process_sorted(
+        iter([(0, Batch([("b", 1), ("b", 2)])), (0, Batch([("b", 3), ("a", 1), ("a", 2), ("c", 1)]))])
+    )
+    operator.process_batch(Batch([("c", 2)]))
+    operator.end_input(0)
+
+    assert [count for _, count in harness.output.rows] == [1, 2, 3, 1, 2, 1, 2]
+    assert operator.operator.backend.num_entries() == 0  # type: ignore[attr-defined]
+
+    harness, operator = presorted(specs.KeyedProcessSpec(First(), Record()), 1)
+    operator.process_sorted([(0, Batch([("a", 1), ("b", 2)], np.array([1, 2])))])
+    operator.end_input(0)
+    assert [row[:2] for row in harness.output.rows if row[1] != "PROCESSING_TIME"] == [
+        ("a", 1),
+        ("a", "EVENT_TIME"),
+        ("b", 2),
+        ("b", "EVENT_TIME"),
+    ]
+
+
+def test_sorted_records_of_two_inputs_come_in_one_order() -> None:
+    harness, operator = presorted(specs.KeyedCoProcessSpec(Join(), (First(), First())), 2)
+    operator.process_sorted([(0, Batch([("a", 1)])), (1, Batch([("a", 2), ("b", 3)])), (0, Batch([("b", 4)]))])
+    operator.end_input(0)
+    operator.end_input(1)
+
+    assert harness.output.rows == [("left", ("a", 1)), ("right", ("a", 2)), ("right", ("b", 3)), ("left", ("b", 4))]
+
+
+def test_nan_is_one_key() -> None:
+    nan, other = float("nan"), -float("nan")
+
+    assert is_same_key(nan, other)
+    assert is_same_key((1, nan), (1, other))
+    assert not is_same_key((1, nan), (2, other))
+    assert not is_same_key(nan, 1.0)
+    assert not is_same_key("a", "b")
+
+
+def test_a_key_with_more_records_than_fit_in_memory_comes_in_parts() -> None:
+    configuration = {"execution.sorted-inputs.memory": "64 kb"}
+    spec = batch_spec_of(specs.KeyedMapSpec(First(), CountUp(), "MAP"))
+    assert spec is not None
+    harness = OperatorHarness(spec, configuration=configuration)
+    sizes = []
+    process = harness.operator.operator.process_batch
+    harness.operator.operator.process_batch = lambda batch, index: (sizes.append(len(batch)), process(batch, index))
+    for start in range(0, 20_000, 1_000):
+        feed(harness, [("a", n) for n in range(start, start + 1_000)], list(range(20_000 - start, 19_000 - start, -1)))
+
+    counted = end(harness)
+    assert [count for _, count in counted] == list(range(1, 20_001))
+    assert [value[1] for value, _ in counted] == sorted(range(20_000), key=lambda n: 20_000 - n)
+    assert max(sizes) <= 4_096
+    spills = harness.operator._spills
+    assert spills.num_files > 1
+    harness.operator.close()
+    assert not spills.path.exists()
+
+
+def test_a_stream_beside_a_broadcast_stream_waits_on_disk() -> None:
+    spec = batch_spec_of(specs.BroadcastProcessSpec(Lookup(), (RULES,)))
+    assert spec is not None
+    harness = OperatorHarness(spec, configuration={"execution.sorted-inputs.memory": "1 kb"})
+    for number in range(100):
+        feed(harness, [("a", number), ("b", number)], None, 0)
+    feed(harness, [("a", 7)], None, 1)
+    assert harness.operator._spills.num_files == 1
+
+    expected = [((key, number), 7 if key == "a" else None) for number in range(100) for key in "ab"]
+    assert end(harness, 1, 0)[1:] == expected
+    harness.operator.close()
