@@ -35,6 +35,7 @@ BENCHMARKS = {
     "recovery": ("benchmarks.recovery", "run"),
     "async": ("benchmarks.async_io", "run"),
     "pyflink-suite": ("benchmarks.pyflink_suite", "run"),
+    "batch-native": ("benchmarks.batch_native", "run"),
 }
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Of opening a file elsewhere, where the connection breaks.
 _MAX_TRIES = 3
+#: Bytes of a value in a column whose values are numbers of entries in a small dictionary.
+_REPEATED_BYTES = 2
 #: How Arrow's file systems name that; the error has no other mark.
 _CONNECTION_BROKE = "NETWORK_CONNECTION"
 
@@ -68,6 +70,8 @@ class ParquetFormat(BulkFormat):
         columns = find_columns(
             split.path, file.schema_arrow.names, self.row_type.get_field_names(), self._is_case_sensitive
         )
+        if repeated := _repeated_texts(file, columns):
+            file = open_parquet(split.path, file.metadata, repeated)
         groups = RowGroups(split, file, columns, batch_rows, self.on_error == FAIL)
         if self.predicate is not None:
             from flinkpy.formats.parquet_statistics import may_have_records
@@ -213,8 +217,26 @@ def find_columns(path: str, names: list[str], wanted: list[str], is_case_sensiti
     return found
 
 
-def open_parquet(path: str) -> Any:
+def _repeated_texts(file: Any, columns: list[str]) -> list[str]:
+    """Columns of strings with few different ones, as the first row group tells: they are decoded once each."""
+    if not file.num_row_groups:
+        return []
+    group = file.metadata.row_group(0)
+    found = []
+    for place in range(group.num_columns):
+        column = group.column(place)
+        is_text = column.physical_type == "BYTE_ARRAY" and column.path_in_schema in columns
+        if is_text and column.total_uncompressed_size < _REPEATED_BYTES * column.num_values:
+            found.append(column.path_in_schema)
+    return found
+
+
+def open_parquet(path: str, metadata: Any = None, read_dictionary: list[str] | None = None) -> Any:
     """The `pyarrow.parquet.ParquetFile`.
+
+    Args:
+        metadata: of the same file, which need not be read again then.
+        read_dictionary: columns of strings that come with a dictionary.
 
     Raises:
         InputNotFoundError: missing or unreadable.
@@ -228,7 +250,7 @@ def open_parquet(path: str) -> Any:
         file = open_arrow_file(path)
         try:
             # Elsewhere, a few large reads instead of one for each column.
-            return pq.ParquetFile(file, pre_buffer=is_remote(path))
+            return pq.ParquetFile(file, metadata=metadata, read_dictionary=read_dictionary, pre_buffer=is_remote(path))
         except pa.ArrowInvalid as error:
             raise InputFormatError(f"{path} is not a Parquet file: {error}", details={"path": path}) from error
         except OSError as error:

@@ -237,9 +237,13 @@ class DecimalSumAccumulator(_ObjectAccumulator):
 
     def add(self, slots: np.ndarray, values: pa.Array | None) -> None:
         assert values is not None
-        sums = pa.table({"slot": slots, "value": values}).group_by("slot").aggregate([("value", "sum")])
+        if len(slots) == 1:
+            added = [(int(slots[0]), values[0].as_py())]
+        else:
+            sums = pa.table({"slot": slots, "value": values}).group_by("slot").aggregate([("value", "sum")])
+            added = list(zip(sums["slot"].to_pylist(), sums["value_sum"].to_pylist()))
         known = self.values
-        for slot, value in zip(sums["slot"].to_pylist(), sums["value_sum"].to_pylist()):
+        for slot, value in added:
             if value is not None:
                 known[slot] = value if known[slot] is None else _EXACT.add(known[slot], value)
 

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.graph.operator_specs import FieldKeySelector, GlobalColumnAggregateSpec
 from flinkpy.records.batch import Batch
 from flinkpy.records.lanes import arrow_schema
-from flinkpy.state.accumulators import Accumulator
+from flinkpy.state.accumulators import Accumulator, DecimalSumAccumulator
 from flinkpy.streaming.operators.aggregate_inputs import AggregateInputs
 from flinkpy.streaming.operators.lane_border import as_columnar
 from flinkpy.streaming.operators.output import Output
@@ -87,7 +88,11 @@ class GlobalAggregateOperator(StreamOperator):
         assert isinstance(columns, pa.RecordBatch)
         slots = np.zeros(columns.num_rows, dtype=np.int64)
         for accumulator, values in zip(self._accumulators, self._inputs.value_columns(columns), strict=True):
-            accumulator.add(slots, values)
+            if isinstance(accumulator, DecimalSumAccumulator) and values is not None:
+                # There is one slot only: no need to group.
+                accumulator.add(_SLOT, pa.array([pc.sum(values).as_py()], pa.decimal128(38, values.type.scale)))
+            else:
+                accumulator.add(slots, values)
 
     def finish(self) -> None:
         results = [accumulator.results(_SLOT) for accumulator in self._accumulators]
