@@ -143,7 +143,10 @@ def test_metrics_say_how_far_spark_is(spark_cluster: RunningCluster, tmp_path: P
 
 def test_the_log_names_the_jobs_and_stages_of_spark(spark_cluster: RunningCluster) -> None:
     env = spark_environment(spark_cluster)
-    list(env.from_collection([1, 2]).map(str).name("Lineage").execute_and_collect())
+    env.from_collection([1, 2]).map(str).name("Lineage").print()
+    job_id = str(env.execute().get_job_id())
+    told = spark_cluster.flinkpy("info", job_id).stdout
+    assert "\nIn Spark: Source: Collection Source, Lineage (execution.batch.backend is spark)\n" in told
     log = spark_cluster.log("taskexecutor-1")
     (line,) = [line for line in log.splitlines() if "Lineage" in line and "; Spark jobs " in line]
     assert "stages, " in line and " tasks; Spark jobs " in line

@@ -278,6 +278,8 @@ def _print_details(details: job_pb2.JobDetails) -> None:
         if vertex.parallelism_reason:
             parallelism = vertex.parallelism if vertex.parallelism > 0 else "open"
             click.echo(f"Parallelism of {vertex.name}: {parallelism}: {vertex.parallelism_reason}")
+        if vertex.spark_description:
+            click.echo(f"In {vertex.spark_description}")
     for failure in list(details.exception_history)[:MAX_SHOWN_FAILURES]:
         where = f" in {failure.task_name} on {failure.resource_id}" if failure.task_name else ""
         click.echo(f"\nFailure at {format_timestamp(failure.timestamp_ms)}{where}:")

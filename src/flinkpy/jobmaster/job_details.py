@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from flinkpy._proto import common_pb2, job_pb2
 from flinkpy.common.states import JobState
+from flinkpy.graph.spark_region import SPARK_TASK
 from flinkpy.jobmaster.conversions import execution_state, io_metrics_to_proto, job_status
 from flinkpy.jobmaster.executiongraph.execution_job_vertex import ExecutionJobVertex
 from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
@@ -69,6 +70,7 @@ def _vertex_details(vertex: ExecutionJobVertex) -> job_pb2.VertexDetails:
         metrics=io_metrics_to_proto(total),
         subtasks=[_subtask_details(task_vertex) for task_vertex in vertex.task_vertices],
         parallelism_reason=_parallelism_reason(vertex),
+        spark_description=vertex.job_vertex.description if vertex.job_vertex.task_kind == SPARK_TASK else "",
     )
 
 
