@@ -78,8 +78,9 @@ def plain(value: Any) -> Any:
 class SameResults:
     """Runs programs on an engine and on the one it is compared with, and wants equal multisets."""
 
-    def __init__(self, engine: str, cluster: RunningCluster, known: dict[Any, list[Any]]) -> None:
+    def __init__(self, engine: str, cluster: RunningCluster, known: dict[Any, list[Any]], test: str) -> None:
         self.engine = engine
+        self._test = test
         self._cluster = cluster
         #: Results of the other engine, which are asked for once per program.
         self._known = known
@@ -89,8 +90,8 @@ class SameResults:
     ) -> list[Any]:
         """The results, sorted. `like`: native-batch where streaming and batch differ by design."""
         engine_properties(self.engine)
-        key = (build.__module__, build.__qualname__, like, parallelism)
-        if "<lambda>" in build.__qualname__ or key not in self._known:
+        key = (self._test, build.__qualname__, like, parallelism)
+        if key not in self._known:
             self._known[key] = run_on(like, self._cluster, build, parallelism, **properties)
         expected = self._known[key]
         results = (
@@ -110,4 +111,5 @@ def same_results(
     request: pytest.FixtureRequest, engine_cluster: RunningCluster, _known_results: dict[Any, list[Any]]
 ) -> SameResults:
     """`same_results(build)`: an engine of batch mode against the records as they stream."""
-    return SameResults(request.param, engine_cluster, _known_results)
+    test = request.node.name.replace(request.param, "")
+    return SameResults(request.param, engine_cluster, _known_results, test)

@@ -1,4 +1,4 @@
-"""What programs of the DataStream API observe, as a stream and as a batch, on one cluster that all tests here share."""
+"""What programs of the DataStream API observe: as a stream, as a batch and in Spark, on clusters that all tests share."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from engines import engine_cluster, engine_properties
 
 from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions
 from flinkpy.common import Configuration, JobListener, Row, Types, WatermarkStrategy
@@ -41,6 +42,8 @@ from flinkpy.datastream.state import (
     ValueStateDescriptor,
 )
 
+__all__ = ["engine_cluster"]
+
 MakeEnvironment = Callable[..., StreamExecutionEnvironment]
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.INT())
@@ -65,24 +68,32 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         local.stop()
 
 
-@pytest.fixture(params=[RuntimeExecutionMode.STREAMING, RuntimeExecutionMode.BATCH], ids=["streaming", "batch"])
-def mode(request: pytest.FixtureRequest) -> RuntimeExecutionMode:
-    chosen: RuntimeExecutionMode = request.param
-    return chosen
+@pytest.fixture(params=["native-streaming", "native-batch", "spark"])
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture
-def env(address: str, mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
+def mode(engine: str) -> RuntimeExecutionMode:
+    return RuntimeExecutionMode.STREAMING if engine == "native-streaming" else RuntimeExecutionMode.BATCH
+
+
+@pytest.fixture
+def env(request: pytest.FixtureRequest, address: str, engine: str) -> StreamExecutionEnvironment:
+    properties = engine_properties(engine)
+    if engine == "spark":
+        # A session belongs to a TaskExecutor and takes seconds to start: one is enough.
+        address = request.getfixturevalue("engine_cluster").address
     host, _, port = address.rpartition(":")
     entries = {
         "execution.target": "remote",
         "jobmanager.rpc.address": host,
         "jobmanager.rpc.port": port,
         "restart-strategy.type": "none",
+        **properties,
     }
     env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(entries))
     env.set_parallelism(2)
-    env.set_runtime_mode(mode)
     return env
 
 
