@@ -31,7 +31,7 @@ def spark_session(master: str = "local[2,3]", **conf: str) -> Iterator[Any]:
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     # The workers import the functions of the programs.
-    os.environ["PYTHONPATH"] = str(Path(__file__).parent)
+    os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (Path(__file__).parent, Path(__file__).parents[1])))
     settings = {
         "spark.ui.enabled": "false",
         "spark.driver.bindAddress": "127.0.0.1",

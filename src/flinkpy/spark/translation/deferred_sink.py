@@ -1,26 +1,52 @@
 """DeferredSink: a sink whose committables are collected where it writes, to be committed by the driver.
 
 Spark tells the driver only what attempts have given that succeeded. So what a failed or a slower attempt has prepared
-is never committed.
+is never committed. Every attempt writes as a job of its own, so that none takes what another has prepared for its own:
+of two that run at a time, nobody knows which one will count. `remove_leftovers` is for after the commit.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from flinkpy.common.clock import SystemClock
 from flinkpy.connector_api.serializer import write_versioned
 from flinkpy.connector_api.sink import CommitRequest, Committer, SinkBase, SinkWriter, WriterContext
 
 
-class DeferredSink(SinkBase):
-    """Writes as `sink`; the committables, serialized, are appended to `committables`."""
+def job_id_of_attempt(job_id: str, region_attempt: int, task_attempt: int) -> str:
+    """What a sink's writer has for the id of its job."""
+    return f"{job_id}-{region_attempt}-{task_attempt}"
 
-    def __init__(self, sink: SinkBase, committables: list[bytes]) -> None:
+
+class AttemptContext:
+    """Implements WriterContext: `context`, as the first attempt of a job with this id."""
+
+    attempt_number = 0
+
+    def __init__(self, context: WriterContext, job_id: str) -> None:
+        self._context = context
+        self.job_id = job_id
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+
+class DeferredSink(SinkBase):
+    """Writes as `sink`; the committables, serialized, are appended to `committables`.
+
+    `job_id`: see `job_id_of_attempt`.
+    """
+
+    def __init__(self, sink: SinkBase, committables: list[bytes], job_id: str) -> None:
         self._sink = sink
         self._committables = committables
+        self._job_id = job_id
 
     def create_writer(self, context: WriterContext) -> SinkWriter:
-        return self._sink.create_writer(context)
+        mine: Any = AttemptContext(context, self._job_id)
+        return self._sink.create_writer(mine)
 
     def create_committer(self) -> Committer | None:
         """None where the sink has none: what it writes is visible at once, and again when Spark tries again."""
@@ -46,3 +72,44 @@ class _CollectingCommitter(Committer):
 
     def commit(self, requests: list[CommitRequest]) -> None:
         self._committables.extend(write_versioned(self._serializer, request.get_committable()) for request in requests)
+
+
+def remove_leftovers(
+    sink: SinkBase, input_type: Any, job_ids: Iterable[str], subtasks: Iterable[int], parallelism: int
+) -> None:
+    """Have the sink remove what attempts have left that did not count, as it does when a job is restored: a writer
+    that is not the first attempt of its job begins with that.
+    """
+    indexes = list(subtasks)
+    for job_id in job_ids:
+        for subtask_index in indexes:
+            context = _LaterContext(job_id, subtask_index, max(parallelism, subtask_index + 1), input_type)
+            sink.create_writer(context).close()
+
+
+class _LaterContext:
+    """Implements WriterContext."""
+
+    attempt_number = 1
+    restored_checkpoint_id = None
+    is_checkpointing_enabled = False
+    is_exactly_once = False
+    waits_for_final_checkpoint = False
+
+    def __init__(self, job_id: str, subtask_index: int, parallelism: int, input_type: Any) -> None:
+        self.job_id = job_id
+        self.subtask_index = subtask_index
+        self.parallelism = parallelism
+        self.input_type = input_type
+
+    def current_processing_time(self) -> int:
+        return SystemClock().now_ms()
+
+    def schedule_after(self, delay_ms: int, action: Callable[[int], None]) -> None:
+        return
+
+    def send_event_to_coordinator(self, event: Any) -> None:
+        return
+
+    def notify_writable(self) -> None:
+        return

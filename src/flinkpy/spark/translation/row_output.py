@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import pyarrow as pa
 
-from flinkpy.common.clock import Clock
-from flinkpy.network.record_writer import RecordWriter
+from flinkpy.network.batch_size import batch_bytes
+from flinkpy.network.partitioner import ForwardPartitioner
+from flinkpy.network.record_writer import concat_batches
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Element
+from flinkpy.records.lanes import has_columns, to_columns
 from flinkpy.spark.blocks import encode_block
 from flinkpy.spark.stream_frame import Layout, encode_rows
 from flinkpy.spark.translation.program import PASS_SCHEMA, PassWriter
 
-if TYPE_CHECKING:
-    from flinkpy.network.result_partition import ResultPartition
-
+#: A batch is routed from here on: what it costs by itself is lost in what its records cost.
+_ENOUGH_ROWS = 4096
+_ENOUGH_BYTES = 1 << 20
+#: No block has more records: whoever reads it has it in memory.
+_MAX_BATCH_ROWS = 65_536
 #: Blocks are handed to Spark in groups of about this size.
 _GROUP_BYTES = 4 << 20
 
@@ -57,67 +61,70 @@ class BlockRows:
         self._emit(pa.RecordBatch.from_arrays(arrays, schema=PASS_SCHEMA))
 
 
-class _BlockPartition:
-    """The surface of a ResultPartition that a RecordWriter uses. What goes to a channel becomes a block at once."""
+class Unlimited:
+    """In place of a result partition: Spark holds the chain up, not the room for what it emits."""
 
     is_available = True
-    pool = None
-    bytes_out = 0
-
-    def __init__(self, rows: BlockRows, output: int, targets: list[int]) -> None:
-        self._rows = rows
-        self._output = output
-        self._targets = targets
-        self.num_subpartitions = len(targets)
-
-    def emit(self, subpartition: int, batch: Batch, type_info: Any = None) -> None:
-        self._rows.add(self._output, self._targets[subpartition], encode_block(batch))
-
-    def emit_broadcast(self, batch: Batch) -> None:
-        block = encode_block(batch)
-        for target in self._targets:
-            self._rows.add(self._output, target, block)
-
-    def emit_element(self, element: Element) -> None:
-        return
 
 
 class ExchangeOutput:
-    """An output whose records are routed to subtasks. Stands for a RecordWriterOutput in a chain."""
+    """An output whose records are routed to subtasks. Stands for a RecordWriterOutput in a chain.
 
-    def __init__(self, writer: PassWriter, rows: BlockRows, subtask_index: int, parallelism: int, clock: Clock) -> None:
-        from flinkpy.network.partitioner import ForwardPartitioner
+    Small batches are gathered until there is enough for every channel, then routed in one pass.
+    """
 
-        partitioner = writer.partitioner or ForwardPartitioner()
-        targets = consumers_of(partitioner, subtask_index, parallelism, writer.num_channels)
-        #: A ResultPartition to the chain and to the record writer.
-        self.partition: Any = _BlockPartition(rows, writer.output, targets)
-        self.writer = RecordWriter(
-            cast("ResultPartition", self.partition),
-            partitioner,
-            writer.type_info,
-            subtask_index=subtask_index,
-            max_parallelism=writer.max_parallelism,
-            buffer_timeout_ms=-1,
-            clock=clock,
-        )
-        self.num_records = 0
+    partition = Unlimited
+
+    def __init__(self, writer: PassWriter, rows: BlockRows, subtask_index: int, parallelism: int) -> None:
+        self._partitioner = writer.partitioner or ForwardPartitioner()
+        self._targets = consumers_of(self._partitioner, subtask_index, parallelism, writer.num_channels)
+        self._partitioner.setup(len(self._targets), subtask_index=subtask_index, max_parallelism=writer.max_parallelism)
+        self._output = writer.output
+        self._rows = rows
+        self._type_info = writer.type_info
+        self._is_typed = has_columns(writer.type_info)
+        self._pending: list[Batch] = []
+        self._pending_rows = 0
+        self._pending_bytes = 0
+        self._enough_rows = min(_MAX_BATCH_ROWS, _ENOUGH_ROWS * len(self._targets))
 
     def emit(self, batch: Batch) -> None:
-        self.num_records += batch.num_rows
-        self.writer.emit(batch)
+        if self._is_typed and not batch.is_columnar:
+            batch = to_columns(batch, self._type_info)
+        if self._pending and not can_follow(self._pending[-1], batch):
+            self.flush()
+        self._pending.append(batch)
+        self._pending_rows += batch.num_rows
+        self._pending_bytes += batch_bytes(batch)
+        if self._pending_rows >= self._enough_rows or self._pending_bytes >= _ENOUGH_BYTES:
+            self.flush()
 
     def emit_element(self, element: Element) -> None:
         return
 
     def flush(self) -> None:
-        self.writer.flush()
+        pending = self._pending
+        if not pending:
+            return
+        self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
+        batch = pending[0] if len(pending) == 1 else concat_batches(pending)
+        for start in range(0, batch.num_rows, _MAX_BATCH_ROWS):
+            self._route(batch.slice(start, min(_MAX_BATCH_ROWS, batch.num_rows - start)))
+
+    def _route(self, batch: Batch) -> None:
+        if self._partitioner.is_broadcast:
+            block = encode_block(batch)
+            for target in self._targets:
+                self._rows.add(self._output, target, block)
+            return
+        for channel, part in self._partitioner.split(batch, self._type_info):
+            self._rows.add(self._output, self._targets[channel], encode_block(part))
 
 
 class ColumnsOutput:
     """An output that Spark's own operators read."""
 
-    partition: Any = _BlockPartition
+    partition = Unlimited
 
     def __init__(self, type_info: Any, emit: EmitRows) -> None:
         self._type_info = type_info
@@ -133,6 +140,15 @@ class ColumnsOutput:
 
     def flush(self) -> None:
         return
+
+
+def can_follow(last: Batch, batch: Batch) -> bool:
+    """Whether the two can become one batch."""
+    if (last.timestamps is None) != (batch.timestamps is None) or (last.kinds is None) != (batch.kinds is None):
+        return False
+    if isinstance(last.values, list) or isinstance(batch.values, list):
+        return isinstance(last.values, list) and isinstance(batch.values, list)
+    return bool(last.values.schema == batch.values.schema)
 
 
 def consumers_of(partitioner: Any, producer: int, num_producers: int, num_consumers: int) -> list[int]:

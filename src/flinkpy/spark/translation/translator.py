@@ -175,7 +175,8 @@ class _Translation:
         if has_sink_job:
             rows = made.where(F.col(OUTPUT_COLUMN) == SINKS) if readers else made
             name = ", ".join(sink.name for sink in unit.sinks) or unit.name
-            self._sinks.append(PassSinkJob(name, rows, unit.sinks, self._configuration))
+            may_speculate = self._session.conf.get("spark.speculation", "false") == "true"
+            self._sinks.append(PassSinkJob(name, rows, unit.sinks, self._job, self._configuration, may_speculate))
 
     def _readers_of(self, unit: PassUnit) -> tuple[set[tuple[str, int]], set[StreamKey]]:
         """Who reads the frame of the pass, each once; and the streams that are read by who hands accumulators on."""

@@ -65,8 +65,6 @@ def run_program(
     emit: Callable[[pa.RecordBatch], None],
 ) -> None:
     """Run the pass for one subtask; `emit` is given its rows."""
-    from flinkpy.common.clock import SystemClock
-
     blocks = BlockRows(subtask_index, emit)
 
     def forward(accumulators: Any) -> None:
@@ -78,10 +76,7 @@ def run_program(
     if program.has_columns:
         outputs = [ColumnsOutput(program.writers[0].type_info, emit)]
     else:
-        clock = SystemClock()
-        outputs = [
-            ExchangeOutput(writer, blocks, subtask_index, program.parallelism, clock) for writer in program.writers
-        ]
+        outputs = [ExchangeOutput(writer, blocks, subtask_index, program.parallelism) for writer in program.writers]
     batches = _batches(program, rows, forward)
     if not program.operators:
         for _, batch in batches:
@@ -90,7 +85,7 @@ def run_program(
     else:
         from flinkpy.spark.translation.worker_chain import WorkerChain
 
-        operators = WorkerChain(program, subtask_index, attempt_number + program.job.attempt_number, outputs)
+        operators = WorkerChain(program, subtask_index, attempt_number, outputs)
         try:
             operators.run(batches)
             accumulators = operators.accumulators()

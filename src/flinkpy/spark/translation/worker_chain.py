@@ -18,7 +18,7 @@ from flinkpy.graph.operator_specs import SinkSpec
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MAX_WATERMARK, Watermark
 from flinkpy.spark.blocks import SinkReport
-from flinkpy.spark.translation.deferred_sink import DeferredSink
+from flinkpy.spark.translation.deferred_sink import DeferredSink, job_id_of_attempt
 from flinkpy.spark.translation.program import PassProgram
 from flinkpy.spark.translation.split_assignment import ReaderEvents
 from flinkpy.spark.translation.worker_environment import WorkerEnvironment
@@ -36,6 +36,7 @@ class WorkerChain:
     """Thread: one.
 
     Args:
+        attempt_number: of Spark's task.
         outputs: by number of the writer.
 
     Attributes:
@@ -48,10 +49,15 @@ class WorkerChain:
         #: Of the sinks, by their number: operator id and committables.
         self._sinks: list[tuple[str, list[bytes]]] = []
         self._num_loaded = 0
+        job = program.job
+        self._task_attempt = attempt_number
+        self._sink_job_id = job_id_of_attempt(job.job_id, job.attempt_number, attempt_number)
         self._mailbox = TaskMailbox()
         self._outputs = outputs
         vertex = _vertex_of(program)
-        self.environment: Any = WorkerEnvironment(program, vertex, subtask_index, attempt_number, self)
+        self.environment: Any = WorkerEnvironment(
+            program, vertex, subtask_index, attempt_number + program.job.attempt_number, self
+        )
         self._timers = ProcessingTimeService(self.environment.clock)
         self._reader_events = ReaderEvents((), ())
         if program.source_events is not None:
@@ -159,7 +165,7 @@ class WorkerChain:
             return spec
         committables: list[bytes] = []
         self._sinks.append((self._program.operators[number].operator_id, committables))
-        return replace(spec, sink=DeferredSink(spec.sink, committables))
+        return replace(spec, sink=DeferredSink(spec.sink, committables, self._sink_job_id))
 
     def _report(self, number: int) -> SinkReport:
         operator_id, committables = self._sinks[number]
@@ -169,7 +175,7 @@ class WorkerChain:
         return SinkReport(
             number,
             environment.subtask_index,
-            environment.attempt_number,
+            self._task_attempt,
             getattr(operator, "num_records", 0),
             tuple(committables),
         )
