@@ -555,11 +555,19 @@ class Cluster:
             self.network.num_faults += 1
             raise CheckpointStorageError("the disk is full")
 
+    # the job, and who runs it
+
+    def make_job_graph(self) -> job_pb2.JobGraph:
+        return _job_graph(self.parallelism)
+
+    def make_executor(self, number: int) -> FakeTaskExecutor:
+        return FakeTaskExecutor(self, number)
+
     # processes
 
     def start_executor(self) -> None:
         self._num_executors += 1
-        executor = FakeTaskExecutor(self, self._num_executors)
+        executor = self.make_executor(self._num_executors)
         self.executors.append(executor)
         self.network.attach(executor.address, executor)
 
@@ -588,7 +596,7 @@ class Cluster:
         )
         job_master = JobMaster(
             self.loop,
-            job_graph=_job_graph(self.parallelism),
+            job_graph=self.make_job_graph(),
             job_master_id=self.job_master_id,
             resource_manager_address=RM,
             cluster_configuration=self._configuration,

@@ -15,6 +15,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from batch_jobs import NUM_SPLITS, expected_output, partitioned, random_job
 
 from flinkpy._proto import job_pb2, taskexecutor_pb2
 from flinkpy.common.errors import (
@@ -35,67 +36,9 @@ from flinkpy.jobmaster.slotpool.declarative_slot_pool import SlotPoolOptions
 from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
 
 NUM_SEEDS = int(os.environ.get("FLINKPY_SIMULATION_SEEDS", "150"))
-NUM_SPLITS = 6
 #: Far more than any of these runs takes.
 MAX_STEPS = 20_000
 E = ExecutionState
-
-
-def random_job(random: Random) -> job_pb2.JobGraph:
-    graph = job_pb2.JobGraph(job_id="job", name="random")
-    open_results: list[tuple[job_pb2.IntermediateDataSet, int]] = []  # data sets, and their consumers' parallelism
-    for number in range(random.randint(2, 6)):
-        is_source = number == 0 or random.random() < 0.25
-        parallelism = random.randint(1, 3)
-        vertex = job_pb2.JobVertex(
-            id=f"v{number}",
-            name=f"v{number}",
-            parallelism=parallelism,
-            max_parallelism=8,
-            slot_sharing_group=f"g{number}",
-        )
-        vertex.chain.add(operator_id=f"v{number}-op", name=vertex.id, coordinator_pickle=b"x" if is_source else b"")
-        if not is_source:
-            for producer in random.sample(list(graph.vertices), min(len(graph.vertices), random.randint(1, 2))):
-                shared = [
-                    result
-                    for result in producer.results
-                    if (result, parallelism) in open_results and random.random() < 0.4
-                ]
-                if shared:
-                    result = shared[0]
-                else:
-                    names = ["HASH", "REBALANCE", "BROADCAST", "RESCALE", "SHUFFLE", "GLOBAL"]
-                    names += ["FORWARD"] * 3 if producer.parallelism == parallelism else []
-                    name = random.choice(names)
-                    pattern = job_pb2.POINTWISE if name in ("FORWARD", "RESCALE") else job_pb2.ALL_TO_ALL
-                    result = producer.results.add(
-                        id=f"{producer.id}-{len(producer.results)}",
-                        type=job_pb2.BLOCKING,
-                        partitioner_name=name,
-                        distribution=pattern,
-                    )
-                    open_results.append((result, parallelism))
-                vertex.inputs.add(source_data_set_id=result.id)
-        graph.vertices.append(vertex)
-    return graph
-
-
-def expected_output(graph: job_pb2.JobGraph) -> dict[str, Counter[str]]:
-    """What all subtasks of each vertex emit together."""
-    emitted: dict[str, Counter[str]] = {}
-    producer_of = {result.id: (vertex, result) for vertex in graph.vertices for result in vertex.results}
-    for vertex in graph.vertices:
-        records: Counter[str] = Counter()
-        if not vertex.inputs:
-            records.update(f"{vertex.id}:{split}" for split in range(NUM_SPLITS))
-        for edge in vertex.inputs:
-            producer, result = producer_of[edge.source_data_set_id]
-            copies = vertex.parallelism if result.partitioner_name == "BROADCAST" else 1
-            for record, count in emitted[producer.id].items():
-                records[record] += count * copies
-        emitted[vertex.id] = records
-    return emitted
 
 
 class Task:
@@ -124,7 +67,7 @@ class Executor:
 class World:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.graph = random_job(self.random)
+        self.graph = random_job(self.random, coordinator=b"x")
         self.now_ms = 1_000
         options = SchedulerOptions(
             slot_pool=SlotPoolOptions(request_timeout_ms=600_000, are_requests_in_turn=True),
@@ -193,24 +136,13 @@ class World:
             self.output[attempt] = task.records
             for produced in task.deployment.produced_partitions:
                 result = self.data_set(produced.data_set_id)
-                executor.results[produced.result_partition_id] = self.partitioned(
-                    task.records, result.partitioner_name, produced.num_subpartitions
+                executor.results[produced.result_partition_id] = partitioned(
+                    task.records, result.partitioner_name, produced.num_subpartitions, self.random
                 )
         executor.outbox.append(ev.TaskStateUpdated(attempt, state, error))
 
     def data_set(self, data_set_id: str) -> job_pb2.IntermediateDataSet:
         return next(result for vertex in self.graph.vertices for result in vertex.results if result.id == data_set_id)
-
-    def partitioned(self, records: list[str], name: str, num_subpartitions: int) -> list[list[str]]:
-        subpartitions: list[list[str]] = [[] for _ in range(num_subpartitions)]
-        for record in records:
-            if name == "HASH":
-                subpartitions[sum(record.encode()) % num_subpartitions].append(record)
-            elif name in ("FORWARD", "BROADCAST", "GLOBAL"):
-                subpartitions[0].append(record)
-            else:
-                self.random.choice(subpartitions).append(record)
-        return subpartitions
 
     # what happens
 

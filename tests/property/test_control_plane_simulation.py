@@ -11,10 +11,13 @@ import logging
 import os
 import shutil
 import tempfile
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
+from simulated_batch_cluster import BatchCluster
 from simulated_cluster import Cluster, SimulationLoop
 
 from flinkpy.checkpoint.metadata import load_metadata
@@ -72,7 +75,33 @@ async def run(loop: SimulationLoop, random: Random, directory: Path) -> Cluster:
         await cluster.close()
 
 
-def simulate(seed: int) -> Cluster:
+async def run_batch(loop: SimulationLoop, random: Random, directory: Path) -> Cluster:
+    chosen = {
+        "execution.runtime-mode": "BATCH",
+        "execution.batch.adaptive.auto-parallelism.enabled": "false",
+        "jobmanager.partition.release-during-job-execution": random.choice(["true", "true", "false"]),
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": "1000000",
+        "restart-strategy.fixed-delay.delay": "50 ms",
+        "pekko.ask.timeout": "1 s",
+        "heartbeat.interval": "1 s",
+        "heartbeat.timeout": "5 s",
+        "slot.request.timeout": "60 s",
+        "cluster.registration.error-delay": "200 ms",
+    }
+    cluster = BatchCluster(loop, random, directory, chosen)
+    try:
+        await cluster.misbehave_until_it_ends(FAULTY_S)
+        cluster.raise_errors()
+        assert cluster.dispatcher.result is not None
+        assert cluster.dispatcher.result.status == 8, cluster.dispatcher.result  # FINISHED
+        cluster.check_output()
+        return cluster
+    finally:
+        await cluster.close()
+
+
+def simulate(seed: int, run: Callable[..., Coroutine[Any, Any, Cluster]] = run) -> Cluster:
     random = Random(seed)
     parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
     directory = Path(tempfile.mkdtemp(prefix="flinkpy-simulation-", dir=parent))
@@ -99,6 +128,11 @@ def quiet():
 def test_whatever_goes_wrong_nothing_is_lost_or_repeated_and_the_job_gets_on(seed):
     cluster = simulate(seed)
     assert cluster.network.num_faults > 0
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_whatever_goes_wrong_a_batch_job_ends_with_every_record_exactly_once(seed):
+    simulate(seed, run_batch)
 
 
 def test_a_seed_is_a_run():
