@@ -54,6 +54,8 @@ _log = logging.getLogger(__name__)
 #: Read with one call, where the memory allows it: some frames, so that what is read twice at its end is little.
 _CHUNK_BYTES = 1 << 20
 _MIN_CHUNK_BYTES = 1 << 17
+#: What a reader with nothing gets where there is no memory: a frame, or a look at how long it is.
+_LEAST_BYTES = 1 << 14
 #: A consumer that has not come for its data for this long may lose it to one that waits.
 _IDLE_MS = 500
 #: Chunks read from one file before the next one has its turn.
@@ -280,8 +282,8 @@ class SortMergeReadScheduler:
             if not reader.is_at_end:
                 reader.add_end()
             return
-        size = min(self.chunk_bytes, extent[1] - extent[0])
-        if not self._take_memory(size, reader):
+        size = self._take_memory(min(self.chunk_bytes, extent[1] - extent[0]), reader)
+        if not size:
             return  # its consumer will poll
         self._read(file, reader, extent[0], extent[1], size)
         if not reader.is_at_end and (reader.next_extent is None or reader.queued_bytes < self.read_ahead_bytes):
@@ -366,16 +368,24 @@ class SortMergeReadScheduler:
 
     # ---- memory
 
-    def _take_memory(self, size: int, reader: SubpartitionRangeReader) -> bool:
-        with self._lock:
-            if self._used_bytes + size <= self._memory_bytes:
-                self._used_bytes += size
-                return True
+    def _take_memory(self, size: int, reader: SubpartitionRangeReader) -> int:
+        """How much of it the reader may use now; 0: none until its consumer has come for what it has."""
+        if self._try_take(size):
+            return size
         if reader.has_items:
-            return False
+            return 0
         self._revoke_idle(size)
-        self._take_beyond(size)
-        return True
+        if not self._try_take(size):
+            size = min(size, _LEAST_BYTES)
+            self._take_beyond(size)
+        return size
+
+    def _try_take(self, size: int) -> bool:
+        with self._lock:
+            if self._used_bytes + size > self._memory_bytes:
+                return False
+            self._used_bytes += size
+            return True
 
     def _take_beyond(self, size: int) -> None:
         with self._lock:
