@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from flinkpy.records.batch import Batch
@@ -122,9 +123,11 @@ def decode_rows(
         elif not times.null_count:
             yield Batch(columns, times.to_numpy())
         else:
-            has_time = times.is_valid()
-            yield Batch(columns.filter(has_time.invert()))
-            yield Batch(columns.filter(has_time), times.drop_null().to_numpy())
+            has_time = times.is_valid().to_numpy(zero_copy_only=False)
+            starts = [0, *(np.flatnonzero(np.diff(has_time)) + 1).tolist()]
+            for start, end in zip(starts, [*starts[1:], rows.num_rows]):
+                part = columns.slice(start, end - start)
+                yield Batch(part, times.slice(start, end - start).to_numpy() if has_time[start] else None)
 
 
 def frame_of(
