@@ -11,7 +11,7 @@ from typing import Any
 _MOST_STRIDE = 64
 #: All are, while one may be so many times the mean.
 _UNEVEN = 4.0
-#: An object is looked into so far; what shares objects with others counts them as its own.
+#: An object is looked into so far.
 _MAX_OBJECTS = 10_000
 #: There is one of them, whoever refers to it.
 _SHARED = (Enum, type, ModuleType, FunctionType)
@@ -33,7 +33,8 @@ class RowSizes:
         # Not always the same places: records may come in a pattern.
         start = self._offset % min(stride, len(rows))
         self._offset += 1
-        sizes = [size_of(row) for row in rows[start::stride]]
+        known: set[int] = set()
+        sizes = [size_of(row, known) for row in rows[start::stride]]
         mean = sum(sizes) / len(sizes)
         if max(sizes) > _UNEVEN * mean:
             self._stride = 1
@@ -42,12 +43,20 @@ class RowSizes:
         return int((mean + 8) * len(rows))
 
 
-def size_of(value: Any) -> int:
-    """Bytes of an object and of all that it refers to, but for what is there once for all."""
+def size_of(value: Any, known: set[int] | None = None) -> int:
+    """Bytes of an object and of all that it refers to, but for what is there once for all.
+
+    `known`: ids of objects that have been counted and are still there; these are added.
+    """
     get_size = sys.getsizeof
     size, pending, seen = 0, [value], 0
+    if known is None:
+        known = set()
     while pending:
         one = pending.pop()
+        if id(one) in known:
+            continue
+        known.add(id(one))
         size += get_size(one, 64)
         seen += 1
         kind = type(one)

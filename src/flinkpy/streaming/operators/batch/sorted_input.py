@@ -62,7 +62,9 @@ class SortedInput:
         self._order.append(Order.of_batch(batch, own, input_index))
         self._num_bytes += self._sizes.bytes_of(rows) + count * _BYTES_PER_ROW
         if len(numbers) > known:
-            self._num_bytes += (len(numbers) - known) * (_BYTES_PER_KEY + size_of(keys[-1]))
+            key, row = keys[-1], rows[-1]
+            is_part = key is row or (isinstance(row, (tuple, list)) and any(item is key for item in row))
+            self._num_bytes += (len(numbers) - known) * (_BYTES_PER_KEY + (0 if is_part else size_of(key)))
         if self._num_bytes > self._memory_bytes:
             self._spill()
 
