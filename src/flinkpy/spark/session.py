@@ -37,6 +37,9 @@ _LOOK_S = 0.2
 _CONNECT_TIMEOUT_S = 5.0
 _ADDRESS = re.compile(r"(?:spark|sc)://([^/;?]+)")
 _CONNECT_PORT = 15002
+#: A server that does not answer is tried again for some seconds.
+_CONNECT_RETRIES = 6
+_CONNECT_BACKOFF_MS = 2_000
 #: How PySpark tells its own modules that sessions are those of Spark Connect.
 _CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"
 
@@ -167,6 +170,7 @@ class ConnectSpark:
     def __init__(self, settings: SparkSettings) -> None:
         _check_reachable(settings)
         from pyspark.sql import SparkSession
+        from pyspark.sql.connect.client.retries import DefaultPolicy
 
         self.settings = settings
         self.sent: set[str] = set()
@@ -174,6 +178,9 @@ class ConnectSpark:
         for key, value in settings.conf.items():
             builder = builder.config(key, value)
         self._session: Any = builder.create()
+        # Its own policy goes on for ten minutes; the job has a restart strategy.
+        policy = DefaultPolicy(max_retries=_CONNECT_RETRIES, max_backoff=_CONNECT_BACKOFF_MS)
+        self._session.client.set_retry_policies([policy])
         self.version = self._session.version  # the first thing that is asked of the server
 
     @property
