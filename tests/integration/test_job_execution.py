@@ -208,6 +208,7 @@ def test_nothing_of_a_job_stays_in_the_working_directories(start_cluster: StartC
     wait_until_idle(cluster)
     directories = list((tmp_path / "tmp").rglob("flinkpy-taskexecutor-*"))
     assert len(directories) == 2
-    own = [".lock", "localState", "tasks"]  # of the process; what tasks had in them is removed in the background
+    # Of the process; what tasks had in them is removed in the background.
+    own = [".lock", "blocking-shuffle", "localState", "tasks"]
     for directory in directories:
         wait_until(lambda d=directory: sorted(path.name for path in d.rglob("*")) == own, f"{directory} is clean")
