@@ -153,7 +153,7 @@ def rows(program: Program, mode: str, is_optimized: bool) -> list[str]:
     return sorted(map(str, run(env)))
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=120)
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=60)
 @given(data=st.data(), mode=st.sampled_from(["BATCH", "STREAMING"]))
 def test_a_program_gives_the_same_with_and_without_the_optimizer(files: Path, data: st.DataObject, mode: str) -> None:
     program = Program(files, data)

@@ -37,6 +37,6 @@ def optimize_columns(graph: StreamGraph, configuration: Configuration, is_batch:
     if is_batch:
         fuse(graph)
     push_projections(graph)
-    push_predicates(graph)
+    push_predicates(graph, is_batch)
     if is_batch:
         pre_aggregate(graph)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from flinkpy.common.basic_typeinfo import DateTypeInfo, TimestampTypeInfo, TimeTypeInfo
 from flinkpy.common.typeinfo import BasicType, BasicTypeInfo, DecimalTypeInfo, RowTypeInfo, TypeInformation, Types
 from flinkpy.expressions import decimals
 from flinkpy.expressions.nodes import Alias, Call, ColumnReference, Expression
 from flinkpy.graph import operator_specs as specs
+from flinkpy.graph.operator_hashes import hash_text
 from flinkpy.graph.operator_specs import ColumnAggregate, FieldKeySelector
 from flinkpy.graph.partitioning import FORWARD, HASH, Partitioning
 from flinkpy.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
@@ -31,23 +33,26 @@ def _can_split(node: StreamNode, spec: specs.ColumnAggregateSpec) -> bool:
     if not isinstance(selector, FieldKeySelector) or any(not isinstance(field, str) for field in selector.fields):
         return False
     columns = _columns(spec)
-    if columns is None or not all(isinstance(columns[str(field)], _KEYS) for field in selector.fields):
+    if columns is None or not all(_is_simple(columns[str(field)]) for field in selector.fields):
         return False
     if any(edge.partitioning.kind != HASH or edge.side_output_tag for edge in node.in_edges):
         return False
     return all(_can_merge(each, columns) for each in spec.aggregates)
 
 
-#: Types of keys by which rows are grouped before the exchange.
-_KEYS = (BasicTypeInfo, type(Types.SQL_DATE()), type(Types.SQL_TIMESTAMP()))
+def _is_simple(kind: TypeInformation | None) -> bool:
+    """Whether Arrow groups by such values, and knows the smallest of them."""
+    if isinstance(kind, BasicTypeInfo):
+        return kind.basic_type is not BasicType.BIG_INT
+    return isinstance(kind, (DateTypeInfo, TimeTypeInfo, TimestampTypeInfo))
 
 
 def _can_merge(aggregate: ColumnAggregate, columns: dict[str, TypeInformation]) -> bool:
     if aggregate.compiled is not None:
         return False
-    if aggregate.function in _MERGED_BY:
-        return True
     kind = columns.get(aggregate.column or "")
+    if aggregate.function in _MERGED_BY:
+        return aggregate.function == "COUNT" or _is_simple(kind)
     # A mean of decimals is one of doubles, each rounded by itself: its sum is another number.
     return aggregate.function == "MEAN" and isinstance(kind, BasicTypeInfo) and kind.basic_type in _FLOATS + _INTEGERS
 
@@ -125,7 +130,7 @@ def _partial_type(aggregate: ColumnAggregate, columns: dict[str, TypeInformation
 def _insert_before(graph: StreamGraph, edge: StreamEdge, spec: specs.OperatorSpec) -> None:
     """Behind the producer and chained to it; the exchange follows."""
     source, target = edge.source, edge.target
-    node = _node("Local Aggregation", spec, source)
+    node = _node("Local Aggregation", spec, source, graph, target)
     graph.nodes.insert(graph.nodes.index(source) + 1, node)
     first = StreamEdge(source, node, Partitioning(FORWARD), 0)
     source.out_edges[source.out_edges.index(edge)] = first
@@ -138,7 +143,7 @@ def _insert_before(graph: StreamGraph, edge: StreamEdge, spec: specs.OperatorSpe
 
 def _insert_after(graph: StreamGraph, producer: StreamNode, spec: specs.OperatorSpec) -> None:
     """In front of all consumers."""
-    node = _node("Select", spec, producer)
+    node = _node("Select", spec, producer, graph, producer)
     graph.nodes.insert(graph.nodes.index(producer) + 1, node)
     node.out_edges = [edge for edge in producer.out_edges if not edge.side_output_tag]
     first = StreamEdge(producer, node, Partitioning(FORWARD), 0)
@@ -149,11 +154,17 @@ def _insert_after(graph: StreamGraph, producer: StreamNode, spec: specs.Operator
     _number(graph)
 
 
-def _node(name: str, spec: specs.OperatorSpec, producer: StreamNode) -> StreamNode:
+def _node(
+    name: str, spec: specs.OperatorSpec, producer: StreamNode, graph: StreamGraph, owner: StreamNode
+) -> StreamNode:
+    """`owner`: the aggregation that it is a part of, whose id it derives its own from where none are made up."""
     transformation = OperatorTransformation(name, spec, (producer.transformation,))
     transformation.parallelism = producer.parallelism
     transformation.has_default_parallelism = producer.transformation.has_default_parallelism
     transformation.chaining_strategy = ChainingStrategy.ALWAYS
+    owner_id = owner.transformation.uid or owner.transformation.uid_hash
+    if not graph.options.are_uids_generated and owner_id:
+        transformation.uid_hash = hash_text(f"{name}:{owner_id}:{len(graph.nodes)}")
     return StreamNode(
         id=0,
         name=name,

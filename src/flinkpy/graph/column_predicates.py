@@ -11,11 +11,16 @@ from flinkpy.graph.stream_graph import StreamGraph, StreamNode
 _COMPARISONS = frozenset({"equals", "lessThan", "lessThanOrEqual", "greaterThan", "greaterThanOrEqual"})
 
 
-def push_predicates(graph: StreamGraph) -> None:
-    """Where a source has one consumer, which filters. The filter stays: a source leaves out what it can."""
+def push_predicates(graph: StreamGraph, is_batch: bool) -> None:
+    """Where a source has one consumer, which filters. The filter stays: a source leaves out what it can.
+
+    In streaming mode not where records make watermarks: those that are left out do so too.
+    """
     for node in graph.nodes:
         spec = node.spec
         if not isinstance(spec, specs.SourceSpec) or len(node.out_edges) != 1 or node.out_edges[0].side_output_tag:
+            continue
+        if spec.watermark_strategy is not None and not is_batch:
             continue
         predicate = _predicate_of(node.out_edges[0].target)
         pushed = (

@@ -166,7 +166,8 @@ def _project_source(node: StreamNode, spec: specs.SourceSpec, needed: Needed) ->
         return
     strategy = spec.watermark_strategy
     if strategy is not None:
-        if strategy.timestamp_assigner is not None or isinstance(strategy.timestamp_column, int):
+        sees_records = strategy.timestamp_assigner is not None or strategy.generator_supplier is not None
+        if sees_records or isinstance(strategy.timestamp_column, int):
             return
         if strategy.timestamp_column is not None:
             needed = needed | {strategy.timestamp_column}

@@ -188,3 +188,30 @@ def test_specs_of_expressions_go_into_the_job(env: StreamExecutionEnvironment) -
     loaded = [pickle.loads(op.factory_pickle) for vertex in job.vertices for op in vertex.chain]
     (select,) = [spec for spec in loaded if isinstance(spec, specs.SelectSpec)]
     assert select.expressions[0].is_same((col("m") + 1).alias("x"))
+
+
+def test_records_that_make_watermarks_are_all_read_in_streaming_mode(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"at": [1, 2], "i": [1, 2], "unused": ["x", "y"]}), path)
+    by_time = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at")
+    for mode, contents in (
+        ("STREAMING", "Source: lines; columns: at, i"),
+        ("BATCH", "Source: lines; columns: at, i; where: (i > 1)"),
+    ):
+        env = StreamExecutionEnvironment.get_execution_environment(
+            Configuration.from_dict({"execution.runtime-mode": mode})
+        )
+        lines = env.from_source(FileSource.for_parquet(str(path)), by_time, "lines")
+        lines.filter_batches(col("i") > 1).select("i").print()
+        assert plan_of(env)["Source: lines"] == contents
+
+
+def test_what_is_put_in_has_an_id_where_none_are_made_up(env: StreamExecutionEnvironment) -> None:
+    env.get_configuration().set_string("pipeline.auto-generate-uids", "false")
+    env.get_config().disable_auto_generated_uids()
+    source = env.from_collection([], ROW).uid("source")
+    means = source.key_by("k").aggregate(average=mean("d"), emit="FINAL").uid("means")
+    means.print().uid("sink")
+
+    names = [op.name for vertex in env.generate_job_graph().vertices for op in vertex.chain]
+    assert names[1:4] == ["Local Aggregation", "Keyed Aggregation", "Select"]
