@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from flinkpy._proto import common_pb2 as flinkpy_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x11\x66linkpy/job.proto\x12\x07\x66linkpy\x1a\x14\x66linkpy/common.proto\"\xb9\x01\n\x12OperatorDescriptor\x12\x13\n\x0boperator_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x04 \x01(\t\x12\x16\n\x0e\x66\x61\x63tory_pickle\x18\x05 \x01(\x0c\x12*\n\x07outputs\x18\x06 \x03(\x0b\x32\x19.flinkpy.OutputDescriptor\x12\x1a\n\x12\x63oordinator_pickle\x18\x07 \x01(\x0c\"x\n\x10OutputDescriptor\x12\x1a\n\x10\x63hained_operator\x18\x01 \x01(\rH\x00\x12\x10\n\x06result\x18\x02 \x01(\rH\x00\x12\x13\n\x0binput_index\x18\x03 \x01(\r\x12\x17\n\x0fside_output_tag\x18\x04 \x01(\tB\x08\n\x06target\"\x89\x02\n\x13IntermediateDataSet\x12\n\n\x02id\x18\x01 \x01(\t\x12*\n\x04type\x18\x02 \x01(\x0e\x32\x1c.flinkpy.ResultPartitionType\x12\x1a\n\x12partitioner_pickle\x18\x03 \x01(\x0c\x12\x18\n\x10partitioner_name\x18\x04 \x01(\t\x12\x13\n\x0btype_pickle\x18\x05 \x01(\x0c\x12\x32\n\x0c\x64istribution\x18\x06 \x01(\x0e\x32\x1c.flinkpy.DistributionPattern\x12\x19\n\x11\x62uffer_timeout_ms\x18\x07 \x01(\x03\x12 \n\x18\x63onsumer_max_parallelism\x18\x08 \x01(\x05\"T\n\x07JobEdge\x12\x1a\n\x12source_data_set_id\x18\x01 \x01(\t\x12\x13\n\x0binput_index\x18\x02 \x01(\r\x12\x18\n\x10partitioner_name\x18\x03 \x01(\t\"\xc5\x02\n\tJobVertex\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x03 \x01(\t\x12\x13\n\x0bparallelism\x18\x04 \x01(\x05\x12\x17\n\x0fmax_parallelism\x18\x05 \x01(\x05\x12\x1a\n\x12slot_sharing_group\x18\x06 \x01(\t\x12*\n\x05\x63hain\x18\x07 \x03(\x0b\x32\x1b.flinkpy.OperatorDescriptor\x12 \n\x06inputs\x18\x08 \x03(\x0b\x32\x10.flinkpy.JobEdge\x12-\n\x07results\x18\t \x03(\x0b\x32\x1c.flinkpy.IntermediateDataSet\x12\x11\n\ttask_kind\x18\n \x01(\t\x12\x14\n\x0cis_committer\x18\x10 \x01(\x08\x12\x19\n\x11parallelism_bound\x18\x0f \x01(\x05\"\xaa\x01\n\x0cUserArtifact\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x62lob_key\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x39\n\nattributes\x18\x04 \x03(\x0b\x32%.flinkpy.UserArtifact.AttributesEntry\x1a\x31\n\x0f\x41ttributesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x9b\x02\n\x08JobGraph\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12$\n\x08vertices\x18\x03 \x03(\x0b\x32\x12.flinkpy.JobVertex\x12-\n\rconfiguration\x18\x04 \x01(\x0b\x32\x16.flinkpy.Configuration\x12(\n\tartifacts\x18\x05 \x03(\x0b\x32\x15.flinkpy.UserArtifact\x12\x16\n\x0e\x63lient_version\x18\x06 \x01(\t\x12\x16\n\x0epython_version\x18\x07 \x01(\t\x12\x12\n\ncreated_ms\x18\x08 \x01(\x03\x12\x13\n\x0bpython_path\x18\t \x03(\t\x12\x19\n\x11working_directory\x18\n \x01(\t\"\xd8\x02\n\rVertexDetails\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0bparallelism\x18\x03 \x01(\x05\x12\x17\n\x0fmax_parallelism\x18\x04 \x01(\x05\x12\x42\n\x0ftasks_per_state\x18\x05 \x03(\x0b\x32).flinkpy.VertexDetails.TasksPerStateEntry\x12#\n\x07metrics\x18\x06 \x01(\x0b\x32\x12.flinkpy.IOMetrics\x12)\n\x08subtasks\x18\x07 \x03(\x0b\x32\x17.flinkpy.SubtaskDetails\x12\x1a\n\x12parallelism_reason\x18\x08 \x01(\t\x12\x19\n\x11spark_description\x18\t \x01(\t\x1a\x34\n\x12TasksPerStateEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x05:\x02\x38\x01\"\xd6\x02\n\x0eSubtaskDetails\x12\x15\n\rsubtask_index\x18\x01 \x01(\x05\x12\x16\n\x0e\x61ttempt_number\x18\x02 \x01(\x05\x12&\n\x05state\x18\x03 \x01(\x0e\x32\x17.flinkpy.ExecutionState\x12\x13\n\x0bresource_id\x18\x04 \x01(\t\x12\x1c\n\x14\x65xecution_attempt_id\x18\x05 \x01(\t\x12#\n\x07metrics\x18\x06 \x01(\x0b\x32\x12.flinkpy.IOMetrics\x12\x46\n\x10state_timestamps\x18\x07 \x03(\x0b\x32,.flinkpy.SubtaskDetails.StateTimestampsEntry\x12\x15\n\rallocation_id\x18\x08 \x01(\t\x1a\x36\n\x14StateTimestampsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"x\n\x15\x45xceptionHistoryEntry\x12\x14\n\x0ctimestamp_ms\x18\x01 \x01(\x03\x12!\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x12.flinkpy.ErrorInfo\x12\x11\n\ttask_name\x18\x03 \x01(\t\x12\x13\n\x0bresource_id\x18\x04 \x01(\t\"\xa3\x03\n\nJobDetails\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\"\n\x06status\x18\x03 \x01(\x0e\x32\x12.flinkpy.JobStatus\x12\x15\n\rstart_time_ms\x18\x04 \x01(\x03\x12\x13\n\x0b\x65nd_time_ms\x18\x05 \x01(\x03\x12\x44\n\x11status_timestamps\x18\x06 \x03(\x0b\x32).flinkpy.JobDetails.StatusTimestampsEntry\x12(\n\x08vertices\x18\x07 \x03(\x0b\x32\x16.flinkpy.VertexDetails\x12\x39\n\x11\x65xception_history\x18\x08 \x03(\x0b\x32\x1e.flinkpy.ExceptionHistoryEntry\x12\x14\n\x0cnum_restarts\x18\t \x01(\x05\x12-\n\rconfiguration\x18\n \x01(\x0b\x32\x16.flinkpy.Configuration\x1a\x37\n\x15StatusTimestampsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\xc0\x01\n\tJobResult\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\"\n\x06status\x18\x03 \x01(\x0e\x32\x12.flinkpy.JobStatus\x12\x16\n\x0enet_runtime_ms\x18\x04 \x01(\x03\x12!\n\x05\x65rror\x18\x05 \x01(\x0b\x32\x12.flinkpy.ErrorInfo\x12\x30\n\x0c\x61\x63\x63umulators\x18\x07 \x03(\x0b\x32\x1a.flinkpy.AccumulatorResultJ\x04\x08\x06\x10\x07\"T\n\x11\x41\x63\x63umulatorResult\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\r\n\x05value\x18\x03 \x01(\t\x12\x14\n\x0cvalue_pickle\x18\x04 \x01(\x0c\"C\n\x0fJobAccumulators\x12\x30\n\x0c\x61\x63\x63umulators\x18\x01 \x03(\x0b\x32\x1a.flinkpy.AccumulatorResult*Z\n\x13\x44istributionPattern\x12$\n DISTRIBUTION_PATTERN_UNSPECIFIED\x10\x00\x12\x0e\n\nALL_TO_ALL\x10\x01\x12\r\n\tPOINTWISE\x10\x02*p\n\x13ResultPartitionType\x12%\n!RESULT_PARTITION_TYPE_UNSPECIFIED\x10\x00\x12\r\n\tPIPELINED\x10\x01\x12\x15\n\x11PIPELINED_BOUNDED\x10\x02\x12\x0c\n\x08\x42LOCKING\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x11\x66linkpy/job.proto\x12\x07\x66linkpy\x1a\x14\x66linkpy/common.proto\"\xb9\x01\n\x12OperatorDescriptor\x12\x13\n\x0boperator_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x04 \x01(\t\x12\x16\n\x0e\x66\x61\x63tory_pickle\x18\x05 \x01(\x0c\x12*\n\x07outputs\x18\x06 \x03(\x0b\x32\x19.flinkpy.OutputDescriptor\x12\x1a\n\x12\x63oordinator_pickle\x18\x07 \x01(\x0c\"x\n\x10OutputDescriptor\x12\x1a\n\x10\x63hained_operator\x18\x01 \x01(\rH\x00\x12\x10\n\x06result\x18\x02 \x01(\rH\x00\x12\x13\n\x0binput_index\x18\x03 \x01(\r\x12\x17\n\x0fside_output_tag\x18\x04 \x01(\tB\x08\n\x06target\"\x89\x02\n\x13IntermediateDataSet\x12\n\n\x02id\x18\x01 \x01(\t\x12*\n\x04type\x18\x02 \x01(\x0e\x32\x1c.flinkpy.ResultPartitionType\x12\x1a\n\x12partitioner_pickle\x18\x03 \x01(\x0c\x12\x18\n\x10partitioner_name\x18\x04 \x01(\t\x12\x13\n\x0btype_pickle\x18\x05 \x01(\x0c\x12\x32\n\x0c\x64istribution\x18\x06 \x01(\x0e\x32\x1c.flinkpy.DistributionPattern\x12\x19\n\x11\x62uffer_timeout_ms\x18\x07 \x01(\x03\x12 \n\x18\x63onsumer_max_parallelism\x18\x08 \x01(\x05\"T\n\x07JobEdge\x12\x1a\n\x12source_data_set_id\x18\x01 \x01(\t\x12\x13\n\x0binput_index\x18\x02 \x01(\r\x12\x18\n\x10partitioner_name\x18\x03 \x01(\t\"\xeb\x02\n\tJobVertex\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x03 \x01(\t\x12\x13\n\x0bparallelism\x18\x04 \x01(\x05\x12\x17\n\x0fmax_parallelism\x18\x05 \x01(\x05\x12\x1a\n\x12slot_sharing_group\x18\x06 \x01(\t\x12*\n\x05\x63hain\x18\x07 \x03(\x0b\x32\x1b.flinkpy.OperatorDescriptor\x12 \n\x06inputs\x18\x08 \x03(\x0b\x32\x10.flinkpy.JobEdge\x12-\n\x07results\x18\t \x03(\x0b\x32\x1c.flinkpy.IntermediateDataSet\x12\x11\n\ttask_kind\x18\n \x01(\t\x12\x14\n\x0cis_committer\x18\x10 \x01(\x08\x12$\n\x1csupports_concurrent_attempts\x18\x11 \x01(\x08\x12\x19\n\x11parallelism_bound\x18\x0f \x01(\x05\"\xaa\x01\n\x0cUserArtifact\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x62lob_key\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x39\n\nattributes\x18\x04 \x03(\x0b\x32%.flinkpy.UserArtifact.AttributesEntry\x1a\x31\n\x0f\x41ttributesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x9b\x02\n\x08JobGraph\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12$\n\x08vertices\x18\x03 \x03(\x0b\x32\x12.flinkpy.JobVertex\x12-\n\rconfiguration\x18\x04 \x01(\x0b\x32\x16.flinkpy.Configuration\x12(\n\tartifacts\x18\x05 \x03(\x0b\x32\x15.flinkpy.UserArtifact\x12\x16\n\x0e\x63lient_version\x18\x06 \x01(\t\x12\x16\n\x0epython_version\x18\x07 \x01(\t\x12\x12\n\ncreated_ms\x18\x08 \x01(\x03\x12\x13\n\x0bpython_path\x18\t \x03(\t\x12\x19\n\x11working_directory\x18\n \x01(\t\"\xd8\x02\n\rVertexDetails\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0bparallelism\x18\x03 \x01(\x05\x12\x17\n\x0fmax_parallelism\x18\x04 \x01(\x05\x12\x42\n\x0ftasks_per_state\x18\x05 \x03(\x0b\x32).flinkpy.VertexDetails.TasksPerStateEntry\x12#\n\x07metrics\x18\x06 \x01(\x0b\x32\x12.flinkpy.IOMetrics\x12)\n\x08subtasks\x18\x07 \x03(\x0b\x32\x17.flinkpy.SubtaskDetails\x12\x1a\n\x12parallelism_reason\x18\x08 \x01(\t\x12\x19\n\x11spark_description\x18\t \x01(\t\x1a\x34\n\x12TasksPerStateEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x05:\x02\x38\x01\"\xd6\x02\n\x0eSubtaskDetails\x12\x15\n\rsubtask_index\x18\x01 \x01(\x05\x12\x16\n\x0e\x61ttempt_number\x18\x02 \x01(\x05\x12&\n\x05state\x18\x03 \x01(\x0e\x32\x17.flinkpy.ExecutionState\x12\x13\n\x0bresource_id\x18\x04 \x01(\t\x12\x1c\n\x14\x65xecution_attempt_id\x18\x05 \x01(\t\x12#\n\x07metrics\x18\x06 \x01(\x0b\x32\x12.flinkpy.IOMetrics\x12\x46\n\x10state_timestamps\x18\x07 \x03(\x0b\x32,.flinkpy.SubtaskDetails.StateTimestampsEntry\x12\x15\n\rallocation_id\x18\x08 \x01(\t\x1a\x36\n\x14StateTimestampsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"x\n\x15\x45xceptionHistoryEntry\x12\x14\n\x0ctimestamp_ms\x18\x01 \x01(\x03\x12!\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x12.flinkpy.ErrorInfo\x12\x11\n\ttask_name\x18\x03 \x01(\t\x12\x13\n\x0bresource_id\x18\x04 \x01(\t\"\xa3\x03\n\nJobDetails\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\"\n\x06status\x18\x03 \x01(\x0e\x32\x12.flinkpy.JobStatus\x12\x15\n\rstart_time_ms\x18\x04 \x01(\x03\x12\x13\n\x0b\x65nd_time_ms\x18\x05 \x01(\x03\x12\x44\n\x11status_timestamps\x18\x06 \x03(\x0b\x32).flinkpy.JobDetails.StatusTimestampsEntry\x12(\n\x08vertices\x18\x07 \x03(\x0b\x32\x16.flinkpy.VertexDetails\x12\x39\n\x11\x65xception_history\x18\x08 \x03(\x0b\x32\x1e.flinkpy.ExceptionHistoryEntry\x12\x14\n\x0cnum_restarts\x18\t \x01(\x05\x12-\n\rconfiguration\x18\n \x01(\x0b\x32\x16.flinkpy.Configuration\x1a\x37\n\x15StatusTimestampsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\xc0\x01\n\tJobResult\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\"\n\x06status\x18\x03 \x01(\x0e\x32\x12.flinkpy.JobStatus\x12\x16\n\x0enet_runtime_ms\x18\x04 \x01(\x03\x12!\n\x05\x65rror\x18\x05 \x01(\x0b\x32\x12.flinkpy.ErrorInfo\x12\x30\n\x0c\x61\x63\x63umulators\x18\x07 \x03(\x0b\x32\x1a.flinkpy.AccumulatorResultJ\x04\x08\x06\x10\x07\"T\n\x11\x41\x63\x63umulatorResult\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\r\n\x05value\x18\x03 \x01(\t\x12\x14\n\x0cvalue_pickle\x18\x04 \x01(\x0c\"C\n\x0fJobAccumulators\x12\x30\n\x0c\x61\x63\x63umulators\x18\x01 \x03(\x0b\x32\x1a.flinkpy.AccumulatorResult*Z\n\x13\x44istributionPattern\x12$\n DISTRIBUTION_PATTERN_UNSPECIFIED\x10\x00\x12\x0e\n\nALL_TO_ALL\x10\x01\x12\r\n\tPOINTWISE\x10\x02*p\n\x13ResultPartitionType\x12%\n!RESULT_PARTITION_TYPE_UNSPECIFIED\x10\x00\x12\r\n\tPIPELINED\x10\x01\x12\x15\n\x11PIPELINED_BOUNDED\x10\x02\x12\x0c\n\x08\x42LOCKING\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,10 +40,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SUBTASKDETAILS_STATETIMESTAMPSENTRY']._serialized_options = b'8\001'
   _globals['_JOBDETAILS_STATUSTIMESTAMPSENTRY']._loaded_options = None
   _globals['_JOBDETAILS_STATUSTIMESTAMPSENTRY']._serialized_options = b'8\001'
-  _globals['_DISTRIBUTIONPATTERN']._serialized_start=3089
-  _globals['_DISTRIBUTIONPATTERN']._serialized_end=3179
-  _globals['_RESULTPARTITIONTYPE']._serialized_start=3181
-  _globals['_RESULTPARTITIONTYPE']._serialized_end=3293
+  _globals['_DISTRIBUTIONPATTERN']._serialized_start=3127
+  _globals['_DISTRIBUTIONPATTERN']._serialized_end=3217
+  _globals['_RESULTPARTITIONTYPE']._serialized_start=3219
+  _globals['_RESULTPARTITIONTYPE']._serialized_end=3331
   _globals['_OPERATORDESCRIPTOR']._serialized_start=53
   _globals['_OPERATORDESCRIPTOR']._serialized_end=238
   _globals['_OUTPUTDESCRIPTOR']._serialized_start=240
@@ -53,31 +53,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_JOBEDGE']._serialized_start=630
   _globals['_JOBEDGE']._serialized_end=714
   _globals['_JOBVERTEX']._serialized_start=717
-  _globals['_JOBVERTEX']._serialized_end=1042
-  _globals['_USERARTIFACT']._serialized_start=1045
-  _globals['_USERARTIFACT']._serialized_end=1215
-  _globals['_USERARTIFACT_ATTRIBUTESENTRY']._serialized_start=1166
-  _globals['_USERARTIFACT_ATTRIBUTESENTRY']._serialized_end=1215
-  _globals['_JOBGRAPH']._serialized_start=1218
-  _globals['_JOBGRAPH']._serialized_end=1501
-  _globals['_VERTEXDETAILS']._serialized_start=1504
-  _globals['_VERTEXDETAILS']._serialized_end=1848
-  _globals['_VERTEXDETAILS_TASKSPERSTATEENTRY']._serialized_start=1796
-  _globals['_VERTEXDETAILS_TASKSPERSTATEENTRY']._serialized_end=1848
-  _globals['_SUBTASKDETAILS']._serialized_start=1851
-  _globals['_SUBTASKDETAILS']._serialized_end=2193
-  _globals['_SUBTASKDETAILS_STATETIMESTAMPSENTRY']._serialized_start=2139
-  _globals['_SUBTASKDETAILS_STATETIMESTAMPSENTRY']._serialized_end=2193
-  _globals['_EXCEPTIONHISTORYENTRY']._serialized_start=2195
-  _globals['_EXCEPTIONHISTORYENTRY']._serialized_end=2315
-  _globals['_JOBDETAILS']._serialized_start=2318
-  _globals['_JOBDETAILS']._serialized_end=2737
-  _globals['_JOBDETAILS_STATUSTIMESTAMPSENTRY']._serialized_start=2682
-  _globals['_JOBDETAILS_STATUSTIMESTAMPSENTRY']._serialized_end=2737
-  _globals['_JOBRESULT']._serialized_start=2740
-  _globals['_JOBRESULT']._serialized_end=2932
-  _globals['_ACCUMULATORRESULT']._serialized_start=2934
-  _globals['_ACCUMULATORRESULT']._serialized_end=3018
-  _globals['_JOBACCUMULATORS']._serialized_start=3020
-  _globals['_JOBACCUMULATORS']._serialized_end=3087
+  _globals['_JOBVERTEX']._serialized_end=1080
+  _globals['_USERARTIFACT']._serialized_start=1083
+  _globals['_USERARTIFACT']._serialized_end=1253
+  _globals['_USERARTIFACT_ATTRIBUTESENTRY']._serialized_start=1204
+  _globals['_USERARTIFACT_ATTRIBUTESENTRY']._serialized_end=1253
+  _globals['_JOBGRAPH']._serialized_start=1256
+  _globals['_JOBGRAPH']._serialized_end=1539
+  _globals['_VERTEXDETAILS']._serialized_start=1542
+  _globals['_VERTEXDETAILS']._serialized_end=1886
+  _globals['_VERTEXDETAILS_TASKSPERSTATEENTRY']._serialized_start=1834
+  _globals['_VERTEXDETAILS_TASKSPERSTATEENTRY']._serialized_end=1886
+  _globals['_SUBTASKDETAILS']._serialized_start=1889
+  _globals['_SUBTASKDETAILS']._serialized_end=2231
+  _globals['_SUBTASKDETAILS_STATETIMESTAMPSENTRY']._serialized_start=2177
+  _globals['_SUBTASKDETAILS_STATETIMESTAMPSENTRY']._serialized_end=2231
+  _globals['_EXCEPTIONHISTORYENTRY']._serialized_start=2233
+  _globals['_EXCEPTIONHISTORYENTRY']._serialized_end=2353
+  _globals['_JOBDETAILS']._serialized_start=2356
+  _globals['_JOBDETAILS']._serialized_end=2775
+  _globals['_JOBDETAILS_STATUSTIMESTAMPSENTRY']._serialized_start=2720
+  _globals['_JOBDETAILS_STATUSTIMESTAMPSENTRY']._serialized_end=2775
+  _globals['_JOBRESULT']._serialized_start=2778
+  _globals['_JOBRESULT']._serialized_end=2970
+  _globals['_ACCUMULATORRESULT']._serialized_start=2972
+  _globals['_ACCUMULATORRESULT']._serialized_end=3056
+  _globals['_JOBACCUMULATORS']._serialized_start=3058
+  _globals['_JOBACCUMULATORS']._serialized_end=3125
 # @@protoc_insertion_point(module_scope)

@@ -228,6 +228,13 @@ class SinkBase(ABC):
         return None
 
     @property
+    def supports_concurrent_attempts(self) -> bool:
+        """Whether two attempts at one subtask may write at once, of which only one finishes: nothing that the other one
+        has written may be seen, but by committables of it, which are not committed.
+        """
+        return False
+
+    @property
     def is_local_to_task(self) -> bool:
         """Whether what it writes belongs to the process that its task runs in, such as its output."""
         return False

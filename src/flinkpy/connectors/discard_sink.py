@@ -16,6 +16,10 @@ class DiscardingSink(SinkBase):
     def create_writer(self, context: WriterContext) -> SinkWriter:
         return _DiscardingWriter()
 
+    @property
+    def supports_concurrent_attempts(self) -> bool:
+        return True
+
 
 class _DiscardingWriter(SinkWriter):
     def write(self, batch: Batch) -> None:

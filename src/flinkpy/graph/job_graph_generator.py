@@ -119,6 +119,7 @@ def _vertex(chain: Chain, graph: StreamGraph, ids: dict[int, str], data_sets: _D
         description="; ".join(described) or name,
         parallelism=UNDECIDED_PARALLELISM if head.id in data_sets.undecided else head.parallelism,
         parallelism_bound=head.parallelism if head.id in data_sets.undecided else 0,
+        supports_concurrent_attempts=all(_supports_concurrent_attempts(node.spec) for node in chain.nodes),
         max_parallelism=chain.max_parallelism,
         slot_sharing_group=_slot_sharing_group(head, data_sets),
         chain=[_operator(node, chain, ids, data_sets) for node in chain.nodes],
@@ -190,6 +191,18 @@ def _data_set(edge: StreamEdge, data_sets: _DataSets) -> job_pb2.IntermediateDat
         # Nobody reads before the end.
         buffer_timeout_ms=-1 if is_blocking else edge.source.buffer_timeout_ms,
     )
+
+
+def _supports_concurrent_attempts(spec: OperatorSpec) -> bool:
+    """What an operator does is seen outside only where it says so: sinks, and what has a half in the JobMaster."""
+    if isinstance(spec, SinkSpec):
+        from flinkpy.connector_api.sink import SinkBase
+
+        commits_itself = type(spec.sink).create_committer is not SinkBase.create_committer
+        return bool(spec.sink.supports_concurrent_attempts) and not commits_itself
+    if isinstance(spec, SinkWriterSpec):
+        return bool(spec.sink.supports_concurrent_attempts)
+    return not isinstance(spec, SourceSpec | SinkCommitterSpec | SparkRegionSpec)
 
 
 def _coordinator_provider(spec: OperatorSpec) -> Any:

@@ -6,6 +6,26 @@ from flinkpy.configuration import batch_options, execution_options, read_option
 from flinkpy.configuration.options import AnyConfiguration
 from flinkpy.jobmaster.job_event_store.job_recovery import JobRecoveryOptions
 from flinkpy.jobmaster.scheduler.adaptive_batch.adaptive_parallelism import AdaptiveParallelismOptions
+from flinkpy.jobmaster.scheduler.speculative.slow_task_detector import (
+    SlowTaskDetectorOptions,
+    SpeculativeExecutionOptions,
+)
+
+
+def speculative_execution_options(configuration: AnyConfiguration) -> SpeculativeExecutionOptions:
+    """Raises: ConfigurationError naming the option."""
+    is_batch = read_option(configuration, execution_options.RUNTIME_MODE) == "BATCH"
+    return SpeculativeExecutionOptions(
+        is_enabled=is_batch and read_option(configuration, batch_options.SPECULATIVE_ENABLED),
+        max_concurrent_executions=read_option(configuration, batch_options.SPECULATIVE_MAX_ATTEMPTS),
+        block_slow_node_duration_ms=read_option(configuration, batch_options.BLOCK_SLOW_NODE_DURATION),
+        detector=SlowTaskDetectorOptions(
+            check_interval_ms=read_option(configuration, batch_options.SLOW_TASK_CHECK_INTERVAL),
+            baseline_lower_bound_ms=read_option(configuration, batch_options.SLOW_TASK_BASELINE_LOWER_BOUND),
+            baseline_ratio=read_option(configuration, batch_options.SLOW_TASK_BASELINE_RATIO),
+            baseline_multiplier=read_option(configuration, batch_options.SLOW_TASK_BASELINE_MULTIPLIER),
+        ),
+    )
 
 
 def job_recovery_options(configuration: AnyConfiguration) -> JobRecoveryOptions:

@@ -55,8 +55,8 @@ class EffectRunner:
         match effect:
             case fx.TaskStateChanged():
                 logger.log(logging.WARNING if effect.error is not None else logging.INFO, "%s", effect)
-            case fx.DeclareRequirements(num_slots):
-                self._resource_manager.declare(num_slots)
+            case fx.DeclareRequirements(num_slots, blocked):
+                self._resource_manager.declare(num_slots, blocked)
             case fx.SubmitTasks():
                 self._submit_tasks(effect)
             case fx.CancelTasks(location, attempts):

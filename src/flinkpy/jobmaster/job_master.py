@@ -57,7 +57,7 @@ from flinkpy.jobmaster.options import job_master_options, restart_strategy, stat
 from flinkpy.jobmaster.resource_manager_connection import ResourceManagerConnection
 from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler import events as ev
-from flinkpy.jobmaster.scheduler.default_scheduler import DefaultScheduler
+from flinkpy.jobmaster.scheduler.speculative.speculative_scheduler import scheduler_class
 from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
 from flinkpy.jobmaster.task_manager_connection import TaskManagerConnection
 from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
@@ -93,7 +93,7 @@ class JobMaster(RpcEndpoint):
         configuration = Configuration.from_dict({**cluster_configuration, **job_graph.configuration.entries})
         recovery_directory = environment.recovery_directory or environment.working_directory / "recovery"
         self._options = job_master_options(configuration)
-        self.scheduler = DefaultScheduler(
+        self.scheduler = scheduler_class(self._options.scheduler)(
             job_graph,
             graph_id=environment.graph_id,
             options=self._options.scheduler,

@@ -22,7 +22,11 @@ from flinkpy.configuration import (
 )
 from flinkpy.configuration import restart_strategy_options as restart_options
 from flinkpy.configuration.options import AnyConfiguration
-from flinkpy.jobmaster.batch_job_options import adaptive_parallelism_options, job_recovery_options
+from flinkpy.jobmaster.batch_job_options import (
+    adaptive_parallelism_options,
+    job_recovery_options,
+    speculative_execution_options,
+)
 from flinkpy.jobmaster.failover.restart_strategy import (
     ExponentialDelayOptions,
     ExponentialDelayRestartStrategy,
@@ -80,6 +84,7 @@ def job_master_options(configuration: AnyConfiguration) -> JobMasterOptions:
             attempts_history_size=read_option(configuration, jobmanager_options.ATTEMPTS_HISTORY_SIZE),
             exception_history_size=read_option(configuration, jobmanager_options.EXCEPTION_HISTORY_SIZE),
             adaptive=adaptive_parallelism_options(configuration),
+            speculative=speculative_execution_options(configuration),
             records_events=job_recovery_options(configuration).is_enabled,
             checkpoints=coordinator_options(configuration),
         ),

@@ -15,6 +15,7 @@ from typing import Any
 
 from flinkpy._proto import resourcemanager_pb2
 from flinkpy.common.errors import FlinkError, RpcTimeoutError, RpcUnavailableError
+from flinkpy.common.ids import ResourceID
 from flinkpy.jobmaster.options import JobMasterOptions
 from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
 from flinkpy.rpc.heartbeat import HeartbeatMonitor
@@ -27,6 +28,10 @@ logger = logging.getLogger(__name__)
 DECLARE_RETRY_DELAY_MS = 500
 
 _PEER = "ResourceManager"
+
+
+#: So many slots, and none more of these TaskExecutors.
+_Wanted = tuple[int, frozenset[ResourceID]]
 
 
 class ResourceManagerConnection:
@@ -60,9 +65,9 @@ class ResourceManagerConnection:
         self._gateway: Any = None
         self._watch: PeerWatchHandle | None = None
         self._registration: RetryingRegistration[Any] | None = None
-        self._wanted = 0
+        self._wanted: _Wanted = (0, frozenset())
         #: What the ResourceManager is known to know; None: nothing of this registration.
-        self._acknowledged: int | None = None
+        self._acknowledged: _Wanted | None = None
         self._sequence_number = 0
         self._is_declaring = False
         self._retry_timer: TimerHandle | None = None
@@ -75,9 +80,9 @@ class ResourceManagerConnection:
     def start(self) -> None:
         self._register()
 
-    def declare(self, num_slots: int) -> None:
-        """The job wants this many slots from now on."""
-        self._wanted = num_slots
+    def declare(self, num_slots: int, blocked: frozenset[ResourceID] = frozenset()) -> None:
+        """The job wants this many slots from now on, and none more of `blocked` TaskExecutors."""
+        self._wanted = (num_slots, blocked)
         self._declare_if_needed()
 
     def send_heartbeat(self) -> None:
@@ -158,7 +163,7 @@ class ResourceManagerConnection:
         gateway = self._gateway
         if gateway is None or self._is_declaring or self._wanted == self._acknowledged:
             return
-        if self._acknowledged is None and self._wanted == 0:
+        if self._acknowledged is None and self._wanted[0] == 0:
             return  # nothing has been asked for yet
         self._is_declaring = True
         wanted = self._wanted
@@ -175,10 +180,12 @@ class ResourceManagerConnection:
             else:
                 self._lost(str(error))
 
-        call = gateway.declare_required_resources(self._requirements(wanted), timeout_s=self._timeout_s)
+        call = gateway.declare_required_resources(self._requirements(*wanted), timeout_s=self._timeout_s)
         self._endpoint.run_async(call, done, "declare required resources")
 
-    def _requirements(self, num_slots: int) -> resourcemanager_pb2.ResourceRequirements:
+    def _requirements(
+        self, num_slots: int, blocked: frozenset[ResourceID] = frozenset()
+    ) -> resourcemanager_pb2.ResourceRequirements:
         self._sequence_number += 1
         wanted = resourcemanager_pb2.ResourceRequirement(num_slots=num_slots, resource_profile=self._resource_profile)
         return resourcemanager_pb2.ResourceRequirements(
@@ -187,6 +194,7 @@ class ResourceManagerConnection:
             job_master_address=self._job_master_address,
             requirements=[wanted] if num_slots else [],
             sequence_number=self._sequence_number,
+            blocked_resource_ids=sorted(map(str, blocked)),
         )
 
     def _lost(self, reason: str) -> None:

@@ -46,6 +46,7 @@ def requirements_from_proto(request: pb.ResourceRequirements) -> JobRequirements
             if requirement.num_slots > 0
         ),
         sequence_number=request.sequence_number,
+        blocked=frozenset(ResourceID(resource_id) for resource_id in request.blocked_resource_ids),
     )
 
 

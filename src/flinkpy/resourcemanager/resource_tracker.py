@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from flinkpy.common.ids import JobID, JobMasterId
+from flinkpy.common.ids import JobID, JobMasterId, ResourceID
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,8 @@ class JobRequirements:
     requirements: tuple[ResourceRequirement, ...]
     sequence_number: int
     is_suspended: bool = False
+    #: TaskExecutors that the job wants no further slots of.
+    blocked: frozenset[ResourceID] = frozenset()
 
     @property
     def num_slots(self) -> int:

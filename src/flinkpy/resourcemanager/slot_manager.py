@@ -266,7 +266,7 @@ class SlotManager:
         for job in self.requirements.active():
             held = [slot.resource_profile for _, slot in self.task_executors.slots_of_job(job.job_id)]
             for profile in job.missing_profiles(held):
-                position = _matching_position(free, profile)
+                position = _matching_position(free, profile, job.blocked)
                 if position is not None:
                     effects.append(self._allocate(job, profile, *free.pop(position), now_ms))
                 else:
@@ -410,10 +410,16 @@ class SlotManager:
         return effects
 
 
-def _matching_position(free: list[tuple[TaskExecutorInfo, TaskManagerSlot]], profile: str) -> int | None:
-    """Of the first slot for this profile; for one that is not that of plain jobs, where possible in a process that has
-    it already."""
-    positions = [position for position, (info, _) in enumerate(free) if info.profile in (profile, None)]
+def _matching_position(
+    free: list[tuple[TaskExecutorInfo, TaskManagerSlot]], profile: str, blocked: frozenset[ResourceID]
+) -> int | None:
+    """Of the first slot for this profile that is not blocked; for a profile that is not that of plain jobs, where
+    possible in a process that has it already."""
+    positions = [
+        position
+        for position, (info, _) in enumerate(free)
+        if info.profile in (profile, None) and info.resource_id not in blocked
+    ]
     if profile:
         positions.sort(key=lambda position: free[position][0].profile is None)
     return positions[0] if positions else None

@@ -84,11 +84,12 @@ class ExecutionGraph:
         return vertex if vertex is not None and vertex.current.attempt_id == attempt_id else None
 
     def find_execution(self, attempt_id: ExecutionAttemptID) -> Execution | None:
-        """The current execution with that id; None where it is unknown or has been replaced."""
+        """The execution with that id, the current one or one beside it; None where it is unknown or replaced."""
         vertex = self.find_vertex(attempt_id)
-        if vertex is None or vertex.current.attempt_id != attempt_id:
+        if vertex is None:
             return None
-        return vertex.current
+        attempts = (vertex.current, *vertex.speculative)
+        return next((execution for execution in attempts if execution.attempt_id == attempt_id), None)
 
     def transition(self, target: JobState, now_ms: int) -> None:
         """Enter `target`. Raises: InvalidTransitionError with the story of the job."""

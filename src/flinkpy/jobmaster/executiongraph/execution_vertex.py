@@ -44,6 +44,9 @@ class ExecutionVertex:
         self.id = ExecutionVertexID(job_vertex.id, subtask_index)
         self._graph_id = graph_id
         self.current = Execution(ExecutionAttemptID(graph_id, self.id, 0), now_ms)
+        #: Other attempts at the same time; none is terminal.
+        self.speculative: list[Execution] = []
+        self._num_attempts = 1
         self.prior: deque[Execution] = deque(maxlen=max_prior_attempts)
         #: By result index.
         self.produced: list[IntermediateResultPartition] = []
@@ -68,13 +71,35 @@ class ExecutionVertex:
         """Start the next attempt. Invariant: the current one is terminal."""
         assert self.current.state.is_terminal, f"{self.current} is not terminal"
         self.prior.append(self.current)
-        attempt = ExecutionAttemptID(self._graph_id, self.id, self.current.attempt_id.attempt_number + 1)
-        self.current = Execution(attempt, now_ms)
+        self.current = self._new_execution(now_ms)
+
+    def add_speculative_execution(self, now_ms: int) -> Execution:
+        """A further attempt beside the current one."""
+        execution = self._new_execution(now_ms)
+        self.speculative.append(execution)
+        return execution
+
+    def promote(self, execution: Execution) -> None:
+        """That further attempt and the current one change places."""
+        self.speculative.remove(execution)
+        self.speculative.append(self.current)
+        self.current = execution
+        self.last_slot = execution.slot
+
+    def end_speculative_execution(self, execution: Execution) -> None:
+        self.speculative.remove(execution)
+        self.prior.append(execution)
+
+    def _new_execution(self, now_ms: int) -> Execution:
+        attempt = ExecutionAttemptID(self._graph_id, self.id, self._num_attempts)
+        self._num_attempts += 1
+        return Execution(attempt, now_ms)
 
     def restore(self, finished: Execution) -> None:
         """An earlier JobMaster has seen the end of this attempt. Invariant: nothing has been deployed."""
         assert self.current.state is ExecutionState.CREATED and finished.state is ExecutionState.FINISHED
         self.current = finished
+        self._num_attempts = finished.attempt_id.attempt_number + 1
         self.last_slot = finished.slot
 
     def prior_execution(self, attempt_id: ExecutionAttemptID) -> Execution | None:

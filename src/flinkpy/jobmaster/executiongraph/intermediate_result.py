@@ -12,6 +12,7 @@ from flinkpy.common.ids import IntermediateDataSetID, ResultPartitionID
 from flinkpy.common.states import ExecutionState
 
 if TYPE_CHECKING:
+    from flinkpy.jobmaster.executiongraph.execution import Execution
     from flinkpy.jobmaster.executiongraph.execution_job_vertex import ExecutionJobVertex
     from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
 
@@ -73,7 +74,11 @@ class IntermediateResultPartition:
     @property
     def current_id(self) -> ResultPartitionID:
         """The partition as the producer's current attempt makes it."""
-        return ResultPartitionID(self.result.id, self.index, self.producer.current.attempt_id)
+        return self.id_of(self.producer.current)
+
+    def id_of(self, execution: Execution) -> ResultPartitionID:
+        """The partition as that attempt of the producer makes it."""
+        return ResultPartitionID(self.result.id, self.index, execution.attempt_id)
 
     @property
     def is_consumable(self) -> bool:

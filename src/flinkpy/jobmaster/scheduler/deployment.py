@@ -6,12 +6,12 @@ Source: org.apache.flink.runtime.deployment.TaskDeploymentDescriptorFactory.
 from __future__ import annotations
 
 from flinkpy._proto import taskexecutor_pb2
+from flinkpy.jobmaster.executiongraph.execution import Execution
 from flinkpy.jobmaster.executiongraph.execution_vertex import ConsumedPartitions, ExecutionVertex
 
 
-def task_deployment(vertex: ExecutionVertex) -> taskexecutor_pb2.TaskDeployment:
-    """Of the current attempt. Every producer it reads from must have a slot."""
-    execution = vertex.current
+def task_deployment(vertex: ExecutionVertex, execution: Execution) -> taskexecutor_pb2.TaskDeployment:
+    """Of an attempt of `vertex`. Every producer it reads from must have a slot."""
     assert execution.slot is not None, f"{vertex} has no slot"
     return taskexecutor_pb2.TaskDeployment(
         execution_attempt_id=str(execution.attempt_id),
@@ -22,7 +22,7 @@ def task_deployment(vertex: ExecutionVertex) -> taskexecutor_pb2.TaskDeployment:
         produced_partitions=[
             taskexecutor_pb2.ResultPartitionDeployment(
                 data_set_id=str(partition.result.id),
-                result_partition_id=str(partition.current_id),
+                result_partition_id=str(partition.id_of(execution)),
                 partition_index=partition.index,
                 num_subpartitions=partition.num_subpartitions,
                 result_index=partition.result.result_index,

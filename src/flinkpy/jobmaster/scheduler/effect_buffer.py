@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from flinkpy._proto import taskexecutor_pb2
-from flinkpy.common.ids import ExecutionAttemptID, JobVertexID, ResultPartitionID
+from flinkpy.common.ids import ExecutionAttemptID, JobVertexID, ResourceID, ResultPartitionID
 from flinkpy.jobmaster.executiongraph.execution import Execution
 from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
 from flinkpy.jobmaster.scheduler import effects as fx
@@ -40,6 +40,8 @@ class EffectBuffer:
 
     def __init__(self) -> None:
         self._gathered = _Gathered()
+        #: TaskExecutors that the job wants no further slots of.
+        self.blocked: frozenset[ResourceID] = frozenset()
 
     def add(self, effect: fx.SchedulerEffect) -> None:
         self._gathered.effects.append(effect)
@@ -54,19 +56,22 @@ class EffectBuffer:
 
     def submit(self, vertices: list[ExecutionVertex]) -> None:
         for vertex in vertices:
-            execution = vertex.current
-            assert execution.slot is not None
-            submission = _Submission(vertex, execution, task_deployment(vertex))
-            self._gathered.submissions.setdefault(execution.slot.location, []).append(submission)
+            self.submit_attempt(vertex, vertex.current)
+
+    def submit_attempt(self, vertex: ExecutionVertex, execution: Execution) -> None:
+        assert execution.slot is not None
+        submission = _Submission(vertex, execution, task_deployment(vertex, execution))
+        self._gathered.submissions.setdefault(execution.slot.location, []).append(submission)
 
     def declare(self, num_slots: int) -> None:
         """Only the last word of an event counts."""
         self._gathered.num_slots = num_slots
 
-    def release_partitions(self, vertex: ExecutionVertex) -> None:
-        """Blocking results of the current attempt, which is about to be replaced."""
-        slot = vertex.current.slot
-        kept = [str(partition.current_id) for partition in vertex.produced if partition.result.is_blocking]
+    def release_partitions(self, vertex: ExecutionVertex, execution: Execution | None = None) -> None:
+        """Blocking results of the current attempt, which is about to be replaced, or of `execution`."""
+        execution = execution or vertex.current
+        slot = execution.slot
+        kept = [str(partition.id_of(execution)) for partition in vertex.produced if partition.result.is_blocking]
         if slot is not None and kept:
             self._gathered.releases.setdefault(slot.location, []).extend(kept)
 
@@ -84,7 +89,7 @@ class EffectBuffer:
         drained += [fx.ReleasePartitions(location, tuple(ids)) for location, ids in gathered.releases.items()]
         drained += gathered.effects
         if gathered.num_slots is not None:
-            drained.append(fx.DeclareRequirements(gathered.num_slots))
+            drained.append(fx.DeclareRequirements(gathered.num_slots, self.blocked))
         for location, submissions in gathered.submissions.items():
             # What failed again within the same event was never sent, and need not be.
             alive = [submission for submission in submissions if not submission.execution.state.is_terminal]

@@ -8,16 +8,17 @@ from dataclasses import dataclass, field
 from flinkpy._proto import job_event_pb2, taskexecutor_pb2
 from flinkpy.checkpoint.coordinator.effects import CheckpointEffect
 from flinkpy.common.errors import FlinkError
-from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ExecutionVertexID, JobVertexID
+from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ExecutionVertexID, JobVertexID, ResourceID
 from flinkpy.common.states import ExecutionState, JobState
 from flinkpy.jobmaster.slotpool.physical_slot import PhysicalSlot, TaskManagerLocation
 
 
 @dataclass(frozen=True, slots=True)
 class DeclareRequirements:
-    """Tell the ResourceManager that the job wants `num_slots` in all."""
+    """Tell the ResourceManager that the job wants `num_slots` in all, and none more of `blocked` TaskExecutors."""
 
     num_slots: int
+    blocked: frozenset[ResourceID] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

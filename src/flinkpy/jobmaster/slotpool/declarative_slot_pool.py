@@ -18,7 +18,7 @@ Rules:
   * Requests of a batch job are served in turn, the oldest first, and wait as long as slots of the job are in use. A
     region that needs several slots gets all of them before a later one gets any: two never wait for each other.
 
-Invariant: while a request waits, no slot is free. Pure.
+Invariant: while a request waits, no slot is free that it may have. Pure.
 
 Source: org.apache.flink.runtime.jobmaster.slotpool.{DefaultDeclarativeSlotPool,DeclarativeSlotPoolBridge}.
 """
@@ -147,7 +147,9 @@ class DeclarativeSlotPool:
     def validate(self) -> None:
         """Assert every invariant."""
         assert not (self._free.keys() & self._reserved.keys())
-        assert not (self._pending and self._free), "a request waits although a slot is free"
+        for pending in self._pending.values():
+            fitting = [free for free in self._free.values() if _is_any(pending.request, free.slot)]
+            assert not fitting, "a request waits although a slot is free"
         assert all(slot.location.resource_id in self._task_managers for slot in self._all_slots())
         assert self._declared == self.num_required
         if self._is_closed:
@@ -199,8 +201,8 @@ class DeclarativeSlotPool:
                 if known.location.resource_id == event.resource_id:
                     accepted.append(allocation_id)
                 continue
-            if self._pending:
-                slot = PhysicalSlot(allocation_id, slot_index, location)
+            slot = PhysicalSlot(allocation_id, slot_index, location)
+            if any(_is_any(pending.request, slot) for pending in self._pending.values()):
                 self._free[allocation_id] = _FreeSlot(slot, now_ms)
                 effects += self._match(now_ms)
                 accepted.append(allocation_id)
@@ -246,11 +248,20 @@ class DeclarativeSlotPool:
         for fits in (_is_same_allocation, _is_same_resource, _is_any):
             if not self._free:
                 break
-            waiting = list(self._pending.items())
+            waiting = [
+                (request_id, pending)
+                for request_id, pending in self._pending.items()
+                if any(_is_any(pending.request, free.slot) for free in self._free.values())
+            ]
             if self._options.are_requests_in_turn:
                 waiting = waiting[: len(self._free)]
             for request_id, pending in waiting:
-                slot = next((free.slot for free in self._free.values() if fits(pending.request, free.slot)), None)
+                fitting = (
+                    free.slot
+                    for free in self._free.values()
+                    if fits(pending.request, free.slot) and _is_any(pending.request, free.slot)
+                )
+                slot = next(fitting, None)
                 if slot is not None:
                     del self._free[slot.allocation_id]
                     del self._pending[request_id]
@@ -281,4 +292,4 @@ def _is_same_resource(request: SlotRequest, slot: PhysicalSlot) -> bool:
 
 
 def _is_any(request: SlotRequest, slot: PhysicalSlot) -> bool:
-    return True
+    return slot.location.resource_id not in request.excluded_resources

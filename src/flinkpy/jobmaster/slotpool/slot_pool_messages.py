@@ -13,11 +13,12 @@ from flinkpy.jobmaster.slotpool.physical_slot import PhysicalSlot, TaskManagerLo
 
 @dataclass(frozen=True, slots=True)
 class SlotRequest:
-    """One slot, whichever, but rather this one or one of this TaskExecutor."""
+    """One slot, whichever, but rather this one or one of this TaskExecutor, and none of the excluded ones."""
 
     request_id: int
     preferred_allocation: AllocationID | None = None
     preferred_resource: ResourceID | None = None
+    excluded_resources: frozenset[ResourceID] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,237 @@
+"""SpeculativeScheduler: attempts slow tasks of a batch job a second time, on another TaskExecutor.
+
+  * Only tasks that can run twice at once, and that share neither slot nor region with others.
+  * The first attempt to finish is the subtask's; all others are cancelled, and what they have written is released. Only
+    the winner's results are ever read, because consumers are deployed when their inputs are finished.
+  * An attempt that fails while another one runs is no failure of the task.
+  * The TaskExecutor of a slow task is blocked for a while: it gets no such attempts.
+
+Source: org.apache.flink.runtime.scheduler.adaptivebatch.DefaultSpeculativeExecutionHandler. Differs: sources are never
+attempted twice. Pure.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+from flinkpy.common.errors import FlinkError, RpcTimeoutError, TaskManagerLostError
+from flinkpy.common.ids import ExecutionAttemptID
+from flinkpy.common.states import ExecutionState, JobState
+from flinkpy.jobmaster.executiongraph.execution import Execution
+from flinkpy.jobmaster.executiongraph.execution_job_vertex import ExecutionJobVertex
+from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
+from flinkpy.jobmaster.scheduler import effects as fx
+from flinkpy.jobmaster.scheduler import events as ev
+from flinkpy.jobmaster.scheduler.default_scheduler import DefaultScheduler
+from flinkpy.jobmaster.scheduler.scheduler_options import SchedulerOptions
+from flinkpy.jobmaster.scheduler.speculative.blocklist import Blocklist
+from flinkpy.jobmaster.scheduler.speculative.slow_task_detector import slow_tasks
+from flinkpy.jobmaster.scheduler.speculative.speculative_slot_allocator import SpeculativeSlotAllocator
+from flinkpy.jobmaster.slotpool import slot_pool_messages as sp
+
+logger = logging.getLogger(__name__)
+
+_E = ExecutionState
+_ON_THE_WAY = {_E.DEPLOYING: 1, _E.INITIALIZING: 2, _E.RUNNING: 3}
+
+
+class SpeculativeScheduler(DefaultScheduler):
+    """Raises at construction: JobSubmissionError where the JobGraph cannot be executed."""
+
+    _allocator: SpeculativeSlotAllocator
+
+    def __init__(self, job_graph: Any, **arguments: Any) -> None:
+        super().__init__(job_graph, **arguments)
+        self._speculation = self._options.speculative
+        self._allocator = SpeculativeSlotAllocator(self.graph)
+        self._blocklist = Blocklist()
+        self._next_check_ms = self._now_ms + self._speculation.detector.check_interval_ms
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        deadline_ms = super().next_deadline_ms
+        if self.state is not JobState.RUNNING:
+            return deadline_ms
+        return self._next_check_ms if deadline_ms is None else min(deadline_ms, self._next_check_ms)
+
+    def validate(self) -> None:
+        super().validate()
+        for vertex in self.graph.vertices:
+            for execution in vertex.speculative:
+                assert not execution.state.is_terminal, f"{execution} is over"
+                assert execution.attempt_id != vertex.current.attempt_id
+
+    # Detection
+
+    def _on_check_deadlines(self, event: ev.CheckDeadlines) -> None:
+        super()._on_check_deadlines(event)
+        if self._now_ms >= self._next_check_ms:
+            self._next_check_ms = self._now_ms + self._speculation.detector.check_interval_ms
+            if self.state is JobState.RUNNING:
+                self._attempt_slow_tasks()
+
+    def _attempt_slow_tasks(self) -> None:
+        candidates = [vertex for vertex in self.graph.job_vertices.values() if _may_run_twice(vertex)]
+        slow = slow_tasks(candidates, self._speculation.detector, self._now_ms)
+        until_ms = self._now_ms + self._speculation.block_slow_node_duration_ms
+        for vertex in slow:
+            assert vertex.current.slot is not None
+            self._blocklist.block(vertex.current.slot.location.resource_id, until_ms)
+        for vertex in slow:
+            alone = self._allocator.is_alone(vertex.id) and len(self._regions.region_of(vertex.id).vertex_ids) == 1
+            if alone and 1 + len(vertex.speculative) < self._speculation.max_concurrent_executions:
+                self._attempt_again(vertex)
+
+    def _attempt_again(self, vertex: ExecutionVertex) -> None:
+        logger.info("%s is slow; it is attempted again elsewhere", vertex.task_name)
+        execution = vertex.add_speculative_execution(self._now_ms)
+        self._move(vertex, execution, _E.SCHEDULED)
+        excluded = self._blocklist.blocked(self._now_ms)
+        self._out.blocked = excluded
+        self._tell_pool(sp.RequestSlots((self._allocator.allocate_attempt(execution, excluded),)))
+
+    # What becomes of the slots
+
+    def _advance(self) -> None:
+        ready, self._allocator.fulfilled_attempts = self._allocator.fulfilled_attempts, []
+        lost, self._allocator.lost_attempts = self._allocator.lost_attempts, []
+        for execution in ready:
+            vertex = self.graph.vertex(execution.attempt_id.vertex)
+            if execution in vertex.speculative and execution.state is _E.SCHEDULED:
+                self._deploy_attempt(vertex, execution)
+        for execution in lost:
+            vertex = self.graph.vertex(execution.attempt_id.vertex)
+            if execution in vertex.speculative:
+                execution.failure = TaskManagerLostError(f"the slot of attempt {execution.attempt_id} is gone")
+                self._end_attempt(vertex, execution, _E.FAILED)
+        super()._advance()
+
+    def _deploy_attempt(self, vertex: ExecutionVertex, execution: Execution) -> None:
+        execution.slot = self._allocator.slot_of_attempt(execution)
+        self._move(vertex, execution, _E.DEPLOYING)
+        self._unanswered.add(execution.attempt_id)
+        self._out.submit_attempt(vertex, execution)
+
+    # News
+
+    def _on_tasks_submitted(self, event: ev.TasksSubmitted) -> None:
+        rejected = dict(event.rejections)
+        usual = []
+        for attempt_id in event.attempts:
+            vertex, execution = self._find_attempt(attempt_id)
+            if vertex is None or execution is None:
+                usual.append(attempt_id)
+                continue
+            self._unanswered.discard(attempt_id)
+            error = rejected.get(attempt_id)
+            if error is None:
+                if execution.state is _E.CANCELING:
+                    self._out.cancel(execution)
+                continue
+            if isinstance(error, RpcTimeoutError):  # it may be there all the same
+                self._out.cancel(execution)
+            execution.failure = error
+            self._end_attempt(vertex, execution, _E.FAILED)
+        rejections = tuple((attempt, error) for attempt, error in event.rejections if attempt in usual)
+        super()._on_tasks_submitted(replace(event, attempts=tuple(usual), rejections=rejections))
+
+    def _on_task_state_updated(self, event: ev.TaskStateUpdated) -> None:
+        vertex, execution = self._find_attempt(event.attempt_id)
+        if vertex is None or execution is None:
+            super()._on_task_state_updated(event)
+            return
+        execution.metrics = event.metrics or execution.metrics
+        execution.accumulators = event.accumulators or execution.accumulators
+        execution.result_bytes = event.result_bytes or execution.result_bytes
+        match event.state:
+            case _E.INITIALIZING | _E.RUNNING:
+                if execution.state is _E.CANCELING:
+                    self._out.cancel(execution)
+                elif _ON_THE_WAY[event.state] > _ON_THE_WAY.get(execution.state, len(_ON_THE_WAY)):
+                    self._move(vertex, execution, event.state)
+            case _E.FINISHED if execution.state is not _E.CANCELING and vertex.current.is_deployed:
+                self._win(vertex, execution)
+            case _:
+                if event.state is _E.FINISHED:  # too late: nobody reads what it has made
+                    self._out.release_partitions(vertex, execution)
+                execution.failure = event.error
+                state = event.state if execution.state is _E.CANCELING else _E.FAILED
+                self._end_attempt(vertex, execution, state)
+
+    def _win(self, vertex: ExecutionVertex, winner: Execution) -> None:
+        """It is the subtask's execution from now on; the one so far is cancelled."""
+        loser = vertex.current
+        self._allocator.swap(vertex.id, winner, loser)
+        vertex.promote(winner)
+        self._on_task_finished(vertex)
+
+    def _on_task_finished(self, vertex: ExecutionVertex) -> None:
+        super()._on_task_finished(vertex)
+        for execution in list(vertex.speculative):
+            self._cancel_attempt(vertex, execution)
+
+    def _fail(self, vertex: ExecutionVertex, cause: FlinkError) -> None:
+        execution = vertex.current
+        others = [other for other in vertex.speculative if other.is_deployed and other.state is not _E.CANCELING]
+        if not others or execution.state.is_terminal or execution.state is _E.CANCELING:
+            super()._fail(vertex, cause)
+            return
+        self.exception_history.record(cause, vertex, self._now_ms)
+        self._allocator.swap(vertex.id, others[0], execution)
+        vertex.promote(others[0])
+        execution.failure = cause
+        self._end_attempt(vertex, execution, _E.FAILED)
+
+    def _cancel(self, vertex: ExecutionVertex) -> None:
+        super()._cancel(vertex)
+        for execution in list(vertex.speculative):
+            self._cancel_attempt(vertex, execution)
+
+    # Transitions of an attempt
+
+    def _cancel_attempt(self, vertex: ExecutionVertex, execution: Execution) -> None:
+        if execution.state is _E.CANCELING:
+            return
+        if not execution.is_deployed:
+            self._end_attempt(vertex, execution, _E.CANCELED)
+            return
+        self._move(vertex, execution, _E.CANCELING)
+        assert execution.slot is not None
+        if self.slot_pool.location(execution.slot.location.resource_id) is None:  # its TaskExecutor is gone
+            self._end_attempt(vertex, execution, _E.CANCELED)
+        elif execution.attempt_id not in self._unanswered:
+            self._out.cancel(execution)
+
+    def _end_attempt(self, vertex: ExecutionVertex, execution: Execution, state: ExecutionState) -> None:
+        self._move(vertex, execution, state)
+        self._unanswered.discard(execution.attempt_id)
+        vertex.end_speculative_execution(execution)
+        released = self._allocator.release_attempt(execution)
+        if released.cancelled_requests:
+            self._tell_pool(sp.CancelSlotRequests(released.cancelled_requests))
+        for allocation_id in released.returned_slots:
+            self._tell_pool(sp.ReturnSlot(allocation_id))
+
+    def _move(self, vertex: ExecutionVertex, execution: Execution, state: ExecutionState) -> None:
+        execution.transition(state, self._now_ms)
+        self._out.add(fx.TaskStateChanged(vertex.task_name, execution.attempt_id, state, execution.failure))
+
+    def _find_attempt(self, attempt_id: ExecutionAttemptID) -> tuple[ExecutionVertex | None, Execution | None]:
+        """One that is not the current execution of its subtask."""
+        vertex = self.graph.find_vertex(attempt_id)
+        if vertex is None:
+            return None, None
+        found = (execution for execution in vertex.speculative if execution.attempt_id == attempt_id)
+        return vertex, next(found, None)
+
+
+def scheduler_class(options: SchedulerOptions) -> type[DefaultScheduler]:
+    """The scheduler of a job with these options."""
+    return SpeculativeScheduler if options.speculative.is_enabled else DefaultScheduler
+
+
+def _may_run_twice(vertex: ExecutionJobVertex) -> bool:
+    blocking = all(result.is_blocking for result in (*vertex.inputs, *vertex.results))
+    return vertex.job_vertex.supports_concurrent_attempts and blocking and not vertex.has_coordinators
