@@ -1,0 +1,113 @@
+"""Sinks in batch mode: writers hand on what is to be committed, one task commits it when all of it is there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from streaming_fakes import OperatorHarness
+
+from flinkpy.common.errors import CommitError
+from flinkpy.connector_api.sink import CommitRequest, Committer, SinkBase, SinkWriter, WriterContext
+from flinkpy.graph.operator_specs import SinkCommitterSpec, SinkWriterSpec
+from flinkpy.records.batch import Batch
+
+
+class ListingSink(SinkBase):
+    """Commits pairs of records to a list. The first `failures` calls of the committer raise."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.committed: list[Any] = []
+        self.failures = failures
+        self.num_closed = 0
+
+    def create_writer(self, context: WriterContext) -> SinkWriter:
+        return _Writer()
+
+    def create_committer(self) -> Committer:
+        return _Committer(self)
+
+
+class _Writer(SinkWriter):
+    def __init__(self) -> None:
+        self._rows: list[Any] = []
+        self._is_flushed = False
+
+    def write(self, batch: Batch) -> None:
+        self._rows += batch.values
+
+    def flush(self, end_of_input: bool) -> None:
+        self._is_flushed = end_of_input
+
+    def prepare_commit(self) -> list[Any]:
+        assert self._is_flushed
+        return [tuple(self._rows[i : i + 2]) for i in range(0, len(self._rows), 2)]
+
+
+class _Committer(Committer):
+    def __init__(self, sink: ListingSink) -> None:
+        self._sink = sink
+
+    def commit(self, requests: list[CommitRequest]) -> None:
+        for request in requests:
+            if request.get_committable() not in self._sink.committed:
+                self._sink.committed.append(request.get_committable())
+            if self._sink.failures:
+                self._sink.failures -= 1
+                raise OSError("the store does not answer")
+
+    def close(self) -> None:
+        self._sink.num_closed += 1
+
+
+def written(sink: ListingSink, rows: list[int]) -> list[bytes]:
+    writer = OperatorHarness(SinkWriterSpec(sink, input_types=(None,)))
+    writer.process(rows)
+    assert writer.output.rows == [], "nothing is handed on before the end"
+    writer.operator.finish()
+    writer.operator.close()
+    return list(writer.output.rows)
+
+
+def committer(sink: ListingSink) -> OperatorHarness:
+    return OperatorHarness(SinkCommitterSpec(sink, input_types=(None,)), configuration={"sink.committer.retries": "0"})
+
+
+def test_a_writer_hands_on_what_is_to_be_committed_and_commits_nothing() -> None:
+    sink = ListingSink()
+    assert len(written(sink, [1, 2, 3])) == 2
+    assert sink.committed == []
+
+
+def test_all_that_the_writers_have_handed_on_is_committed_at_the_end_in_one_go() -> None:
+    sink = ListingSink()
+    one, other = written(sink, [1, 2, 3]), written(sink, [4, 5])
+    harness = committer(sink)
+    harness.process(one)
+    harness.process(other)
+    assert sink.committed == []
+    harness.operator.finish()
+    assert sink.committed == [(1, 2), (3,), (4, 5)]
+
+
+def test_a_committer_without_anything_to_commit_makes_no_connection() -> None:
+    sink = ListingSink()
+    harness = committer(sink)
+    harness.operator.finish()
+    harness.operator.close()
+    assert sink.num_closed == 0
+
+
+def test_a_commit_that_fails_fails_its_task_and_the_next_attempt_commits_all_of_it_once() -> None:
+    sink = ListingSink(failures=1)
+    handed_on = written(sink, [1, 2, 3, 4])
+    first = committer(sink)
+    first.process(handed_on)
+    with pytest.raises(CommitError, match="does not answer"):
+        first.operator.finish()
+    assert sink.committed == [(1, 2)]
+    second = committer(sink)
+    second.process(handed_on)
+    second.operator.finish()
+    assert sink.committed == [(1, 2), (3, 4)]
+    assert sink.num_closed == 3  # one of the writer's, which looks whether there is one
