@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -48,7 +49,9 @@ class _NoState:
     @property
     def directory(self) -> Path:
         if self._directory is None:
-            self._directory = tempfile.TemporaryDirectory(prefix="flinkpy-spark-")
+            # Spark removes what is in there when its application ends, also after a worker was killed.
+            place = os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0] or None
+            self._directory = tempfile.TemporaryDirectory(prefix="flinkpy-", dir=place)
         return Path(self._directory.name)
 
     def restored_state(self, operator_id: str) -> None:
