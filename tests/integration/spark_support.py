@@ -6,11 +6,13 @@ Both are started from the jars of the installed pyspark, on loopback and free po
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,8 +26,10 @@ from requirements import has_java, require
 from flinkpy.datastream import StreamExecutionEnvironment
 
 #: Java takes its time on a loaded machine.
-START_S = 90.0
-SPARK_DEADLINE_S = 120.0
+START_S = 240.0
+SPARK_DEADLINE_S = 240.0
+#: What runs for seconds need not be compiled well.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 #: What Spark's own scripts open to it.
 OPENED_PACKAGES = (
@@ -69,6 +73,8 @@ def spark_environment(cluster: RunningCluster, parallelism: int = 2, **propertie
             "execution.batch.backend": "spark",
             "execution.batch.spark.master": "local[2]",
             "execution.batch.spark.progress-interval": "200 ms",
+            "execution.batch.spark.start-timeout": "4 min",
+            "execution.batch.spark.conf.spark.driver.extraJavaOptions": JAVA_OPTIONS,
             **properties,
         },
     )
@@ -92,7 +98,12 @@ class JavaService:
 
         home = Path(pyspark.__file__).parent
         self.log = directory / f"{name}.log"
-        options = ["-Xmx512m", "-XX:+IgnoreUnrecognizedVMOptions", "--add-modules=jdk.incubator.vector"]
+        options = [
+            *JAVA_OPTIONS.split(),
+            "-Xmx512m",
+            "-XX:+IgnoreUnrecognizedVMOptions",
+            "--add-modules=jdk.incubator.vector",
+        ]
         options += ["-Dio.netty.tryReflectionSetAccessible=true"]
         options += [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES]
         with self.log.open("wb") as log:
@@ -122,16 +133,27 @@ class StandaloneCluster:
     def __init__(self, directory: Path, num_workers: int = 2) -> None:
         self._directory = directory
         self._environment = {"SPARK_NO_DAEMONIZE": "1", "PYSPARK_PYTHON": sys.executable}
-        self.port, web_port = free_port(), free_port()
-        self.services = [self._start("master", ["--port", str(self.port), "--webui-port", str(web_port)])]
+        self.port, self._web_port = free_port(), free_port()
+        self.services: list[JavaService] = []
+        self.workers: list[JavaService] = []
+        self._num_workers = num_workers
+
+    def start(self) -> None:
+        self._start("master", ["--port", str(self.port), "--webui-port", str(self._web_port)])
         _wait_for_port(self.port, self.services[0])
-        self.workers = [
-            self._start(f"worker-{number}", ["--cores", "1", "--memory", "1g", "--webui-port", "0", self.master])
-            for number in range(num_workers)
-        ]
-        self.services += self.workers
-        for worker in self.workers:
-            _wait_for_text("Successfully registered with master", worker)
+        arguments = ["--cores", "1", "--memory", "1g", "--webui-port", "0", self.master]
+        self.workers = [self._start(f"worker-{number}", arguments) for number in range(self._num_workers)]
+        deadline = time.monotonic() + START_S
+        while self._num_registered() < self._num_workers:
+            for service in self.services:
+                _check(service, deadline)
+
+    def _num_registered(self) -> int:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._web_port}/json/", timeout=5) as answer:
+                return int(json.load(answer)["aliveworkers"])
+        except OSError:
+            return 0
 
     @property
     def master(self) -> str:
@@ -147,13 +169,9 @@ class StandaloneCluster:
             f"{prefix}spark.driver.bindAddress": "127.0.0.1",
             f"{prefix}spark.pyspark.python": sys.executable,
             f"{prefix}spark.executor.memory": "512m",
+            f"{prefix}spark.executor.extraJavaOptions": JAVA_OPTIONS,
             f"{prefix}spark.sql.shuffle.partitions": "4",
         }
-
-    def executors(self, worker: JavaService) -> list[psutil.Process]:
-        """The executor processes of a worker."""
-        children = psutil.Process(worker.popen.pid).children()
-        return [child for child in children if "CoarseGrainedExecutorBackend" in " ".join(child.cmdline())]
 
     def stop(self) -> None:
         for service in reversed(self.services):
@@ -164,13 +182,17 @@ class StandaloneCluster:
         directory.mkdir()
         kind = "master.Master" if name == "master" else "worker.Worker"
         where = ["--host", "127.0.0.1"] + (["--work-dir", str(directory)] if name != "master" else [])
-        return JavaService(directory, name, [f"org.apache.spark.deploy.{kind}", *where, *arguments], self._environment)
+        command = [f"org.apache.spark.deploy.{kind}", *where, *arguments]
+        service = JavaService(directory, name, command, self._environment)
+        self.services.append(service)
+        return service
 
 
 @contextmanager
 def standalone_cluster(directory: Path, num_workers: int = 2) -> Iterator[StandaloneCluster]:
     cluster = StandaloneCluster(directory, num_workers)
     try:
+        cluster.start()
         yield cluster
     finally:
         cluster.stop()
@@ -219,12 +241,6 @@ def _wait_for_port(port: int, service: JavaService) -> None:
             return
         except OSError:
             _check(service, deadline)
-
-
-def _wait_for_text(text: str, service: JavaService) -> None:
-    deadline = time.monotonic() + START_S
-    while text not in service.log.read_text(errors="replace"):
-        _check(service, deadline)
 
 
 def _check(service: JavaService, deadline: float) -> None:

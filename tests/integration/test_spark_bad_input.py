@@ -17,7 +17,7 @@ from flinkpy.datastream.functions import SourceFunction
 
 __all__ = ["spark_cluster"]
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 
 def error_of(cluster: RunningCluster, **properties: str) -> str:

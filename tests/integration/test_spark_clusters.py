@@ -32,7 +32,7 @@ from flinkpy.datastream.functions import MapFunction, RuntimeContext
 
 __all__ = ["spark_cluster"]
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture

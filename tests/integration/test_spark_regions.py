@@ -20,7 +20,7 @@ from flinkpy.datastream.functions import MapFunction, RuntimeContext
 
 __all__ = ["spark_cluster"]
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 
 def pid_of_map(value: Any) -> tuple[Any, int]:
