@@ -17,10 +17,11 @@ from flinkpy.network.blocking.blocking_shuffle import BlockingShuffle
 from flinkpy.network.blocking.options import BlockingShuffleOptions
 from flinkpy.network.buffer_pool import LocalBufferPool, NetworkBufferPool
 from flinkpy.network.credit import MAX_WINDOW_SEGMENTS, CreditManager
-from flinkpy.network.input_channel import InputChannel, LocalInputChannel, RemoteInputChannel, RequestBackoff
+from flinkpy.network.input_channel import InputChannel, LocalInputChannel, RequestBackoff
 from flinkpy.network.input_gate import InputGate
 from flinkpy.network.options import NetworkOptions
 from flinkpy.network.partition_manager import ResultPartitionManager
+from flinkpy.network.remote_input_channel import RemoteInputChannel
 from flinkpy.network.result_partition import ResultPartition
 from flinkpy.network.statistics import NetworkStatistics
 from flinkpy.network.transport.authenticator import DataPlaneAuthenticator, LoopbackAuthenticator

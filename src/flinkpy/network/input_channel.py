@@ -1,24 +1,18 @@
-"""Input channels: the consumer's end of one subpartition, in this process or in another.
+"""Input channels: the consumer's end of subpartitions; here what they have in common, and that in this process.
 
-Source: org.apache.flink.runtime.io.network.partition.consumer.{LocalInputChannel, RemoteInputChannel}.
+Source: org.apache.flink.runtime.io.network.partition.consumer.{InputChannel, LocalInputChannel}.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import (
-    BrokenError,
     PartitionConnectionError,
     PartitionCorruptedError,
     PartitionNotFoundError,
 )
-from flinkpy.network.codec import decode_batch
-from flinkpy.network.credit import CreditManager, Grant
 from flinkpy.network.in_flight import InFlightBatch, freeze
 from flinkpy.network.partition_manager import PartitionRequest, ResultPartitionManager, TimerHandle, Timers
 from flinkpy.network.priority import (
@@ -335,191 +329,3 @@ class LocalInputChannel(InputChannel):
             self.on_already_consumed()
         elif self._is_closed:
             subpartition.release()
-
-
-class PartitionRequestClient(Protocol):
-    """A connection to a producer's process, as a channel sees it. Thread: any."""
-
-    def send_grant(self, channel_id: int, grant: Grant) -> None: ...
-
-    def send_reclaim(self, channel_id: int, keep: int) -> None: ...
-
-    def close_channel(self, channel_id: int) -> None: ...
-
-
-#: `connect(channel, subpartition_index, initial) -> (client, channel id)`; raises PartitionConnectionError.
-Connect = Callable[["RemoteInputChannel", int, Grant], tuple[PartitionRequestClient, int]]
-
-
-#: A batch in its wire form: schema (None: pickled rows), body, bytes of payload, timestamps and kinds, cost. A tuple,
-#: because one is made for every batch.
-_Received = tuple[pa.Schema | None, pa.Buffer, int, int, int, int]
-
-
-class RemoteInputChannel(InputChannel):
-    """Holds what another process sent until the task takes it; decoding is the task's work.
-
-    Thread: `on_*` on the I/O thread, `take` on the task thread, `send_*` and `close` on any.
-    """
-
-    def __init__(
-        self,
-        gate: InputGate,
-        index: int,
-        partition_id: str,
-        backoff: RequestBackoff,
-        timers: Timers,
-        *,
-        subpartition_index: int,
-        credits: CreditManager,
-        connect: Connect,
-        num_subpartitions: int = 1,
-        is_blocking: bool = False,
-    ) -> None:
-        super().__init__(
-            gate, index, partition_id, backoff, timers, num_subpartitions=num_subpartitions, is_blocking=is_blocking
-        )
-        self._subpartition_index = subpartition_index
-        self._credits = credits
-        self._connect = connect
-        self._client: PartitionRequestClient | None = None
-        self._channel_id = 0
-        self._schema: pa.Schema | None = None
-        self._queue: deque[_Received | Batch | PriorityMarker | Element] = deque()
-        #: The parts so far of a record too large for the credit window.
-        self._fragments: list[Any] = []
-
-    @property
-    def has_data(self) -> bool:
-        return bool(self._queue)
-
-    def request_subpartition(self) -> None:
-        initial = self._credits.open_channel(self.index)
-        try:
-            self._client, self._channel_id = self._connect(self, self._subpartition_index, initial)
-        except PartitionConnectionError as error:
-            self.on_connection_failed(error)
-        else:
-            self.gate.send_grants(self._credits.resume_channel(self.index))
-        if self._is_closed:  # meanwhile, and `close` may not have seen what was opened here
-            self._let_go()
-
-    def take(self) -> Batch | Element | None:
-        try:
-            item = self._queue.popleft()
-        except IndexError:
-            return None
-        if isinstance(item, tuple):
-            schema, body, payload_bytes, timestamps_bytes, kinds_bytes, cost = item
-            grants = self._credits.consumed(self.index, cost)
-            if grants:
-                self.gate.send_grants(grants)
-            self.batches_in += 1
-            self.bytes_in += body.size
-            return decode_batch(schema, body, payload_bytes, timestamps_bytes, kinds_bytes)
-        if isinstance(item, EndOfPartition):
-            self.is_finished = True
-            self._let_go()
-        elif isinstance(item, PriorityMarker):
-            return item.take_in_order()
-        return item
-
-    def put_back(self, rest: Batch) -> None:
-        self._queue.appendleft(rest)
-
-    def _queued_items(self) -> deque[Any]:
-        return self._queue
-
-    def _freeze(self, item: Any) -> InFlightBatch | None:
-        if isinstance(item, tuple):
-            return InFlightBatch.of_wire(*item[:5])
-        return freeze(item) if isinstance(item, Batch) else None
-
-    def send_grant(self, grant: Grant) -> None:
-        client = self._client
-        if client is not None:
-            client.send_grant(self._channel_id, grant)
-
-    def send_reclaim(self, keep: int) -> None:
-        client = self._client
-        if client is not None:
-            client.send_reclaim(self._channel_id, keep)
-
-    def close(self) -> None:
-        super().close()
-        self._let_go()
-        self._queue.clear()
-
-    def on_data(
-        self,
-        is_pickled: bool,
-        is_partial: bool,
-        body: pa.Buffer,
-        backlog: int,
-        payload_bytes: int,
-        timestamps_bytes: int,
-        kinds_bytes: int,
-        cost: int,
-    ) -> None:
-        try:
-            grants = self._credits.received(self.index, cost, backlog)
-        except ValueError as error:
-            raise BrokenError(f"partition {self.partition_id}: {error}") from error
-        if is_partial or self._fragments:
-            # Kept outside the pool, as Flink keeps records that span buffers: one record per channel at most.
-            grants = grants + self._credits.consumed(self.index, cost)
-            cost = 0
-            self._fragments.append(body)
-            if not is_partial:
-                body = pa.py_buffer(b"".join(self._fragments))
-                self._fragments = []
-        if not is_partial:
-            if body is None or body.size < payload_bytes + timestamps_bytes + kinds_bytes:
-                raise BrokenError(f"partition {self.partition_id}: a batch is longer than its frame")
-            schema = None if is_pickled else self._schema
-            if schema is None and not is_pickled:
-                raise BrokenError(f"partition {self.partition_id}: a batch came before its schema")
-            self._queue.append((schema, body, payload_bytes, timestamps_bytes, kinds_bytes, cost))
-            self.gate.on_channel_data(self)
-        if grants:
-            self.gate.send_grants(grants)
-
-    def on_element(self, element: Element) -> None:
-        self._queue.append(element)
-        self.gate.on_channel_data(self)
-        if isinstance(element, CheckpointBarrier):
-            self.gate.on_barrier_queued(self, element)
-
-    def on_priority(self, barrier: Any) -> None:
-        """A barrier that overtakes what has been received and not been taken."""
-        marker = PriorityMarker(barrier)
-        self._queue.append(marker)
-        self.gate.on_channel_priority(self, marker)
-
-    def on_schema(self, schema: pa.Schema) -> None:
-        self._schema = schema
-
-    def on_backlog(self, backlog: int, next_cost: int) -> None:
-        self.gate.send_grants(self._credits.starving(self.index, backlog, next_cost))
-
-    def on_returned(self, credits: int) -> None:
-        self.gate.send_grants(self._credits.returned(self.index, credits))
-
-    def on_partition_not_found(self) -> None:
-        self._credits.suspend_channel(self.index)
-        self._client = None
-        super().on_partition_not_found()
-
-    def on_connection_failed(self, error: Exception) -> None:
-        self._fail(
-            PartitionConnectionError(
-                f"channel to partition {self.partition_id} broke: {error}",
-                details=self._details,
-            )
-        )
-
-    def _let_go(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            client.close_channel(self._channel_id)
-        self.gate.send_grants(self._credits.close_channel(self.index))

@@ -20,8 +20,9 @@ from flinkpy.network.buffer_pool import LocalBufferPool
 from flinkpy.network.channel_capture import Captured, ChannelCapture
 from flinkpy.network.credit import CreditManager, Grant
 from flinkpy.network.in_flight import InFlightBatch
-from flinkpy.network.input_channel import InputChannel, RemoteInputChannel
+from flinkpy.network.input_channel import InputChannel
 from flinkpy.network.priority import PriorityMarker, as_unaligned, may_overtake
+from flinkpy.network.remote_input_channel import RemoteInputChannel
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import CheckpointBarrier, Element, EndOfPartition
 

@@ -7,8 +7,9 @@ import pytest
 from flinkpy.common.errors import PartitionConnectionError
 from flinkpy.network.buffer_pool import NetworkBufferPool
 from flinkpy.network.credit import CreditManager, Grant
-from flinkpy.network.input_channel import PartitionRequestClient, RemoteInputChannel, RequestBackoff
+from flinkpy.network.input_channel import RequestBackoff
 from flinkpy.network.input_gate import InputGate
+from flinkpy.network.remote_input_channel import PartitionRequestClient, RemoteInputChannel
 
 from .network_fakes import UNIT, ManualTimers
 

@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from flinkpy.network.codec import PRIORITY_BARRIER, decode_element, decode_schema
 from flinkpy.network.credit import CreditManager, Grant, SenderCredit
-from flinkpy.network.input_channel import RemoteInputChannel, RequestBackoff
+from flinkpy.network.input_channel import RequestBackoff
 from flinkpy.network.input_gate import InputGate
+from flinkpy.network.remote_input_channel import RemoteInputChannel
 from flinkpy.network.result_partition import ResultPartition
 from flinkpy.network.transport import frames
 from flinkpy.network.transport.subpartition_sender import SubpartitionSender

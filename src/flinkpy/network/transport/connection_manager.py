@@ -17,9 +17,9 @@ from typing import Any
 
 from flinkpy.common.errors import AddressInUseError, PartitionConnectionError
 from flinkpy.network.credit import Grant
-from flinkpy.network.input_channel import RemoteInputChannel
 from flinkpy.network.options import NetworkOptions
 from flinkpy.network.partition_manager import ResultPartitionManager
+from flinkpy.network.remote_input_channel import RemoteInputChannel
 from flinkpy.network.transport.authenticator import DataPlaneAuthenticator
 from flinkpy.network.transport.consumer_connection import ConsumerConnection
 from flinkpy.network.transport.framed_connection import FramedConnection

@@ -18,7 +18,7 @@ from typing import Any
 from flinkpy.common.errors import BrokenError, ExternalError, PartitionConnectionError
 from flinkpy.network.codec import PRIORITY_BARRIER, decode_element, decode_schema
 from flinkpy.network.credit import Grant
-from flinkpy.network.input_channel import RemoteInputChannel
+from flinkpy.network.remote_input_channel import RemoteInputChannel
 from flinkpy.network.transport import frames
 from flinkpy.network.transport.authenticator import DataPlaneAuthenticator
 from flinkpy.network.transport.framed_connection import FramedConnection
