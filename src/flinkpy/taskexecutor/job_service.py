@@ -239,8 +239,7 @@ class JobService:
 
     def on_report_refused(self, job_id: JobID, execution_attempt_ids: list[str], error: FlinkError) -> None:
         for attempt in execution_attempt_ids:
-            task = self._task(attempt)
-            if task is not None:
+            if (task := self._task(attempt)) is not None:
                 task.fail(error)
 
     def on_job_master_lost(self, job_id: JobID, job_master_id: JobMasterId, cause: FlinkError) -> None:
