@@ -149,6 +149,41 @@ def test_records_of_one_stream_are_written_once_for_all_who_read_them(start_clus
     )
 
 
+def test_results_of_any_size_come_to_the_program_through_one_slot(start_cluster: StartCluster) -> None:
+    """More than may be on its way to a program that reads slowly."""
+    cluster = start_cluster(num_task_executors=1, slots=1)
+    env = batch(cluster, 2)
+    texts = env.from_sequence(1, 20_000).rebalance().map(lambda x: f"{x:0500d}", Types.STRING())
+    with texts.execute_and_collect() as results:
+        assert sorted(map(int, results)) == list(range(1, 20_001))
+    wait_until_idle(cluster, 1)
+
+
+class Counted(MapFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._counter = runtime_context.get_int_counter("records")
+
+    def map(self, value: Any) -> Any:
+        self._counter.add(1)
+        return value
+
+
+def test_what_tasks_count_and_report_that_run_in_turns_is_all_there_at_the_end(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(num_task_executors=1, slots=1)
+    env = batch(cluster, 2)
+    first = env.from_sequence(1, 60).map(Counted(), Types.LONG()).name("first")
+    first.key_by(lambda x: x % 3).map(Counted(), Types.LONG()).name("second").print()
+    result = env.execute("counted")
+    assert result.get_all_accumulator_results() == {"records": 120}
+    job_id = str(result.get_job_id())
+    found = subtasks(cluster, job_id)
+    assert {ExecutionState(task.state) for task in found.values()} == {ExecutionState.FINISHED}
+    assert all(task.resource_id for task in found.values())
+    assert sum(task.metrics.num_records_in for name, task in found.items() if name.startswith("second")) == 60
+    shown = cluster.flinkpy("info", job_id).stdout
+    assert "second" in shown and "FINISHED" in shown
+
+
 @pytest.mark.parametrize("at", ["first", "second"])
 def test_cancelling_in_any_stage_leaves_nothing(
     start_cluster: StartCluster, gate: Gate, tmp_path: Path, at: str
