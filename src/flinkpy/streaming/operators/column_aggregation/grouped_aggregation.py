@@ -69,8 +69,12 @@ class GroupedAggregation:
         self._tables.append(table)
         self._tables_bytes += table.nbytes
         # Merged when they have doubled: what merging costs in all is in proportion to what comes.
+        has_doubled = self._tables_bytes >= 2 * self._merged_bytes
         is_large = self._tables_bytes * _PARTIALS_SHARE >= self._memory_bytes
-        if len(self._tables) < _MAX_TABLES and not (is_large and self._tables_bytes >= 2 * self._merged_bytes):
+        if not has_doubled or not (is_large or len(self._tables) >= _MAX_TABLES):
+            if len(self._tables) >= _MAX_TABLES:
+                # The first one is what has been merged, which is large.
+                self._tables[1:] = [pa.concat_tables(self._tables[1:]).combine_chunks()]
             return
         self._merge()
         if self._merged_bytes * _PARTIALS_SHARE >= self._memory_bytes and self._level < MAX_LEVEL:
