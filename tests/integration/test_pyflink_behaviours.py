@@ -42,6 +42,9 @@ from flinkpy.datastream.state import (
     ValueStateDescriptor,
 )
 
+#: The first job in Spark starts it.
+pytestmark = pytest.mark.timeout(300)
+
 __all__ = ["engine_cluster"]
 
 MakeEnvironment = Callable[..., StreamExecutionEnvironment]

@@ -36,6 +36,9 @@ from flinkpy.datastream.formats.parquet import ParquetBulkWriters
 from flinkpy.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from flinkpy.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 
+#: The first job in Spark starts it.
+pytestmark = pytest.mark.timeout(300)
+
 __all__ = ["_known_results", "engine_cluster", "same_results"]
 
 Env = StreamExecutionEnvironment
