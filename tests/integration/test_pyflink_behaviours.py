@@ -1,4 +1,4 @@
-"""What programs of the DataStream API observe: as a stream, as a batch and in Spark, on clusters that all tests share."""
+"""What programs of the DataStream API observe: as a stream, as a batch and in Spark, on clusters that tests share."""
 
 from __future__ import annotations
 
