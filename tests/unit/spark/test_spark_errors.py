@@ -14,8 +14,8 @@ def told(text: str) -> Exception:
 def test_what_a_function_raised_comes_first_then_sparks_task() -> None:
     try:
         raise KeyError("missing")
-    except KeyError as error:
-        failure = str(worker_failure(error, "Map (1/2)"))
+    except KeyError as raised:
+        failure = str(worker_failure(raised, "Map (1/2)"))
     error = told(
         f"org.apache.spark.SparkException: Job aborted due to stage failure: Task 1 in stage 3.0 failed 4 times, most "
         f"recent failure: Lost task 1.3 in stage 3.0: {failure}\n\tat org.apache.spark.Something"

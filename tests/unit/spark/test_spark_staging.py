@@ -1,0 +1,101 @@
+"""Records on their way into Spark and out of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flinkpy.common import Types
+from flinkpy.common.errors import ConfigurationError
+from flinkpy.records.batch import Batch
+from flinkpy.spark import staging
+from flinkpy.spark.staging import Staging
+from flinkpy.spark.stream_frame import Layout, StreamFrame, encode_rows
+
+pytest.importorskip("pyspark")
+
+TYPE = Types.ROW_NAMED(["number"], [Types.LONG()])
+
+
+class FakeReader:
+    def schema(self, schema: Any) -> FakeReader:
+        return self
+
+    def parquet(self, path: str) -> pa.Table:
+        return pq.read_table(path.removeprefix("file://"))
+
+
+class FakeSession:
+    """Its frames are Arrow tables."""
+
+    read = FakeReader()
+
+    def createDataFrame(self, table: pa.Table, schema: Any) -> pa.Table:
+        return table
+
+
+class FakeFrame:
+    """Writes what it was given, as Spark's tasks would: a file each, and one without rows."""
+
+    def __init__(self, parts: list[pa.RecordBatch]) -> None:
+        self._parts = parts
+        self.write = self
+
+    def option(self, key: str, value: str) -> FakeFrame:
+        return self
+
+    def parquet(self, path: str) -> None:
+        directory = Path(path.removeprefix("file://"))
+        directory.mkdir()
+        for number, rows in enumerate(self._parts):
+            pq.write_table(pa.Table.from_batches([rows]), directory / f"part-{number:05}.parquet")
+        (directory / "_SUCCESS").touch()
+
+
+def numbers(first: int, count: int) -> Batch:
+    column = pa.array(np.arange(first, first + count))
+    return Batch(pa.RecordBatch.from_arrays([column], ["number"]), np.arange(count))
+
+
+def test_few_records_go_along_with_the_plan(tmp_path: Path) -> None:
+    one = Staging(tmp_path / "staging", 1 << 20).input(0, "numbers", TYPE)
+    one.add(numbers(0, 10))
+    one.add(numbers(10, 5))
+    table: Any = one.frame(FakeSession()).frame  # type: ignore[arg-type]
+    assert table.column("number").to_pylist() == list(range(15))
+    assert list((tmp_path / "staging").iterdir()) == []
+
+
+def test_many_records_go_through_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "IN_MEMORY_BYTES", 100)
+    one = Staging(tmp_path / "staging", 1 << 20).input(0, "numbers", TYPE)
+    for first in range(0, 1000, 100):
+        one.add(numbers(first, 100))
+    assert [path.name for path in (tmp_path / "staging").iterdir()] == ["input-0.parquet"]
+    table: Any = one.frame(FakeSession()).frame  # type: ignore[arg-type]
+    assert table.column("number").to_pylist() == list(range(1000))
+    assert one.num_rows == 1000
+
+
+def test_more_than_there_is_room_for_without_files_is_an_error_that_names_the_option() -> None:
+    one = Staging(None, 1000).input(0, "Source: numbers", TYPE)
+    with pytest.raises(ConfigurationError, match=r"input 'Source: numbers' .* more than 1000 bytes .*staging-dir"):
+        one.add(numbers(0, 1000))
+
+
+@pytest.mark.parametrize("layout", list(Layout))
+def test_outputs_come_in_the_order_of_sparks_partitions(tmp_path: Path, layout: Layout) -> None:
+    parts = [encode_rows(numbers(first, 10), TYPE, layout) for first in (0, 10, 20)]
+    frame: Any = FakeFrame([parts[0], parts[1].slice(0, 0), parts[1], parts[2]])
+    place = Staging(tmp_path / "staging", 1 << 20)
+    batches = list(place.read_output(0, StreamFrame(frame, TYPE, layout), lambda values: None))
+    found = [number for batch in batches for number in batch.values.column(0).to_pylist()]  # type: ignore[union-attr]
+    assert found == list(range(30))
+    assert all(batch.timestamps is not None for batch in batches)
+    place.close()
+    assert not (tmp_path / "staging").exists()
