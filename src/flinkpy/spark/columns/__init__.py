@@ -5,6 +5,6 @@ order. Sessions have `spark.sql.ansi.enabled=false` (integers wrap around), `spa
 `spark.sql.session.timeZone=UTC`.
 """
 
-from flinkpy.spark.columns.translate import translate, union
+from flinkpy.spark.columns.translate import is_expressible, translate, union
 
-__all__ = ["translate", "union"]
+__all__ = ["is_expressible", "translate", "union"]

@@ -20,7 +20,7 @@ from flinkpy.spark.columns.names import column, column_types, field_types
 from flinkpy.spark.columns.not_expressible import NotExpressible
 from flinkpy.spark.columns.sorting import sort_columns
 from flinkpy.spark.columns.windows import aggregate_windows
-from flinkpy.spark.stream_frame import TIMESTAMP_COLUMN, Layout, StreamFrame
+from flinkpy.spark.stream_frame import TIMESTAMP_COLUMN, Layout, StreamFrame, natural_layout
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,6 +50,29 @@ def translate(node: SparkNode, inputs: Sequence[StreamFrame], session: SparkSess
         return None
 
 
+class _AnyFrame:
+    """In place of a DataFrame, and of a session: every operation gives it again, and nothing is planned."""
+
+    columns: Sequence[str] = ()
+
+    def __getattr__(self, name: str) -> _AnyFrame:
+        return self
+
+    def __call__(self, *arguments: Any, **named: Any) -> _AnyFrame:
+        return self
+
+
+def is_expressible(node: SparkNode) -> bool:
+    """Whether `translate` has something for the node; by its spec and the types that it reads, without Spark's planner.
+
+    Raises:
+        InputNotFoundError: of a file source.
+    """
+    nothing: Any = _AnyFrame()
+    inputs = [StreamFrame(nothing, edge.type_info, natural_layout(edge.type_info)) for edge in node.inputs]
+    return translate(node, inputs, nothing) is not None
+
+
 def _by_input_index(node: SparkNode, inputs: Sequence[StreamFrame]) -> list[StreamFrame]:
     grouped: dict[int, list[StreamFrame]] = {}
     for edge, frame in zip(node.inputs, inputs, strict=True):
@@ -73,7 +96,7 @@ def _conformed(frame: DataFrame, type_info: Any) -> DataFrame:
     """With the names and types that the stream has declared. Where they are so, nothing of this is left in the plan."""
     names = list(column_types(type_info))
     found = [name for name in frame.columns if name != TIMESTAMP_COLUMN]
-    if found == names:
+    if found == names or isinstance(frame, _AnyFrame):
         return frame
     if len(found) != len(names):
         raise NotExpressible(f"columns {found} in place of {names}")

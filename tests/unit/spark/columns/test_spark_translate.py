@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ pytest.importorskip("pyspark")
 
 from flinkpy.records.batch import Batch
 from flinkpy.records.lanes import type_info_of_schema
-from flinkpy.spark.columns import translate
+from flinkpy.spark.columns import is_expressible, translate
 from flinkpy.spark.stream_frame import StreamFrame, frame_of
 
 PEOPLE = pa.table({"id": [1, 2, 3, None, 2], "name": ["a", "b", None, "d", "e"], "v.w": [1.5, None, 2.5, 4.0, -1.0]})
@@ -150,6 +151,30 @@ def test_functions_of_python_are_left_to_python(session: Any) -> None:
         specs.ColumnAggregateSpec(BY_ID, (specs.ColumnAggregate("n", "COUNT"),), "UPDATES"),
     ):
         assert translate(node(spec, 0), [people], session) is None
+        assert not is_expressible(typed(node(spec, 0), people))
+
+
+def typed(untyped: SparkNode, stream: StreamFrame) -> SparkNode:
+    """With the type of the stream on its edges."""
+    return replace(untyped, inputs=tuple(replace(edge, type_info=stream.type_info) for edge in untyped.inputs))
+
+
+def test_what_is_expressible_is_known_without_a_plan(session: Any, tmp_path: Path) -> None:
+    people = stream(session, PEOPLE)
+    selectors = (BY_ID, BY_ID)
+    window = specs.WindowAggregateSpec(BY_ID, (specs.ColumnAggregate("n", "COUNT"),), size_ms=7, slide_ms=3)
+    times = row_type(id=Types.LONG(), window_start=Types.LONG(), window_end=Types.LONG(), n=Types.LONG())
+    for spec, indices in (
+        (specs.FilterBatchesSpec(None, col("id") == 2, output_type=people.type_info), (0, 0)),
+        (specs.SortColumnsSpec((("id", "ascending"),), 3, output_type=people.type_info), (0,)),
+        (specs.ColumnJoinSpec(selectors, "semi", output_type=people.type_info), (0, 1)),
+        (replace(window, output_type=times), (0,)),
+    ):
+        assert is_expressible(typed(node(spec, *indices), people))
+    pq.write_table(DAYS, tmp_path / "a.parquet")
+    assert is_expressible(source_of(FileSource.for_parquet(str(tmp_path))))
+    unknown = specs.FilterBatchesSpec(None, col("name").upper_case == "A", output_type=people.type_info)
+    assert not is_expressible(typed(node(unknown, 0), people))
 
 
 # -- files -----------------------------------------------------------------------------------------------------------
