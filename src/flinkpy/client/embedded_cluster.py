@@ -18,12 +18,11 @@ import shutil
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from flinkpy._proto import job_pb2
 from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.process import ProcessIdentity
@@ -31,35 +30,6 @@ from flinkpy.configuration import client_options, core_options, jobmanager_optio
 from flinkpy.configuration.options import read_option
 
 _TEMPORARY_PREFIX = "flinkpy-embedded-"
-
-
-def required_slots(job_graph: job_pb2.JobGraph) -> int:
-    """Slots a job can use: for each slot sharing group as many as its widest vertex has subtasks.
-
-    Groups that exchange records only over data sets that are kept need not run at the same time.
-    """
-    producer_of = {result.id: vertex for vertex in job_graph.vertices for result in vertex.results}
-    kept = {r.id for vertex in job_graph.vertices for r in vertex.results if r.type == job_pb2.BLOCKING}
-    stage_of = {vertex.id: {vertex.id} for vertex in job_graph.vertices}
-    for vertex in job_graph.vertices:
-        for edge in vertex.inputs:
-            producer = producer_of.get(edge.source_data_set_id)
-            if producer is not None and edge.source_data_set_id not in kept:
-                joined = stage_of[vertex.id] | stage_of[producer.id]
-                for member in joined:
-                    stage_of[member] = joined
-    if not kept:  # parts of a stream that exchange nothing run at the same time, too
-        return _slots_of(job_graph.vertices)
-    return max(_slots_of(v for v in job_graph.vertices if v.id in stage) for stage in stage_of.values())
-
-
-def _slots_of(vertices: Iterable[job_pb2.JobVertex]) -> int:
-    widest: dict[str, int] = {}
-    for vertex in vertices:
-        group = vertex.slot_sharing_group or "default"
-        parallelism = max(vertex.parallelism, vertex.parallelism_bound)
-        widest[group] = max(widest.get(group, 1), parallelism)
-    return sum(widest.values()) or 1
 
 
 def plan_task_executors(slots: int, configuration: Configuration, cores: int) -> tuple[int, int]:

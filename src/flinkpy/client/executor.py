@@ -44,7 +44,8 @@ def execute(job_graph: job_pb2.JobGraph, configuration: Configuration) -> Remote
     if address is not None:
         return _submit(ClusterClient(address, timeout_s), job_graph, watched=not _is_detached(configuration))
 
-    from flinkpy.client.embedded_cluster import embedded_cluster, required_slots
+    from flinkpy.client.embedded_cluster import embedded_cluster
+    from flinkpy.graph.required_slots import required_slots
 
     cluster = embedded_cluster()
     job_id = job_graph.job_id

@@ -37,7 +37,6 @@ from flinkpy.common.clock import Clock
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import FlinkError, JobMasterLostError, NotRegisteredError, RpcUnavailableError
 from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ResourceID
-from flinkpy.common.python_environment import environment_profile
 from flinkpy.common.states import ExecutionState, JobState
 from flinkpy.connector_api.coordinator import OperatorCoordinatorProvider
 from flinkpy.jobmaster import conversions
@@ -54,7 +53,7 @@ from flinkpy.jobmaster.job_loading import load_job
 from flinkpy.jobmaster.job_master_environment import JobMasterEnvironment
 from flinkpy.jobmaster.operator_coordinators import OperatorCoordinators
 from flinkpy.jobmaster.options import job_master_options, restart_strategy, state_assigner
-from flinkpy.jobmaster.resource_manager_connection import ResourceManagerConnection
+from flinkpy.jobmaster.resource_manager_connection import ResourceManagerConnection, slot_wishes
 from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler import events as ev
 from flinkpy.jobmaster.scheduler.speculative.speculative_scheduler import scheduler_class
@@ -129,7 +128,7 @@ class JobMaster(RpcEndpoint):
             **ids,
             resource_id=environment.resource_id,
             job_master_address=environment.address,
-            resource_profile=environment_profile(job_graph.artifacts),
+            **slot_wishes(job_graph),
         )
         self._recovery = JobRecovery(
             self, self.scheduler, self._coordinators, self._options.recovery, job_graph, recovery_directory

@@ -11,11 +11,13 @@ Thread: main thread.
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, TypedDict
 
-from flinkpy._proto import resourcemanager_pb2
+from flinkpy._proto import job_pb2, resourcemanager_pb2
 from flinkpy.common.errors import FlinkError, RpcTimeoutError, RpcUnavailableError
 from flinkpy.common.ids import ResourceID
+from flinkpy.common.python_environment import environment_profile
+from flinkpy.graph.required_slots import required_slots, runs_in_stages
 from flinkpy.jobmaster.options import JobMasterOptions
 from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
 from flinkpy.rpc.heartbeat import HeartbeatMonitor
@@ -34,6 +36,20 @@ _PEER = "ResourceManager"
 _Wanted = tuple[int, frozenset[ResourceID]]
 
 
+class SlotWishes(TypedDict):
+    """What a job says of all the slots it asks for."""
+
+    resource_profile: str
+    slots_at_once: int
+
+
+def slot_wishes(job_graph: job_pb2.JobGraph) -> SlotWishes:
+    return SlotWishes(
+        resource_profile=environment_profile(job_graph.artifacts),
+        slots_at_once=required_slots(job_graph) if runs_in_stages(job_graph) else 0,
+    )
+
+
 class ResourceManagerConnection:
     def __init__(
         self,
@@ -47,7 +63,9 @@ class ResourceManagerConnection:
         resource_id: str,
         job_master_address: str,
         resource_profile: str = "",
+        slots_at_once: int = 0,
     ) -> None:
+        """`slots_at_once`: what more slots than these are wanted for can wait, and is worth no further process."""
         self._endpoint = endpoint
         self._peers = peers
         self._address = address
@@ -57,6 +75,7 @@ class ResourceManagerConnection:
         self._resource_id = resource_id
         self._job_master_address = job_master_address
         self._resource_profile = resource_profile
+        self._slots_at_once = slots_at_once
         self._timeout_s = options.rpc_timeout_ms / 1000
         self._monitor: HeartbeatMonitor[str] = HeartbeatMonitor(
             options.heartbeat_timeout_ms, options.heartbeat_rpc_failure_threshold
@@ -195,6 +214,7 @@ class ResourceManagerConnection:
             requirements=[wanted] if num_slots else [],
             sequence_number=self._sequence_number,
             blocked_resource_ids=sorted(map(str, blocked)),
+            num_slots_at_once=self._slots_at_once,
         )
 
     def _lost(self, reason: str) -> None:

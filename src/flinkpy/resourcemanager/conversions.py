@@ -47,6 +47,7 @@ def requirements_from_proto(request: pb.ResourceRequirements) -> JobRequirements
         ),
         sequence_number=request.sequence_number,
         blocked=frozenset(ResourceID(resource_id) for resource_id in request.blocked_resource_ids),
+        num_at_once=request.num_slots_at_once,
     )
 
 

@@ -33,6 +33,8 @@ class JobRequirements:
     is_suspended: bool = False
     #: TaskExecutors that the job wants no further slots of.
     blocked: frozenset[ResourceID] = frozenset()
+    #: Workers are started for so many slots at most; what is more waits until some are free. 0: for all.
+    num_at_once: int = 0
 
     @property
     def num_slots(self) -> int:

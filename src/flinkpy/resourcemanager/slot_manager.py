@@ -269,8 +269,9 @@ class SlotManager:
                 position = _matching_position(free, profile, job.blocked)
                 if position is not None:
                     effects.append(self._allocate(job, profile, *free.pop(position), now_ms))
-                else:
+                elif not job.num_at_once or len(held) < job.num_at_once:
                     unfulfilled.append(profile)
+                held.append(profile)
         effects += self._renew_idle(unfulfilled)
         num_workers = self._needed_workers(len(unfulfilled), 0 if unfulfilled else len(free))
         return [*effects, DeclareNeededWorkers(num_workers)]

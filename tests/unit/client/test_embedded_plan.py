@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from flinkpy._proto import job_pb2
-from flinkpy.client.embedded_cluster import EmbeddedCluster, plan_task_executors, required_slots
+from flinkpy.client.embedded_cluster import EmbeddedCluster, plan_task_executors
 from flinkpy.common.configuration import Configuration
+from flinkpy.graph.required_slots import required_slots
 
 
 def graph(*vertices: tuple[int, str]) -> job_pb2.JobGraph:

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from flinkpy._proto import job_pb2
-from flinkpy.client.embedded_cluster import required_slots
 from flinkpy.common import Configuration, Encoder, Types
 from flinkpy.common.errors import JobSubmissionError, UnsupportedOperationError
 from flinkpy.datastream import DataStream, RuntimeExecutionMode, StreamExecutionEnvironment
 from flinkpy.datastream.connectors.file_system import FileSink
 from flinkpy.graph import operator_specs as specs
+from flinkpy.graph.required_slots import required_slots
 from flinkpy.graph.validation import validate_job_graph
 
 SHUFFLE_MODE = "execution.batch-shuffle-mode"

@@ -460,3 +460,20 @@ def test_an_impossible_transition_names_the_slot() -> None:
     slot = TaskManagerSlot(3)
     with pytest.raises(InvalidTransitionError, match="slot 3 cannot go from UNKNOWN to PENDING"):
         slot.move_to(SlotState.PENDING, AllocationID("a"), JOB)
+
+
+def staged(num_slots: int, num_at_once: int) -> JobRequirements:
+    return JobRequirements(JOB, LEADER, "jm:1", (ResourceRequirement(num_slots),), 1, num_at_once=num_at_once)
+
+
+def test_a_job_of_stages_has_workers_started_for_its_widest_stage_only(machine: Machine) -> None:
+    machine.run(machine.job_master_connected(JOB, LEADER, machine.now_ms))
+    machine.run(machine.declare_requirements(staged(10, 3), machine.now_ms))
+    assert machine.num_needed_workers == 3
+
+
+def test_a_job_of_stages_gets_all_the_slots_that_are_there(machine: Machine) -> None:
+    machine.executor("te", slots=5)
+    machine.run(machine.job_master_connected(JOB, LEADER, machine.now_ms))
+    assert len(requests(machine.run(machine.declare_requirements(staged(10, 3), machine.now_ms)))) == 5
+    assert machine.num_needed_workers == 0
