@@ -37,6 +37,7 @@ from flinkpy.graph import operator_specs as specs
 from flinkpy.graph.batch_mode import batch_spec_of
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MAX_WATERMARK, MIN_WATERMARK, Watermark
+from flinkpy.records.lanes import columns_of
 from flinkpy.streaming.operators.batch.keyed_batch_operator import KeyedBatchOperator
 from flinkpy.streaming.operators.factory import create_operator
 from flinkpy.streaming.sort.same_key import is_same_key
@@ -438,4 +439,29 @@ def test_a_stream_beside_a_broadcast_stream_waits_on_disk() -> None:
 
     expected = [((key, number), 7 if key == "a" else None) for number in range(100) for key in "ab"]
     assert end(harness, 1, 0)[1:] == expected
+    harness.operator.close()
+
+
+@pytest.mark.parametrize(
+    ("key_type", "keys"),
+    [
+        (Types.LONG(), [3, 1, 3, 2]),
+        (Types.STRING(), ["x", None, "x", "y"]),
+        (Types.TUPLE([Types.INT(), Types.STRING()]), [(1, "a"), (2, "a"), (1, "a"), (1, "b")]),
+        (Types.PRIMITIVE_ARRAY(Types.BYTE()), [b"a", b"", b"a", b"b"]),
+        (Types.PICKLED_BYTE_ARRAY(), ["x", 7, "x", None]),
+    ],
+)
+@pytest.mark.parametrize("memory", ["1 b", "1 mb"])
+def test_typed_records_are_sorted_by_keys_of_every_type(key_type: Any, keys: list[Any], memory: str) -> None:
+    record = Types.TUPLE([key_type, Types.LONG()])
+    spec = batch_spec_of(specs.KeyedMapSpec(specs.FieldKeySelector((0,)), CountUp(), "MAP", input_types=(record,)))
+    assert spec is not None
+    harness = OperatorHarness(spec, configuration={"execution.sorted-inputs.memory": memory})
+    rows = list(zip(keys, range(4)))
+    for start in (0, 2):
+        harness.operator.process_batch(Batch(columns_of(rows[start : start + 2], record)))
+
+    counted = {value[1]: count for value, count in end(harness)}
+    assert counted == {0: 1, 1: 1, 2: 2, 3: 1}
     harness.operator.close()

@@ -17,9 +17,9 @@ from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MAX_WATERMARK, Watermark
 from flinkpy.streaming.operators.batch.batch_operator import BatchOperator
 from flinkpy.streaming.operators.batch.gathering_output import GatheringOutput
-from flinkpy.streaming.operators.batch.sorted_input import SortedColumns, SortedInput
+from flinkpy.streaming.operators.batch.sorted_input import SortedColumns, SortedInput, can_sort_columns
 from flinkpy.streaming.operators.key_getter import key_getter
-from flinkpy.streaming.operators.lane_border import as_columnar, as_rows, has_columns
+from flinkpy.streaming.operators.lane_border import as_columnar, as_rows
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext, StreamOperator
 from flinkpy.streaming.operators.timer_service import InternalTimerService
@@ -64,7 +64,7 @@ class KeyedBatchOperator(BatchOperator):
         #: In place of `_inputs` where the records are columns, the key's among them.
         self._columns: SortedColumns | None = None
         selector, _, type_info = keyed[0]
-        if num_inputs == 1 and isinstance(selector, FieldKeySelector) and has_columns(type_info):
+        if num_inputs == 1 and isinstance(selector, FieldKeySelector) and can_sort_columns(selector.fields, type_info):
             self._columns = SortedColumns(selector.fields, type_info, self._spills, memory_bytes)
 
     def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:

@@ -14,9 +14,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from flinkpy.records.batch import Batch
 from flinkpy.records.key_hash import hash_words, key_words
+from flinkpy.records.lanes import arrow_schema
 from flinkpy.streaming.sort.blocks import Block, ColumnBlock, Order, RowBlock
 from flinkpy.streaming.sort.external_sorter import ExternalSorter
 from flinkpy.streaming.sort.row_sizes import RowSizes, size_of
@@ -111,6 +113,20 @@ class SortedInput:
                 None if kinds is None else kinds[start:end],
             )
             yield begins[start], int(inputs[start]), batch
+
+
+def can_sort_columns(fields: tuple[int | str, ...], type_info: Any) -> bool:
+    """Whether records of that type are columns, and those of the key tell which keys are equal.
+
+    A nested column does not, nor does one of bytes: they may be pickled objects.
+    """
+    schema = arrow_schema(type_info)
+    if schema is None:
+        return False
+    kinds = [schema.field(field).type for field in fields]
+    return not any(
+        pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind) for kind in kinds
+    )
 
 
 class SortedColumns:
