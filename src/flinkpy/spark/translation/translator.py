@@ -107,22 +107,16 @@ class _Translation:
     # -- what Spark does itself ----------------------------------------------------------------------------------
 
     def _runs_in_spark(self, node: SparkNode) -> bool:
-        """Found out with empty frames of the types that the node reads."""
         if any(natural_layout(edge.type_info) is Layout.BLOCKS for edge in node.inputs):
             return False
         if any(source == node.id and tag is not None for source, tag in self._read_streams()):
             return False
-        probes = [self._empty(edge.type_info) for edge in node.inputs]
-        return columns.translate(node, probes, self._session) is not None
+        return columns.is_expressible(node)
 
     def _read_streams(self) -> list[StreamKey]:
         """The stream of each edge and output."""
         edges = [(edge.source, edge.tag) for node in self._region.nodes for edge in node.inputs]
         return edges + [(output.node, output.tag) for output in self._region.outputs]
-
-    def _empty(self, type_info: Any) -> StreamFrame:
-        schema = spark_schema(frame_schema(type_info, Layout.COLUMNS))
-        return StreamFrame(self._session.createDataFrame([], schema), type_info, Layout.COLUMNS)
 
     def _add_spark_node(self, node: SparkNode) -> None:
         stream = columns.translate(node, [self._in_columns(edge) for edge in node.inputs], self._session)
