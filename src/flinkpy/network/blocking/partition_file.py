@@ -21,6 +21,7 @@ Differs: the order within the file is that of the subpartitions, not shifted per
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import struct
 import zlib
@@ -31,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from flinkpy.common.errors import PartitionCorruptedError, PartitionWriteError
+from flinkpy.common.errors import PartitionConnectionError, PartitionCorruptedError, PartitionWriteError
 
 #: Kind, element kind, schema; bytes of body, payload, timestamps and kinds; rows, decoded bytes. Then a crc.
 _FRAME = struct.Struct("<BBHIIIIII")
@@ -155,11 +156,11 @@ class PartitionIndex:
 
     @classmethod
     def load(cls, path: Path, partition_id: str) -> PartitionIndex:
-        """Raises: PartitionCorruptedError."""
+        """Raises: PartitionCorruptedError, PartitionConnectionError: see `unreadable`."""
         try:
             data = path.read_bytes()
         except OSError as error:
-            raise corrupted(partition_id, f"its index {path} cannot be read: {error.strerror}") from error
+            raise unreadable(partition_id, path, error) from error
         body = memoryview(data)[: -_CRC.size]
         least = len(_INDEX_MAGIC) + _INDEX_HEAD.size
         if len(body) < least or zlib.crc32(body) != _CRC.unpack_from(data, len(body))[0]:
@@ -243,6 +244,16 @@ def _write_all(fd: int, parts: list[Any]) -> None:
         del parts[:whole]
         if written:
             parts[0] = memoryview(parts[0])[written:]
+
+
+def unreadable(partition_id: str, path: Path, error: OSError) -> PartitionConnectionError | PartitionCorruptedError:
+    """What to fail a consumer with: where this process lacks something, the file itself may be whole."""
+    if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+        return PartitionConnectionError(
+            f"partition {partition_id} cannot be read now, at {path}: {error.strerror}",
+            details={"partition_id": partition_id, "result_partition_id": partition_id},
+        )
+    return corrupted(partition_id, f"{path} cannot be read: {error.strerror}")
 
 
 def corrupted(partition_id: str, reason: str) -> PartitionCorruptedError:

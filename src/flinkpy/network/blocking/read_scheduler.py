@@ -42,6 +42,7 @@ from flinkpy.network.blocking.partition_file import (
     FrameHeader,
     PartitionIndex,
     corrupted,
+    unreadable,
 )
 from flinkpy.network.blocking.range_reader import SubpartitionRangeReader
 from flinkpy.network.blocking.stored_batch import Chunk, StoredBatch
@@ -81,13 +82,13 @@ class _OpenFile:
         self.schemas: list[tuple[pa.Schema, bytes]] = []
 
     def open(self) -> PartitionIndex:
-        """Raises: PartitionCorruptedError."""
+        """Raises: PartitionCorruptedError, PartitionConnectionError: see `unreadable`."""
         if self.index is None:
             index = PartitionIndex.load(self.index_path, self.partition_id)
             try:
                 self.fd = os.open(self.data_path, os.O_RDONLY | os.O_CLOEXEC)
             except OSError as error:
-                raise corrupted(self.partition_id, f"{self.data_path} cannot be read: {error.strerror}") from error
+                raise unreadable(self.partition_id, self.data_path, error) from error
             self.schemas = [(decode_schema(message), message) for message in index.schemas]
             self.index = index
         return self.index
@@ -324,7 +325,7 @@ class SortMergeReadScheduler:
             self._free(taken)
             if isinstance(error, PartitionCorruptedError):
                 raise
-            raise corrupted(file.partition_id, f"{file.data_path} cannot be read: {error.strerror}") from error
+            raise unreadable(file.partition_id, file.data_path, error) from error
         return buffer
 
     def _cut(

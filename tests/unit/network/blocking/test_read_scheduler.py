@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
 from flinkpy.common.clock import ManualClock
+from flinkpy.common.errors import PartitionConnectionError
 from flinkpy.network.blocking import read_scheduler
 from flinkpy.network.blocking.sort_merge_result_partition import SortMergeResultPartition
 from flinkpy.records.batch import Batch
@@ -111,6 +113,21 @@ def test_a_frame_that_is_larger_than_the_read_memory_is_read(tmp_path: Path, sma
         partition.finish()
         assert [value for value, _, _ in read(partition)] == [row, "small"]
         wait_until(lambda: process.scheduler.used_bytes == 0, "the memory is free")
+
+
+def test_a_process_without_descriptors_does_not_take_the_file_for_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_many(path: Path, flags: int) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with shuffle(tmp_path) as process:
+        partition = large_partition(process, 1)
+        with monkeypatch.context() as exhausted:
+            exhausted.setattr(os, "open", too_many)
+            with pytest.raises(PartitionConnectionError, match="Too many open files"):
+                read(partition)
+        assert len(read(partition)) == 8
 
 
 def test_a_file_is_closed_when_nobody_reads_it(tmp_path: Path) -> None:
