@@ -13,6 +13,7 @@ import pytest
 from column_programs import graph_of, run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyarrow import csv, orc
 
 from flinkpy.common import Configuration, WatermarkStrategy
 from flinkpy.common.typeinfo import RowTypeInfo
@@ -171,3 +172,27 @@ def test_in_streaming_mode_the_graph_keeps_its_operators(files: Path) -> None:
 
     assert [node.name for node in graph.nodes] == ["Source: lines", "Filter", "Select", "Keyed Aggregation"]
     assert graph.nodes[0].notes == ["columns: a, b, m", "where: (a > 1)"]
+
+
+@pytest.mark.parametrize("mode", ["BATCH", "STREAMING"])
+def test_every_format_gives_the_same_with_and_without_the_optimizer(tmp_path: Path, mode: str) -> None:
+    table = pa.table({"unused": ["x"] * 9, "k": list("abcabcabc"), "n": range(9), "m": [i / 4 for i in range(9)]})
+    orc.write_table(table, tmp_path / "a.orc")
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=2)
+    csv.write_csv(table, tmp_path / "a.csv")
+    sources = [
+        FileSource.for_orc(str(tmp_path / "a.orc")),
+        FileSource.for_parquet(str(tmp_path / "a.parquet")),
+        FileSource.for_csv(str(tmp_path / "a.csv")),
+    ]
+    answers = []
+    for source in sources:
+        for is_optimized in ("true", "false"):
+            properties = {"execution.runtime-mode": mode, "execution.columns.optimizer.enabled": is_optimized}
+            env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(properties))
+            lines = env.from_source(source, WatermarkStrategy.no_watermarks(), "lines")
+            kept = lines.filter_batches((col("n") > 2) & (col("k") != "b"))
+            kept.key_by("k").aggregate(total=sum_("m"), n=count(), emit="FINAL").sort_columns("k")
+            answers.append(run(env))
+
+    assert answers == [[("a", 2.25, 2), ("c", 3.25, 2)]] * 6
