@@ -49,7 +49,7 @@ class ColumnJoinOperator(StreamOperator):
         self._memory_bytes = column_operator_bytes(context)
         self._spills = spill_directory(context)
         self._schemas: list[pa.Schema | None] = [arrow_schema(input_type) for input_type in input_types]
-        self._waiting = [BatchQueue(self._spills, self._memory_bytes // 4) for _ in input_types]
+        self._waiting = [BatchQueue(self._spills, self._memory_bytes // share) for share in (4, 2)]
         self._running = {_PROBE, _BUILD}
         self._plan: JoinPlan | None = None
         self._side: BuildSide | None = None
