@@ -69,9 +69,11 @@ def lines_of(output: Path) -> list[int]:
     return sorted(int(line) for path in files for line in path.read_text().split())
 
 
-@pytest.mark.parametrize("how", ["function", "process"])
+@pytest.mark.parametrize(
+    ("how", "writers"), [("function", 4), ("process", 1)], ids=["a function that also writes", "a stopped process"]
+)
 def test_a_task_that_hangs_is_attempted_elsewhere_and_its_records_come_once(
-    cluster: RunningCluster, tmp_path: Path, how: str
+    cluster: RunningCluster, tmp_path: Path, how: str, writers: int
 ) -> None:
     gate = Gate(tmp_path)
     env = environment(cluster, 4, **SPECULATION)
@@ -86,11 +88,10 @@ def test_a_task_that_hangs_is_attempted_elsewhere_and_its_records_come_once(
         .set_parallelism(4)
     )
     (
-        work.rebalance()
-        .map(str, output_type=Types.STRING())
-        .set_parallelism(1)
+        work.map(str, output_type=Types.STRING())
+        .set_parallelism(writers)
         .sink_to(FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder()).build())
-        .set_parallelism(1)
+        .set_parallelism(writers)
     )
     client = env.execute_async("one hangs")
     gate.wait_for_arrival()

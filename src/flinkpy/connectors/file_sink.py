@@ -66,6 +66,10 @@ class FileSink(SinkBase):
     def restore_writer(self, context: WriterContext, states: list[Any]) -> SinkWriter:
         return self._writer(context, states)
 
+    @property
+    def supports_concurrent_attempts(self) -> bool:
+        return True  # their files have names of their own
+
     def create_committer(self) -> Committer:
         from flinkpy.connectors.file_committer import FileCommitter
 

@@ -532,3 +532,60 @@ def test_own_serializers_are_used_and_may_read_what_an_older_version_wrote(conte
     coordinator.start()
     assert isinstance(context.failures[0], StateRestoreError)
     assert "written by a later release" in str(context.failures[0])
+
+
+def test_a_batch_goes_on_in_the_next_job_master_with_what_nobody_has_finished(context):
+    first = started(context)
+    for subtask in (0, 1):
+        bring_up(first, subtask)
+        first.handle_event(subtask, 0, RequestSplit())
+    state = first.snapshot_for_recovery()
+
+    context.take_sent()
+    second = SourceCoordinator(ListedSource(), context)
+    second.restore_for_recovery(state)
+    second.start()
+    second.subtask_reset(1, None)
+    assert second.assigned_splits(0) == ("a",), "subtask 0 had finished"
+    bring_up(second, 1)
+    for _ in range(3):
+        second.handle_event(1, 0, RequestSplit())
+    given = [split for _, event in context.take_sent() if isinstance(event, AddSplits) for split in event.splits]
+    assert sorted(given) == ["b", "c"]
+
+
+def test_a_finished_subtask_whose_result_was_lost_reads_its_splits_again(context):
+    first = started(context)
+    bring_up(first, 0)
+    for _ in range(4):
+        first.handle_event(0, 0, RequestSplit())
+    second = SourceCoordinator(ListedSource(), context)
+    second.restore_for_recovery(first.snapshot_for_recovery())
+    second.start()
+    context.take_sent()
+    second.subtask_reset(0, None)
+    bring_up(second, 0, attempt_number=1)
+    for _ in range(4):
+        second.handle_event(0, 1, RequestSplit())
+    given = [split for _, event in context.take_sent() if isinstance(event, AddSplits) for split in event.splits]
+    assert sorted(given) == ["a", "b", "c"]
+
+
+def test_splits_that_wait_for_their_reader_are_not_lost_in_a_recovery(context):
+    first = started(context)
+    first.handle_event(0, 0, ReaderRegistered())
+    first.handle_event(0, 0, RequestSplit())
+    second = SourceCoordinator(ListedSource(), context)
+    second.restore_for_recovery(first.snapshot_for_recovery())
+    second.start()
+    second.subtask_reset(0, None)
+    bring_up(second, 0)
+    for _ in range(4):
+        second.handle_event(0, 0, RequestSplit())
+    given = [split for _, event in context.take_sent() if isinstance(event, AddSplits) for split in event.splits]
+    assert sorted(given) == ["a", "b", "c"]
+
+
+def test_what_is_no_state_of_a_source_is_refused_in_a_recovery(context):
+    with pytest.raises(CorruptStateError, match="does not begin"):
+        SourceCoordinator(ListedSource(), context).restore_for_recovery(b"something else")

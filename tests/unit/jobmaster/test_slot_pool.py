@@ -209,3 +209,16 @@ def test_a_closed_pool_gives_everything_back_and_takes_nothing(pool):
     assert effects[-1] == sp.RequirementsChanged(0)
     assert pool.request(3) == []
     assert accepted(pool.offer("b")) == []
+
+
+def test_a_request_takes_no_slot_of_a_task_manager_that_it_excludes(pool):
+    excluding = sp.SlotRequest(1, excluded_resources=frozenset({TM.resource_id}))
+    pool(sp.RequestSlots((excluding,)))
+    assert accepted(pool.offer("a")) == []
+    assert fulfilled(pool.offer("b", where=OTHER)) == {1: "b"}
+
+
+def test_others_behind_such_a_request_need_not_wait_for_it(pool):
+    excluding = sp.SlotRequest(1, excluded_resources=frozenset({TM.resource_id}))
+    pool(sp.RequestSlots((excluding, sp.SlotRequest(2))))
+    assert fulfilled(pool.offer("a")) == {2: "a"}

@@ -477,3 +477,14 @@ def test_a_job_of_stages_gets_all_the_slots_that_are_there(machine: Machine) -> 
     machine.run(machine.job_master_connected(JOB, LEADER, machine.now_ms))
     assert len(requests(machine.run(machine.declare_requirements(staged(10, 3), machine.now_ms)))) == 5
     assert machine.num_needed_workers == 0
+
+
+def test_a_job_gets_no_slot_of_a_task_executor_that_it_blocks(machine: Machine) -> None:
+    machine.executor("slow")
+    machine.run(machine.job_master_connected(JOB, LEADER, 0))
+    declared = requirements(1)
+    declared.blocked = frozenset({ResourceID("slow")})
+    assert machine.run(machine.declare_requirements(declared, 0)) == []
+    assert machine.num_needed_workers == 1, "another one is asked for"
+    machine.executor("fast")
+    assert [request.instance_id.value for request in requests(machine.effects)] == ["fast-1"]

@@ -175,3 +175,27 @@ async def test_a_task_that_failed_leaves_nothing_to_hold(h: Harness) -> None:
     h.deployer.body = fail
     await finished_task(h, **RECOVERABLE)
     assert h.task_executor.service.partitions.tracker.jobs_with_partitions == []
+
+
+@scenario
+async def test_the_next_job_master_may_ask_for_them_before_it_needs_a_slot(h: Harness) -> None:
+    await finished_task(h, **RECOVERABLE)
+    h.peers.break_connection(JOB_MASTER)
+    request = taskexecutor_pb2.ConnectJobMasterRequest(job_id=JOB, job_master_address=JOB_MASTER, job_master_id="jm-2")
+    request.configuration.entries.update(RECOVERABLE)
+    for _ in range(2):  # repeated: the same answer
+        answer = h.task_executor.connect_job_master(request, context("jm-2"))
+        assert list(answer.held_result_partition_ids) == [BLOCKING]
+    await h.settle()
+    registration = h.peers.requests("register_task_manager")[-1]
+    assert list(registration.held_result_partition_ids) == [BLOCKING]
+    await h.pass_time(20_000)
+    assert h.deployer.released_partitions == [], "they are this JobMaster's now"
+
+
+@scenario
+async def test_a_job_master_that_has_nothing_here_is_told_so(h: Harness) -> None:
+    request = taskexecutor_pb2.ConnectJobMasterRequest(job_id=JOB, job_master_address=JOB_MASTER, job_master_id="jm-2")
+    answer = h.task_executor.connect_job_master(request, context("jm-2"))
+    assert list(answer.held_result_partition_ids) == []
+    assert len(h.jobs) == 0
