@@ -9,10 +9,15 @@ from typing import Any
 import duckdb
 import pytest
 from clusters import RunningCluster
-from engines import ENGINES, engine_properties
+from engines import ENGINES, engine_cluster, engine_properties
 from job_support import environment
 
 from benchmarks.tpch import QUERIES, SQL, TABLES, generate, tables_of
+
+__all__ = ["engine_cluster"]
+
+#: The first job in Spark starts it.
+pytestmark = pytest.mark.timeout(300)
 
 SCALE = 0.1
 #: DuckDB divides decimals as doubles: what it must divide it gives as (dividend, divisor) here.
@@ -55,8 +60,11 @@ def answer(number: int, directory: Path) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("number", QUERIES)
 @pytest.mark.parametrize("engine", ENGINES)
-def test_query_has_the_answer_of_duckdb(shared_cluster: RunningCluster, tpch: Path, number: int, engine: str) -> None:
-    env = environment(shared_cluster, 2, **engine_properties(engine))
+def test_query_has_the_answer_of_duckdb(request: pytest.FixtureRequest, tpch: Path, number: int, engine: str) -> None:
+    properties = engine_properties(engine)
+    # A Spark session belongs to a TaskExecutor: one is enough.
+    cluster: RunningCluster = request.getfixturevalue("engine_cluster" if engine == "spark" else "shared_cluster")
+    env = environment(cluster, 2, **properties)
 
     with QUERIES[number](tables_of(env, tpch)).execute_and_collect() as results:
         rows = [tuple(row) for row in results]

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[3]))  # for `requirements`
-
 from requirements import has_java, require
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def session() -> Iterator[Any]:
     require("spark", has_java(17) and importlib.util.find_spec("pyspark") is not None, "Java 17 and pyspark")
     from pyspark.sql import SparkSession
