@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from clusters import StartCluster
-from job_support import FIXED_DELAY, Gate, environment, wait_until, wait_until_idle
+from job_support import FIXED_DELAY, Gate, environment, wait_for_state, wait_until, wait_until_idle
 
 from flinkpy.common import Types
 from flinkpy.common.errors import JobExecutionError
+from flinkpy.common.states import JobState
 from flinkpy.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
 
 FIXED_PARALLELISM = {"execution.batch.adaptive.auto-parallelism.enabled": "false"}
@@ -74,3 +75,19 @@ def test_what_a_killed_task_executor_has_left_is_removed_by_the_next_one(
         gate.open()
         assert sorted(results) == EXPECTED
     wait_until(lambda: partition_files(tmp_path) == [], "the files are removed")
+
+
+def test_a_job_that_is_cancelled_leaves_neither_finished_nor_unfinished_results(
+    start_cluster: StartCluster, gate: Gate, tmp_path: Path
+) -> None:
+    cluster = start_cluster(1, 2)
+    env = batch(cluster)
+    sums_with_a_gate(env, gate).print()
+    job_id = str(env.execute_async("cancelled").get_job_id())
+    gate.wait_for_arrival()
+    wait_until(lambda: list(tmp_path.rglob("*.index")), "one result is finished")
+    assert len(list(tmp_path.rglob("*.data"))) == 2
+    cluster.client.cancel_job(job_id)
+    wait_for_state(cluster, job_id, JobState.CANCELED)
+    wait_until(lambda: partition_files(tmp_path) == [], "the files are removed")
+    wait_until_idle(cluster, 2)

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from flinkpy.common.errors import (
@@ -48,6 +49,22 @@ def test_rows_and_columns_come_back_with_their_timestamps_and_kinds(tmp_path: Pa
             partition.emit(0, batch)
         partition.finish()
         assert read(partition) == [record for batch in sent for record in of(batch)]
+
+
+def test_columns_of_codes_and_nested_columns_come_back_as_values(tmp_path: Path, compression: str | None) -> None:
+    values = pa.RecordBatch.from_pydict(
+        {
+            "code": pa.array(["a", None, "b", "a"] * 300).dictionary_encode(),
+            "list": pa.array([[1, 2], [], None, [3]] * 300),
+            "amount": pa.array([1, 2, None, 4] * 300, pa.decimal128(12, 2)),
+        }
+    )
+    with shuffle(tmp_path, compression=compression) as process:
+        partition = process.partition()
+        partition.emit(0, Batch(values))
+        partition.emit(0, Batch(values.slice(5, 7)))
+        partition.finish()
+        assert [value for value, _, _ in read(partition)] == values.to_pylist() + values.slice(5, 7).to_pylist()
 
 
 def test_more_than_fits_into_memory_keeps_its_order_per_subpartition(tmp_path: Path) -> None:
