@@ -22,7 +22,7 @@ from flinkpy.configuration import (
 )
 from flinkpy.configuration import restart_strategy_options as restart_options
 from flinkpy.configuration.options import AnyConfiguration
-from flinkpy.jobmaster.batch_job_options import (
+from flinkpy.jobmaster.batch_job_configuration import (
     adaptive_parallelism_options,
     job_recovery_options,
     speculative_execution_options,
