@@ -37,12 +37,14 @@ def translate(node: SparkNode, inputs: Sequence[StreamFrame], session: SparkSess
     Raises:
         InputNotFoundError: of a file source.
     """
-    make = _TRANSLATIONS.get(type(node.spec))
+    # Joins of columns wait for the end of their inputs, as Spark does.
+    spec = node.spec.operator if isinstance(node.spec, specs.BatchSpec) else node.spec
+    make = _TRANSLATIONS.get(type(spec))
     if make is None:
         return None
     try:
         merged = _by_input_index(node, inputs)
-        frame = make(node.spec, merged, _Place(node, session))
+        frame = make(spec, merged, _Place(node, session))
         output_type = node.spec.output_type or merged[0].type_info
         return StreamFrame(_conformed(frame, output_type), output_type, Layout.COLUMNS)
     except NotExpressible as reason:

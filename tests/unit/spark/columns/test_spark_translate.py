@@ -80,7 +80,8 @@ def test_joins_match_equal_keys_and_null_matches_nothing(session: Any, how: str,
         output["town"] = Types.STRING()
     selectors = (specs.FieldKeySelector(("id",)), specs.FieldKeySelector(("id",)))
     spec = specs.ColumnJoinSpec(selectors, how, is_broadcast, output_type=row_type(**output))
-    joined = translate(node(spec, 0, 1), [stream(session, left), stream(session, TOWNS)], session)
+    in_batch_mode = specs.BatchSpec(spec, output_type=spec.output_type)
+    joined = translate(node(in_batch_mode, 0, 1), [stream(session, left), stream(session, TOWNS)], session)
     expected = sorted(((*row, None) for row in EXPECTED[how]), key=repr)
     assert rows(result(joined)) == expected
     plan = joined.frame._jdf.queryExecution().toString()
