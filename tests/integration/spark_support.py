@@ -16,6 +16,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -63,7 +64,7 @@ def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningC
         yield running
 
 
-def spark_environment(cluster: RunningCluster, parallelism: int = 2, **properties: str) -> StreamExecutionEnvironment:
+def spark_environment(cluster: RunningCluster, parallelism: int = 2, **properties: Any) -> StreamExecutionEnvironment:
     """Of batch programs that run in Spark on this host, as far as they can."""
     return environment(
         cluster,
@@ -113,7 +114,13 @@ class JavaService:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=directory,
-                env={**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", **environment},
+                env={
+                    **os.environ,
+                    "SPARK_HOME": str(home),
+                    "SPARK_LOCAL_IP": "127.0.0.1",
+                    "SPARK_SCALA_VERSION": "2.13",
+                    **environment,
+                },
             )
 
     def stop(self) -> None:

@@ -15,6 +15,14 @@ _STAGE_FAILURE = re.compile(r"(Task \d+ in stage [\d.]+ failed \d+ times?)[^\n]*
 _VERSIONS = re.compile(r"PYTHON_VERSION_MISMATCH[^\n]*|Python in worker has different version[^\n]*", re.IGNORECASE)
 _NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
+_FRAME = re.compile(r"[\w.$/<>]+\([\w.: ]*\)$")
+_END_OF_CAUSE = (
+    "at ",
+    "JVM stacktrace",
+    "Driver stacktrace",
+    "Traceback (most recent",
+    "This stopped SparkContext was created at",
+)
 #: Of what py4j and gRPC say when nobody answers any more.
 _GONE = (
     "Py4JNetworkError",
@@ -34,8 +42,10 @@ _GONE = (
 )
 
 
-def as_flink_error(error: BaseException, task_name: str, master: str, progress: str = "") -> FlinkError:
-    """`error` as it leaves the task. `progress`: how far Spark was."""
+def as_flink_error(
+    error: BaseException, task_name: str, master: str, progress: str = "", last_words: str = ""
+) -> FlinkError:
+    """`error` as it leaves the task. `progress`: how far Spark was. `last_words`: what its driver has logged last."""
     if isinstance(error, FlinkError):
         return error
     text = f"{type(error).__name__}: {error}"
@@ -61,7 +71,7 @@ def as_flink_error(error: BaseException, task_name: str, master: str, progress: 
             "dependencies there (pip install flinkpy), and what the job itself imports"
         )
     if any(sign in text for sign in _GONE):
-        return SparkError(f"{task_name}: Spark at {master} is gone: {cause_of(text)}")
+        return SparkError(f"{task_name}: Spark at {master} is gone: {with_last_words(cause_of(text), last_words)}")
     return SparkError(f"{task_name}: Spark failed: {cause_of(text)}", remote_traceback=text[:20_000])
 
 
@@ -70,11 +80,16 @@ def cause_of(text: str) -> str:
     kept = []
     for line in text.splitlines():
         stripped = line.strip()
-        if stripped.startswith(("at ", "JVM stacktrace", "Driver stacktrace", "Traceback (most recent")):
+        if stripped.startswith(_END_OF_CAUSE) or _FRAME.match(stripped):
             break
         if stripped:
             kept.append(stripped)
     return _shorten(" ".join(kept) or text)
+
+
+def with_last_words(cause: str, last_words: str) -> str:
+    """`last_words`: what Spark's driver has logged last."""
+    return f"{cause}. It has logged last: {_shorten(last_words)}" if last_words else cause
 
 
 def _with_cause(failure: FlinkError, text: str, progress: str) -> FlinkError:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from flinkpy.common.errors import SparkError, SparkUnavailableError
 from flinkpy.common.java_runtime import java_obstacle
-from flinkpy.spark.errors import cause_of
+from flinkpy.spark.errors import cause_of, with_last_words
 from flinkpy.spark.progress import ClassicProgress, ConnectProgress, ProgressTracker, ProgressWatch
 from flinkpy.spark.settings import SparkSettings
 
@@ -108,10 +108,12 @@ class ClassicSpark:
                 with _python_of_workers(conf.get("spark.pyspark.python")):
                     self.context = SparkContext(conf=told, gateway=self._gateway)
                 self._session = SparkSession(self.context)
-            except BaseException:
+            except Exception as error:
+                # Its text is asked of the JVM.
+                reason = with_last_words(cause_of(str(error)), self._process.last_words)
                 self._forget()
                 self._process.stop()
-                raise
+                raise SparkError(f"Spark at {settings.redacted_master} cannot be used: {reason}") from None
         except BaseException:
             shutil.rmtree(self._directory, ignore_errors=True)
             raise
