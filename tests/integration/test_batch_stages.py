@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clusters import RunningCluster, StartCluster
+from clusters import RunningCluster, StartCluster, running_cluster
 from job_support import FIXED_DELAY, Gate, environment, wait_for_state, wait_until, wait_until_idle
 
 from flinkpy.common import Encoder, Types, WatermarkStrategy
@@ -52,6 +52,13 @@ def restarted(cluster: RunningCluster, job_id: str) -> set[str]:
 
 def partition_files(directory: Path) -> list[Path]:
     return sorted(directory.rglob("*.data"))
+
+
+@pytest.fixture(scope="module")
+def one_slot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    """A cluster of one slot, for the tests that leave its processes alone."""
+    with running_cluster(tmp_path_factory.mktemp("one-slot"), num_task_executors=1, slots=1) as running:
+        yield running
 
 
 @pytest.fixture
@@ -97,8 +104,8 @@ class FailsOnce(MapFunction):
 # Stages
 
 
-def test_a_job_of_many_more_tasks_than_slots_runs_in_one_slot(start_cluster: StartCluster) -> None:
-    cluster = start_cluster(num_task_executors=1, slots=1)
+def test_a_job_of_many_more_tasks_than_slots_runs_in_one_slot(one_slot: RunningCluster) -> None:
+    cluster = one_slot
     env = batch(cluster, 3)
     pairs = env.from_sequence(1, 300).rebalance().map(lambda x: (x % 5, x), Types.TUPLE([Types.LONG(), Types.LONG()]))
     sums = pairs.key_by(lambda pair: pair[0]).sum(1)
@@ -135,8 +142,8 @@ class _Slow(KeyedProcessFunction):
         yield self._wait(value)
 
 
-def test_records_of_one_stream_are_written_once_for_all_who_read_them(start_cluster: StartCluster) -> None:
-    cluster = start_cluster(num_task_executors=1, slots=1)
+def test_records_of_one_stream_are_written_once_for_all_who_read_them(one_slot: RunningCluster) -> None:
+    cluster = one_slot
     env = batch(cluster, 2)
     keyed = env.from_sequence(1, 100).map(lambda x: (x % 3, x)).key_by(lambda pair: pair[0])
     sums = keyed.reduce(lambda a, b: (a[0], a[1] + b[1])).map(lambda pair: ("sum", *pair))
@@ -149,9 +156,9 @@ def test_records_of_one_stream_are_written_once_for_all_who_read_them(start_clus
     )
 
 
-def test_results_of_any_size_come_to_the_program_through_one_slot(start_cluster: StartCluster) -> None:
+def test_results_of_any_size_come_to_the_program_through_one_slot(one_slot: RunningCluster) -> None:
     """More than may be on its way to a program that reads slowly."""
-    cluster = start_cluster(num_task_executors=1, slots=1)
+    cluster = one_slot
     env = batch(cluster, 2)
     texts = env.from_sequence(1, 20_000).rebalance().map(lambda x: f"{x:0500d}", Types.STRING())
     with texts.execute_and_collect() as results:
@@ -168,8 +175,8 @@ class Counted(MapFunction):
         return value
 
 
-def test_what_tasks_count_and_report_that_run_in_turns_is_all_there_at_the_end(start_cluster: StartCluster) -> None:
-    cluster = start_cluster(num_task_executors=1, slots=1)
+def test_what_tasks_count_and_report_that_run_in_turns_is_all_there_at_the_end(one_slot: RunningCluster) -> None:
+    cluster = one_slot
     env = batch(cluster, 2)
     first = env.from_sequence(1, 60).map(Counted(), Types.LONG()).name("first")
     first.key_by(lambda x: x % 3).map(Counted(), Types.LONG()).name("second").print()
@@ -185,10 +192,8 @@ def test_what_tasks_count_and_report_that_run_in_turns_is_all_there_at_the_end(s
 
 
 @pytest.mark.parametrize("at", ["first", "second"])
-def test_cancelling_in_any_stage_leaves_nothing(
-    start_cluster: StartCluster, gate: Gate, tmp_path: Path, at: str
-) -> None:
-    cluster = start_cluster(num_task_executors=1, slots=1)
+def test_cancelling_in_any_stage_leaves_nothing(one_slot: RunningCluster, gate: Gate, at: str) -> None:
+    cluster = one_slot
     env = batch(cluster, 2)
     wait = gate.pass_at(70)
     first = env.from_sequence(1, 100).map(wait if at == "first" else lambda x: x, Types.LONG())
@@ -199,7 +204,7 @@ def test_cancelling_in_any_stage_leaves_nothing(
     cluster.client.cancel_job(job_id)
     gate.open()
     wait_for_state(cluster, job_id, JobState.CANCELED)
-    wait_until(lambda: not partition_files(tmp_path / "tmp"), "no partition is left")
+    wait_until(lambda: not partition_files(one_slot.run_dir.parent / "tmp"), "no partition is left")
     wait_until_idle(cluster, 1)
 
 
@@ -225,18 +230,16 @@ def test_a_task_that_fails_runs_again_alone(start_cluster: StartCluster, tmp_pat
     assert cluster.client.request_job(job_id).num_restarts == 1
 
 
-def test_a_damaged_result_is_made_anew_by_its_producer_alone(
-    start_cluster: StartCluster, gate: Gate, tmp_path: Path
-) -> None:
+def test_a_damaged_result_is_made_anew_by_its_producer_alone(one_slot: RunningCluster, gate: Gate) -> None:
     """The reader of the damaged file waits for the only slot, which another branch has."""
-    cluster = start_cluster(num_task_executors=1, slots=1)
+    cluster = one_slot
     env = batch(cluster, 1, **FIXED_DELAY)
     numbers = env.from_sequence(1, 100).map(lambda x: x, Types.LONG()).name("first")
     numbers.key_by(lambda x: x % 4).sum().name("second").print()
     env.from_sequence(1, 10).map(gate.pass_at(5), Types.LONG()).name("other").print()
     job_id = str(env.execute_async("damaged").get_job_id())
     gate.wait_for_arrival()
-    (file,) = partition_files(tmp_path / "tmp")
+    (file,) = partition_files(one_slot.run_dir.parent / "tmp")
     with open(file, "r+b") as opened:
         data = bytearray(opened.read())
         data[len(data) // 2] ^= 0xFF
@@ -281,9 +284,7 @@ def test_a_lost_process_takes_its_results_along_and_finished_consumers_run_again
     assert sorted(written) == list(range(1, 101))
 
 
-def test_without_a_restart_strategy_a_lost_result_fails_the_job(
-    start_cluster: StartCluster, gate: Gate, tmp_path: Path
-) -> None:
+def test_without_a_restart_strategy_a_lost_result_fails_the_job(start_cluster: StartCluster, gate: Gate) -> None:
     cluster = start_cluster(num_task_executors=2, slots=1)
     env = batch(cluster, 2)
     numbers = env.from_sequence(1, 100).map(lambda x: x, Types.LONG())
