@@ -55,7 +55,7 @@ def data(scale: float) -> Path:
 
 def native(directory: Path, numbers: tuple[int, ...], rounds: int = ROUNDS) -> dict[int, list[float]]:
     """Seconds of each run of each query."""
-    cluster = LocalCluster(LocalClusterOptions(2, {"taskmanager.numberOfTaskSlots": "2"}))
+    cluster = LocalCluster(LocalClusterOptions(2, {"taskmanager.numberOfTaskSlots": "1"}))
     cluster.start()
     try:
         host, _, port = cluster.dispatcher_address.rpartition(":")

@@ -54,7 +54,7 @@ def _of_partitioning(edge: StreamEdge) -> Needed:
 
 def _of_inputs(node: StreamNode, needed: Needed) -> list[tuple[Needed, Any]]:
     """Of each input what the node needs of it, and its type."""
-    spec = node.spec
+    spec = _operator_spec(node)
     types = spec.input_types
     if isinstance(spec, specs.ColumnJoinSpec) and len(types) == 2:
         return list(zip(_of_join(spec, needed), types))
@@ -130,7 +130,7 @@ def _kept(needed: Needed, type_info: Any) -> Needed:
 
 
 def _apply(node: StreamNode, needed: Needed, inputs: list[Needed]) -> None:
-    spec = node.spec
+    spec = _operator_spec(node)
     if isinstance(spec, specs.SourceSpec):
         _project_source(node, spec, needed)
         return
@@ -156,7 +156,19 @@ def _apply(node: StreamNode, needed: Needed, inputs: list[Needed]) -> None:
         changed = replace(spec, input_types=types, output_type=_join_output(spec, types))
     else:
         changed = replace(spec, input_types=types) if types != spec.input_types else spec
+    if isinstance(node.spec, specs.BatchSpec) and changed is not spec:
+        changed = specs.BatchSpec(changed, input_types=changed.input_types, output_type=changed.output_type)
+    elif changed is spec:
+        return
     node.optimized_spec = changed
+
+
+def _operator_spec(node: StreamNode) -> specs.OperatorSpec:
+    """What the operator does, in batch mode too."""
+    spec = node.spec
+    if isinstance(spec, specs.BatchSpec) and isinstance(spec.operator, specs.ColumnJoinSpec):
+        return spec.operator
+    return spec
 
 
 def _project_source(node: StreamNode, spec: specs.SourceSpec, needed: Needed) -> None:

@@ -23,6 +23,7 @@ from flinkpy.datastream.window import TumblingEventTimeWindows
 from flinkpy.graph import operator_specs as specs
 
 ROW = Types.ROW_NAMED(["k", "i", "m", "d"], [Types.STRING(), Types.INT(), Types.DECIMAL(15, 2), Types.DOUBLE()])
+_NO_WATERMARKS = WatermarkStrategy.no_watermarks()
 OTHER = Types.ROW_NAMED(["k", "v"], [Types.STRING(), Types.LONG()])
 
 
@@ -215,3 +216,22 @@ def test_what_is_put_in_has_an_id_where_none_are_made_up(env: StreamExecutionEnv
 
     names = [op.name for vertex in env.generate_job_graph().vertices for op in vertex.chain]
     assert names[1:4] == ["Local Aggregation", "Keyed Aggregation", "Select"]
+
+
+@pytest.mark.parametrize("mode", ["BATCH", "STREAMING"])
+def test_columns_are_not_read_for_a_join_that_nobody_needs_behind_it(tmp_path: Path, mode: str) -> None:
+    for name, renamed in (("left", "a"), ("right", "b")):
+        table = pa.table({"k": [1], renamed: [2], f"unused_{renamed}": ["x"]})
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    env = StreamExecutionEnvironment.get_execution_environment(
+        Configuration.from_dict({"execution.runtime-mode": mode})
+    )
+    left, right = (
+        env.from_source(FileSource.for_parquet(str(tmp_path / f"{name}.parquet")), _NO_WATERMARKS, name)
+        for name in ("left", "right")
+    )
+    left.key_by("k").join_columns(right.key_by("k")).select(col("a") + col("b")).print()
+
+    plan = plan_of(env)
+    assert plan["Source: left"] == "Source: left; columns: k, a"
+    assert plan["Source: right"] == "Source: right; columns: k, b"
