@@ -158,6 +158,17 @@ def wait_for_events(stages: Stages, number: int) -> None:
     wait_until(lambda: finished() >= number, f"{number} recorded ends of tasks")
 
 
+def test_a_source_goes_on_with_the_splits_that_nobody_has_finished(cluster: RunningCluster, tmp_path: Path) -> None:
+    stages = Stages(cluster, tmp_path)
+    stages.reach(0)
+    wait_for_events(stages, 1)
+    kill_leader(cluster, stages.job_id)
+    stages.reach(0, 2)
+
+    found = stages.finish()
+    assert sorted(found[name] for name in ("source-0", "source-1")) == [1, 2], found
+
+
 def test_a_job_without_job_recovery_begins_anew(cluster: RunningCluster, tmp_path: Path) -> None:
     stages = Stages(cluster, tmp_path, **{**FIXED_DELAY, "execution.batch.job-recovery.enabled": "false"})
     stages.reach(1)

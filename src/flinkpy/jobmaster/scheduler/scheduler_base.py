@@ -340,6 +340,8 @@ class SchedulerBase:
 
     def _release_what_was_read_by(self, vertex: ExecutionVertex) -> None:
         """`vertex` has finished: nobody may need its inputs any more."""
+        if self._options.records_events and not vertex.job_vertex.results:
+            return  # should its end not be on the disk when this JobMaster dies, it does the same with the same again
         if self._options.releases_partitions_during_execution and self._regions.has_finished(vertex):
             inputs = {
                 (partition.result.id, partition.index): partition
