@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from jobmaster_fakes import Cluster, batch_vertex, job_graph
 from test_adaptive_scheduling import MB, finish, open_vertex, parallelism, reads
@@ -9,7 +11,7 @@ from test_adaptive_scheduling import MB, finish, open_vertex, parallelism, reads
 from flinkpy._proto import job_event_pb2
 from flinkpy.common.errors import CorruptStateError
 from flinkpy.common.ids import JobVertexID
-from flinkpy.common.states import JobState
+from flinkpy.common.states import ExecutionState, JobState
 from flinkpy.jobmaster.job_event_store import job_events
 from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler import events as ev
@@ -187,7 +189,21 @@ def test_late_news_of_the_first_life_is_ignored() -> None:
     life = after_two_stages()
     second = life.dies()
     stale = life.cluster.attempt("last", 0)
-    from flinkpy.common.states import ExecutionState
-
     second.cluster.send(ev.TaskStateUpdated(stale, ExecutionState.FINISHED))
     assert "last0" in second.running()
+
+
+@pytest.mark.parametrize(("records", "released"), [(True, 0), (False, 1)])
+def test_what_a_sink_has_read_is_kept_while_the_job_may_be_recovered(records, released) -> None:
+    options = replace(OPTIONS, records_events=records, releases_partitions_during_execution=True)
+    writer = batch_vertex("writer", 1, results=["files"])
+    committer = batch_vertex("committer", 1, inputs=["files"])
+    cluster = Cluster(job_graph(writer, committer, batch_vertex("busy", 1)), options=options)
+    cluster.start()
+    cluster.add_task_manager("tm", 2)
+    cluster.run_all()
+    finish(cluster, "writer", 0, (1,))
+    cluster.take(fx.ReleasePartitions)
+    finish(cluster, "committer", 0)
+    assert len(cluster.take(fx.ReleasePartitions)) == released
+    assert cluster.states() == {"writer0": "FINISHED", "committer0": "FINISHED", "busy0": "RUNNING"}
