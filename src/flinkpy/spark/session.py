@@ -54,6 +54,8 @@ class RunningSpark(Protocol):
     settings: SparkSettings
     #: Names of the files that executors have been brought.
     sent: set[str]
+    #: Where they are: executors fetch them when they need them.
+    files: Path
 
     @property
     def is_alive(self) -> bool: ...
@@ -94,7 +96,7 @@ class ClassicSpark:
         self.sent: set[str] = set()
         _check_reachable(settings)
         os.environ.pop(_CONNECT_MODE, None)
-        self._directory = Path(tempfile.mkdtemp(prefix="flinkpy-spark-"))
+        self._directory = self.files = Path(tempfile.mkdtemp(prefix="flinkpy-spark-"))
         try:
             conf = {**settings.conf, "spark.master": settings.master}
             conf.setdefault("spark.local.dir", str(self._directory))
@@ -108,7 +110,7 @@ class ClassicSpark:
                 with _python_of_workers(conf.get("spark.pyspark.python")):
                     self.context = SparkContext(conf=told, gateway=self._gateway)
                 self._session = SparkSession(self.context)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - raised as one of ours
                 # Its text is asked of the JVM.
                 reason = with_last_words(cause_of(str(error)), self._process.last_words)
                 self._forget()
@@ -184,6 +186,7 @@ class ConnectSpark:
         policy = DefaultPolicy(max_retries=_CONNECT_RETRIES, max_backoff=_CONNECT_BACKOFF_MS)
         self._session.client.set_retry_policies([policy])
         self.version = self._session.version  # the first thing that is asked of the server
+        self.files = Path(tempfile.mkdtemp(prefix="flinkpy-spark-"))
 
     @property
     def is_alive(self) -> bool:
@@ -217,6 +220,7 @@ class ConnectSpark:
             _LOG.warning("the session on %s could not be ended: %s", self.settings.redacted_master, error)
         finally:
             os.environ.pop(_CONNECT_MODE, None)
+            shutil.rmtree(self.files, ignore_errors=True)
 
 
 @contextlib.contextmanager

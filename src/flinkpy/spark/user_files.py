@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import tempfile
+import uuid
 import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -46,17 +46,17 @@ class UserFiles:
         if self._is_local:
             files = WorkerFiles(job.job_id, (*self._shipped.python_path, *here))
             return replace(job, files=files)
-        with _Sender(spark, session) as sender:
-            sender.send_package()
-            python_path = tuple(map(sender.directory, self._shipped.python_path))
-            working_directory = self._shipped.working_directory
-            files = WorkerFiles(
-                job.job_id,
-                # What is not there on an executor is left out by it.
-                (*python_path, *here),
-                None if working_directory is None else sender.directory(working_directory),
-            )
-            cached = {name: sender.file_or_directory(path) for name, path in job.cached_files.items()}
+        sender = _Sender(spark, session)
+        sender.send_package()
+        python_path = tuple(map(sender.directory, self._shipped.python_path))
+        working_directory = self._shipped.working_directory
+        files = WorkerFiles(
+            job.job_id,
+            # What is not there on an executor is left out by it.
+            (*python_path, *here),
+            None if working_directory is None else sender.directory(working_directory),
+        )
+        cached = {name: sender.file_or_directory(path) for name, path in job.cached_files.items()}
         return replace(job, files=files, cached_files=cached)
 
 
@@ -64,14 +64,7 @@ class _Sender:
     def __init__(self, spark: Any, session: Any) -> None:
         self._sent: set[str] = spark.sent
         self._session = session
-        self._directory = Path(tempfile.mkdtemp(prefix="flinkpy-files-"))
-
-    def __enter__(self) -> _Sender:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        # Spark has a copy of each.
-        shutil.rmtree(self._directory, ignore_errors=True)
+        self._directory: Path = spark.files
 
     def send_package(self) -> None:
         """flinkpy, importable in every worker."""
@@ -107,7 +100,7 @@ class _Sender:
 
     def _zip(self, name: str, files: Iterable[tuple[Path, str]]) -> Path:
         digest = hashlib.sha256()
-        made = self._directory / f"{name}.making"
+        made = self._directory / f"{name}-{uuid.uuid4().hex}.making"
         with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
             for path, arcname in files:
                 data = path.read_bytes()
