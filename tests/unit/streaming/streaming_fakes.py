@@ -33,6 +33,8 @@ from flinkpy.streaming.tasks.processing_time_service import ProcessingTimeServic
 class FakeResultPartition:
     """Records what is emitted; `is_available` is set by the test."""
 
+    partition_type = "PIPELINED_BOUNDED"
+
     def __init__(self, num_subpartitions: int = 1) -> None:
         self.num_subpartitions = num_subpartitions
         self.items: list[list[Any]] = [[] for _ in range(num_subpartitions)]
