@@ -53,6 +53,10 @@ class FakeResultPartition:
     def emit(self, subpartition: int, batch: Batch, type_info: Any = None) -> None:
         self.items[subpartition].append(batch)
 
+    def emit_parts(self, parts: Any, whole: Batch, type_info: Any = None) -> None:
+        for subpartition, part in parts:
+            self.emit(subpartition, part, type_info)
+
     def emit_broadcast(self, batch: Batch) -> None:
         for items in self.items:
             items.append(batch)
