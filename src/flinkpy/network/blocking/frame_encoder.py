@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from typing import Any
 
 import pyarrow as pa
@@ -20,15 +21,13 @@ FRAME_BYTES = 1 << 19
 _FRAME_ROWS = 65_536
 #: Batches of less are not compressed: the codec costs more than it saves.
 _SMALL_BYTES = 1 << 12
-#: Columns of batches from this size on are compressed in parallel; below, handing them to threads costs more.
-_LARGE_BYTES = 1 << 18
 
 #: With about how many bytes a batch stands for.
 SizedItem = tuple[Batch | Element, int]
 
 
 class FrameEncoder:
-    """Thread: the producer's task thread.
+    """Thread: any, several at once.
 
     Args:
         compression: "lz4", "zstd" or None.
@@ -38,8 +37,10 @@ class FrameEncoder:
         self._compression = compression
         #: Serialised, in the order of their numbers.
         self.schemas: list[bytes] = []
-        #: By the number of the schema: for batches that are tiny, small, and all others.
-        self._encoders: list[tuple[pa.Schema, tuple[ColumnEncoder, ColumnEncoder, ColumnEncoder]]] = []
+        self._lock = threading.Lock()
+        self._known: list[pa.Schema] = []
+        #: Of each thread: its encoders by the number of the schema.
+        self._own = threading.local()
 
     def frames(self, items: list[SizedItem]) -> list[tuple[list[Any], int]]:
         """The items as frames (parts, bytes), in order; small neighbouring batches of one form become one frame.
@@ -91,9 +92,8 @@ class FrameEncoder:
                 encoded = EncodedBatch(True, [payload], len(payload), batch)
         else:
             kind = COLUMNS
-            schema, encoders = self._encoders_of(batch.values)
-            encoder = encoders[(size >= _SMALL_BYTES) + (size >= _LARGE_BYTES)]
-            encoded = encoder.encode(batch)
+            schema = self._number_of(batch.values)
+            encoded = self._encoder(schema, batch.values, is_small=size < _SMALL_BYTES).encode(batch)
         return frame_parts(
             kind,
             encoded.parts,
@@ -105,20 +105,26 @@ class FrameEncoder:
             decoded_bytes=size,
         )
 
-    def _encoders_of(self, values: pa.RecordBatch) -> tuple[int, tuple[ColumnEncoder, ColumnEncoder, ColumnEncoder]]:
-        for number, (schema, encoders) in enumerate(self._encoders):
-            if schema.equals(values.schema):
-                return number, encoders
-        plain = ColumnEncoder()
-        small = ColumnEncoder(self._compression, use_threads=False)
-        large = ColumnEncoder(self._compression)
-        message = plain.open_schema(values)
-        small.open_schema(values)
-        large.open_schema(values)
-        assert message is not None
-        self._encoders.append((values.schema, (plain, small, large)))
-        self.schemas.append(message)
-        return len(self.schemas) - 1, (plain, small, large)
+    def _number_of(self, values: pa.RecordBatch) -> int:
+        with self._lock:
+            for number, schema in enumerate(self._known):
+                if schema.equals(values.schema):
+                    return number
+            message = ColumnEncoder().open_schema(values)
+            assert message is not None
+            self._known.append(values.schema)
+            self.schemas.append(message)
+            return len(self.schemas) - 1
+
+    def _encoder(self, schema: int, values: pa.RecordBatch, *, is_small: bool) -> ColumnEncoder:
+        """Columns of one batch are not compressed in parallel: other batches are, and handing over costs time."""
+        encoders: dict[tuple[int, bool], ColumnEncoder] = self._own.__dict__.setdefault("encoders", {})
+        encoder = encoders.get((schema, is_small))
+        if encoder is None:
+            encoder = ColumnEncoder(None if is_small else self._compression, use_threads=False)
+            encoder.open_schema(values)
+            encoders[schema, is_small] = encoder
+        return encoder
 
 
 def _element_frame(element: Element) -> tuple[list[Any], int]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -54,6 +54,7 @@ class SortMergeResultPartition(ResultPartition):
     Args:
         path: of the files, without their suffixes.
         compression: "lz4", "zstd" or None.
+        parallel_map: as `map`: runs of different subpartitions are encoded at the same time.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class SortMergeResultPartition(ResultPartition):
         path: Path,
         scheduler: SortMergeReadScheduler,
         compression: str | None = "lz4",
+        parallel_map: Callable[..., Iterable[Any]] = map,
         owner: str = "",
         on_released: Callable[[ResultPartition], None] | None = None,
     ) -> None:
@@ -85,6 +87,7 @@ class SortMergeResultPartition(ResultPartition):
         #: int64[n]: bytes each subpartition has, before compression; what was broadcast counts for each.
         self.subpartition_bytes = np.zeros(num_subpartitions, np.int64)
         self._scheduler = scheduler
+        self._map = parallel_map
         self._encoder = FrameEncoder(compression)
         self._index = PartitionIndex(num_subpartitions)
         self._gathered: dict[int, list[SizedItem]] = {}
@@ -229,22 +232,23 @@ class SortMergeResultPartition(ResultPartition):
         writer = self._writer
         if self._broadcast:
             offsets = np.array([writer.position] * 2, np.int64)
-            self._append_run(self._broadcast)
+            for parts, size in self._encoder.frames(self._broadcast):
+                writer.append(parts, size)
             offsets[1] = writer.position
             self._index.regions.append(Region(True, offsets))
             return
         offsets = np.empty(self.num_subpartitions + 1, np.int64)
         position = 0
-        for subpartition in sorted(self._gathered):
+        subpartitions = sorted(self._gathered)
+        # In the order given; the task waits, so nobody else touches what is gathered.
+        runs = self._map(self._encoder.frames, [self._gathered[subpartition] for subpartition in subpartitions])
+        for subpartition, frames in zip(subpartitions, runs, strict=True):
             offsets[position : subpartition + 1] = writer.position
             position = subpartition + 1
-            self._append_run(self._gathered[subpartition])
+            for parts, size in frames:
+                writer.append(parts, size)
         offsets[position:] = writer.position
         self._index.regions.append(Region(False, offsets))
-
-    def _append_run(self, items: list[SizedItem]) -> None:
-        for parts, size in self._encoder.frames(items):
-            self._writer.append(parts, size)
 
     def _write_index(self) -> None:
         writer, index = self._writer, self._index
