@@ -2,9 +2,9 @@
 
 The peer writes the same record batches to one plain Arrow IPC file, with the same codec, and reads it back from its
 beginning to its end: no subpartitions, no checksums, no flow control. Both write and read in one process, one after the
-other, several times; the best of each counts. The first result is held to the bar: batches come partitioned already, as the
-peer's do. In the second our side also computes each key's hash and moves the rows accordingly, which any exchange by key
-costs, blocking or not; it is there to be seen.
+other, several times; the best of each counts. The first result is held to the bar: batches come partitioned already, as
+the peer's do. In the second our side also computes each key's hash and moves the rows accordingly, which any exchange
+by key costs, blocking or not; it is there to be seen.
 """
 
 from __future__ import annotations
