@@ -12,6 +12,9 @@ from requirements import has_java, require
 from spark_operator_programs import PROGRAMS
 from spark_programs import spark_records, spark_session
 
+#: The first job of a session compiles, and Python workers import: on a loaded machine that takes its time.
+pytestmark = pytest.mark.timeout(300)
+
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[Any]:

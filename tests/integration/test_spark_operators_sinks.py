@@ -25,6 +25,9 @@ from flinkpy.spark.worker_errors import failure_in
 
 RECORD = Types.ROW_NAMED(["day", "number"], [Types.STRING(), Types.LONG()])
 
+#: The first job of a session compiles, and Python workers import: on a loaded machine that takes its time.
+pytestmark = pytest.mark.timeout(300)
+
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[Any]:
