@@ -52,7 +52,10 @@ USE_MANAGED_MEMORY = bool_option(
     "Whether all databases of a process share taskmanager.memory.managed.size, where that is set.",
 )
 MANAGED_MEMORY_SIZE = memory_option(
-    "taskmanager.memory.managed.size", None, "Memory of a process for its databases; unset: each has its own."
+    "taskmanager.memory.managed.size",
+    None,
+    "Memory of a process for its databases, and in batch mode for aggregations and joins over columns; unset: each has "
+    "its own.",
 )
 FIX_PER_SLOT_MEMORY_SIZE = memory_option(
     "state.backend.rocksdb.memory.fixed-per-slot",
