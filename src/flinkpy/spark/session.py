@@ -242,6 +242,8 @@ def start(settings: SparkSettings) -> RunningSpark:
     """Raises: SparkUnavailableError: there is nothing to start; SparkError: it did not start."""
     if importlib.util.find_spec("pyspark") is None:
         raise SparkUnavailableError("the Spark backend needs pyspark: pip install 'flinkpy[spark]'")
+    # It tells of each of its connections.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     try:
         running: RunningSpark = ConnectSpark(settings) if settings.is_connect else ClassicSpark(settings)
     except (SparkError, SparkUnavailableError):
