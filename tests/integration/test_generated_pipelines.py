@@ -182,7 +182,7 @@ class Builder:
         return joined.select("k", (col("n") + col("m").if_null(0)).alias("n"), "x")
 
 
-@pytest.mark.timeout(120 + 20 * _WANTED)
+@pytest.mark.timeout(300 + 20 * _WANTED)
 @settings(
     max_examples=_WANTED or 4,
     derandomize=not _WANTED,
