@@ -2,7 +2,8 @@
 
 Spark tells the driver only what attempts have given that succeeded. So what a failed or a slower attempt has prepared
 is never committed. Every attempt writes as a job of its own, so that none takes what another has prepared for its own:
-of two that run at a time, nobody knows which one will count. `remove_leftovers` is for after the commit.
+of two that run at a time, nobody knows which one will count. What is certain to be left over is removed before a writer
+begins, since it may hold locks, and all of it after the commit.
 """
 
 from __future__ import annotations
@@ -14,10 +15,21 @@ from flinkpy.common.clock import SystemClock
 from flinkpy.connector_api.serializer import write_versioned
 from flinkpy.connector_api.sink import CommitRequest, Committer, SinkBase, SinkWriter, WriterContext
 
+#: Spark gives a task up after so many attempts, unless told otherwise.
+USUAL_ATTEMPTS = 4
+
 
 def job_id_of_attempt(job_id: str, region_attempt: int, task_attempt: int) -> str:
     """What a sink's writer has for the id of its job."""
     return f"{job_id}-{region_attempt}-{task_attempt}"
+
+
+def job_ids_before(job_id: str, region_attempt: int, task_attempt: int, may_speculate: bool) -> list[str]:
+    """Those of attempts that are over when this one begins; of earlier attempts of the region, as many as are usual."""
+    before = [(earlier, task) for earlier in range(region_attempt) for task in range(USUAL_ATTEMPTS)]
+    if not may_speculate:
+        before += [(region_attempt, earlier) for earlier in range(task_attempt)]
+    return [job_id_of_attempt(job_id, *attempts) for attempts in before]
 
 
 class AttemptContext:
@@ -36,24 +48,34 @@ class AttemptContext:
 class DeferredSink(SinkBase):
     """Writes as `sink`; the committables, serialized, are appended to `committables`.
 
-    `job_id`: see `job_id_of_attempt`.
+    `job_id`: see `job_id_of_attempt`. `job_ids_before`: see there.
     """
 
-    def __init__(self, sink: SinkBase, committables: list[bytes], job_id: str) -> None:
+    def __init__(
+        self, sink: SinkBase, committables: list[bytes], job_id: str, job_ids_before: Iterable[str] = ()
+    ) -> None:
         self._sink = sink
         self._committables = committables
         self._job_id = job_id
+        self._job_ids_before = tuple(job_ids_before)
+        self._has_committer = False
 
     def create_writer(self, context: WriterContext) -> SinkWriter:
+        if self._has_committer:
+            subtasks = [context.subtask_index]
+            remove_leftovers(self._sink, context.input_type, self._job_ids_before, subtasks, context.parallelism)
         mine: Any = AttemptContext(context, self._job_id)
         return self._sink.create_writer(mine)
 
     def create_committer(self) -> Committer | None:
-        """None where the sink has none: what it writes is visible at once, and again when Spark tries again."""
+        """Called before `create_writer`. None where the sink has none: what it writes is visible at once, and is
+        written again when Spark tries again.
+        """
         committer = self._sink.create_committer()
         if committer is None:
             return None
         committer.close()
+        self._has_committer = True
         return _CollectingCommitter(self._sink, self._committables)
 
     @property

@@ -39,7 +39,13 @@ def job_of_region(region: SparkRegion, job: JobFacts) -> JobFacts:
 
 
 def program_of(
-    unit: PassUnit, shape: PassInput, job: JobFacts, *, has_columns: bool, report_output: int
+    unit: PassUnit,
+    shape: PassInput,
+    job: JobFacts,
+    *,
+    has_columns: bool,
+    report_output: int,
+    may_speculate: bool = False,
 ) -> PassProgram:
     """Raises: FunctionSerializationError; what the enumerator of a source raises."""
     head = unit.head
@@ -58,6 +64,7 @@ def program_of(
         has_columns=has_columns,
         report_output=report_output,
         source_events=source_events,
+        may_speculate=may_speculate,
     )
 
 

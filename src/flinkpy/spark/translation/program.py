@@ -108,7 +108,8 @@ class PassInput:
 class PassProgram:
     """`operators`: the head first; none: records only change their place. `num_inputs`: of the head. `has_columns`: the
     only output is in columns. `report_output`: output that accumulators travel with. `source_events`: by subtask, what
-    the head's reader is sent; None: the head is no source.
+    the head's reader is sent; None: the head is no source. `may_speculate`: whether two attempts of a subtask may run
+    at a time.
     """
 
     name: str
@@ -122,3 +123,4 @@ class PassProgram:
     has_columns: bool = False
     report_output: int = SINKS
     source_events: tuple[ReaderEvents, ...] | None = None
+    may_speculate: bool = False

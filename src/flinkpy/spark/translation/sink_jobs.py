@@ -15,7 +15,7 @@ from flinkpy.connector_api.sink import Committer, SinkBase
 from flinkpy.records.batch import Batch
 from flinkpy.spark.blocks import SinkReport, decode_block
 from flinkpy.spark.stream_frame import BLOCK_COLUMN, TakeAccumulators
-from flinkpy.spark.translation.deferred_sink import job_id_of_attempt, remove_leftovers
+from flinkpy.spark.translation.deferred_sink import USUAL_ATTEMPTS, job_id_of_attempt, remove_leftovers
 from flinkpy.spark.translation.program import JobFacts
 from flinkpy.streaming.operators.committables import END_OF_INPUT_ID, Committables
 
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger(__name__)
-
-#: Spark gives a task up after so many attempts, unless told otherwise.
-_USUAL_ATTEMPTS = 4
 
 
 class SinkJob(Protocol):
@@ -122,7 +119,7 @@ class PassSinkJob:
         job_ids = [
             job_id_of_attempt(self._job.job_id, region_attempt, task_attempt)
             for region_attempt in range(region_attempts)
-            for task_attempt in range(max(task_attempts, _USUAL_ATTEMPTS if region_attempts > 1 else 1))
+            for task_attempt in range(max(task_attempts, USUAL_ATTEMPTS if region_attempts > 1 else 1))
         ]
         sink: SinkBase = node.spec.sink  # type: ignore[attr-defined]
         subtasks = [report.subtask_index for report in reports]

@@ -84,6 +84,7 @@ class _Translation:
         self._inputs = inputs
         self._job = pass_programs.job_of_region(region, job)
         self._configuration = Configuration.from_dict(dict(self._job.configuration))
+        self._may_speculate = session.conf.get("spark.speculation", "false") == "true"
         self._plan: Plan = plan(region, self._runs_in_spark)
         #: Streams as whoever is no pass reads them.
         self._streams: dict[StreamKey, StreamFrame] = {
@@ -151,6 +152,7 @@ class _Translation:
             self._job,
             has_columns=self._has_columns(unit, readers_of_reports),
             report_output=pass_programs.report_output_of(unit, readers_of_reports),
+            may_speculate=self._may_speculate,
         )
         made = frame.mapInArrow(pass_function(program), spark_schema(pass_programs.schema_of(program)))
         reports_apart = program.report_output == SINKS and pass_programs.may_have_accumulators(unit)
@@ -169,8 +171,7 @@ class _Translation:
         if has_sink_job:
             rows = made.where(F.col(OUTPUT_COLUMN) == SINKS) if readers else made
             name = ", ".join(sink.name for sink in unit.sinks) or unit.name
-            may_speculate = self._session.conf.get("spark.speculation", "false") == "true"
-            self._sinks.append(PassSinkJob(name, rows, unit.sinks, self._job, self._configuration, may_speculate))
+            self._sinks.append(PassSinkJob(name, rows, unit.sinks, self._job, self._configuration, self._may_speculate))
 
     def _readers_of(self, unit: PassUnit) -> tuple[set[tuple[str, int]], set[StreamKey]]:
         """Who reads the frame of the pass, each once; and the streams that are read by who hands accumulators on."""

@@ -18,7 +18,7 @@ from flinkpy.graph.operator_specs import SinkSpec
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MAX_WATERMARK, Watermark
 from flinkpy.spark.blocks import SinkReport
-from flinkpy.spark.translation.deferred_sink import DeferredSink, job_id_of_attempt
+from flinkpy.spark.translation.deferred_sink import DeferredSink, job_id_of_attempt, job_ids_before
 from flinkpy.spark.translation.program import PassProgram
 from flinkpy.spark.translation.split_assignment import ReaderEvents
 from flinkpy.spark.translation.worker_environment import WorkerEnvironment
@@ -51,7 +51,8 @@ class WorkerChain:
         self._num_loaded = 0
         job = program.job
         self._task_attempt = attempt_number
-        self._sink_job_id = job_id_of_attempt(job.job_id, job.attempt_number, attempt_number)
+        attempts = (job.job_id, job.attempt_number, attempt_number)
+        self._sink_job_ids = job_id_of_attempt(*attempts), job_ids_before(*attempts, program.may_speculate)
         self._mailbox = TaskMailbox()
         self._outputs = outputs
         vertex = _vertex_of(program)
@@ -165,7 +166,7 @@ class WorkerChain:
             return spec
         committables: list[bytes] = []
         self._sinks.append((self._program.operators[number].operator_id, committables))
-        return replace(spec, sink=DeferredSink(spec.sink, committables, self._sink_job_id))
+        return replace(spec, sink=DeferredSink(spec.sink, committables, *self._sink_job_ids))
 
     def _report(self, number: int) -> SinkReport:
         operator_id, committables = self._sinks[number]

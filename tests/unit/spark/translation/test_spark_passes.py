@@ -30,6 +30,7 @@ from flinkpy.network.partitioner import (
 from flinkpy.records.batch import Batch
 from flinkpy.spark.blocks import SinkReport, decode_block, encode_accumulators, encode_block
 from flinkpy.spark.stream_frame import BLOCK_COLUMN, Layout, column_schema, decode_rows, encode_rows, natural_layout
+from flinkpy.spark.translation.deferred_sink import DeferredSink, job_id_of_attempt, job_ids_before
 from flinkpy.spark.translation.program import (
     EDGE_COLUMN,
     MARKER_EDGE,
@@ -302,6 +303,40 @@ def test_what_a_sink_has_prepared_is_reported_and_not_committed() -> None:
     (committable,) = report.committables
     # Two attempts never take what the other has prepared for their own.
     assert read_versioned(None, committable, "a committable") == ("a" * 32 + "-0-2", [1, 2])
+
+
+def test_a_writer_begins_after_what_earlier_attempts_left_is_removed() -> None:
+    from flinkpy.connector_api.sink import Committer, SinkBase, SinkWriter
+
+    made: list[tuple[str, int]] = []
+
+    class Writer(SinkWriter):
+        def write(self, batch: Batch) -> None:
+            return
+
+    class Nothing(Committer):
+        def commit(self, requests: Any) -> None:
+            return
+
+    class Sink(SinkBase):
+        def create_writer(self, context: Any) -> SinkWriter:
+            made.append((context.job_id, context.attempt_number))
+            return Writer()
+
+        def create_committer(self) -> Committer:
+            return Nothing()
+
+    class Context:
+        subtask_index, parallelism, input_type = 1, 2, None
+
+    context: Any = Context()
+    sink = DeferredSink(Sink(), [], job_id_of_attempt("job", 0, 2), job_ids_before("job", 0, 2, may_speculate=False))
+    assert sink.create_committer() is not None
+    sink.create_writer(context)
+    assert made == [("job-0-0", 1), ("job-0-1", 1), ("job-0-2", 0)]
+    # Another attempt that runs now may be the one that counts.
+    assert job_ids_before("job", 0, 2, may_speculate=True) == []
+    assert job_ids_before("job", 1, 0, may_speculate=True) == ["job-0-0", "job-0-1", "job-0-2", "job-0-3"]
 
 
 def test_an_error_of_a_function_names_the_operator_and_survives_sparks_text() -> None:
