@@ -118,7 +118,7 @@ class ClusterMachine(RuleBasedStateMachine):
     )
     def start(self, graph, restarts, failover, delay_ms):
         self.now_ms = 0
-        self.scheduler = DefaultScheduler(
+        self.scheduler = self.make_scheduler(
             graph,
             graph_id="g",
             options=SchedulerOptions(slot_pool=SlotPoolOptions(5_000, 1_000), failover_strategy=failover),
@@ -135,6 +135,9 @@ class ClusterMachine(RuleBasedStateMachine):
         self.terminated = None
         self.send(ev.JobMasterInitialized())
         self.send(ev.StartScheduling())
+
+    def make_scheduler(self, graph, **arguments):
+        return DefaultScheduler(graph, **arguments)
 
     # the scheduler, its effects
 
@@ -324,7 +327,7 @@ class ClusterMachine(RuleBasedStateMachine):
             assert states <= {E.RUNNING, E.FINISHED, E.CREATED}, states
             if E.CREATED in states:  # waits for a blocking result
                 assert E.RUNNING in states
-        wanted = {v.current.attempt_id for v in graph.vertices if v.current.state is E.RUNNING}
+        wanted = {a.attempt_id for v in graph.vertices for a in (v.current, *v.speculative) if a.state is E.RUNNING}
         assert {attempt for _, attempt in self.tasks} == wanted
 
 

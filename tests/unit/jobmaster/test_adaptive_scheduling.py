@@ -249,3 +249,16 @@ def test_the_details_say_what_was_decided_and_why() -> None:
 def test_a_cluster_may_switch_it_off() -> None:
     cluster = scheduler_of(source_and_keyed(), is_enabled=False)
     assert parallelism(cluster, "keyed") == 4
+
+
+def test_new_subtasks_that_read_only_what_had_finished_before_run_too() -> None:
+    graph = job_graph(
+        batch_vertex("source", 2, results=["data"], partitioner="RESCALE"), open_vertex("next", 2, inputs=["data"])
+    )
+    cluster = scheduler_of(graph, min_parallelism=2)
+    for subtask in range(2):
+        finish(cluster, "source", subtask, (1,))
+    cluster.offer("tm1", 2)
+    cluster.run_all()
+    assert reads(cluster, "next") == [[(0, 0, 0)], [(1, 0, 0)]]
+    assert (cluster.states()["next0"], cluster.states()["next1"]) == ("RUNNING", "RUNNING")

@@ -34,6 +34,7 @@ from flinkpy.common.errors import (
 )
 from flinkpy.common.ids import ExecutionVertexID, ResultPartitionID
 from flinkpy.common.states import ExecutionState, JobState
+from flinkpy.jobmaster.executiongraph.execution_job_vertex import ExecutionJobVertex
 from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
 from flinkpy.jobmaster.executiongraph.intermediate_result import IntermediateResultPartition
 from flinkpy.jobmaster.failover.execution_failure_handler import FailJob, is_closer_to_root
@@ -199,13 +200,18 @@ class DefaultScheduler(SchedulerBase):
         if not self._restarts.has(vertex.id):  # it was faster than its cancellation, and runs again all the same
             self.partitions.produced(vertex)
         self._record_finished(vertex)
+        initialized: list[ExecutionJobVertex] = []
         if self.state is _J.RUNNING or self.state is _J.RESTARTING:
             initialized = self._decide_parallelism()
             if initialized:
                 self._out.add(fx.VerticesInitialized(tuple(job_vertex.id for job_vertex in initialized)))
         self._release_what_was_read_by(vertex)
         if self.state is _J.RUNNING or self.state is _J.RESTARTING:
-            self._schedule(self._strategy.regions_after_finish(vertex.id))
+            regions = {region.index: region for region in self._strategy.regions_after_finish(vertex.id)}
+            # What new subtasks read may have been there before this one finished.
+            new = [task.id for job_vertex in initialized for task in job_vertex.task_vertices]
+            regions.update({region.index: region for region in self._strategy.regions_to_restart(new)})
+            self._schedule(regions[index] for index in sorted(regions))
 
     def _on_task_canceled(self, vertex: ExecutionVertex, error: FlinkError | None) -> None:
         execution = vertex.current
