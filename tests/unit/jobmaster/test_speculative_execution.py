@@ -89,6 +89,17 @@ def test_a_task_that_takes_half_as_long_again_as_the_others_is_attempted_elsewhe
     assert declared.blocked == {ResourceID("slow")}
 
 
+def test_a_task_executor_is_blocked_for_a_while_only() -> None:
+    cluster = attempted_again()
+    cluster.update(cluster.other_attempt("work", 3).attempt_id, E.FINISHED)
+    cluster.obey_cancels()
+    cluster.run_all()
+    cluster.take(fx.DeclareRequirements)
+    cluster.now_ms += 61_000
+    cluster.update(cluster.attempt("end"), E.FINISHED)
+    assert cluster.take(fx.DeclareRequirements)[-1].blocked == frozenset()
+
+
 def test_it_takes_no_slot_of_the_slow_task_executor() -> None:
     cluster = with_a_slow_task()
     cluster.advance(700)

@@ -95,6 +95,7 @@ class SpeculativeScheduler(DefaultScheduler):
     # What becomes of the slots
 
     def _advance(self) -> None:
+        self._out.blocked = self._blocklist.blocked(self._now_ms)
         ready, self._allocator.fulfilled_attempts = self._allocator.fulfilled_attempts, []
         lost, self._allocator.lost_attempts = self._allocator.lost_attempts, []
         for execution in ready:
