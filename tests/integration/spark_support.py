@@ -127,9 +127,10 @@ class JavaService:
         """With all of its children: executors, Python workers."""
         with suppress(psutil.NoSuchProcess):
             children = psutil.Process(self.popen.pid).children(recursive=True)
-            for process in [self.popen, *children]:
+            self.popen.kill()
+            for child in children:
                 with suppress(psutil.NoSuchProcess):
-                    process.kill()
+                    child.kill()
             psutil.wait_procs(children, timeout=10)
         self.popen.wait()
 

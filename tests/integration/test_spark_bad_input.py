@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(600)
 
 
 def error_of(cluster: RunningCluster, **properties: str) -> str:
-    env = spark_environment(cluster, **properties)
+    env = spark_environment(cluster, 2, **properties)
     with pytest.raises(JobExecutionError) as caught:
         list(env.from_collection([1, 2]).map(str).name("Text").execute_and_collect())
     return str(caught.value).splitlines()[-1]

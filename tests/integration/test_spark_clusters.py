@@ -83,12 +83,12 @@ def test_a_standalone_cluster_runs_a_region_and_a_killed_worker_changes_nothing(
     start_cluster: StartCluster, standalone: StandaloneCluster, tmp_path: Path
 ) -> None:
     cluster = start_cluster(num_task_executors=1, slots=4)
-    env = spark_environment(cluster, **standalone.properties)
+    env = spark_environment(cluster, 2, **standalone.properties)
     (tmp_path / "files").mkdir()
     check(list(program(env, tmp_path / "files").execute_and_collect()), cluster.task_executors[0].popen.pid)
 
     gate = Gate(tmp_path)
-    env = spark_environment(cluster, **standalone.properties)
+    env = spark_environment(cluster, 2, **standalone.properties)
     held = env.from_sequence(1, 1000).map(gate.pass_at(900)).key_by(lambda value: value % 10)
     results = held.reduce(lambda one, other: one + other).execute_and_collect()
     wait_until(lambda: gate.arrivals, "a worker at the gate", SPARK_DEADLINE_S)
@@ -101,7 +101,7 @@ def test_a_standalone_cluster_runs_a_region_and_a_killed_worker_changes_nothing(
 
 
 def test_spark_connect_runs_a_region(spark_cluster: RunningCluster, connect: str, tmp_path: Path) -> None:
-    env = spark_environment(spark_cluster, **{"execution.batch.spark.master": connect})
+    env = spark_environment(spark_cluster, 2, **{"execution.batch.spark.master": connect})
     results = list(program(env, tmp_path).execute_and_collect())
     check(results, spark_cluster.task_executors[0].popen.pid)
     assert java_processes_of(spark_cluster) == [], "the driver is the server"
@@ -111,7 +111,7 @@ def test_spark_connect_shows_the_users_error_first(spark_cluster: RunningCluster
     def divide(value: int) -> float:
         return 1 / (value - 7)
 
-    env = spark_environment(spark_cluster, **{"execution.batch.spark.master": connect})
+    env = spark_environment(spark_cluster, 2, **{"execution.batch.spark.master": connect})
     with pytest.raises(JobExecutionError) as caught:
         list(env.from_collection(range(10)).map(divide).name("Divide").execute_and_collect())
     assert "return 1 / (value - 7)" in str(caught.value)
@@ -122,7 +122,7 @@ def test_a_cancelled_job_ends_what_a_connect_server_does_for_it(
     spark_cluster: RunningCluster, connect: str, tmp_path: Path
 ) -> None:
     gate = Gate(tmp_path)
-    env = spark_environment(spark_cluster, **{"execution.batch.spark.master": connect})
+    env = spark_environment(spark_cluster, 2, **{"execution.batch.spark.master": connect})
     env.from_collection(range(10)).map(gate.pass_at(5)).print()
     client = env.execute_async("held")
     wait_until(lambda: gate.arrivals, "a worker at the gate", SPARK_DEADLINE_S)

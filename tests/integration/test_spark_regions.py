@@ -37,7 +37,7 @@ def test_a_program_runs_in_python_workers_of_spark_and_its_results_come_back(spa
 
 
 def test_operators_on_both_sides_of_one_in_spark_stay_in_their_tasks(spark_cluster: RunningCluster) -> None:
-    env = spark_environment(spark_cluster, **{"execution.batch.backend": "native"})
+    env = spark_environment(spark_cluster, 2, **{"execution.batch.backend": "native"})
     before = env.from_sequence(1, 50).map(lambda value: (value, os.getpid()))
     inside = before.map(lambda pair: (*pair, os.getpid())).set_batch_backend("spark")
     after = inside.key_by(lambda triple: triple[0] % 5).reduce(max)
@@ -174,7 +174,7 @@ class UsesFiles(MapFunction):
 
 def test_many_records_go_into_spark_and_come_out_again(spark_cluster: RunningCluster) -> None:
     """More than are kept in memory, on both sides: as columns, and as Python objects."""
-    env = spark_environment(spark_cluster, **{"execution.batch.backend": "native"})
+    env = spark_environment(spark_cluster, 2, **{"execution.batch.backend": "native"})
     count = 300_000
     typed = env.from_sequence(1, count).map(lambda value: value, Types.LONG())
     objects = typed.map(lambda value: {"value": value, "text": "x" * 20}).set_batch_backend("spark")
