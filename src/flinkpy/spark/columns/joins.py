@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
 from flinkpy.graph.operator_specs import ColumnJoinSpec
@@ -40,7 +39,7 @@ def join(
     needed = [name for name in right_types if name in wanted or name in right_keys]
     build = right.select(*[column(name).alias(_RIGHT + name) for name in needed])
     if spec.is_broadcast:
-        build = F.broadcast(build)
+        build = build.hint("broadcast")
     conditions = [column(one) == column(_RIGHT + other) for one, other in zip(left_keys, right_keys)]
     joined = left.join(build, reduce(lambda one, other: one & other, conditions), _HOW[spec.how])
     return joined.select(

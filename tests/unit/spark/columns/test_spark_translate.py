@@ -26,6 +26,7 @@ from flinkpy.spark.columns import is_expressible, translate
 from flinkpy.spark.stream_frame import StreamFrame, frame_of
 
 PEOPLE = pa.table({"id": [1, 2, 3, None, 2], "name": ["a", "b", None, "d", "e"], "v.w": [1.5, None, 2.5, 4.0, -1.0]})
+COUNT = (specs.ColumnAggregate("n", "COUNT"),)
 BY_ID = specs.FieldKeySelector(("id",))
 TOWNS = pa.table({"id": [2, 3, 3, None, 9], "town": ["x", "y", "z", "n", "q"]})
 
@@ -169,6 +170,13 @@ def test_what_is_expressible_is_known_without_a_plan(session: Any, tmp_path: Pat
         (specs.FilterBatchesSpec(None, col("id") == 2, output_type=people.type_info), (0, 0)),
         (specs.SortColumnsSpec((("id", "ascending"),), 3, output_type=people.type_info), (0,)),
         (specs.ColumnJoinSpec(selectors, "semi", output_type=people.type_info), (0, 1)),
+        (specs.ColumnJoinSpec(selectors, "anti", True, output_type=people.type_info), (0, 1)),
+        (
+            specs.GlobalColumnAggregateSpec(
+                (specs.ColumnAggregate("n", "COUNT"),), output_type=row_type(n=Types.LONG())
+            ),
+            (0,),
+        ),
         (replace(window, output_type=times), (0,)),
     ):
         assert is_expressible(typed(node(spec, *indices), people))
