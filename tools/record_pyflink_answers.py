@@ -2,7 +2,8 @@
 
     python tools/record_pyflink_answers.py [--seed 1] [--cases 66]
 
-Writes tests/recorded/pyflink_answers.json, with --batch pyflink_batch_answers.json. Needs Java 17; makes the environment of PyFlink on first use.
+Writes tests/recorded/pyflink_answers.json, with --batch pyflink_batch_answers.json. Needs Java 17; makes the
+environment of PyFlink on first use.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "differential")]
 
-from cases import generate, in_batch_mode  # noqa: E402
 from answers import pyflink_answers  # noqa: E402
+from cases import generate, in_batch_mode  # noqa: E402
 
 from benchmarks.peers import PYFLINK, pyflink_python  # noqa: E402
 

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from cases import generate, in_batch_mode
 from answers import Answers, flinkpy_answers, pyflink_answers
+from cases import generate, in_batch_mode
 from requirements import has_java, require
 
 NUMBER = int(os.environ.get("DIFFERENTIAL_CASES", "220"))

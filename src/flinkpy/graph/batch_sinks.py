@@ -23,13 +23,14 @@ def split_sinks(graph: StreamGraph) -> None:
     next_id = max((node.id for node in graph.nodes), default=0) + 1
     for node in list(graph.nodes):
         spec = node.spec
-        if isinstance(spec, SinkSpec) and _commits(spec.sink):
+        if isinstance(spec, SinkSpec) and commits(spec.sink):
             node.batch_spec = SinkWriterSpec(spec.sink, input_types=spec.input_types, output_type=None)
             graph.nodes.append(_committer(node, spec.sink, next_id))
             next_id += 1
 
 
-def _commits(sink: SinkBase) -> bool:
+def commits(sink: SinkBase) -> bool:
+    """Whether what it writes is not seen before it has been committed."""
     return sink.sink_function is None and type(sink).create_committer is not SinkBase.create_committer
 
 

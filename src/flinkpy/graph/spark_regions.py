@@ -13,10 +13,12 @@ from flinkpy.common.configuration import Configuration
 from flinkpy.common.key_groups import default_max_parallelism
 from flinkpy.configuration.options import entries_of
 from flinkpy.graph import spark_choice
+from flinkpy.graph.batch_sinks import commits
 from flinkpy.graph.operator_hashes import hash_operators, hash_text
+from flinkpy.graph.operator_specs import SinkSpec
 from flinkpy.graph.partitioning import FORWARD, REBALANCE, Partitioning
 from flinkpy.graph.record_types import type_of_records
-from flinkpy.graph.spark_choice import AUTO, SPARK
+from flinkpy.graph.spark_choice import AUTO, NATIVE, SPARK
 from flinkpy.graph.spark_region import (
     SparkEdge,
     SparkInput,
@@ -31,6 +33,8 @@ from flinkpy.graph.transformation import ChainingStrategy, OperatorTransformatio
 
 _LOG = logging.getLogger(__name__)
 
+#: Why a sink is native although Spark could run it.
+_COMMITS_APART = "what Spark computes is also read outside, and may be computed again after the sink has committed"
 #: Longer names of regions are cut.
 _MAX_NAME_CHARS = 160
 #: Keys of the job that a region's options have.
@@ -40,6 +44,9 @@ _OPTION_PREFIXES = ("execution.batch.", "pipeline.", "python.", "sink.", "table.
 def choose_backends(graph: StreamGraph, configuration: Configuration) -> None:
     """Tell every node what runs it and why. The graph is one of batch mode.
 
+    A region commits what its sinks have written at its end, and has no end while somebody may need its outputs made
+    anew. So sinks that commit run natively where the region has outputs: there the committer never runs a second time.
+
     Raises:
         UnsupportedOperationError: Spark was asked for by name and cannot run an operator; names it.
     """
@@ -47,8 +54,18 @@ def choose_backends(graph: StreamGraph, configuration: Configuration) -> None:
     for region in _regions(graph, choices, (SPARK, AUTO)):
         if any(choices[node.id].backend == AUTO for node in region):
             choices = spark_choice.final_choices(choices, region, spark_choice.decide(region, configuration))
+    for region in _regions(graph, choices, (SPARK,)):
+        if _has_outputs(region):
+            for node in region:
+                if isinstance(node.spec, SinkSpec) and commits(node.spec.sink):
+                    choices[node.id] = BackendChoice(NATIVE, _COMMITS_APART)
     for node in graph.nodes:
         node.backend_choice = choices[node.id]
+
+
+def _has_outputs(region: list[StreamNode]) -> bool:
+    inside = {node.id for node in region}
+    return any(edge.target.id not in inside for node in region for edge in node.out_edges)
 
 
 def cut_spark_regions(graph: StreamGraph, configuration: Configuration) -> None:

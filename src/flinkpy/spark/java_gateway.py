@@ -59,6 +59,14 @@ class DriverProcess:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
+    def ends_within(self, seconds: float) -> bool:
+        """Wait for that; False where it runs on."""
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
     def stop(self) -> None:
         """Idempotent."""
         if self._process.stdin is not None:
@@ -119,11 +127,10 @@ def _connect(driver: DriverProcess, connection: Path, timeout_s: float) -> JavaG
 
     deadline = time.monotonic() + timeout_s
     while not connection.exists():
-        if not driver.is_alive:
+        if driver.ends_within(_LOOK_S):
             raise RuntimeError(f"its driver has ended: {driver.last_words}")
         if time.monotonic() > deadline:
             raise RuntimeError(f"its driver does not answer: {driver.last_words}")
-        time.sleep(_LOOK_S)
     data = connection.read_bytes()
     (port,) = _LENGTH.unpack_from(data)
     secret = data[2 * _LENGTH.size :].decode()

@@ -21,6 +21,7 @@ DIFFERENT_DEFAULTS = {
     "env.pid.dir": "a directory of the user's, because /tmp is everybody's",
     "$internal.application.program-args": "an empty list instead of none",
     "pipeline.global-job-parameters": "an empty map instead of none",
+    "execution.batch.adaptive.auto-parallelism.max-parallelism": "that of the environment, as Flink says",
     "state.backend.rocksdb.compaction.style": "levels write several times as much per checkpoint (decision 0006)",
     "state.backend.rocksdb.use-bloom-filter": "most reads of a new key find nothing, in every file without a filter",
 }

@@ -12,11 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from flinkpy._proto import job_pb2
-from flinkpy.common import Configuration, Types
+from flinkpy.common import Configuration, Encoder, Types
 from flinkpy.common.errors import FunctionSerializationError, UnsupportedOperationError
 from flinkpy.connectors.file_source import FileSource
 from flinkpy.datastream import StreamExecutionEnvironment
 from flinkpy.datastream.async_data_stream import AsyncDataStream
+from flinkpy.datastream.connectors.file_system import FileSink
 from flinkpy.datastream.functions import AsyncFunction
 from flinkpy.graph import spark_choice
 from flinkpy.graph.spark_region import SparkRegion
@@ -70,6 +71,23 @@ def test_a_way_out_of_a_region_and_back_makes_two_of_it() -> None:
     assert [names(host) for host in hosts(graph)] == [["Source: Collection Source", "first"], ["last"]]
     produced = {data_set.id for vertex in graph.vertices for data_set in vertex.results}
     assert {edge.source_data_set_id for vertex in graph.vertices for edge in vertex.inputs} == produced
+
+
+@pytest.mark.parametrize("is_printed", [False, True])
+def test_a_sink_that_commits_is_in_spark_only_where_nothing_else_needs_its_region_again(
+    tmp_path: Path, is_printed: bool
+) -> None:
+    def build(env: StreamExecutionEnvironment) -> None:
+        words = env.from_collection(["a"], Types.STRING())
+        words.sink_to(FileSink.for_row_format(str(tmp_path), Encoder.simple_string_encoder()).build()).name("File")
+        if is_printed:
+            words.print()
+
+    graph = job_graph(build)
+    (host,) = hosts(graph)
+    assert any("File" in name for name in names(host)) is not is_printed
+    # Outside, its committer is a vertex that never runs again.
+    assert [vertex.is_committer for vertex in graph.vertices].count(True) == is_printed
 
 
 def test_a_stream_that_enters_a_region_twice_is_one_input() -> None:
