@@ -35,7 +35,8 @@ def types(draw: st.DrawFn) -> DecimalTypeInfo:
 def numbers(kind: DecimalTypeInfo) -> st.SearchStrategy[Decimal | None]:
     limit = 10**kind.precision - 1
     few = st.integers(-min(limit, 999), min(limit, 999))
-    return st.one_of(st.none(), few, st.integers(-limit, limit)).map(
+    # The extremes are where Arrow's own division of 256 bits is wrong.
+    return st.one_of(st.none(), few, st.integers(-limit, limit), st.sampled_from([-limit, limit])).map(
         lambda number: None if number is None else Decimal(number).scaleb(-kind.scale, EXACT)
     )
 
@@ -44,7 +45,7 @@ def expected(one: Decimal | None, other: Decimal | None, operation: str, kind: D
     if one is None or other is None or (operation in "/%" and other == 0):
         return None
     result = EXACT.quantize(OPERATIONS[operation][1](one, other), Decimal(1).scaleb(-kind.scale))
-    return result if abs(result) < Decimal(10) ** (kind.precision - kind.scale) else None
+    return result if EXACT.abs(result) < Decimal(10) ** (kind.precision - kind.scale) else None
 
 
 @given(types(), types(), st.sampled_from(sorted(OPERATIONS)), st.data())
@@ -74,7 +75,7 @@ def test_a_cast_rounds_half_up_and_is_null_where_there_is_no_room(
         if number is None:
             return None
         result = EXACT.quantize(number, Decimal(1).scaleb(-other.scale))
-        return result if abs(result) < Decimal(10) ** (other.precision - other.scale) else None
+        return result if EXACT.abs(result) < Decimal(10) ** (other.precision - other.scale) else None
 
     assert results[0].to_pylist() == [fitted(number) for (number,) in rows]
 
