@@ -43,15 +43,28 @@ _GONE = (
 
 
 def as_flink_error(
-    error: BaseException, task_name: str, master: str, progress: str = "", last_words: str = ""
+    error: BaseException,
+    task_name: str,
+    master: str,
+    progress: str = "",
+    last_words: str = "",
+    ending: str = "",
 ) -> FlinkError:
-    """`error` as it leaves the task. `progress`: how far Spark was. `last_words`: what its driver has logged last."""
+    """`error` as it leaves the task.
+
+    Args:
+        progress: how far Spark was.
+        last_words: what its driver has logged last.
+        ending: how its driver has ended; whatever failed then failed because of it.
+    """
     if isinstance(error, FlinkError):
         return error
     text = f"{type(error).__name__}: {error}"
     failure = failure_in(text)
     if failure is not None:
         return _with_cause(failure, text, progress)
+    if ending:
+        return SparkError(f"{task_name}: Spark at {master} is gone: {with_last_words(ending, last_words)}")
     found = _VERSIONS.search(text)
     if found is not None:
         return SparkUnavailableError(

@@ -25,10 +25,15 @@ if TYPE_CHECKING:
 _KEPT_LINES = 20
 _WAIT_S = 10.0
 _LOOK_S = 0.05
+#: A process that has been killed is seen to have ended a moment after its connections are.
+_REAPED_S = 0.2
 #: What Java and Spark print at every start.
 _NOISE = ("WARNING: Using incubator", "Using Spark's default log4j", "Setting default log level", "To adjust logging")
 #: What must be known when the JVM is started. Everything else is told to the context: a command line is public.
 _OF_JVM = re.compile(r"spark\.(master|driver\.(memory.*|extra.*|defaultJavaOptions)|jars.*|submit\..*|yarn\..*)$")
+_FRAME = re.compile(r"\s+(at |\.\.\. \d+ more)")
+#: What Spark logs at every start.
+_LOGGED_NOISE = re.compile(r"\S+ WARN (Utils: (Your hostname|Set SPARK_LOCAL_IP)|NativeCodeLoader: Unable to load)")
 _LENGTH = struct.Struct("!i")
 
 _LOG4J = """\
@@ -78,12 +83,22 @@ class DriverProcess:
             self._process.wait(_WAIT_S)
 
     @property
+    def ending(self) -> str:
+        """How it has ended, which may take a moment to see; empty while it runs."""
+        if not self.ends_within(_REAPED_S):
+            return ""
+        code = self._process.returncode
+        return f"its driver was killed by signal {-code}" if code < 0 else f"its driver ended with exit code {code}"
+
+    @property
     def last_words(self) -> str:
         """The end of what it has logged, else of what it has printed."""
         try:
-            logged = self._log.read_text(errors="replace").splitlines()[-3:]
+            lines = self._log.read_text(errors="replace").splitlines()
         except OSError:
-            logged = []
+            lines = []
+        # Stack traces say where in Spark it was, not what.
+        logged = [line for line in lines if not (_FRAME.match(line) or _LOGGED_NOISE.match(line))][-3:]
         return " | ".join(logged or self._output.last_lines)
 
 
@@ -98,7 +113,9 @@ def launch(conf: Mapping[str, str], directory: Path, timeout_s: float) -> tuple[
     settings = directory / "log4j2.properties"
     settings.write_text(_LOG4J.format(path=log))
     connection = directory / "connection"
-    java_options = f"-Dlog4j2.configurationFile=file:{settings} {conf.get('spark.driver.extraJavaOptions', '')}".strip()
+    # What Java writes to its temporary directory stays there when it is killed; this one is removed.
+    own_options = f"-Dlog4j2.configurationFile=file:{settings} -Djava.io.tmpdir={directory}"
+    java_options = f"{own_options} {conf.get('spark.driver.extraJavaOptions', '')}".strip()
     command = [os.path.join(_find_spark_home(), "bin", "spark-submit")]
     for key, value in {**conf, "spark.driver.extraJavaOptions": java_options}.items():
         if _OF_JVM.match(key):

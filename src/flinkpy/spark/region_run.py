@@ -99,8 +99,8 @@ class RegionRun:
         self._wake_watch = threading.Event()
         self._thread: threading.Thread | None = None
         self._has_warned = False
-        #: What Spark's driver has logged last, where the run has failed.
-        self._last_words = ""
+        #: What Spark's driver has logged last, and how it has ended, where the run has failed.
+        self._last_words = self._ending = ""
 
     def start(self, inputs: list[StagedInput]) -> None:
         self._thread = threading.Thread(target=self._run, args=(inputs,), name=f"spark {self._task_name}", daemon=True)
@@ -143,7 +143,8 @@ class RegionRun:
         if error is not None and not self._is_cancelled.is_set():
             now = self.tracker.now
             told = f"{now}; {now.lineage}" if now.stages else ""
-            error = as_flink_error(error, self._task_name, self._settings.redacted_master, told, self._last_words)
+            master = self._settings.redacted_master
+            error = as_flink_error(error, self._task_name, master, told, self._last_words, self._ending)
         try:
             self._put(Finished(error, num_written))
         except CancelledError:
@@ -175,7 +176,7 @@ class RegionRun:
             return num_written
         except BaseException:
             if not self._is_cancelled.is_set():
-                self._last_words = spark.last_words
+                self._last_words, self._ending = spark.last_words, spark.ending
             raise
         finally:
             self._is_over.set()

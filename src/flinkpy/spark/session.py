@@ -79,6 +79,11 @@ class RunningSpark(Protocol):
         """What it has logged last."""
         ...
 
+    @property
+    def ending(self) -> str:
+        """How its driver has ended; empty where it runs, or nobody here can see it."""
+        ...
+
 
 class ClassicSpark:
     """A driver of our own: the JVM is a child of this process."""
@@ -146,6 +151,10 @@ class ClassicSpark:
     def last_words(self) -> str:
         return self._process.last_words
 
+    @property
+    def ending(self) -> str:
+        return self._process.ending
+
     def stop(self) -> None:
         try:
             if self._process.is_alive:
@@ -211,6 +220,10 @@ class ConnectSpark:
 
     @property
     def last_words(self) -> str:
+        return ""
+
+    @property
+    def ending(self) -> str:
         return ""
 
     def stop(self) -> None:

@@ -13,7 +13,7 @@ from flinkpy.configuration import read_option, spark_options
 from flinkpy.configuration.options import AnyConfiguration, entries_of
 
 _LOCAL = re.compile(r"local(\[.*\])?$")
-_MASTER = re.compile(r"(local(\[[^\]]+\])?|yarn|spark://.+|k8s://.+|sc://.+)$")
+_MASTER = re.compile(r"(local(\[(\d+|\*)(, *\d+)?\])?|yarn|spark://.+|k8s://.+|sc://.+)$")
 
 #: Of a session of our own driver. What a job sets itself comes before all of these.
 _OF_DRIVER = {

@@ -55,5 +55,10 @@ def test_a_driver_or_server_that_is_gone_may_come_back() -> None:
         assert isinstance(error, SparkError) and "Spark at local[2] is gone" in error.message
 
 
+def test_whatever_fails_when_the_driver_has_ended_fails_because_of_that() -> None:
+    error = as_flink_error(EOFError(), "Spark: Map (1/1)", "local[2]", ending="its driver was killed by signal 9")
+    assert error.message == "Spark: Map (1/1): Spark at local[2] is gone: its driver was killed by signal 9"
+
+
 def test_a_long_cause_is_cut() -> None:
     assert len(cause_of("x" * 10_000)) < 1_000

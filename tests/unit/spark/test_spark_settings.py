@@ -54,7 +54,7 @@ def test_jobs_with_equal_settings_share_a_session() -> None:
     assert one.session_key == same.session_key != other.session_key
 
 
-@pytest.mark.parametrize("master", ["mesos://host", "localhost:7077", "", "local[2"])
+@pytest.mark.parametrize("master", ["mesos://host", "localhost:7077", "", "local[2", "local[x]"])
 def test_a_master_that_spark_does_not_know_is_refused(master: str) -> None:
     with pytest.raises(ConfigurationError, match="is no master of Spark: expected local"):
         settings_of({MASTER: master or " "})

@@ -1,0 +1,45 @@
+"""What is told of the process of Spark's driver."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+
+from flinkpy.spark.java_gateway import DriverProcess, _Output
+
+
+def started(log: Path, *command: str) -> tuple[subprocess.Popen[bytes], DriverProcess]:
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    return process, DriverProcess(process, _Output(process), log)
+
+
+def test_how_it_has_ended(tmp_path: Path) -> None:
+    process, driver = started(tmp_path / "log", "cat")
+    assert driver.ending == ""
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert driver.ending == "its driver was killed by signal 9"
+    driver.stop()
+    process, driver = started(tmp_path / "log", "false")
+    process.wait()
+    assert driver.ending == "its driver ended with exit code 1"
+    driver.stop()
+
+
+def test_its_last_words_are_no_stack_trace_and_no_greeting(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text(
+        "10:00:00.000 WARN Utils: Set SPARK_LOCAL_IP if you need to bind to another address\n"
+        "10:00:00.000 WARN NativeCodeLoader: Unable to load native-hadoop library for your platform\n"
+        "10:00:01.000 ERROR SparkContext: Error initializing SparkContext.\n"
+        "org.apache.spark.SparkException: Could not parse Master URL: 'local[x]'\n"
+        "\tat org.apache.spark.SparkContext$.create(SparkContext.scala:3202)\n"
+        "\t... 5 more\n"
+    )
+    _, driver = started(log, "cat")
+    assert driver.last_words == (
+        "10:00:01.000 ERROR SparkContext: Error initializing SparkContext. | "
+        "org.apache.spark.SparkException: Could not parse Master URL: 'local[x]'"
+    )
+    driver.stop()
