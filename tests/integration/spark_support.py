@@ -91,6 +91,17 @@ def java_processes_of(cluster: RunningCluster) -> list[psutil.Process]:
     return found
 
 
+def kill_with_children(pid: int) -> None:
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        children = process.children(recursive=True)
+        process.kill()
+        for child in children:
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
+        psutil.wait_procs(children, timeout=10)
+
+
 class JavaService:
     """A process of Java that runs a class of Spark's."""
 
@@ -125,13 +136,7 @@ class JavaService:
 
     def stop(self) -> None:
         """With all of its children: executors, Python workers."""
-        with suppress(psutil.NoSuchProcess):
-            children = psutil.Process(self.popen.pid).children(recursive=True)
-            self.popen.kill()
-            for child in children:
-                with suppress(psutil.NoSuchProcess):
-                    child.kill()
-            psutil.wait_procs(children, timeout=10)
+        kill_with_children(self.popen.pid)
         self.popen.wait()
 
 
@@ -207,9 +212,9 @@ def standalone_cluster(directory: Path, num_workers: int = 2) -> Iterator[Standa
 
 
 @contextmanager
-def connect_server(directory: Path) -> Iterator[str]:
+def connect_server(directory: Path, port: int | None = None) -> Iterator[str]:
     """The address of a Spark Connect server with a Spark of its own, of two cores."""
-    port = free_port()
+    port = port or free_port()
     settings = {
         "spark.master": "local[2]",
         "spark.connect.grpc.binding.address": "127.0.0.1",

@@ -39,6 +39,10 @@ _GONE = (
     "failed to connect to all addresses",
     "All masters are unresponsive",
     "Master removed our application",
+    # A server that was started anew does not know the session.
+    "NO_ACTIVE_SESSION",
+    "INVALID_HANDLE.SESSION",
+    "Received incorrect server side session identifier",
 )
 
 

@@ -200,7 +200,9 @@ class ConnectSpark:
     @property
     def is_alive(self) -> bool:
         try:
-            return bool(self._session.version) and not self._session.is_stopped
+            # Not its version: that, a server which was started anew, and does not know the session, tells too.
+            self._session.conf.get("spark.sql.session.timeZone")
+            return not self._session.is_stopped
         except Exception:  # noqa: BLE001 - whatever it is: it does not answer
             return False
 

@@ -50,7 +50,12 @@ def test_executors_without_python_or_without_a_module_are_told_of() -> None:
 
 
 def test_a_driver_or_server_that_is_gone_may_come_back() -> None:
-    for text in ("Py4JNetworkError: Answer from Java side is empty", "StatusCode.UNAVAILABLE", "Connection refused"):
+    for text in (
+        "Py4JNetworkError: Answer from Java side is empty",
+        "StatusCode.UNAVAILABLE",
+        "Connection refused",
+        "SparkConnectException: [NO_ACTIVE_SESSION] No active Spark session found.",
+    ):
         error = told(text)
         assert isinstance(error, SparkError) and "Spark at local[2] is gone" in error.message
 
