@@ -65,6 +65,7 @@ def start_endless(cluster: RunningCluster, path: str) -> str:
     assert result.returncode == 0, result.stderr
     match = re.search(r"submitted ([0-9a-f]{32})", result.stdout)
     assert match, result.stdout
+    assert f"({match.group(1)}): submitted\n" in result.stderr, "also where the program does not say so"
     return match.group(1)
 
 

@@ -142,10 +142,10 @@ def run(
     configuration.set_string("jobmanager.rpc.address", host)
     configuration.set_string("jobmanager.rpc.port", str(port))
     configuration.set_string("execution.attached", "false" if detached else "true")
-    from flinkpy.cli.progress import terminal_observer
+    from flinkpy.cli.progress import show_submitted, terminal_observer
     from flinkpy.client.job_watch import observe_jobs
 
-    with _program_environment(configuration, program, arguments), observe_jobs(terminal_observer):
+    with _program_environment(configuration, program, arguments), observe_jobs(terminal_observer, show_submitted):
         return _run_program(program, verbose)
 
 

@@ -87,6 +87,11 @@ class LineProgress:
             click.echo(f"{self._title}: {status.name}", err=True)
 
 
+def show_submitted(job_id: str, name: str) -> None:
+    """Of a job that nobody waits for: what other commands call it."""
+    click.echo(f"{name} ({job_id}): submitted", err=True)
+
+
 def terminal_observer(job_id: str, name: str) -> TerminalProgress | LineProgress:
     """The display for one job that suits where standard error goes."""
     return (TerminalProgress if sys.stderr.isatty() else LineProgress)(job_id, name)

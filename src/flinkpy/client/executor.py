@@ -17,7 +17,7 @@ from flinkpy import __version__
 from flinkpy._proto import job_pb2
 from flinkpy.client.cluster_client import ClusterClient
 from flinkpy.client.job_client import RemoteJobClient, execution_result
-from flinkpy.client.job_watch import JobWatch
+from flinkpy.client.job_watch import JobWatch, tell_detached
 from flinkpy.common.clock import SystemClock
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import ConfigurationError, FlinkError
@@ -126,6 +126,8 @@ def _submit(
     watch = None
     if watched:
         watch = JobWatch.start(client, job_id, job_graph.name, reports_restarts=on_end is not None)
+    else:
+        tell_detached(job_id, job_graph.name)
     return RemoteJobClient(client, job_id, job_graph.name, watch=watch, on_end=on_end)
 
 

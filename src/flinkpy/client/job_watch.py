@@ -29,17 +29,27 @@ class JobObserver(Protocol):
 
 ObserverFactory = Callable[[str, str], JobObserver]
 _observer_factory: ObserverFactory | None = None
+_on_detached: Callable[[str, str], None] | None = None
 
 
 @contextmanager
-def observe_jobs(factory: ObserverFactory) -> Iterator[None]:
-    """While this lasts, every job this process submits and waits for is shown to `factory(job_id, job_name)`."""
-    global _observer_factory
-    previous, _observer_factory = _observer_factory, factory
+def observe_jobs(factory: ObserverFactory, on_detached: Callable[[str, str], None] | None = None) -> Iterator[None]:
+    """While this lasts, every job this process submits and waits for is shown to `factory(job_id, job_name)`, and
+    `on_detached` is told of those it does not wait for.
+    """
+    global _observer_factory, _on_detached
+    previous = _observer_factory, _on_detached
+    _observer_factory, _on_detached = factory, on_detached
     try:
         yield
     finally:
-        _observer_factory = previous
+        _observer_factory, _on_detached = previous
+
+
+def tell_detached(job_id: str, job_name: str) -> None:
+    """The job has been submitted, and nobody here waits for it."""
+    if _on_detached is not None:
+        _on_detached(job_id, job_name)
 
 
 class RestartReporter:
