@@ -133,6 +133,10 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         return self
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
+        if not isinstance(execution_mode, RuntimeExecutionMode):
+            raise TypeError(
+                f"the mode is a RuntimeExecutionMode, such as RuntimeExecutionMode.BATCH, not {execution_mode!r}"
+            )
         self._configuration.set_string(_RUNTIME_MODE, execution_mode.name)
         return self
 

@@ -59,6 +59,11 @@ def test_bounded_program_runs_in_batch_mode(env: StreamExecutionEnvironment, mod
     assert env.get_checkpoint_interval() == 1000, "the environment itself stays as it is"
 
 
+def test_a_mode_that_is_none_is_refused(env: StreamExecutionEnvironment) -> None:
+    with pytest.raises(TypeError, match=r"such as RuntimeExecutionMode\.BATCH, not 'batch'"):
+        env.set_runtime_mode("batch")  # type: ignore[arg-type]
+
+
 def test_operators_that_need_all_of_their_input_wait_for_it(env: StreamExecutionEnvironment) -> None:
     env.set_runtime_mode(RuntimeExecutionMode.BATCH)
     build(env)
