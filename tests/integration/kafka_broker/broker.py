@@ -127,7 +127,7 @@ class KafkaBroker:
                 for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
                 for argument in ("--add-scram", f"{mechanism}=[name={USER},password={PASSWORD}]")
             ]
-            command = ("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(settings), *users)
+            command = ("kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(settings), *users)
             assert self._java(*command).wait(READY_S) == 0, self.log[-2000:]
             self.resume()
             try:
