@@ -32,6 +32,13 @@ env.from_sequence(0, 1 << 40).map(slow).filter(lambda value: False).print()
 """
 
 
+#: What gRPC's asyncio server prints now and then, past all logging, when a call ends in the moment its process does.
+NOISE_OF_GRPC = re.compile(
+    r"Traceback \(most recent call last\):\n  File \"[^\"]*server\.pyx\.pxi\", line \d+, in "
+    r"grpc\._cython\.cygrpc\._schedule_rpc_coro\nasyncio\.exceptions\.CancelledError\n"
+)
+
+
 class Program:
     """A program in a process of its own, in a temporary directory of its own."""
 
@@ -52,7 +59,7 @@ class Program:
     def finish(self, timeout_s: float = 60.0) -> tuple[int, str, str]:
         """Exit status, standard output, standard error."""
         output, error = self.popen.communicate(timeout=timeout_s)
-        return self.popen.returncode, output, error
+        return self.popen.returncode, output, NOISE_OF_GRPC.sub("", error)
 
     def wait_for_line(self, pattern: str) -> str:
         """The first line of standard output that matches; the program must print it."""
