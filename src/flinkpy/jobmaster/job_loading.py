@@ -64,8 +64,10 @@ def _count_splits(
     found = {}
     for vertex in job_graph.vertices:
         bound = bounds.get(JobVertexID(vertex.id))
+        if bound is None:
+            continue
         provider = providers.get(vertex.chain[0].operator_id)
-        if bound is not None and isinstance(provider, SourceCoordinatorProvider):
+        if isinstance(provider, SourceCoordinatorProvider):
             parallelism = provider.source.infer_parallelism(bound)
             if parallelism is not None:
                 found[JobVertexID(vertex.id)] = parallelism
