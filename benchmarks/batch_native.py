@@ -7,18 +7,14 @@ threads. All are warm: every query runs several times, the first run does not co
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
 
-from benchmarks.peers import BENCH_DIR, run_program
+from benchmarks.peers import run_program
 from benchmarks.result import Result
-from benchmarks.tpch import QUERIES, SQL, TABLES, generate, tables_of
-from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions
-from flinkpy.common import Configuration
-from flinkpy.datastream import StreamExecutionEnvironment
+from benchmarks.tpch import QUERIES, SQL, TABLES
+from benchmarks.tpch_runs import data, on_cluster, timed
 
 SCALE = 1
 ROUNDS = 3
@@ -28,7 +24,7 @@ BAR = 1.0
 def run(numbers: tuple[int, ...] = tuple(QUERIES)) -> list[Result]:
     """Seconds of each query beside PySpark; what DuckDB takes is in the note."""
     directory = data(SCALE)
-    ours = native(directory, numbers)
+    ours = on_cluster(directory, numbers, ROUNDS, {"execution.batch.backend": "native"}, task_executors=2, slots=1)
     spark = {
         line["query"]: line["seconds"] for line in run_program(sys.executable, "spark_tpch.py", directory, *numbers)
     }
@@ -44,57 +40,14 @@ def run(numbers: tuple[int, ...] = tuple(QUERIES)) -> list[Result]:
     return results
 
 
-def data(scale: float) -> Path:
-    """The generated tables, made on first use."""
-    directory = BENCH_DIR / ".data" / f"tpch-{scale}"
-    if not (directory / "ready").exists():
-        generate(directory, scale)
-        (directory / "ready").touch()
-    return directory
-
-
-def native(directory: Path, numbers: tuple[int, ...], rounds: int = ROUNDS) -> dict[int, list[float]]:
-    """Seconds of each run of each query."""
-    cluster = LocalCluster(LocalClusterOptions(2, {"taskmanager.numberOfTaskSlots": "1"}))
-    cluster.start()
-    try:
-        host, _, port = cluster.dispatcher_address.rpartition(":")
-        properties = {
-            "jobmanager.rpc.address": host,
-            "jobmanager.rpc.port": port,
-            "execution.target": "remote",
-            "execution.runtime-mode": "BATCH",
-            "execution.batch.backend": "native",
-        }
-        return {number: _timed(lambda n=number: _answer(properties, directory, n), rounds) for number in numbers}  # type: ignore[misc]
-    finally:
-        cluster.stop()
-
-
 def in_duckdb(directory: Path, numbers: tuple[int, ...]) -> dict[int, float]:
     """The best seconds of each query."""
     connection = duckdb.connect(config={"threads": 2})
     for table in TABLES:
         connection.execute(f"create view {table} as select * from '{directory / table}.parquet'")
     best = {
-        number: min(_timed(lambda sql=SQL[number]: connection.execute(sql).fetchall(), ROUNDS))
+        number: min(timed(lambda sql=SQL[number]: connection.execute(sql).fetchall(), ROUNDS))
         for number in numbers  # type: ignore[misc]
     }
     connection.close()
     return best
-
-
-def _answer(properties: dict[str, str], directory: Path, number: int) -> None:
-    env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(properties))
-    env.set_parallelism(2)
-    with QUERIES[number](tables_of(env, directory)).execute_and_collect() as results:
-        assert list(results), f"Q{number} has no result"
-
-
-def _timed(query: Callable[[], object], rounds: int) -> list[float]:
-    seconds = []
-    for _ in range(rounds):
-        started = time.perf_counter()
-        query()
-        seconds.append(time.perf_counter() - started)
-    return seconds

@@ -8,13 +8,11 @@ submitted, scheduled, run in the session of the cluster's TaskExecutor, and its 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
-from benchmarks.batch_native import _answer, _timed, data
 from benchmarks.peers import run_program
 from benchmarks.result import Result
 from benchmarks.tpch import QUERIES
-from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions
+from benchmarks.tpch_runs import data, on_cluster
 
 SCALE = 1
 ROUNDS = 4
@@ -32,7 +30,7 @@ SPARK = {
 def run(numbers: tuple[int, ...] = tuple(QUERIES)) -> list[Result]:
     """Seconds of each query, and of all together."""
     directory = data(SCALE)
-    ours = in_spark(directory, numbers)
+    ours = on_cluster(directory, numbers, ROUNDS, SPARK, task_executors=1, slots=4)
     peer = {
         line["query"]: line["seconds"] for line in run_program(sys.executable, "spark_tpch.py", directory, *numbers)
     }
@@ -47,21 +45,3 @@ def run(numbers: tuple[int, ...] = tuple(QUERIES)) -> list[Result]:
     total, peer_total = (sum(pair[side] for pair in best.values()) for side in (0, 1))
     results.append(Result("batch-spark", total, peer_total, "s", "PySpark DataFrames", peer_total / total, BAR))
     return results
-
-
-def in_spark(directory: Path, numbers: tuple[int, ...], rounds: int = ROUNDS) -> dict[int, list[float]]:
-    """Seconds of each run of each query."""
-    cluster = LocalCluster(LocalClusterOptions(1, {"taskmanager.numberOfTaskSlots": "4"}))
-    cluster.start()
-    try:
-        host, _, port = cluster.dispatcher_address.rpartition(":")
-        properties = {
-            "jobmanager.rpc.address": host,
-            "jobmanager.rpc.port": port,
-            "execution.target": "remote",
-            "execution.runtime-mode": "BATCH",
-            **SPARK,
-        }
-        return {number: _timed(lambda n=number: _answer(properties, directory, n), rounds) for number in numbers}  # type: ignore[misc]
-    finally:
-        cluster.stop()
