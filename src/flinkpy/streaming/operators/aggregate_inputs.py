@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from flinkpy.common.errors import TypeMismatchError
+from flinkpy.common.errors import TypeMismatchError, UnsupportedOperationError
 from flinkpy.graph.operator_specs import ColumnAggregate, FieldKeySelector
 from flinkpy.records.compiling import is_number
 from flinkpy.records.lanes import arrow_schema
 from flinkpy.state.aggregate_table import COMPILED, AggregateColumn
+
+if TYPE_CHECKING:
+    from flinkpy.streaming.operators.stream_operator import OperatorContext
+
+
+def require_key_of_columns(selector: Any, context: OperatorContext) -> None:
+    """Raises: UnsupportedOperationError where the key is not some of the columns."""
+    if not isinstance(selector, FieldKeySelector):
+        raise UnsupportedOperationError(
+            f"operator {context.name}: aggregating columns needs a key that is a column: a position or a name"
+        )
 
 
 class AggregateInputs:

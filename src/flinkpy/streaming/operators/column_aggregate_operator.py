@@ -18,7 +18,7 @@ from flinkpy.records.batch import Batch
 from flinkpy.records.lanes import arrow_schema
 from flinkpy.state.aggregate_table import AggregateTable
 from flinkpy.state.backend import KeyContext
-from flinkpy.streaming.operators.aggregate_inputs import AggregateInputs
+from flinkpy.streaming.operators.aggregate_inputs import AggregateInputs, require_key_of_columns
 from flinkpy.streaming.operators.keyed_operator import KeyedStateOperator
 from flinkpy.streaming.operators.lane_border import as_columnar
 from flinkpy.streaming.operators.output import Output
@@ -55,10 +55,7 @@ class ColumnAggregateOperator(KeyedStateOperator):
         output: Output,
         side_outputs: dict[str, Output],
     ) -> None:
-        if not isinstance(spec.key_selector, FieldKeySelector):
-            raise UnsupportedOperationError(
-                f"operator {context.name}: aggregating columns needs a key that is a column: a position or a name"
-            )
+        require_key_of_columns(spec.key_selector, context)
         if spec.emit not in ("UPDATES", "FINAL"):
             raise UnsupportedOperationError(f"operator {context.name}: emit is UPDATES or FINAL, not {spec.emit!r}")
         super().__init__(None, (spec.key_selector,), spec.key_type, context, output, side_outputs, KeyContext())

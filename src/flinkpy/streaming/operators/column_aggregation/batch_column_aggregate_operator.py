@@ -12,7 +12,7 @@ from flinkpy.graph.operator_specs import ColumnAggregateSpec, FieldKeySelector
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Watermark
 from flinkpy.state.aggregate_table import TableLayout
-from flinkpy.streaming.operators.aggregate_inputs import AggregateInputs
+from flinkpy.streaming.operators.aggregate_inputs import AggregateInputs, require_key_of_columns
 from flinkpy.streaming.operators.column_aggregation.grouped_aggregation import GroupedAggregation
 from flinkpy.streaming.operators.column_aggregation.partials import PartialAggregates
 from flinkpy.streaming.operators.column_aggregation.table_aggregation import TableAggregation
@@ -36,10 +36,7 @@ class BatchColumnAggregateOperator(StreamOperator):
         output: Output,
         side_outputs: dict[str, Output],
     ) -> None:
-        if not isinstance(spec.key_selector, FieldKeySelector):
-            raise UnsupportedOperationError(
-                f"operator {context.name}: aggregating columns needs a key that is a column: a position or a name"
-            )
+        require_key_of_columns(spec.key_selector, context)
         super().__init__(context, output, side_outputs)
         self._spec = spec
         self._input_type = input_type
