@@ -200,6 +200,8 @@ def test_the_results_of_a_lost_task_executor_are_made_again(cluster: RunningClus
     stages = Stages(cluster, tmp_path, **{"execution.batch.job-recovery.previous-worker.recovery.timeout": "2 s"})
     stages.reach(2)
     wait_for_events(stages, 4)
+    # Stopped first: a JobMaster that saw its TaskExecutor go would fail the job, which has no restart strategy.
+    os.kill(leader_of(cluster, stages.job_id), signal.SIGSTOP)
     cluster.kill("taskexecutor-1")
     kill_leader(cluster, stages.job_id)
     stages.reach(2, 2)
