@@ -139,24 +139,38 @@ class CoordinationResponse(_message.Message):
     def __init__(self, payload: _Optional[bytes] = ...) -> None: ...
 
 class JobMasterHello(_message.Message):
-    __slots__ = ("resource_id", "pid", "host", "job_id")
+    __slots__ = ("resource_id", "pid", "host", "job_id", "job_master_id", "address", "status")
     RESOURCE_ID_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    JOB_MASTER_ID_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
     resource_id: str
     pid: int
     host: str
     job_id: str
-    def __init__(self, resource_id: _Optional[str] = ..., pid: _Optional[int] = ..., host: _Optional[str] = ..., job_id: _Optional[str] = ...) -> None: ...
+    job_master_id: str
+    address: str
+    status: _common_pb2.JobStatus
+    def __init__(self, resource_id: _Optional[str] = ..., pid: _Optional[int] = ..., host: _Optional[str] = ..., job_id: _Optional[str] = ..., job_master_id: _Optional[str] = ..., address: _Optional[str] = ..., status: _Optional[_Union[_common_pb2.JobStatus, str]] = ...) -> None: ...
 
 class JobMasterCommand(_message.Message):
-    __slots__ = ("start", "stop")
+    __slots__ = ("start", "stop", "adopted")
     START_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
+    ADOPTED_FIELD_NUMBER: _ClassVar[int]
     start: StartJob
     stop: StopJobMaster
-    def __init__(self, start: _Optional[_Union[StartJob, _Mapping]] = ..., stop: _Optional[_Union[StopJobMaster, _Mapping]] = ...) -> None: ...
+    adopted: JobMasterAdopted
+    def __init__(self, start: _Optional[_Union[StartJob, _Mapping]] = ..., stop: _Optional[_Union[StopJobMaster, _Mapping]] = ..., adopted: _Optional[_Union[JobMasterAdopted, _Mapping]] = ...) -> None: ...
+
+class JobMasterAdopted(_message.Message):
+    __slots__ = ("dispatcher_id",)
+    DISPATCHER_ID_FIELD_NUMBER: _ClassVar[int]
+    dispatcher_id: str
+    def __init__(self, dispatcher_id: _Optional[str] = ...) -> None: ...
 
 class StartJob(_message.Message):
     __slots__ = ("job_graph", "job_master_id", "resource_manager_address", "configuration", "dispatcher_id", "submitted_ms", "recovery_directory", "is_recovery")

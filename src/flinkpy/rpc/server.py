@@ -73,6 +73,18 @@ def unfenced(method: F) -> F:
     return method
 
 
+def check_fencing_token(endpoint: object, function: object, context: CallContext, path: str) -> None:
+    """Raises: StaleFencingTokenError where `function` of a fenced endpoint is called for another leadership of it."""
+    if not hasattr(endpoint, "fencing_token") or getattr(function, "__unfenced__", False):
+        return
+    expected = endpoint.fencing_token
+    if expected is None or context.fencing_token != expected:
+        raise StaleFencingTokenError(
+            f"{path}: the call's fencing token is {context.fencing_token}, the endpoint's {expected}",
+            details={"expected": str(expected), "got": str(context.fencing_token)},
+        )
+
+
 class RpcServer:
     """One gRPC server of a process: any number of endpoints, health checking and reflection."""
 
@@ -83,6 +95,7 @@ class RpcServer:
         self._port: int | None = None
         self._server = grpc.aio.server(options=_OPTIONS)
         self._services: list[str] = []
+        self._not_serving: set[str] = set()
         #: What runs the calls that have not ended, so that `stop` can wait for them.
         self._calls: set[asyncio.Task[Any]] = set()
         self._health = health.aio.HealthServicer()
@@ -96,6 +109,8 @@ class RpcServer:
         }
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(full_name, handlers),))
         self._services.append(full_name)
+        if not getattr(endpoint, "is_serving", True):
+            self._not_serving.add(full_name)
 
     async def start(self) -> None:
         """Bind and serve. Raises: AddressInUseError naming host and port."""
@@ -113,7 +128,19 @@ class RpcServer:
         self._port = port
         await self._server.start()
         for name in ("", *self._services):
-            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+            await self._set_health(name)
+
+    async def set_serving(self, service: str, is_serving: bool) -> None:
+        """What health checks of `service` are told; the process itself ("") is healthy all the time."""
+        name = full_service_name(service)
+        (self._not_serving.discard if is_serving else self._not_serving.add)(name)
+        if self._port is not None:
+            await self._set_health(name)
+
+    async def _set_health(self, name: str) -> None:
+        is_serving = name not in self._not_serving
+        response = health_pb2.HealthCheckResponse
+        await self._health.set(name, response.SERVING if is_serving else response.NOT_SERVING)
 
     @property
     def address(self) -> str:
@@ -162,17 +189,10 @@ def _handler(method: Method, endpoint: object, calls: set[asyncio.Task[Any]]) ->
     function = getattr(endpoint, method.name, None)
     if function is None:
         raise TypeError(f"{type(endpoint).__name__} does not implement {method.path}")
-    is_fenced = hasattr(endpoint, "fencing_token") and not getattr(function, "__unfenced__", False)
 
     def check(servicer_context: Any) -> CallContext:
         context = _call_context(servicer_context)
-        if is_fenced:
-            expected = endpoint.fencing_token  # type: ignore[attr-defined]
-            if expected is None or context.fencing_token != expected:
-                raise StaleFencingTokenError(
-                    f"{method.path}: the call's fencing token is {context.fencing_token}, the endpoint's {expected}",
-                    details={"expected": str(expected), "got": str(context.fencing_token)},
-                )
+        check_fencing_token(endpoint, function, context, method.path)
         return context
 
     def begin() -> None:
