@@ -85,6 +85,24 @@ class ConfigurationError(UserError):
     """One or more options are wrong; the message lists all of them."""
 
 
+class SecretError(UserError):
+    """The cluster secret or a token cannot be had, or others could have read or changed it; names file and remedy."""
+
+
+class AuthenticationError(UserError):
+    """A call showed no token, or none of this cluster; names both sides."""
+
+
+class AuthorizationError(UserError):
+    """The token shown on a call is of too low a role; names the call and the role it needs."""
+
+
+class TlsError(ExternalError):
+    """A TLS connection could not be made; names the peer and the likely cause."""
+
+    retry = ErrorRetry.BACKOFF
+
+
 class AddressInUseError(ExternalError):
     retry = ErrorRetry.NEVER
 
@@ -175,6 +193,18 @@ class RegistrationRefusedError(ExternalError):
 
 class NotLeaderError(ExternalError):
     retry = ErrorRetry.BACKOFF
+
+
+class LeadershipLostError(ExternalError):
+    """What only a leader may write was refused: its leadership has ended; `details["path"]` names the node of it."""
+
+    retry = ErrorRetry.NEVER
+
+
+class HighAvailabilityError(ExternalError):
+    """ZooKeeper or the shared storage of the masters is not to be had or not what it must be; names node or path."""
+
+    retry = ErrorRetry.NEVER
 
 
 class SlotAllocationError(ExternalError):

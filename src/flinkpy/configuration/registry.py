@@ -34,11 +34,13 @@ OPTION_MODULES = (
     "heartbeat_options",
     "cluster_options",
     "rpc_options",
+    "security_options",
     "blob_options",
     "file_system_options",
     "metric_options",
     "python_options",
     "spark_options",
+    "high_availability_options",
 )
 
 #: Below these, users and plug-ins name their own keys.

@@ -1,0 +1,25 @@
+"""Who may call whom: the cluster secret and the tokens made of it, roles, TLS material, and what may be bound.
+
+Source: org.apache.flink.runtime.net.SSLUtils, org.apache.flink.configuration.SecurityOptions.
+Differs: Flink authenticates nobody unless TLS is set up; here every call shows a token (docs/decisions/0020).
+"""
+
+from flinkpy.common.errors import AuthenticationError, AuthorizationError, SecretError, TlsError
+from flinkpy.security.bind_guard import check_bind
+from flinkpy.security.cluster_secret import ClusterSecret
+from flinkpy.security.role import Role
+from flinkpy.security.security_context import SecurityContext
+from flinkpy.security.tls_material import PEER_NAME, TlsMaterial
+
+__all__ = [
+    "PEER_NAME",
+    "AuthenticationError",
+    "AuthorizationError",
+    "ClusterSecret",
+    "Role",
+    "SecretError",
+    "SecurityContext",
+    "TlsError",
+    "TlsMaterial",
+    "check_bind",
+]

@@ -1,0 +1,163 @@
+"""ClusterSecret: the 256 bits that all services of a cluster share, and all that is derived from them.
+
+Whoever can read its file may do everything to the cluster. A file that others could have read or written is refused,
+and there is no way on without it: a cluster must not run with less protection than was asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import os
+import secrets
+import stat
+from pathlib import Path
+from typing import NoReturn
+
+from flinkpy.common.durable_file import sync_directory, unfinished_path
+from flinkpy.common.errors import SecretError
+from flinkpy.security.role import Role
+
+_SECRET_BYTES = 32
+#: More than the hexadecimal digits and white space; a bigger file is no secret and need not be read.
+_MAX_FILE_BYTES = 4096
+
+
+class ClusterSecret:
+    """A cluster's secret. It shows itself nowhere: not in `repr`, not in a pickle."""
+
+    __slots__ = ("_secret", "_tokens")
+
+    def __init__(self, secret: bytes) -> None:
+        if len(secret) != _SECRET_BYTES:
+            raise SecretError(f"a cluster secret has {_SECRET_BYTES} bytes, not {len(secret)}")
+        self._secret = secret
+        self._tokens = {role: self._digest(b"flinkpy token " + role.label.encode()).hex() for role in Role}
+
+    @classmethod
+    def generate(cls) -> ClusterSecret:
+        return cls(secrets.token_bytes(_SECRET_BYTES))
+
+    @classmethod
+    def load_or_create(cls, path: str | os.PathLike[str]) -> ClusterSecret:
+        """The secret in the file `path`; where there is none, a new one, which the file has when this returns.
+
+        Several processes may do this at once: all get the same. Raises: SecretError.
+        """
+        file = Path(path)
+        if not _exists(file):
+            _create(file)
+        return cls.load(file)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> ClusterSecret:
+        """The secret in the file `path`. Raises: SecretError naming file and remedy."""
+        file = Path(path)
+        try:
+            descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError as error:
+            _refuse(file, f"cannot be read ({error.strerror})", "make it readable for the user that runs the services")
+        with open(descriptor, "rb") as stream:
+            _check_protection(file, os.fstat(descriptor))
+            text = stream.read(_MAX_FILE_BYTES)
+        try:
+            secret = bytes.fromhex(text.decode("ascii").strip())
+        except ValueError:
+            secret = b""
+        if len(secret) != _SECRET_BYTES:
+            _refuse(
+                file,
+                f"does not hold a secret of {2 * _SECRET_BYTES} hexadecimal digits",
+                "copy it again from another host of the cluster, or remove it where all services are to get a new one",
+            )
+        return cls(secret)
+
+    def token(self, role: Role) -> str:
+        """What shows on a call that its sender has `role`."""
+        return self._tokens[role]
+
+    def role_of(self, token: str) -> Role | None:
+        """The role that `token` shows, or None. Takes the same time for every token."""
+        found: Role | None = None
+        given = token.encode("utf-8", "surrogateescape")
+        for role, expected in self._tokens.items():
+            if hmac.compare_digest(expected.encode("ascii"), given):
+                found = role
+        return found
+
+    def derive(self, purpose: str) -> str:
+        """A secret for another use, e.g. "zookeeper": nothing follows from it for this one or for a third."""
+        return self.derive_key(purpose).hex()
+
+    def derive_key(self, purpose: str) -> bytes:
+        """As `derive`, as 32 bytes."""
+        return self._digest(b"flinkpy key " + purpose.encode("utf-8"))
+
+    def _digest(self, message: bytes) -> bytes:
+        return hmac.digest(self._secret, message, "sha256")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ClusterSecret) and hmac.compare_digest(self._secret, other._secret)
+
+    def __hash__(self) -> int:
+        return hash(self.token(Role.READ))
+
+    def __repr__(self) -> str:
+        return "ClusterSecret(****)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a ClusterSecret is not pickled: it stays in the processes that have read its file")
+
+
+def _exists(file: Path) -> bool:
+    try:
+        file.lstat()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        _refuse(file, f"cannot be read ({error.strerror})", "make it readable for the user that runs the services")
+    return True
+
+
+def _create(file: Path) -> None:
+    """Whole or not at all, and never over one that is there: written aside, then linked to its name."""
+    unfinished = unfinished_path(file)
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with open(descriptor, "wb") as stream:
+                stream.write(secrets.token_bytes(_SECRET_BYTES).hex().encode("ascii") + b"\n")
+                stream.flush()
+                os.fsync(descriptor)
+            # Another process may have been faster, then its secret is the cluster's.
+            with contextlib.suppress(FileExistsError):
+                os.link(unfinished, file)
+        finally:
+            unfinished.unlink(missing_ok=True)
+        sync_directory(file.parent)
+    except OSError as error:
+        _refuse(
+            file,
+            f"does not exist and cannot be made ({error.strerror})",
+            "make its directory writable, or name another file with `security.secret-file` or FLINKPY_SECRET_FILE",
+        )
+
+
+def _check_protection(file: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        _refuse(file, "is not a file", "name a file with `security.secret-file` or FLINKPY_SECRET_FILE")
+    # Root could read and write it anyway, and is the owner of what a container engine mounts.
+    if status.st_uid not in (os.geteuid(), 0):
+        _refuse(file, f"belongs to another user (uid {status.st_uid})", f"run `chown {os.geteuid()} {file}`")
+    if status.st_mode & (stat.S_IROTH | stat.S_IWOTH | stat.S_IWGRP):
+        mode = stat.S_IMODE(status.st_mode)
+        _refuse(
+            file,
+            f"can be read or written by others (mode {mode:04o})",
+            f"run `chmod 600 {file}`; where others may have read it, remove it, and the next start makes a new one",
+        )
+
+
+def _refuse(file: Path, problem: str, remedy: str) -> NoReturn:
+    raise SecretError(f"the cluster secret {file} {problem}: {remedy}", details={"path": str(file)}) from None

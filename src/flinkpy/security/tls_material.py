@@ -1,0 +1,106 @@
+"""TlsMaterial: this process's private key and certificates, and the authority whose certificates it trusts.
+
+Both sides of every connection show a certificate. Peers are called by addresses that change, so that a certificate is
+no proof of an address: all carry the one name `flinkpy-internal`, and the authority signs for members of the cluster
+only.
+
+Source: org.apache.flink.runtime.net.SSLUtils.
+Differs: TLS 1.2 or newer with the library's own ciphers, whatever `security.ssl.protocol` and `.algorithms` say.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NoReturn
+
+from flinkpy.configuration import security_options
+from flinkpy.configuration.options import AnyConfiguration, read_option
+
+if TYPE_CHECKING:
+    import ssl
+
+#: The name in all certificates of a cluster.
+PEER_NAME = "flinkpy-internal"
+
+
+@dataclass(frozen=True, slots=True)
+class TlsMaterial:
+    """PEM bytes.
+
+    Attributes:
+        private_key: not encrypted.
+        certificate_chain: this process's certificate first.
+        trusted_certificates: those of the authorities.
+        fingerprints: SHA-1 or SHA-256 digests in lower-case hexadecimal; where any are given, a peer's certificate must
+            have one of them.
+        handshake_timeout_ms: how long a handshake may take; None for the default of who does it.
+        source: the files it was read from, for messages.
+    """
+
+    private_key: bytes = field(repr=False)
+    certificate_chain: bytes = field(repr=False)
+    trusted_certificates: bytes = field(repr=False)
+    fingerprints: tuple[str, ...] = ()
+    handshake_timeout_ms: int | None = None
+    source: str = ""
+
+    @classmethod
+    def of_configuration(cls, configuration: AnyConfiguration) -> TlsMaterial | None:
+        """What `security.ssl.internal.*` names, or None where TLS is not enabled. Raises: ConfigurationError."""
+        if not read_option(configuration, security_options.INTERNAL_ENABLED):
+            return None
+        from flinkpy.security.key_stores import load_tls_material
+
+        return load_tls_material(configuration)
+
+    def server_context(self) -> ssl.SSLContext:
+        """For the side that is connected to; the peer must show a certificate."""
+        import ssl
+
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        return self._fill(context)
+
+    def client_context(self) -> ssl.SSLContext:
+        """For the side that connects, with `server_hostname=PEER_NAME`, which is checked."""
+        import ssl
+
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = True
+        return self._fill(context)
+
+    def is_pinned_out(self, certificate_der: bytes) -> bool:
+        """Whether fingerprints are asked for and the peer's certificate has none of them."""
+        if not self.fingerprints:
+            return False
+        import hashlib
+
+        digests = {hashlib.sha1(certificate_der).hexdigest(), hashlib.sha256(certificate_der).hexdigest()}
+        return digests.isdisjoint(self.fingerprints)
+
+    def _fill(self, context: ssl.SSLContext) -> ssl.SSLContext:
+        import ssl
+
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(cadata=self.trusted_certificates.decode("ascii"))
+        with _as_file(self.certificate_chain + b"\n" + self.private_key) as path:
+            context.load_cert_chain(path)
+        return context
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("TlsMaterial holds a private key and is not pickled")
+
+
+@contextmanager
+def _as_file(content: bytes) -> Iterator[str]:
+    """A file for a library that reads files only; it is in memory, and nobody else can open it."""
+    descriptor = os.memfd_create("tls-material", os.MFD_CLOEXEC)
+    try:
+        with open(descriptor, "wb", closefd=False) as file:
+            file.write(content)
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
