@@ -39,6 +39,7 @@ from flinkpy.common.errors import FlinkError, JobMasterLostError, NotRegisteredE
 from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ResourceID
 from flinkpy.common.states import ExecutionState, JobState
 from flinkpy.connector_api.coordinator import OperatorCoordinatorProvider
+from flinkpy.highavailability.standalone import StandaloneLeaderRetrieval
 from flinkpy.jobmaster import conversions
 from flinkpy.jobmaster.accumulators import accumulator_reports, merge_accumulators
 from flinkpy.jobmaster.checkpoint_io import CheckpointIo
@@ -123,7 +124,7 @@ class JobMaster(RpcEndpoint):
         self._resource_manager = ResourceManagerConnection(
             self,
             environment.peers,
-            resource_manager_address,
+            environment.resource_manager or StandaloneLeaderRetrieval(resource_manager_address),
             self._options,
             **ids,
             resource_id=environment.resource_id,

@@ -9,6 +9,7 @@ from typing import Any
 
 from flinkpy.common.python_environment import environments_root
 from flinkpy.common.user_files import FetchBlob
+from flinkpy.highavailability.leader_election import LeaderRetrieval
 from flinkpy.rpc.peers import Peers
 
 
@@ -29,5 +30,7 @@ class JobMasterEnvironment:
     graph_id: str
     #: For what the job's next JobMaster must find; None: below `working_directory`, where none will look.
     recovery_directory: Path | None = None
+    #: Of the ResourceManager; None: it is where the JobMaster is told.
+    resource_manager: LeaderRetrieval | None = None
     #: Where this host keeps the packages that jobs require.
     python_environments: Path = field(default_factory=environments_root)

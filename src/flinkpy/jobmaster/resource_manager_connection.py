@@ -1,7 +1,8 @@
 """ResourceManagerConnection: tells the ResourceManager how many slots the job wants, for as long as there is one.
 
-Registers with back-off; when the ResourceManager is lost the job goes on and the registration starts anew. What is
-wanted is a number, and only the latest counts, so a declaration that failed is simply made again.
+Registers with back-off at whichever ResourceManager leads; when that is lost, or another one leads, the job goes on and
+the registration starts anew. What is wanted is a number, and only the latest counts, so a declaration that failed is
+simply made again.
 
 Source: org.apache.flink.runtime.jobmaster.JobMaster.ResourceManagerConnection and
 org.apache.flink.runtime.jobmaster.slotpool.DefaultDeclareResourceRequirementServiceConnectionManager.
@@ -18,11 +19,12 @@ from flinkpy.common.errors import FlinkError, RpcTimeoutError, RpcUnavailableErr
 from flinkpy.common.ids import ResourceID
 from flinkpy.common.python_environment import environment_profile
 from flinkpy.graph.required_slots import required_slots, runs_in_stages
+from flinkpy.highavailability.leader_election import LeaderInformation, LeaderRetrieval
 from flinkpy.jobmaster.options import JobMasterOptions
 from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
 from flinkpy.rpc.heartbeat import HeartbeatMonitor
 from flinkpy.rpc.peers import Peers, PeerWatchHandle
-from flinkpy.rpc.registration import RetryingRegistration
+from flinkpy.rpc.registration import RetryingRegistration, check_leader
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +57,7 @@ class ResourceManagerConnection:
         self,
         endpoint: RpcEndpoint,
         peers: Peers,
-        address: str,
+        leaders: LeaderRetrieval,
         options: JobMasterOptions,
         *,
         job_id: str,
@@ -65,10 +67,14 @@ class ResourceManagerConnection:
         resource_profile: str = "",
         slots_at_once: int = 0,
     ) -> None:
-        """`slots_at_once`: what more slots than these are wanted for can wait, and is worth no further process."""
+        """Args:
+        leaders: of the ResourceManager; closed with this.
+        slots_at_once: what more slots than these are wanted for can wait, and is worth no further process.
+        """
         self._endpoint = endpoint
         self._peers = peers
-        self._address = address
+        self._leaders = leaders
+        self._leader: LeaderInformation | None = None
         self._options = options
         self._job_id = job_id
         self._job_master_id = job_master_id
@@ -97,7 +103,7 @@ class ResourceManagerConnection:
         return self._gateway is not None
 
     def start(self) -> None:
-        self._register()
+        self._leaders.start(self._leader_changed)
 
     def declare(self, num_slots: int, blocked: frozenset[ResourceID] = frozenset()) -> None:
         """The job wants this many slots from now on, and none more of `blocked` TaskExecutors."""
@@ -146,35 +152,51 @@ class ResourceManagerConnection:
 
     def close(self) -> None:
         self._is_closed = True
+        self._leaders.close()
         self._drop_registration()
 
     # Inside
 
-    def _register(self) -> None:
+    def _leader_changed(self, leader: LeaderInformation | None) -> None:
+        if self._is_closed or leader == self._leader:
+            return
+        self._leader = leader
+        self._drop_registration()
+        if leader is None:
+            logger.warning("job %s: no ResourceManager leads just now; the job goes on", self._job_id)
+        else:
+            self._register(leader)
+
+    def _register(self, leader: LeaderInformation) -> None:
         request = resourcemanager_pb2.RegisterJobMasterRequest(
             job_id=self._job_id,
             job_master_id=self._job_master_id,
             resource_id=self._resource_id,
             address=self._job_master_address,
         )
-        gateway = self._peers.gateway("ResourceManager", self._address)
-        self._registration = RetryingRegistration(
+        gateway = self._peers.gateway("ResourceManager", leader.address, leader.fencing_token)
+
+        async def register(timeout_s: float) -> Any:
+            response = await gateway.register_job_master(request, timeout_s=timeout_s)
+            check_leader(response.resource_manager_id, leader.fencing_token, leader.address)
+            return response
+
+        self._registration = registration = RetryingRegistration(
             self._endpoint,
             f"job {self._job_id} at the ResourceManager",
-            lambda timeout_s: gateway.register_job_master(request, timeout_s=timeout_s),
-            self._registered,
+            register,
+            # One that has been given up may have had its answer already.
+            lambda response: self._registered(leader, response) if registration is self._registration else None,
             options=self._options.registration,
             on_refused=lambda error: not self._is_closed,
         )
         self._registration.start()
 
-    def _registered(self, response: Any) -> None:
-        if self._is_closed:
-            return
-        logger.info("job %s is registered at the ResourceManager %s", self._job_id, self._address)
-        self._gateway = self._peers.gateway("ResourceManager", self._address, response.resource_manager_id)
+    def _registered(self, leader: LeaderInformation, response: Any) -> None:
+        logger.info("job %s is registered at the ResourceManager %s", self._job_id, leader.address)
+        self._gateway = self._peers.gateway("ResourceManager", leader.address, response.resource_manager_id)
         self._monitor.add_target(_PEER, self._endpoint.clock.monotonic_ms())
-        self._watch = self._peers.watch_peer(self._address, lambda: self._lost("its connection broke"))
+        self._watch = self._peers.watch_peer(leader.address, lambda: self._lost("its connection broke"))
         self._acknowledged = None
         self._declare_if_needed()
 
@@ -218,11 +240,12 @@ class ResourceManagerConnection:
         )
 
     def _lost(self, reason: str) -> None:
-        if self._is_closed or self._gateway is None:
+        leader = self._leader
+        if self._is_closed or self._gateway is None or leader is None:
             return
-        logger.warning("the ResourceManager %s is lost: %s; the job goes on, registering again", self._address, reason)
+        logger.warning("the ResourceManager %s is lost: %s; the job goes on, registering again", leader.address, reason)
         self._drop_registration()
-        self._register()
+        self._register(leader)
 
     def _drop_registration(self) -> None:
         self._gateway = None

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from flinkpy.common.errors import FlinkError, RpcTimeoutError, RpcUnavailableError
+from flinkpy.common.errors import FlinkError, NotLeaderError, RpcTimeoutError, RpcUnavailableError
 from flinkpy.rpc.endpoint import RpcEndpoint
 
 logger = logging.getLogger(__name__)
@@ -32,9 +32,9 @@ class RegistrationOptions:
 class RetryingRegistration(Generic[T]):
     """Calls `register(timeout_s)` until it answers, then `on_success(response)`.
 
-    Not reachable or no answer in time: the time-out doubles up to its maximum, and is also the pause (a peer that
-    is just starting is met soon). Any other typed error is a refusal: `on_refused(error)` decides; True tries again
-    after the refused delay. Thread: the endpoint's main thread.
+    Not reachable, not the leader (yet) or no answer in time: the time-out doubles up to its maximum, and is also the
+    pause up to the error delay (a peer that is just starting is met soon). Any other typed error is a refusal:
+    `on_refused(error)` decides; True tries again after the refused delay. Thread: the endpoint's main thread.
     """
 
     def __init__(
@@ -76,15 +76,28 @@ class RetryingRegistration(Generic[T]):
             try:
                 # A first call also makes the connection; give it longer than Flink's first 100 ms.
                 return await self._register(max(timeout_ms, 1_000) / 1000)
-            except (RpcUnavailableError, RpcTimeoutError) as error:
-                logger.debug("%s: %s; next try in %d ms", self._name, error, timeout_ms)
-                await asyncio.sleep(timeout_ms / 1000)
+            except (RpcUnavailableError, RpcTimeoutError, NotLeaderError) as error:
+                pause_ms = min(timeout_ms, self._options.error_delay_ms)
+                logger.debug("%s: %s; next try in %d ms", self._name, error, pause_ms)
+                await asyncio.sleep(pause_ms / 1000)
                 timeout_ms = min(timeout_ms * 2, self._options.max_timeout_ms)
             except FlinkError as error:
                 logger.warning("%s refused: %s", self._name, error)
                 if self._on_refused is None or not self._on_refused(error):
                     raise _GaveUp(str(error)) from error
                 await asyncio.sleep(self._options.refused_delay_ms / 1000)
+
+
+def check_leader(answered_id: str, expected_id: str | None, address: str) -> None:
+    """Whoever took the registration is the leader that was looked for; None: it was not known by its token.
+
+    Raises: NotLeaderError.
+    """
+    if expected_id is not None and answered_id != expected_id:
+        raise NotLeaderError(
+            f"{address} answers as {answered_id}, the leader is {expected_id}",
+            details={"expected": expected_id, "got": answered_id},
+        )
 
 
 class _GaveUp(FlinkError):

@@ -15,7 +15,9 @@ from typing import Any, Protocol
 
 from flinkpy._proto import resourcemanager_pb2
 from flinkpy.common.errors import ExternalError, FlinkError
+from flinkpy.highavailability.leader_election import LeaderInformation
 from flinkpy.rpc.endpoint import RpcEndpoint
+from flinkpy.rpc.registration import check_leader
 from flinkpy.taskexecutor.options import TaskExecutorOptions
 from flinkpy.taskexecutor.peer_connection import PeerConnection, RpcClientLike
 from flinkpy.taskexecutor.slot_table import FreedSlot
@@ -48,14 +50,16 @@ class ResourceManagerConnection(PeerConnection):
         listener: ResourceManagerListener,
         options: TaskExecutorOptions,
         *,
+        leader: LeaderInformation,
         task_executor_address: str,
         data_address: str,
     ) -> None:
-        super().__init__(endpoint, rpc_client, options.resource_manager_address, options, "ResourceManager")
+        super().__init__(endpoint, rpc_client, leader.address, options, "ResourceManager")
+        self.leader = leader
         self._listener = listener
         self._task_executor_address = task_executor_address
         self._data_address = data_address
-        self._gateway = rpc_client.gateway("ResourceManager", self.address)
+        self._gateway = rpc_client.gateway("ResourceManager", self.address, leader.fencing_token)
         #: Fencing token of the leadership we are registered with; None before.
         self.resource_manager_id: str | None = None
         self.instance_id = ""
@@ -107,7 +111,9 @@ class ResourceManagerConnection(PeerConnection):
             num_slots=self._options.num_slots,
             profile=self._listener.profile,
         )
-        return await self._gateway.register_task_executor(request, timeout_s=timeout_s)
+        response = await self._gateway.register_task_executor(request, timeout_s=timeout_s)
+        check_leader(response.resource_manager_id, self.leader.fencing_token, self.address)
+        return response
 
     def _on_registered(self, response: Any) -> None:
         self.resource_manager_id = response.resource_manager_id

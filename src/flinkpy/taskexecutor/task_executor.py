@@ -33,6 +33,8 @@ from flinkpy.common.errors import (
     TaskSubmissionError,
 )
 from flinkpy.common.ids import AllocationID, JobID
+from flinkpy.highavailability.leader_election import LeaderInformation, LeaderRetrieval
+from flinkpy.highavailability.standalone import StandaloneLeaderRetrieval
 from flinkpy.metrics.metric_registry import MetricRegistry
 from flinkpy.metrics.metricbase import UPDATE_INTERVAL_S
 from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
@@ -62,6 +64,7 @@ class TaskExecutor(RpcEndpoint):
     """Args:
     on_fatal: the process cannot go on (a task that does not stop, no ResourceManager); must not return work.
     on_renewal: the process is to begin anew, after the call that asked for it has been answered.
+    resource_managers: who leads; None: the one of the options.
     """
 
     def __init__(
@@ -76,8 +79,10 @@ class TaskExecutor(RpcEndpoint):
         make_thread: Callable[..., TaskThread] = TaskThread,
         metrics: MetricRegistry | None = None,
         on_renewal: Callable[[], None] = lambda: None,
+        resource_managers: LeaderRetrieval | None = None,
     ) -> None:
         super().__init__(loop, clock)
+        self._resource_managers = resource_managers or StandaloneLeaderRetrieval(options.resource_manager_address)
         self._metrics = metrics or MetricRegistry()
         self._metric_query_service = MetricQueryService(self._metrics, options.resource_id)
         self._deployer = deployer
@@ -106,7 +111,8 @@ class TaskExecutor(RpcEndpoint):
         self._address, self._data_address = address, data_address
         self.service.start(address, data_address)
         self._update_meters()
-        self._connect_to_resource_manager()
+        self._await_registration()
+        self._resource_managers.start(self._on_resource_manager_leader)
 
     async def stop(self, reason: str) -> None:
         """Leave in order: tell the peers, cancel the tasks, wait shortly for them. Idempotent with `close`."""
@@ -115,6 +121,7 @@ class TaskExecutor(RpcEndpoint):
         goodbyes = [job.connection.disconnect(reason) for job in self.service.jobs if job.connection.is_registered]
         if self._resource_manager is not None and self._resource_manager.is_registered:
             goodbyes.append(self._resource_manager.disconnect(reason))
+        self._resource_managers.close()
         await asyncio.gather(*goodbyes)
         if self._resource_manager is not None:
             self._resource_manager.close()
@@ -338,28 +345,51 @@ class TaskExecutor(RpcEndpoint):
 
     def on_resource_manager_lost(self, cause: FlinkError) -> None:
         logger.warning("%s; jobs go on, registering again", cause)
-        self._connect_to_resource_manager()
+        if self._resource_manager is not None:
+            self._connect_to_resource_manager(self._resource_manager.leader)
 
-    def _connect_to_resource_manager(self) -> None:
+    def _on_resource_manager_leader(self, leader: LeaderInformation | None) -> None:
+        if self.is_closed:
+            return
+        former, self._resource_manager = self._resource_manager, None
+        if former is not None:
+            former.close()
+        if leader is None:
+            logger.warning("no ResourceManager leads just now; jobs go on")
+            self._await_registration()
+        else:
+            self._connect_to_resource_manager(leader)
+
+    def _connect_to_resource_manager(self, leader: LeaderInformation) -> None:
         self._resource_manager = ResourceManagerConnection(
             self,
             self._rpc_client,
             self,
             self.options,
+            leader=leader,
             task_executor_address=self._address,
             data_address=self._data_address,
         )
         self._resource_manager.start()
+        self._await_registration()
+
+    def _await_registration(self) -> None:
         if self.options.registration_timeout_ms > 0 and self._registration_timer is None:
             self._registration_timer = self.schedule(self.options.registration_timeout_ms, self._registration_overdue)
 
     def _registration_overdue(self) -> None:
         self._on_fatal(
             ExternalError(
-                f"could not register at the ResourceManager {self.options.resource_manager_address} within "
+                f"could not register at {self._sought} within "
                 f"{self.options.registration_timeout_ms} ms (taskmanager.registration.timeout)"
             )
         )
+
+    @property
+    def _sought(self) -> str:
+        if self._resource_manager is None:
+            return "a ResourceManager: none leads"
+        return f"the ResourceManager {self._resource_manager.address}"
 
     def _on_slot_freed(self, freed: FreedSlot) -> None:
         if self._resource_manager is not None:
