@@ -13,12 +13,12 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from flinkpy import __version__
 from flinkpy._proto import common_pb2
-from flinkpy.common.errors import FlinkError, InternalError, RpcTimeoutError, RpcUnavailableError
+from flinkpy.common.errors import FlinkError, InternalError, RpcTimeoutError, RpcUnavailableError, VersionMismatchError
 from flinkpy.rpc import security
 from flinkpy.rpc.error_codec import ERROR_METADATA_KEY, error_from_proto
-from flinkpy.rpc.services import MAX_MESSAGE_BYTES, METADATA_FENCING_TOKEN, METADATA_VERSION, service_methods
+from flinkpy.rpc.services import MAX_MESSAGE_BYTES, METADATA_FENCING_TOKEN, service_methods
+from flinkpy.rpc.versions import CALLER_METADATA, agreed
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +53,8 @@ class Gateway:
         self._methods = service_methods(service)
         self.address = address
         self.fencing_token = fencing_token
+        #: The version of the protocol that the endpoint's last answer was of; None before the first.
+        self.protocol: int | None = None
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         method = self._methods.get(name)
@@ -71,7 +73,10 @@ class Gateway:
 
         async def unary(request: Any, timeout_s: float | None = DEFAULT_TIMEOUT_S) -> Any:
             try:
-                return await call(request, timeout=timeout_s, metadata=metadata)
+                pending = call(request, timeout=timeout_s, metadata=metadata)
+                response = await pending
+                self.protocol = agreed(await pending.trailing_metadata(), self.address)
+                return response
             except grpc.aio.AioRpcError as error:
                 raise typed_error(error, self._service, name, self.address) from None
             except grpc.aio.UsageError as error:
@@ -82,7 +87,11 @@ class Gateway:
         async def stream(request: Any) -> AsyncIterator[Any]:
             responses = call(request, metadata=metadata)
             try:
+                is_first = True
                 async for response in responses:
+                    if is_first:
+                        self.protocol = agreed(await responses.initial_metadata(), self.address)
+                        is_first = False
                     yield response
             except grpc.aio.AioRpcError as error:
                 raise typed_error(error, self._service, name, self.address) from None
@@ -168,10 +177,9 @@ async def _watch(channel: grpc.aio.Channel, on_lost: Callable[[], None]) -> None
 
 
 def call_metadata(fencing_token: str | None) -> tuple[tuple[str, str], ...]:
-    metadata = [(METADATA_VERSION, __version__)]
-    if fencing_token is not None:
-        metadata.append((METADATA_FENCING_TOKEN, fencing_token))
-    return tuple(metadata)
+    if fencing_token is None:
+        return CALLER_METADATA
+    return (*CALLER_METADATA, (METADATA_FENCING_TOKEN, fencing_token))
 
 
 def typed_error(error: Any, service: str, call: str, address: str) -> FlinkError:
@@ -185,4 +193,10 @@ def typed_error(error: Any, service: str, call: str, address: str) -> FlinkError
         return RpcTimeoutError(f"{where} gave no answer in time", details={"address": address})
     if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
         return RpcUnavailableError(f"{where} is not reachable: {error.details()}", details={"address": address})
+    if code is grpc.StatusCode.UNIMPLEMENTED:
+        return VersionMismatchError(
+            f"{where} is not known there: the service is of an older release of flinkpy than this process, or no "
+            "flinkpy at all",
+            details={"address": address},
+        )
     return InternalError(f"{where} failed: {code.name}: {error.details()}", details={"address": address})

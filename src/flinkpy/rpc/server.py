@@ -22,7 +22,6 @@ import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from flinkpy import __version__
 from flinkpy.common.errors import (
     AddressInUseError,
     ErrorDomain,
@@ -35,10 +34,16 @@ from flinkpy.rpc.error_codec import bounded_error_metadata
 from flinkpy.rpc.services import (
     MAX_MESSAGE_BYTES,
     METADATA_FENCING_TOKEN,
-    METADATA_VERSION,
     Method,
     full_service_name,
     service_methods,
+)
+from flinkpy.rpc.versions import (
+    METADATA_PROTOCOL,
+    METADATA_VERSION,
+    PROTOCOL,
+    answer_metadata,
+    negotiate,
 )
 
 logger = logging.getLogger(__name__)
@@ -65,6 +70,8 @@ class CallContext:
     fencing_token: str | None
     client_version: str | None
     peer: str
+    #: The version of the protocol that is spoken with the caller.
+    protocol: int = PROTOCOL
 
 
 def unfenced(method: F) -> F:
@@ -204,7 +211,9 @@ def _handler(method: Method, endpoint: object, calls: set[asyncio.Task[Any]]) ->
     async def unary(request: Any, servicer_context: Any) -> Any:
         begin()
         try:
-            result = function(request, check(servicer_context))
+            context = check(servicer_context)
+            servicer_context.set_trailing_metadata(answer_metadata(context.protocol))
+            result = function(request, context)
             if inspect.isawaitable(result):
                 result = await result
             return result
@@ -214,7 +223,10 @@ def _handler(method: Method, endpoint: object, calls: set[asyncio.Task[Any]]) ->
     async def streaming(request: Any, servicer_context: Any) -> AsyncIterator[Any]:
         begin()
         try:
-            async for response in function(request, check(servicer_context)):
+            context = check(servicer_context)
+            # A stream may last for as long as the process: what it speaks is said at its start.
+            await servicer_context.send_initial_metadata(answer_metadata(context.protocol))
+            async for response in function(request, context):
                 yield response
         except Exception as error:  # noqa: BLE001 - see above
             await _abort(servicer_context, method, error)
@@ -234,11 +246,14 @@ def _handler(method: Method, endpoint: object, calls: set[asyncio.Task[Any]]) ->
 
 
 def _call_context(servicer_context: Any) -> CallContext:
+    """Raises: VersionMismatchError."""
     metadata = dict(servicer_context.invocation_metadata() or ())
+    release = metadata.get(METADATA_VERSION)
     return CallContext(
         fencing_token=metadata.get(METADATA_FENCING_TOKEN),
-        client_version=metadata.get(METADATA_VERSION),
+        client_version=release,
         peer=servicer_context.peer(),
+        protocol=negotiate(metadata.get(METADATA_PROTOCOL), release),
     )
 
 
@@ -257,5 +272,5 @@ async def _abort(servicer_context: Any, method: Method, error: Exception) -> Non
     else:
         logger.exception("%s failed", method.path)
         code = grpc.StatusCode.INTERNAL
-    metadata = (*bounded_error_metadata(error), (METADATA_VERSION, __version__))
+    metadata = (*bounded_error_metadata(error), *answer_metadata(PROTOCOL))
     await servicer_context.abort(code, str(error)[:500], metadata)

@@ -15,7 +15,6 @@ from flinkpy._proto import dispatcher_pb2, jobmaster_pb2, resourcemanager_pb2, t
 _FILES = (dispatcher_pb2, jobmaster_pb2, resourcemanager_pb2, taskexecutor_pb2)
 
 METADATA_FENCING_TOKEN = "flinkpy-fencing-token"
-METADATA_VERSION = "flinkpy-version"
 
 #: Largest message of a unary call. Bigger things (graphs, user code) travel through the BlobServer.
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024

@@ -10,6 +10,7 @@ import grpc
 from flinkpy.rpc import security
 from flinkpy.rpc.client import CHANNEL_OPTIONS, DEFAULT_TIMEOUT_S, call_metadata, typed_error
 from flinkpy.rpc.services import service_methods
+from flinkpy.rpc.versions import agreed
 
 
 class SyncGateway:
@@ -21,6 +22,8 @@ class SyncGateway:
         self._channel = security.open_channel(address, CHANNEL_OPTIONS)
         self._metadata = call_metadata(fencing_token)
         self.address = address
+        #: As `Gateway.protocol`.
+        self.protocol: int | None = None
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         method = self._methods.get(name)
@@ -30,14 +33,21 @@ class SyncGateway:
 
         def unary(request: Any, timeout_s: float | None = DEFAULT_TIMEOUT_S) -> Any:
             try:
-                return call(request, timeout=timeout_s, metadata=self._metadata)
+                response, answered = call.with_call(request, timeout=timeout_s, metadata=self._metadata)
+                self.protocol = agreed(answered.trailing_metadata(), self.address)
+                return response
             except grpc.RpcError as error:
                 raise typed_error(error, self._service, name, self.address) from None
 
         def stream(request: Any, timeout_s: float | None = None) -> Iterator[Any]:
             responses = call(request, timeout=timeout_s, metadata=self._metadata)
             try:
-                yield from responses
+                is_first = True
+                for response in responses:
+                    if is_first:
+                        self.protocol = agreed(responses.initial_metadata(), self.address)
+                        is_first = False
+                    yield response
             except grpc.RpcError as error:
                 raise typed_error(error, self._service, name, self.address) from None
             finally:
