@@ -37,6 +37,7 @@ TITLES = {
     "metric_options": "Metrics",
     "python_options": "Python dependencies",
     "spark_options": "Batch jobs in Spark",
+    "high_availability_options": "High availability",
 }
 
 HEAD = """# Configuration

@@ -1,47 +1,7 @@
-"""JobRecoveryDirectories: for each job the directory in which its JobMasters leave what the next one must find.
-
-It lies in the Dispatcher's working directory, beside the job graphs, and lives as long as the job. Blocking, except
-`path_of`.
-"""
+"""JobRecoveryDirectories lives in `flinkpy.highavailability`, beside its relative on ZooKeeper."""
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
+from flinkpy.highavailability.job_recovery_directories import JobRecoveryDirectories
 
-from flinkpy.common.durable_file import sync_directory
-from flinkpy.common.ids import JobID
-
-
-class JobRecoveryDirectories:
-    def __init__(self, root: Path) -> None:
-        self._root = root
-
-    def path_of(self, job_id: JobID) -> Path:
-        return self._root / str(job_id)
-
-    def create(self, job_id: JobID) -> None:
-        """Durable when this returns; may be repeated."""
-        self.path_of(job_id).mkdir(exist_ok=True)
-        sync_directory(self._root)
-
-    def remove(self, job_id: JobID) -> None:
-        """With all that is in it, unless a checkpoint lies there that its job has left to be kept; idempotent.
-
-        Raises: OSError.
-        """
-        path = self.path_of(job_id)
-        if path.exists() and not _holds_checkpoints(path):
-            shutil.rmtree(path)
-            sync_directory(self._root)
-
-    def remove_others(self, job_ids: set[JobID]) -> None:
-        """Of jobs that nobody knows any more: a crash came between the removal of the job and that of its directory."""
-        for path in self._root.iterdir():
-            if JobID(path.name) not in job_ids:
-                shutil.rmtree(path, ignore_errors=True)
-
-
-def _holds_checkpoints(path: Path) -> bool:
-    """Checkpoints of a job without execution.checkpointing.dir; those that are not to be kept have been removed."""
-    return any(path.glob("checkpoints/**/_metadata"))
+__all__ = ["JobRecoveryDirectories"]

@@ -29,6 +29,11 @@ class CheckpointPointerStore(Protocol):
 class CheckpointIDCounter(Protocol):
     """Draws checkpoint ids: none twice in the life of a job, whatever crashes. Blocking."""
 
+    @property
+    def next_id(self) -> int:
+        """What would be drawn next. Does not block."""
+        ...
+
     def get_and_increment(self) -> int:
         """The next id, noted durably before this returns."""
         ...

@@ -22,6 +22,19 @@ class LeaderInformation:
     fencing_token: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Leadership:
+    """One term of one leader: what its writes are fenced with.
+
+    Attributes:
+        token: of the term, drawn anew at each grant.
+        latch_path: the node that lives exactly as long as the term; None without ZooKeeper, where no term ends.
+    """
+
+    token: str
+    latch_path: str | None = None
+
+
 class LeaderContender(Protocol):
     """What stands for election. Thread: called on the contender's loop."""
 
@@ -43,7 +56,14 @@ class LeaderElection(Protocol):
 
     def has_leadership(self, fencing_token: str) -> bool: ...
 
-    def close(self) -> None: ...
+    @property
+    def leadership(self) -> Leadership | None:
+        """The present term; None while another leads, or nobody. Set before `grant_leadership` is called."""
+        ...
+
+    def close(self) -> None:
+        """Stand back: a leader is revoked without being called, and another may lead. Does not block; idempotent."""
+        ...
 
 
 class LeaderRetrieval(Protocol):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from flinkpy.common.ids import StringId
-from flinkpy.highavailability.leader_election import LeaderContender, LeaderInformation
+from flinkpy.highavailability.leader_election import LeaderContender, LeaderInformation, Leadership
 
 
 class StandaloneLeaderElection:
@@ -35,6 +35,10 @@ class StandaloneLeaderElection:
 
     def has_leadership(self, fencing_token: str) -> bool:
         return self._contender is not None and fencing_token == self._token
+
+    @property
+    def leadership(self) -> Leadership | None:
+        return None if self._contender is None else Leadership(self._token)
 
     @property
     def leader(self) -> LeaderInformation | None:

@@ -1,0 +1,81 @@
+"""JobResultStore on disk: one checksummed file per ended job. Blocking.
+
+```
+   create_dirty: <job>_DIRTY.result      the result is safe; the job's graph may still be in the JobGraphStore
+   mark_clean:   <job>.result            nothing else is left of the job
+```
+
+A job that has an entry, dirty or clean, is never run again.
+
+Source: org.apache.flink.runtime.highavailability.nonha.embedded.EmbeddedJobResultStore, FileSystemJobResultStore.
+Differs: an entry also holds the job's archived details (Flink: ExecutionGraphInfoStore), so that both are kept or lost
+together.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from google.protobuf.message import DecodeError
+
+from flinkpy._proto import dispatcher_pb2
+from flinkpy.common.durable_file import (
+    CorruptFileError,
+    read_checksummed,
+    remove_durably,
+    remove_unfinished,
+    sync_directory,
+    write_checksummed,
+)
+from flinkpy.common.ids import JobID
+
+_CLEAN = ".result"
+_DIRTY = "_DIRTY.result"
+
+
+class FileJobResultStore:
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        remove_unfinished(directory)
+
+    def create_dirty(self, terminated: dispatcher_pb2.JobTerminated) -> None:
+        write_checksummed(self._directory / f"{terminated.job_id}{_DIRTY}", terminated.SerializeToString())
+
+    def mark_clean(self, job_id: JobID) -> None:
+        """Idempotent."""
+        dirty = self._directory / f"{job_id}{_DIRTY}"
+        if dirty.exists():
+            os.replace(dirty, self._directory / f"{job_id}{_CLEAN}")
+            sync_directory(self._directory)
+
+    def remove(self, job_id: JobID) -> None:
+        """Forget the entry. Idempotent."""
+        for suffix in (_CLEAN, _DIRTY):
+            remove_durably(self._directory / f"{job_id}{suffix}")
+
+    def contains(self, job_id: JobID) -> bool:
+        return any((self._directory / f"{job_id}{suffix}").exists() for suffix in (_CLEAN, _DIRTY))
+
+    def load(self, job_id: JobID) -> dispatcher_pb2.JobTerminated | None:
+        """None where there is no entry. Raises: CorruptFileError."""
+        for suffix in (_CLEAN, _DIRTY):
+            path = self._directory / f"{job_id}{suffix}"
+            try:
+                return dispatcher_pb2.JobTerminated.FromString(read_checksummed(path))
+            except FileNotFoundError:
+                continue
+            except DecodeError as error:
+                raise CorruptFileError(f"{path} holds no job result: {error}", details={"path": str(path)}) from error
+        return None
+
+    def dirty_job_ids(self) -> list[JobID]:
+        return sorted(JobID(path.name.removesuffix(_DIRTY)) for path in self._directory.glob(f"*{_DIRTY}"))
+
+    def clean_job_ids(self) -> list[JobID]:
+        """The oldest first."""
+        return [JobID(path.name.removesuffix(_CLEAN)) for path in self._clean_paths()]
+
+    def _clean_paths(self) -> list[Path]:
+        paths = [path for path in self._directory.glob(f"*{_CLEAN}") if not path.name.endswith(_DIRTY)]
+        return sorted(paths, key=lambda path: path.stat().st_mtime_ns)
