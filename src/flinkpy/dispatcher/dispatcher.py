@@ -45,7 +45,6 @@ from flinkpy.common.errors import (
     RpcTimeoutError,
     RpcUnavailableError,
     StaleFencingTokenError,
-    VersionMismatchError,
 )
 from flinkpy.common.ids import DispatcherId, JobID, JobMasterId
 from flinkpy.common.states import JobState
@@ -401,13 +400,9 @@ class Dispatcher(JobInquiries):
     ) -> AsyncIterator[pb.JobMasterCommand]:
         """The lease of a JobMaster process: its end, from either side, is the end of what it does.
 
-        Raises: VersionMismatchError.
+        It may be of another release, whose protocol this one speaks: it led its job before this Dispatcher was begun.
         """
         self.validate_runs_in_main_thread()
-        if context.client_version != __version__:
-            raise VersionMismatchError(
-                f"a JobMaster of flinkpy {context.client_version}, a Dispatcher of {__version__}"
-            )
         session = self.jobs.job_masters.open(request)
         try:
             while (command := await session.commands.get()) is not None:

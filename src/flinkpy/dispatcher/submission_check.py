@@ -7,6 +7,7 @@ import re
 from flinkpy._proto import job_pb2
 from flinkpy.common.errors import JobSubmissionError, VersionMismatchError
 from flinkpy.graph.validation import validate_job_graph
+from flinkpy.rpc.versions import are_compatible_releases
 
 _JOB_ID = re.compile(r"[0-9a-f]{32}")
 
@@ -21,14 +22,16 @@ def check_submission(
         cluster_python: "major.minor".
 
     Raises:
-        VersionMismatchError: the pickles of the graph were made by another release, or another Python minor version.
+        VersionMismatchError: the pickles of the graph were made by a release whose first two numbers are others, or by
+            another Python minor version.
         JobSubmissionError: the graph is wrong; the message names the culprit.
     """
     for what, version in (("client", caller_version), ("JobGraph", job_graph.client_version)):
-        if version is not None and version != cluster_version:
+        if version is not None and not are_compatible_releases(version, cluster_version):
             raise VersionMismatchError(
                 f"the {what} is of flinkpy {version or '(unknown)'}, this cluster is of {cluster_version}: "
-                "install the same release on both sides",
+                "pickled functions are for releases that differ in their last number at most; install the same release "
+                "on both sides",
                 details={"client": version, "cluster": cluster_version},
             )
     minor = ".".join(job_graph.python_version.split(".")[:2])
