@@ -6,5 +6,17 @@ from clusters import _cluster_of_the_file, cluster, shared_cluster, start_cluste
 from kafka_broker.broker import kafka, own_kafka
 from namespaces import network
 from small_disks import small_disk
+from zookeeper_server import zookeeper, zookeeper_ensemble
 
-__all__ = ["_cluster_of_the_file", "cluster", "kafka", "network", "own_kafka", "shared_cluster", "small_disk", "start_cluster"]
+__all__ = [
+    "_cluster_of_the_file",
+    "cluster",
+    "kafka",
+    "network",
+    "own_kafka",
+    "shared_cluster",
+    "small_disk",
+    "start_cluster",
+    "zookeeper",
+    "zookeeper_ensemble",
+]

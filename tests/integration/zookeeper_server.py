@@ -1,0 +1,262 @@
+"""Real ZooKeeper servers of this test run, one or an ensemble: the classes come with pyspark.
+
+The fixtures are for `conftest`: `zookeeper` and `zookeeper_ensemble` are shared by the tests of a module, which leave
+them healthy.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib import util
+from pathlib import Path
+
+import pytest
+from job_support import wait_until
+from requirements import has_java, require
+
+from flinkpy.common.process import free_port
+
+#: Of the jars of pyspark, those that a server needs.
+_JARS = (
+    "zookeeper-",
+    "slf4j-api",
+    "log4j-",
+    "netty-",
+    "metrics-core",
+    "snappy-java",
+    "commons-io",
+    "commons-cli",
+    "audience-annotations",
+)
+#: Milliseconds: sessions may be as short as twice this.
+TICK_TIME_MS = 500
+START_TIMEOUT_S = 60.0
+
+_LOGGING = """status = error
+rootLogger.level = warn
+rootLogger.appenderRef.out.ref = out
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d{HH:mm:ss.SSS} %-5p %c{1}: %m%n
+"""
+
+
+@cache
+def _jars() -> tuple[str, ...]:
+    spec = util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        return ()
+    directory = Path(spec.origin).parent / "jars"
+    return tuple(str(path) for path in sorted(directory.glob("*.jar")) if path.name.startswith(_JARS))
+
+
+def require_zookeeper() -> None:
+    """Skip the calling test where there is no Java or no pyspark."""
+    require("java", has_java(), "a ZooKeeper server is started (Debian: apt-get install default-jre-headless)")
+    is_there = any("zookeeper-3" in jar for jar in _jars())
+    require("zookeeper", is_there, "its classes come with pyspark (pip install pyspark)")
+
+
+class ZooKeeperServer:
+    """One server: its own data below `directory`, which it keeps when it is killed and started again.
+
+    Args:
+        settings: further lines of its configuration file.
+        host: what it listens on, e.g. the address of a network namespace.
+        prefix: what is put before the command, e.g. `("ip", "netns", "exec", "zk1")`.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        host: str = "127.0.0.1",
+        port: int | None = None,
+        my_id: int | None = None,
+        settings: Sequence[str] = (),
+        prefix: Sequence[str] = (),
+    ) -> None:
+        self.directory = directory
+        self.host = host
+        self.port = free_port(host) if port is None else port
+        self._prefix = tuple(prefix)
+        self._process: subprocess.Popen[bytes] | None = None
+        data = directory / "data"
+        data.mkdir(parents=True, exist_ok=True)
+        if my_id is not None:
+            (data / "myid").write_text(f"{my_id}\n")
+        (directory / "log4j2.properties").write_text(_LOGGING)
+        lines = [
+            f"dataDir={data}",
+            f"clientPort={self.port}",
+            f"clientPortAddress={host}",
+            f"tickTime={TICK_TIME_MS}",
+            "initLimit=20",
+            "syncLimit=6",
+            "admin.enableServer=false",
+            "4lw.commands.whitelist=srvr,ruok,cons,wchp,dump",
+            "maxClientCnxns=0",
+            *settings,
+        ]
+        self._configuration = directory / "zoo.cfg"
+        self._configuration.write_text("\n".join(lines) + "\n")
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def quorum(self) -> str:
+        """The value of `high-availability.zookeeper.quorum`."""
+        return self.address
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def log(self) -> str:
+        path = self.directory / "log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def start(self, *, wait: bool = True) -> None:
+        """Start it, with the data it had. Without `wait` it need not serve yet: one of an ensemble waits for others."""
+        assert not self.is_running
+        java = shutil.which("java")
+        assert java is not None
+        command = [
+            *self._prefix,
+            java,
+            "-Xmx128m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-XX:-UsePerfData",
+            "-Xshare:auto",
+            "-Djava.awt.headless=true",
+            f"-Dlog4j2.configurationFile={self.directory / 'log4j2.properties'}",
+            "-Dreadonlymode.enabled=true",
+            # The data of a test need not survive the host.
+            "-Dzookeeper.forceSync=no",
+            "-cp",
+            os.pathsep.join(_jars()),
+            "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+            str(self._configuration),
+        ]
+        with (self.directory / "log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.directory)
+        if wait:
+            self.wait_until_serving()
+
+    def wait_until_serving(self) -> None:
+        wait_until(self._serves, f"ZooKeeper serves at {self.address}", START_TIMEOUT_S)
+
+    def mode(self) -> str:
+        """`standalone`, `leader`, `follower`, `read-only`, or empty where it does not serve."""
+        for line in self._ask("srvr").splitlines():
+            if line.startswith("Mode: "):
+                return line.removeprefix("Mode: ").strip()
+        return ""
+
+    def kill(self) -> None:
+        """As a crash of its host does. Idempotent."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(30)
+
+    def pause(self) -> None:
+        """It keeps its connections and answers nobody."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def restart(self) -> None:
+        self.kill()
+        self.start()
+
+    def _serves(self) -> bool:
+        assert self.is_running, f"the ZooKeeper server ended:\n{self.log[-3000:]}"
+        return self.mode() not in ("", "read-only")
+
+    def _ask(self, word: str) -> str:
+        answer = b""
+        try:
+            with socket.create_connection((self.host, self.port), 1) as connection:
+                connection.settimeout(2)
+                connection.sendall(word.encode())
+                while received := connection.recv(4096):
+                    answer += received
+        except OSError:
+            return ""
+        return answer.decode(errors="replace")
+
+
+class ZooKeeperEnsemble:
+    """Servers that elect a leader among them; a majority must run for any to serve."""
+
+    def __init__(self, directory: Path, size: int = 3) -> None:
+        ports = [(free_port(), free_port()) for _ in range(size)]
+        members = [f"server.{i + 1}=127.0.0.1:{peer}:{election}" for i, (peer, election) in enumerate(ports)]
+        self.servers = [
+            ZooKeeperServer(directory / f"server-{i + 1}", my_id=i + 1, settings=members) for i in range(size)
+        ]
+
+    @property
+    def quorum(self) -> str:
+        return ",".join(server.address for server in self.servers)
+
+    @property
+    def leader(self) -> ZooKeeperServer:
+        """The member that leads; waits until one does."""
+        leader: ZooKeeperServer = wait_until(
+            lambda: next((s for s in self.servers if s.is_running and s.mode() in ("leader", "standalone")), None),
+            "a member of the ensemble leads",
+            START_TIMEOUT_S,
+        )
+        return leader
+
+    def start(self) -> None:
+        """Start those that do not run, and wait until all serve."""
+        for server in self.servers:
+            if not server.is_running:
+                server.start(wait=False)
+        for server in self.servers:
+            server.wait_until_serving()
+
+    def kill(self) -> None:
+        for server in self.servers:
+            server.kill()
+
+
+@pytest.fixture(scope="module")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
+    require_zookeeper()
+    server = ZooKeeperServer(tmp_path_factory.mktemp("zookeeper"))
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()
+
+
+@pytest.fixture(scope="module")
+def zookeeper_ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEnsemble]:
+    require_zookeeper()
+    ensemble = ZooKeeperEnsemble(tmp_path_factory.mktemp("zookeeper-ensemble"))
+    try:
+        ensemble.start()
+        yield ensemble
+    finally:
+        ensemble.kill()
