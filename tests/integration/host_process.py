@@ -1,6 +1,6 @@
 """Becomes one process of a host: what a container engine does before it starts a container's command.
 
-Usage: host_process.py SPEC, a JSON object:
+Usage: host_process.py SPEC [ARGUMENTS of the command]. SPEC is a JSON object:
 
     network    path of the network namespace to enter
     hostname   name of the host
@@ -113,6 +113,7 @@ def _die_with_parent() -> None:
 
 def main() -> None:
     spec = json.loads(sys.argv[1])
+    words = spec["command"] + sys.argv[2:]
     _die_with_parent()
     with open(spec["network"]) as namespace:
         _check(_libc.setns(namespace.fileno(), 0), "setns")
@@ -130,7 +131,7 @@ def main() -> None:
         os._exit(_wait(command))
     if spec["user"] is not None:
         _drop_rights(spec["user"])
-    os.execvpe(spec["command"][0], spec["command"], os.environ)
+    os.execvpe(words[0], words, os.environ)
 
 
 if __name__ == "__main__":

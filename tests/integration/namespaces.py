@@ -1,8 +1,8 @@
-"""Hosts on one machine: each has its own network namespace, address and name, and the network between them can be broken.
+"""Hosts on one machine, each with a network namespace, an address and a name; the network between them can be broken.
 
-`Network` is the network with its faults, `Host` a host of it, `HostProcess` a process there. The processes see a file
-system as a container sees it where `Container` says so: a root that nobody can write to, volumes, a user without rights.
-Nothing has a name on this machine, so that nothing is left, not even by `kill -9`: see `network_switch`.
+`Network` is the network with its faults, `Host` a host of it, `HostProcess` a process there. A process sees a file
+system as a container sees it where `Container` says so: a root that nobody can write to, volumes, a user without
+rights. Nothing has a name on this machine, so that nothing is left, not even by `kill -9`: see `network_switch`.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class Host:
     def command_line(
         self, command: Sequence[str], *, container: Container | None = None, hostname: str | None = None
     ) -> list[str]:
-        """What starts `command` in this host, for those who start processes themselves."""
+        """What starts `command` in this host, for those who start processes themselves; may be a prefix of it."""
         mounts: list[tuple[str, str, str]] = []
         if container is not None:
             for target, size in container.scratch.items():

@@ -1,4 +1,4 @@
-"""Hosts as network namespaces: they reach each other, what is broken is broken in that direction, and nothing is left."""
+"""Hosts as network namespaces: they reach each other, a fault holds in its direction, and nothing is left."""
 
 from __future__ import annotations
 
@@ -27,6 +27,17 @@ while True:
     connection, _ = server.accept()
     while got := connection.recv(65536):
         connection.sendall(got)
+"""
+
+ECHO_DATAGRAMS = """
+import socket
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+server.bind(("0.0.0.0", 9))
+print("is ready now", flush=True)
+while True:
+    got, sender = server.recvfrom(100)
+    print(got, flush=True)
+    server.sendto(got, sender)
 """
 
 
@@ -58,9 +69,7 @@ def test_a_cut_stops_both_ways_and_healing_lets_what_was_sent_arrive(network: Ne
 def test_a_one_way_cut_stops_one_direction(network: Network) -> None:
     """Datagrams: a connection needs both directions."""
     one, other = network.add_own_host("one"), network.add_host("other")
-    receive = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('0.0.0.0', 9)); print(' ready ', flush=True)"
-    reply = "\nwhile True:\n got, sender = s.recvfrom(100); print(got, flush=True); s.sendto(got, sender)"
-    process = other.start("datagrams", [sys.executable, "-c", receive + reply])
+    process = other.start("datagrams", [sys.executable, "-c", ECHO_DATAGRAMS])
     process.wait_until_ready()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mine:
         mine.settimeout(10)
