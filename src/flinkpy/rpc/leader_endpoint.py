@@ -26,7 +26,7 @@ class LeaderEndpoint:
     """
 
     def __init__(self, service: str) -> None:
-        self._service = service
+        self.service = service
         self._endpoint: Any | None = None
         self._detached: asyncio.Future[None] | None = None
         #: where the leader is, as far as this process has heard
@@ -46,7 +46,7 @@ class LeaderEndpoint:
 
     def attach(self, endpoint: Any) -> None:
         """Serve by `endpoint` from now on. Raises: TypeError where it lacks a method of the service."""
-        for method in service_methods(self._service).values():
+        for method in service_methods(self.service).values():
             if not callable(getattr(endpoint, method.name, None)):
                 raise TypeError(f"{type(endpoint).__name__} does not implement {method.path}")
         if self._endpoint is not None:
@@ -112,7 +112,7 @@ class LeaderEndpoint:
     def _not_leader(self) -> NotLeaderError:
         where = "" if self.leader_address is None else f"; the leader is at {self.leader_address}"
         details = {} if self.leader_address is None else {"leader_address": self.leader_address}
-        return NotLeaderError(f"this {self._service} does not lead{where}", details=details)
+        return NotLeaderError(f"this {self.service} does not lead{where}", details=details)
 
 
 _END: Any = object()
