@@ -1,0 +1,1 @@
+"""High availability with ZooKeeper, through kazoo, which is imported nowhere else."""
