@@ -97,3 +97,18 @@ class FileCheckpointIDCounter:
         except CorruptFileError as error:
             logger.error("%s; going on above the checkpoints that are known", error)
             return FIRST_CHECKPOINT_ID
+
+
+class FileCheckpointRecovery:
+    """Both in one directory, which is made where it is missing."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def pointers(self) -> FileCheckpointPointerStore:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        return FileCheckpointPointerStore(self._directory)
+
+    def counter(self, at_least: int) -> FileCheckpointIDCounter:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        return FileCheckpointIDCounter(self._directory, at_least)

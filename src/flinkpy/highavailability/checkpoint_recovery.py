@@ -45,3 +45,11 @@ class CheckpointIDCounter(Protocol):
     def remove(self) -> None:
         """The job has ended; idempotent."""
         ...
+
+
+class CheckpointRecovery(Protocol):
+    """Of one job, for the JobMaster that leads it. Blocking."""
+
+    def pointers(self) -> CheckpointPointerStore: ...
+
+    def counter(self, at_least: int) -> CheckpointIDCounter: ...

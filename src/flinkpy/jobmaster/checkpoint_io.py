@@ -16,7 +16,7 @@ from flinkpy.checkpoint.completed_checkpoint import CheckpointRetention, Complet
 from flinkpy.checkpoint.completed_checkpoint_store import CompletedCheckpointStore
 from flinkpy.checkpoint.coordinator.checkpoint_properties import CheckpointProperties
 from flinkpy.checkpoint.coordinator.effects import FinalizeCheckpoint, MakeLocation
-from flinkpy.checkpoint.file_checkpoint_recovery import FileCheckpointIDCounter, FileCheckpointPointerStore
+from flinkpy.checkpoint.file_checkpoint_recovery import FileCheckpointRecovery
 from flinkpy.checkpoint.savepoint_loader import SavepointRestoreSettings, load_savepoint
 from flinkpy.checkpoint.state_handles import shared_paths_of_snapshot
 from flinkpy.checkpoint.storage.checkpoint_storage import CheckpointStorage, CheckpointStorageLocation
@@ -26,6 +26,7 @@ from flinkpy.common.states import JobState
 from flinkpy.configuration import checkpointing_options as options
 from flinkpy.configuration import read_option
 from flinkpy.configuration.options import AnyConfiguration
+from flinkpy.highavailability.checkpoint_recovery import CheckpointIDCounter, CheckpointRecovery
 
 logger = logging.getLogger(__name__)
 
@@ -50,15 +51,26 @@ class Finalized:
 
 
 class CheckpointIo:
-    """Raises at construction: ConfigurationError. Touches no file before `open`."""
+    """Raises at construction: ConfigurationError. Touches no file before `open`.
 
-    def __init__(self, configuration: AnyConfiguration, job_id: str, recovery_directory: Path) -> None:
+    Args:
+        recovery_directory: for checkpoints without a place of their own.
+        recovery: what the job's next JobMaster finds them by; None: files in `recovery_directory`.
+    """
+
+    def __init__(
+        self,
+        configuration: AnyConfiguration,
+        job_id: str,
+        recovery_directory: Path,
+        recovery: CheckpointRecovery | None = None,
+    ) -> None:
         self._configuration = configuration
-        self._recovery_directory = recovery_directory
+        self._recovery = recovery or FileCheckpointRecovery(recovery_directory)
         self._storage = CheckpointStorage.from_configuration(configuration, job_id, recovery_directory)
         self._retention = CheckpointRetention[read_option(configuration, options.EXTERNALIZED_CHECKPOINT_RETENTION)]
         self._store: CompletedCheckpointStore | None = None
-        self._counter: FileCheckpointIDCounter | None = None
+        self._counter: CheckpointIDCounter | None = None
         self._keeps_everything = False
 
     @property
@@ -72,10 +84,10 @@ class CheckpointIo:
         """Find what the job begins from: the last checkpoint of an earlier JobMaster, else what the user named.
 
         Raises: CheckpointStorageError, CorruptStateError, StateRestoreError, ConfigurationError; each names the path.
+            LeadershipLostError, HighAvailabilityError where pointers are not files.
         """
-        self._recovery_directory.mkdir(parents=True, exist_ok=True)
         self._store = CompletedCheckpointStore(
-            FileCheckpointPointerStore(self._recovery_directory),
+            self._recovery.pointers(),
             self._storage,
             read_option(self._configuration, options.NUM_RETAINED),
             is_cleaner_parallel=read_option(self._configuration, options.CLEANER_PARALLEL_MODE),
@@ -88,7 +100,7 @@ class CheckpointIo:
         if checkpoint is None and settings is not None:
             checkpoint = load_savepoint(settings, self._storage.file_systems)
         at_least = 1 if checkpoint is None else checkpoint.checkpoint_id + 1
-        self._counter = FileCheckpointIDCounter(self._recovery_directory, at_least)
+        self._counter = self._recovery.counter(at_least)
         if checkpoint is not None and not is_recovered:
             self._store.add(checkpoint)
         if is_recovered:
@@ -99,7 +111,10 @@ class CheckpointIo:
         return StartingPoint(checkpoint, self._counter.next_id, must_be_full)
 
     def keep_everything(self) -> None:
-        """The job cannot start: whatever it should have started from stays, to be started from once it can."""
+        """Delete nothing any more: what is there is for whoever takes up the job next, and cleans up first.
+
+        The job cannot start, or this JobMaster does not lead it any more and knows no longer which checkpoints count.
+        """
         self._keeps_everything = True
 
     # While it runs
@@ -117,7 +132,7 @@ class CheckpointIo:
             )
 
     def make_location(self, effect: MakeLocation) -> CheckpointStorageLocation:
-        """Raises: CheckpointStorageError, OSError."""
+        """Raises: CheckpointStorageError, OSError, LeadershipLostError."""
         assert self._counter is not None
         self._counter.advance_to(effect.checkpoint_id + 1)
         if effect.properties.is_savepoint:
@@ -133,7 +148,9 @@ class CheckpointIo:
             self.store.registry.register(checkpoint_id, paths)
 
     def finalize(self, effect: FinalizeCheckpoint) -> Finalized:
-        """Raises: CheckpointStorageError; the checkpoint does not count then."""
+        """Raises: CheckpointStorageError; the checkpoint does not count then. LeadershipLostError: it does not count
+        for this JobMaster.
+        """
         path = self._storage.write_metadata(effect.location, effect.metadata)
         if not effect.properties.counts_for_recovery:
             return Finalized(path, self._retained_ids)
@@ -149,17 +166,21 @@ class CheckpointIo:
 
     def discard_completed(self, checkpoints: Iterable[CompletedCheckpoint]) -> None:
         for checkpoint in checkpoints:
-            self.store.cleaner.discard_completed(checkpoint)
+            if not self._keeps_everything:
+                self.store.cleaner.discard_completed(checkpoint)
 
     def discard_pending(self, checkpoint_id: int, location: CheckpointStorageLocation | None) -> None:
-        self.store.cleaner.discard_pending(checkpoint_id, location)
+        if not self._keeps_everything:
+            self.store.cleaner.discard_pending(checkpoint_id, location)
 
     def discard_states(self, states: Iterable[checkpoint_pb2.TaskStateSnapshot]) -> None:
-        self.store.cleaner.discard_states(states)
+        if not self._keeps_everything:
+            self.store.cleaner.discard_states(states)
 
     def delete_incomplete(self, below_id: int, keep_ids: Iterable[int]) -> None:
         """Directories of checkpoints that were given up, and written to after that."""
-        self.store.cleaner.delete_incomplete(below_id, tuple(keep_ids))
+        if not self._keeps_everything:
+            self.store.cleaner.delete_incomplete(below_id, tuple(keep_ids))
 
     def drop_damaged(self) -> CompletedCheckpoint | None:
         """A task found the newest checkpoint damaged. Returns: the newest that is whole; None: there never was any.

@@ -19,7 +19,7 @@ from flinkpy.checkpoint.coordinator import effects as fx
 from flinkpy.checkpoint.coordinator import events as ev
 from flinkpy.checkpoint.coordinator.checkpoint_properties import CheckpointProperties
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason, checkpoint_error, failure_reason
-from flinkpy.common.errors import FlinkError
+from flinkpy.common.errors import FlinkError, LeadershipLostError
 from flinkpy.common.ids import ExecutionAttemptID
 from flinkpy.common.states import JobState
 from flinkpy.jobmaster.checkpoint_io import CheckpointIo, Finalized
@@ -49,6 +49,10 @@ class CheckpointHost(Protocol):
 
     @property
     def pending_checkpoints(self) -> list[int]: ...
+
+    def leadership_lost(self, error: FlinkError) -> bool:
+        """What only the leader of the job may note was refused. True: nothing is to come of it, the job is left."""
+        ...
 
 
 class CheckpointRunner:
@@ -305,7 +309,8 @@ class CheckpointRunner:
     def _begin(self, call: Callable[[], Any], on_done: OnDone, name: str) -> None:
         def done(result: Any, error: BaseException | None) -> None:
             try:
-                on_done(result, error)
+                if not (isinstance(error, LeadershipLostError) and self._host.leadership_lost(error)):
+                    on_done(result, error)
             finally:
                 self._under_way -= 1
                 self._look_for_rest()

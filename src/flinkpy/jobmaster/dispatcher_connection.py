@@ -1,5 +1,7 @@
 """DispatcherConnection: what the JobMaster reports to its Dispatcher, in order and until it is heard.
 
+Where masters are highly available another Dispatcher may take over, which is then told what the former one was not.
+
 Thread: main thread.
 """
 
@@ -13,7 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from flinkpy._proto import dispatcher_pb2, job_pb2
-from flinkpy.common.errors import FlinkError, RpcTimeoutError, RpcUnavailableError
+from flinkpy.common.errors import (
+    FlinkError,
+    NotLeaderError,
+    RpcTimeoutError,
+    RpcUnavailableError,
+    StaleFencingTokenError,
+)
 from flinkpy.common.states import JobState
 from flinkpy.jobmaster.conversions import job_status
 from flinkpy.rpc.endpoint import RpcEndpoint
@@ -36,21 +44,42 @@ class _Report:
 class DispatcherConnection:
     """One report after the other; each is repeated, with back-off, until it is answered.
 
-    An answer that is a refusal ends that report: the Dispatcher knows better. How the life of the session ends is the
-    process's business, which closes the endpoint and with it this.
+    An answer that is a refusal ends that report: the Dispatcher knows better. Where others may lead, one that only
+    says that it does not (or no longer) know this JobMaster is no answer: the session tells what is to come of that,
+    and how its life ends is the process's business, which closes the endpoint and with it this.
     """
 
     def __init__(
-        self, endpoint: RpcEndpoint, gateway: Any, *, job_id: str, job_master_id: str, rpc_timeout_ms: int
+        self,
+        endpoint: RpcEndpoint,
+        gateway: Any,
+        *,
+        job_id: str,
+        job_master_id: str,
+        rpc_timeout_ms: int,
+        others_may_lead: bool = False,
     ) -> None:
         self._endpoint = endpoint
         self._gateway = gateway
         self._job_id = job_id
         self._job_master_id = job_master_id
         self._timeout_s = rpc_timeout_ms / 1000
+        self._is_no_answer: tuple[type[FlinkError], ...] = (RpcUnavailableError, RpcTimeoutError)
+        if others_may_lead:
+            self._is_no_answer += (NotLeaderError, StaleFencingTokenError)
+        self._status: dispatcher_pb2.JobStatusUpdate | None = None
+        self._has_moved = asyncio.Event()
         #: Bounded: a status that found it full replaces the one before it.
         self._waiting: deque[_Report] = deque()
         self._is_sending = False
+
+    def move_to(self, gateway: Any) -> None:
+        """Another Dispatcher is the job's from now on, or the same one under another leadership."""
+        self._gateway = gateway
+        self._has_moved.set()
+        self._has_moved = asyncio.Event()
+        if self._status is not None and not any(report.method == "notify_job_status" for report in self._waiting):
+            self._report("notify_job_status", self._status)
 
     def started(self, address: str) -> None:
         request = dispatcher_pb2.JobMasterStarted(
@@ -65,6 +94,7 @@ class DispatcherConnection:
             status=job_status(state),
             timestamp_ms=timestamp_ms,
         )
+        self._status = request
         if len(self._waiting) >= MAX_WAITING_REPORTS and self._waiting[-1].method == "notify_job_status":
             self._waiting.pop()
         self._report("notify_job_status", request)
@@ -100,13 +130,24 @@ class DispatcherConnection:
     async def _send(self, report: _Report) -> None:
         delay_ms = INITIAL_RETRY_DELAY_MS
         while True:
+            has_moved = self._has_moved
+            moved = asyncio.ensure_future(has_moved.wait())
+            call = asyncio.ensure_future(
+                getattr(self._gateway, report.method)(report.request, timeout_s=self._timeout_s)
+            )
             try:
-                await getattr(self._gateway, report.method)(report.request, timeout_s=self._timeout_s)
-                return
-            except (RpcUnavailableError, RpcTimeoutError) as error:
+                # A Dispatcher that hangs is not waited for once another one leads.
+                await asyncio.wait({call, moved}, return_when=asyncio.FIRST_COMPLETED)
+                if call.done():
+                    call.result()
+                    return
+            except self._is_no_answer as error:
                 logger.warning("%s: %s; next try in %d ms", report.method, error, delay_ms)
-                await asyncio.sleep(delay_ms / 1000)
-                delay_ms = min(delay_ms * 2, MAX_RETRY_DELAY_MS)
+                await asyncio.wait({moved}, timeout=delay_ms / 1000)
+                delay_ms = INITIAL_RETRY_DELAY_MS if has_moved.is_set() else min(delay_ms * 2, MAX_RETRY_DELAY_MS)
             except FlinkError as error:
                 logger.error("the Dispatcher refused %s: %s", report.method, error)
                 return
+            finally:
+                moved.cancel()
+                call.cancel()

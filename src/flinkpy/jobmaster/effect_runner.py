@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from flinkpy._proto import taskexecutor_pb2
 from flinkpy.common.errors import NotRegisteredError
@@ -50,6 +51,11 @@ class EffectRunner:
         self._recovery = recovery
         self._job_information = job_information
         self._handle = handle
+
+    def dispatcher_moved(self, gateway: Any, address: str) -> None:
+        """Reports go to another Dispatcher from now on, and tasks fetch the job's files there."""
+        self._dispatcher.move_to(gateway)
+        self._job_information.blob_server_address = address
 
     def run(self, effect: fx.SchedulerEffect) -> None:
         match effect:

@@ -4,21 +4,7 @@ It owns the DefaultScheduler, which decides everything, and does what that decid
 an effect run here, and every outcome of one goes back as an event. Events are taken one at a time: one that comes up
 while effects are being run (a coordinator that fails at once) waits until they are done.
 
-| message                        | unknown or former sender       | duplicate or late                             |
-|--------------------------------|--------------------------------|-----------------------------------------------|
-| RegisterTaskManager            | -                              | the same answer                               |
-| OfferSlots                     | NotRegisteredError             | what was accepted is accepted again           |
-| FailSlot                       | acknowledged, no effect        | acknowledged, no effect                       |
-| UpdateTaskExecutionStates      | no effect                      | no effect; an attempt that should not live is |
-|                                |                                | cancelled                                     |
-| SendOperatorEventsToCoordinator| dropped                        | events of a former attempt are dropped        |
-| HeartbeatFromTaskManager       | registered = false             | no effect                                     |
-| DisconnectTaskManager          | acknowledged, no effect        | acknowledged, no effect                       |
-| Cancel                         | -                              | acknowledged, no effect                       |
-| AcknowledgeCheckpoint, ...     | dropped; state that nobody     | dropped; state of a checkpoint that was given |
-| DeclineCheckpoint              | knows of is deleted            | up is deleted                                 |
-| TriggerSavepoint, ...          | -                              | the same `trigger_id`: the same answer        |
-| any, with another JobMasterId  | StaleFencingTokenError         |                                               |
+What comes of calls that are late, repeated or from a former life: see `servicer`.
 
 Source: org.apache.flink.runtime.jobmaster.JobMaster. Thread: one asyncio loop.
 """
@@ -28,14 +14,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from flinkpy._proto import job_pb2, jobmaster_pb2
 from flinkpy.common.clock import Clock
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.errors import FlinkError, JobMasterLostError, NotRegisteredError, RpcUnavailableError
+from flinkpy.common.errors import (
+    FlinkError,
+    HighAvailabilityError,
+    JobMasterLostError,
+    LeadershipLostError,
+    NotRegisteredError,
+    RpcUnavailableError,
+)
 from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ResourceID
 from flinkpy.common.states import ExecutionState, JobState
 from flinkpy.connector_api.coordinator import OperatorCoordinatorProvider
@@ -45,6 +38,7 @@ from flinkpy.jobmaster.accumulators import accumulator_reports, merge_accumulato
 from flinkpy.jobmaster.checkpoint_io import CheckpointIo
 from flinkpy.jobmaster.checkpoint_runner import CheckpointRunner
 from flinkpy.jobmaster.coordination.coordinator_services import CoordinatorServices
+from flinkpy.jobmaster.deadline_timer import DeadlineTimer
 from flinkpy.jobmaster.dispatcher_connection import DispatcherConnection
 from flinkpy.jobmaster.effect_runner import EffectRunner
 from flinkpy.jobmaster.job_details import job_details, job_result
@@ -60,7 +54,7 @@ from flinkpy.jobmaster.scheduler import events as ev
 from flinkpy.jobmaster.scheduler.speculative.speculative_scheduler import scheduler_class
 from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
 from flinkpy.jobmaster.task_manager_connection import TaskManagerConnection
-from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
+from flinkpy.rpc.endpoint import RpcEndpoint
 from flinkpy.rpc.heartbeat import HeartbeatMonitor
 
 logger = logging.getLogger(__name__)
@@ -104,7 +98,9 @@ class JobMaster(RpcEndpoint):
         )
         self._coordinators = OperatorCoordinators()
         self._coordinator_services = CoordinatorServices(self, self)
-        self._checkpoint_io = CheckpointIo(configuration, job_graph.job_id, recovery_directory)
+        self._checkpoint_io = CheckpointIo(
+            configuration, job_graph.job_id, recovery_directory, environment.checkpoint_recovery
+        )
         self.checkpoints = CheckpointRunner(
             self,
             self,
@@ -119,7 +115,11 @@ class JobMaster(RpcEndpoint):
         )
         ids = {"job_id": job_graph.job_id, "job_master_id": job_master_id}
         self._dispatcher = DispatcherConnection(
-            self, environment.dispatcher, **ids, rpc_timeout_ms=self._options.rpc_timeout_ms
+            self,
+            environment.dispatcher,
+            **ids,
+            rpc_timeout_ms=self._options.rpc_timeout_ms,
+            others_may_lead=environment.outlives_dispatcher,
         )
         self._resource_manager = ResourceManagerConnection(
             self,
@@ -149,8 +149,9 @@ class JobMaster(RpcEndpoint):
         self._events: deque[ev.SchedulerEvent] = deque()
         self._is_handling = False
         self._accepted_offers: tuple[AllocationID, ...] = ()
-        self._deadline_timer: TimerHandle | None = None
-        self._deadline_ms: int | None = None
+        self._deadline = DeadlineTimer(self, lambda: self.handle(ev.CheckDeadlines()))
+        #: This JobMaster may not act for its job any more. Called once, and before anything else is done.
+        self.on_leadership_lost: Callable[[FlinkError], None] = self.on_fatal_error
         #: Set when the job is over and everybody concerned has been told.
         self.terminated = asyncio.Event()
         self._open_ends = 2  # of the end: the Dispatcher's acknowledgement, and everything given back
@@ -185,6 +186,8 @@ class JobMaster(RpcEndpoint):
     def _job_loaded(self, loaded: Any, error: BaseException | None) -> None:
         if self.state is not JobState.INITIALIZING:  # cancelled in the meantime
             return
+        if isinstance(error, HighAvailabilityError | LeadershipLostError) and self.leadership_lost(error):
+            return  # that is not the job's fault
         try:
             if error is not None:
                 raise error
@@ -223,9 +226,23 @@ class JobMaster(RpcEndpoint):
             return
         self._coordinators.start()
 
+    def dispatcher_moved(self, gateway: Any, address: str) -> None:
+        """Another Dispatcher leads: it is reported to, and has the job's files."""
+        self.validate_runs_in_main_thread()
+        self._effects.dispatcher_moved(gateway, address)
+
+    def leadership_lost(self, error: FlinkError) -> bool:
+        """False: the job is over, and nothing depends on it any more."""
+        if self.state.is_terminal:
+            return False
+        self._checkpoint_io.keep_everything()
+        self.on_leadership_lost(error)
+        return True
+
     def suspend(self, reason: str) -> None:
         """This process can no longer lead the job: stop its tasks and give its slots back."""
         self.validate_runs_in_main_thread()
+        self._checkpoint_io.keep_everything()
         self._open_ends -= 1  # there is no Dispatcher to wait for
         self.handle(ev.SuspendJob(JobMasterLostError(f"the JobMaster of job {self.job_id} stopped: {reason}")))
 
@@ -400,23 +417,6 @@ class JobMaster(RpcEndpoint):
                     "or heartbeats cannot be delivered"
                 )
 
-    def _arm_deadline(self) -> None:
-        """One timer, always at the scheduler's next deadline."""
-        deadline_ms = self.scheduler.next_deadline_ms
-        if deadline_ms == self._deadline_ms:
-            return
-        if self._deadline_timer is not None:
-            self._deadline_timer.cancel()
-            self._deadline_timer = None
-        self._deadline_ms = deadline_ms
-        if deadline_ms is not None:
-            self._deadline_timer = self.schedule(max(0, deadline_ms - self._now_ms), self._deadline_passed)
-
-    def _deadline_passed(self) -> None:
-        self._deadline_timer = None
-        self._deadline_ms = None
-        self.handle(ev.CheckDeadlines())
-
     # ---- events in, effects out
 
     def handle(self, event: ev.SchedulerEvent) -> None:
@@ -435,7 +435,7 @@ class JobMaster(RpcEndpoint):
             raise
         finally:
             self._is_handling = False
-        self._arm_deadline()
+        self._deadline.arm(self.scheduler.next_deadline_ms, self._now_ms)
 
     def _run(self, effect: fx.SchedulerEffect) -> None:
         match effect:

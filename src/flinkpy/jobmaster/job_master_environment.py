@@ -9,6 +9,7 @@ from typing import Any
 
 from flinkpy.common.python_environment import environments_root
 from flinkpy.common.user_files import FetchBlob
+from flinkpy.highavailability.checkpoint_recovery import CheckpointRecovery
 from flinkpy.highavailability.leader_election import LeaderRetrieval
 from flinkpy.rpc.peers import Peers
 
@@ -30,6 +31,10 @@ class JobMasterEnvironment:
     graph_id: str
     #: For what the job's next JobMaster must find; None: below `working_directory`, where none will look.
     recovery_directory: Path | None = None
+    #: Where the job's checkpoints are noted; None: in `recovery_directory`.
+    checkpoint_recovery: CheckpointRecovery | None = None
+    #: Whether another Dispatcher may go on with the job after the end of this one.
+    outlives_dispatcher: bool = False
     #: Of the ResourceManager; None: it is where the JobMaster is told.
     resource_manager: LeaderRetrieval | None = None
     #: Where this host keeps the packages that jobs require.

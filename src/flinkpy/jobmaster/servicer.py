@@ -3,6 +3,22 @@
 It is served before there is a job, so that a standby process has its address; until `attach` every call is answered
 with StaleFencingTokenError, as any call of another leadership is.
 
+| message                        | unknown or former sender       | duplicate or late                             |
+|--------------------------------|--------------------------------|-----------------------------------------------|
+| RegisterTaskManager            | -                              | the same answer                               |
+| OfferSlots                     | NotRegisteredError             | what was accepted is accepted again           |
+| FailSlot                       | acknowledged, no effect        | acknowledged, no effect                       |
+| UpdateTaskExecutionStates      | no effect                      | no effect; an attempt that should not live is |
+|                                |                                | cancelled                                     |
+| SendOperatorEventsToCoordinator| dropped                        | events of a former attempt are dropped        |
+| HeartbeatFromTaskManager       | registered = false             | no effect                                     |
+| DisconnectTaskManager          | acknowledged, no effect        | acknowledged, no effect                       |
+| Cancel                         | -                              | acknowledged, no effect                       |
+| AcknowledgeCheckpoint, ...     | dropped; state that nobody     | dropped; state of a checkpoint that was given |
+| DeclineCheckpoint              | knows of is deleted            | up is deleted                                 |
+| TriggerSavepoint, ...          | -                              | the same `trigger_id`: the same answer        |
+| any, with another JobMasterId  | StaleFencingTokenError         |                                               |
+
 Thread: main thread.
 """
 
