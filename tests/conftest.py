@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import signal
+import tempfile
 
 from hypothesis import settings
 
@@ -12,6 +15,12 @@ settings.register_profile("flinkpy", deadline=None, derandomize=True)
 # Other examples each time: those of `--hypothesis-seed`, which `make chaos` draws and shows.
 settings.register_profile("chaos", deadline=None, derandomize=False, print_blob=True)
 settings.load_profile(os.environ.get("FLINKPY_HYPOTHESIS_PROFILE", "flinkpy"))
+
+# Clusters that tests start have a secret of their own: the user's is none of the tests' business.
+if "FLINKPY_SECRET_FILE" not in os.environ:
+    _secret_directory = tempfile.mkdtemp(prefix="flinkpy-tests-")
+    atexit.register(shutil.rmtree, _secret_directory, ignore_errors=True)
+    os.environ["FLINKPY_SECRET_FILE"] = os.path.join(_secret_directory, "secret")
 
 # A shell that starts the tests in the background ignores SIGINT for them, and their children would inherit that: then
 # no test of Ctrl-C could ever pass.

@@ -32,6 +32,7 @@ TITLES = {
     "heartbeat_options": "Heartbeats",
     "cluster_options": "Registration and shutdown",
     "rpc_options": "Remote calls",
+    "security_options": "Security",
     "blob_options": "Blobs",
     "file_system_options": "File systems",
     "metric_options": "Metrics",

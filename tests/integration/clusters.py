@@ -24,6 +24,7 @@ from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions
 from flinkpy.client.service_process import ServiceProcess
 from flinkpy.common.errors import JobTerminatedWithoutCancellationError
 from flinkpy.common.states import JobState
+from flinkpy.security import Role, SecurityContext
 
 ROOT = Path(__file__).resolve().parents[2]
 #: How long what a process left may take to disappear after the process (the kernel reaps asynchronously).
@@ -36,7 +37,7 @@ class RunningCluster:
     def __init__(self, local: LocalCluster, run_dir: Path) -> None:
         self._local = local
         self.run_dir = run_dir
-        self.client = ClusterClient(local.dispatcher_address)
+        self.client = ClusterClient(local.dispatcher_address, security=local.security)
 
     @property
     def address(self) -> str:
@@ -50,7 +51,17 @@ class RunningCluster:
     def properties(self) -> dict[str, str]:
         """What a client's configuration needs to reach this cluster."""
         host, _, port = self.address.rpartition(":")
-        return {"jobmanager.rpc.address": host, "jobmanager.rpc.port": port, "execution.target": "remote"}
+        return {
+            "jobmanager.rpc.address": host,
+            "jobmanager.rpc.port": port,
+            "execution.target": "remote",
+            "security.secret-file": str(self._local.secret_file),
+        }
+
+    @property
+    def security(self) -> SecurityContext:
+        """That of its services, which may make every call."""
+        return self._local.security.with_role(Role.CLUSTER)
 
     @property
     def dynamic_properties(self) -> str:

@@ -81,21 +81,21 @@ class Gate:
         Path(self.path).touch()
 
 
-def task_threads(address: str) -> list[str]:
+def task_threads(cluster: RunningCluster, address: str) -> list[str]:
     """Names of the threads of a TaskExecutor that run tasks."""
-    with SyncGateway("TaskExecutor", address) as gateway:
+    with SyncGateway("TaskExecutor", address, security=cluster.security) as gateway:
         dump = gateway.request_thread_dump(taskexecutor_pb2.ThreadDumpRequest(), timeout_s=10)
     return [thread.name for thread in dump.threads if "task_thread.py" in thread.stack]
 
 
 def num_free_slots(cluster: RunningCluster) -> int:
-    with SyncGateway("ResourceManager", cluster.resource_manager_address) as gateway:
+    with SyncGateway("ResourceManager", cluster.resource_manager_address, security=cluster.security) as gateway:
         request = resourcemanager_pb2.ResourceOverviewRequest()
         return int(gateway.request_resource_overview(request, timeout_s=10).num_slots_free)
 
 
 def task_managers(cluster: RunningCluster) -> list[resourcemanager_pb2.TaskManagerInfo]:
-    with SyncGateway("ResourceManager", cluster.resource_manager_address) as gateway:
+    with SyncGateway("ResourceManager", cluster.resource_manager_address, security=cluster.security) as gateway:
         request = resourcemanager_pb2.TaskManagerInfoRequest()
         return list(gateway.request_task_manager_info(request, timeout_s=10).task_managers)
 
@@ -106,4 +106,4 @@ def wait_until_idle(cluster: RunningCluster, slots: int = 2) -> None:
     for process in cluster.task_executors:
         if process.popen.poll() is None:
             assert process.address is not None
-            assert task_threads(process.address) == []
+            assert task_threads(cluster, process.address) == []

@@ -16,6 +16,7 @@ from job_support import wait_until
 
 from flinkpy.client.cluster_client import ClusterClient
 from flinkpy.common.errors import RpcUnavailableError
+from flinkpy.security import SecurityContext
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def recorded(directory: Path) -> dict[str, int]:
 def test_a_started_cluster_serves_and_a_stopped_one_leaves_nothing(run_dir: Path) -> None:
     start("--taskmanagers", "2")
     document = json.loads((run_dir / "cluster.json").read_text())
-    with ClusterClient(document["dispatcher_address"]) as client:
+    with ClusterClient(document["dispatcher_address"], security=SecurityContext.of_client({})) as client:
         assert client.list_jobs() == []
     status = run_flinkpy("cluster", "status")
     assert status.returncode == 0
@@ -137,7 +138,7 @@ def test_each_service_that_is_killed_is_started_again_where_it_was(run_dir: Path
     wait_until(lambda: all(recorded(run_dir)[name] != before[name] for name in services), "all are replaced")
 
     assert json.loads((run_dir / "cluster.json").read_text())["dispatcher_address"] == address
-    with ClusterClient(address) as client:
+    with ClusterClient(address, security=SecurityContext.of_client({})) as client:
         wait_until(lambda: num_task_managers(client) == 2, "both TaskExecutors")
     assert run_flinkpy("cluster", "status").returncode == 0
     stopped = run_flinkpy("cluster", "stop")

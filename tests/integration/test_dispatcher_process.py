@@ -27,7 +27,9 @@ from flinkpy.common.errors import (
 )
 from flinkpy.common.process import free_port
 from flinkpy.common.states import JobState
+from flinkpy.rpc.authorization import token_metadata
 from flinkpy.rpc.sync_client import SyncGateway
+from flinkpy.security import Role
 
 
 def waiting_graph(cluster: RunningCluster, parallelism: int = 2) -> job_pb2.JobGraph:
@@ -51,7 +53,11 @@ def test_both_services_say_that_they_are_healthy(start_cluster: StartCluster) ->
         with grpc.insecure_channel(address) as channel:
             health = health_pb2_grpc.HealthStub(channel)
             for service in services:
-                answer = health.Check(health_pb2.HealthCheckRequest(service=service), timeout=10)
+                answer = health.Check(
+                    health_pb2.HealthCheckRequest(service=service),
+                    timeout=10,
+                    metadata=token_metadata(cluster.security.with_role(Role.READ)),
+                )
                 assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
 
@@ -163,7 +169,7 @@ def test_shutting_the_cluster_down_ends_jobs_and_process(start_cluster: StartClu
     cluster.client.submit_job(graph)
     wait_for_state(cluster, graph.job_id, JobState.RUNNING)
     children = [psutil.Process(pid) for pid in cluster.job_master_pids()]
-    with SyncGateway("Dispatcher", cluster.address) as dispatcher:
+    with SyncGateway("Dispatcher", cluster.address, security=cluster.security) as dispatcher:
         dispatcher.shut_down_cluster(dispatcher_pb2.ShutDownClusterRequest(), timeout_s=20)
     assert cluster.service("dispatcher").popen.wait(10) == 0
     assert not any(child.is_running() for child in children)
@@ -174,7 +180,7 @@ def test_a_terminated_dispatcher_ends_in_order_and_tells_who_watches(start_clust
     graph = waiting_graph(cluster)
     cluster.client.submit_job(graph)
     wait_for_state(cluster, graph.job_id, JobState.RUNNING)
-    with ClusterClient(cluster.address) as watcher:
+    with ClusterClient(cluster.address, security=cluster.security) as watcher:
         statuses = watcher.watch_job_status(graph.job_id)
         assert next(statuses) is JobState.RUNNING
         started = time.monotonic()
@@ -218,7 +224,7 @@ def test_blobs_are_stored_by_content_and_paths_are_not_keys(start_cluster: Start
     content = os.urandom(700_000)
     key = cluster.client.put_blob(content)
     assert cluster.client.put_blob(content) == key
-    with SyncGateway("BlobServer", cluster.address) as blobs:
+    with SyncGateway("BlobServer", cluster.address, security=cluster.security) as blobs:
         chunks = blobs.get_blob(dispatcher_pb2.BlobKey(sha256=key))
         assert b"".join(chunk.data for chunk in chunks) == content
         for bad, name in (("../../../etc/passwd", "BlobKeyError"), ("0" * 64, "BlobNotFoundError")):

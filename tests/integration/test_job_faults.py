@@ -123,7 +123,7 @@ def test_a_job_goes_on_without_the_resource_manager(cluster: RunningCluster, tmp
     assert counts_in(tmp_path / "out") == expected_counts()
     for process in cluster.task_executors:
         assert process.address is not None
-        assert task_threads(process.address) == []
+        assert task_threads(cluster, process.address) == []
 
 
 def test_a_killed_dispatcher_leaves_no_task_running(cluster: RunningCluster, tmp_path: Path) -> None:

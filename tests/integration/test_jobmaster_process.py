@@ -19,8 +19,10 @@ from flinkpy.common.errors import StaleFencingTokenError
 from flinkpy.rpc.client import RpcClient
 from flinkpy.rpc.server import CallContext, RpcServer
 from flinkpy.rpc.services import service_methods
+from flinkpy.security import SecurityContext
 
 DEADLINE_S = 30
+SECURITY = SecurityContext.of_service({})
 
 
 def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -79,7 +81,7 @@ class World:
         self.tmp_path = tmp_path
         self.dispatcher = Dispatcher()
         self.resource_manager = Peer("ResourceManager")
-        self.server = RpcServer(bind_address="127.0.0.1", port=0)
+        self.server = RpcServer(bind_address="127.0.0.1", port=0, security=SECURITY)
         self.server.add_endpoint("Dispatcher", self.dispatcher)
         self.server.add_endpoint("ResourceManager", self.resource_manager)
         self.process: asyncio.subprocess.Process
@@ -187,7 +189,7 @@ async def test_a_cancelled_job_gives_its_claim_back_and_reports_its_end(tmp_path
         assert (await it.dispatcher.request("notify_job_master_started")).address == it.address
         declared = await it.resource_manager.request("declare_required_resources")
         assert [requirement.num_slots for requirement in declared.requirements] == [1]
-        client = RpcClient()
+        client = RpcClient(security=SECURITY)
         with pytest.raises(StaleFencingTokenError):
             await client.gateway("JobMaster", it.address, "old").cancel(dispatcher_pb2.JobIdMessage(job_id="job"))
         await client.gateway("JobMaster", it.address, "jmid").cancel(dispatcher_pb2.JobIdMessage(job_id="job"))

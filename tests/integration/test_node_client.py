@@ -15,6 +15,7 @@ from clusters import ROOT, RunningCluster
 
 from flinkpy.common.configuration import Configuration
 from flinkpy.datastream import StreamExecutionEnvironment
+from flinkpy.security import Role
 
 pytestmark = pytest.mark.node
 
@@ -46,10 +47,16 @@ def node_client() -> Path:
     return INSTALLED / "client.js"
 
 
+def environment_of(cluster: RunningCluster) -> dict[str, str]:
+    return {**os.environ, "FLINKPY_TOKEN": cluster.security.with_role(Role.SUBMIT).token}
+
+
 def node(program: Path, cluster: RunningCluster, *arguments: str) -> list[dict[str, Any]]:
     """What the program printed."""
     command = ["node", str(program), cluster.address, str(ROOT / "proto"), *arguments]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    result = subprocess.run(
+        command, capture_output=True, text=True, timeout=30, check=False, env=environment_of(cluster)
+    )
     assert result.returncode == 0, result.stderr
     return [json.loads(line) for line in result.stdout.splitlines()]
 
@@ -72,7 +79,7 @@ def test_it_lists_a_job_follows_its_status_and_cancels_it(node_client: Path, clu
 
     command = ["node", str(node_client), cluster.address, str(ROOT / "proto"), "follow", job_id]
     seen = []
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as follower:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment_of(cluster)) as follower:
         assert follower.stdout is not None
         for line in follower.stdout:
             seen.append(json.loads(line)["status"])
@@ -84,6 +91,8 @@ def test_it_lists_a_job_follows_its_status_and_cancels_it(node_client: Path, clu
 
 def test_a_job_that_does_not_exist_is_a_status_it_can_read(node_client: Path, cluster: RunningCluster) -> None:
     command = ["node", str(node_client), cluster.address, str(ROOT / "proto"), "cancel", "f" * 32]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    result = subprocess.run(
+        command, capture_output=True, text=True, timeout=30, check=False, env=environment_of(cluster)
+    )
     assert result.returncode == 1
     assert "f" * 32 in result.stderr

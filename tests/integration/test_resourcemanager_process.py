@@ -23,7 +23,7 @@ DRIVER = {"flinkpy.resourcemanager.local-driver": "true"}
 
 
 def overview(cluster: RunningCluster) -> resourcemanager_pb2.ResourceOverview:
-    with SyncGateway("ResourceManager", cluster.resource_manager_address) as gateway:
+    with SyncGateway("ResourceManager", cluster.resource_manager_address, security=cluster.security) as gateway:
         answer: resourcemanager_pb2.ResourceOverview = gateway.request_resource_overview(
             resourcemanager_pb2.ResourceOverviewRequest(), timeout_s=10
         )

@@ -92,7 +92,7 @@ def test_a_stopped_process_is_given_up_and_comes_back_with_nothing_running(
         victim.popen.send_signal(signal.SIGCONT)
     wait_until(lambda: num_free_slots(cluster) == 2, "it is registered again")
     assert victim.address is not None
-    wait_until(lambda: task_threads(victim.address) == [], "its old task has ended")
+    wait_until(lambda: task_threads(cluster, victim.address) == [], "its old task has ended")
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="the regular expression engine may have learned better")
@@ -124,7 +124,7 @@ def test_logs_can_be_listed_and_read_by_name_only(start_cluster: StartCluster, t
     cluster = start_cluster(1, properties={"env.log.dir": str(logs)})
     address = cluster.task_executors[0].address
     assert address is not None
-    with SyncGateway("TaskExecutor", address) as gateway:
+    with SyncGateway("TaskExecutor", address, security=cluster.security) as gateway:
         listed = gateway.request_log_list(taskexecutor_pb2.LogListRequest(), timeout_s=10)
         assert "te.log" in [file.name for file in listed.files]
         chunks = gateway.request_file(taskexecutor_pb2.FileRequest(name="te.log"))

@@ -107,8 +107,8 @@ def status(config_dir: str | None, properties: tuple[str, ...], verbose: bool) -
     """Show the cluster's processes, slots and jobs; exits with 1 where it is not whole."""
     from flinkpy.cli.tables import print_table
 
-    directory = RunDirectory.of(load_valid_configuration(config_dir, properties, {}).to_dict())
-    recorded = directory.read()
+    entries = load_valid_configuration(config_dir, properties, {}).to_dict()
+    recorded = RunDirectory.of(entries).read()
     if recorded is None:
         click.echo("No cluster is running.")
         return 1
@@ -118,15 +118,19 @@ def status(config_dir: str | None, properties: tuple[str, ...], verbose: bool) -
         for process in recorded.processes
     ]
     print_table(["Process", "PID", "State", "Address", "Log"], rows)
-    _print_overview(recorded)
+    _print_overview(recorded, entries)
     return 0 if len(alive) == len(recorded.processes) else 1
 
 
-def _print_overview(recorded: RecordedCluster) -> None:
+def _print_overview(recorded: RecordedCluster, entries: dict[str, str]) -> None:
     from flinkpy.client.cluster_client import ClusterClient
+    from flinkpy.security import SecurityContext
 
+    use_secret_of(recorded, entries)
     try:
-        with ClusterClient(recorded.dispatcher_address, timeout_s=5.0) as client:
+        with ClusterClient(
+            recorded.dispatcher_address, timeout_s=5.0, security=SecurityContext.of_client(entries)
+        ) as client:
             overview = client.request_cluster_overview()
     except ExternalError as error:
         click.echo(f"The Dispatcher does not answer: {error}", err=True)
@@ -138,10 +142,19 @@ def _print_overview(recorded: RecordedCluster) -> None:
     )
 
 
-def running_dispatcher(entries: dict[str, str]) -> str | None:
-    """Address of the cluster that `flinkpy cluster start` started, where it runs."""
+def running_cluster(entries: dict[str, str]) -> RecordedCluster | None:
+    """The cluster that `flinkpy cluster start` started, where it runs."""
     try:
         recorded = RunDirectory.of(entries).read()
     except (FlinkError, OSError):
         return None
-    return recorded.dispatcher_address if recorded is not None and recorded.alive else None
+    return recorded if recorded is not None and recorded.alive else None
+
+
+def use_secret_of(recorded: RecordedCluster, entries: dict[str, str]) -> None:
+    """Have a client's configuration name the cluster's secret, unless it names a token or a secret itself."""
+    from flinkpy.configuration import security_options
+
+    named = (security_options.SECRET_FILE, security_options.TOKEN, security_options.TOKEN_FILE)
+    if recorded.secret_file and not any(option.key in entries for option in named):
+        entries[security_options.SECRET_FILE.key] = recorded.secret_file

@@ -31,7 +31,8 @@ def cluster_supervisor(
     verbose: bool,
 ) -> None:
     """Run and watch over the services of a cluster on this host until SIGTERM."""
-    from flinkpy.configuration import jobmanager_options, read_option
+    from flinkpy.configuration import jobmanager_options, read_option, security_options
+    from flinkpy.security.security_context import secret_file
 
     configuration = load_valid_configuration(config_dir, properties, {})
     configure_logging(configuration)
@@ -39,6 +40,8 @@ def cluster_supervisor(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())
     entries = configuration.to_dict()
+    # The same file at each start, so that tokens that were given away stay good.
+    entries[security_options.SECRET_FILE.key] = str(secret_file(entries))
     directory = RunDirectory.of(entries)
     log_dir = log_directory(entries, directory.log_dir)
     local = LocalCluster(
@@ -79,4 +82,6 @@ def _record_of(local: LocalCluster, own_log: str) -> RecordedCluster:
     me = ProcessIdentity.of(os.getpid())
     assert me is not None
     processes.append(RecordedProcess(SUPERVISOR, me.pid, me.start_ticks, "", None, own_log))
-    return RecordedCluster(local.dispatcher_address, local.resource_manager_address, tuple(processes))
+    return RecordedCluster(
+        local.dispatcher_address, local.resource_manager_address, str(local.secret_file), tuple(processes)
+    )

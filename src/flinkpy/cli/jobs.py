@@ -34,10 +34,13 @@ MAX_SHOWN_FAILURES = 3
 def dispatcher_address(configuration: Configuration, address: str | None) -> str:
     """The Dispatcher meant: `-m`, else `jobmanager.rpc.address`, else the cluster `flinkpy cluster start` started.
 
+    In the last case `configuration` names that cluster's secret afterwards, unless it names one already.
+
     Raises: UserError where there is none.
     """
-    from flinkpy.cli.cluster import running_dispatcher
+    from flinkpy.cli.cluster import running_cluster, use_secret_of
     from flinkpy.configuration import jobmanager_options, read_option
+    from flinkpy.configuration.security_options import SECRET_FILE
 
     if address is not None:
         split_address(address, "-m")
@@ -45,19 +48,25 @@ def dispatcher_address(configuration: Configuration, address: str | None) -> str
     configured = read_option(configuration, jobmanager_options.ADDRESS)
     if configured:
         return f"{configured}:{read_option(configuration, jobmanager_options.PORT)}"
-    local = running_dispatcher(configuration.to_dict())
+    entries = configuration.to_dict()
+    local = running_cluster(entries)
     if local is None:
         raise UserError("no cluster: start one with `flinkpy cluster start`, or name one with -m HOST:PORT")
-    return local
+    use_secret_of(local, entries)
+    if SECRET_FILE.key in entries:
+        configuration.set_string(SECRET_FILE.key, entries[SECRET_FILE.key])
+    return local.dispatcher_address
 
 
 def connect(configuration: Configuration, address: str | None) -> ClusterClient:
     """A connection to the cluster meant; see `dispatcher_address`."""
     from flinkpy.client.cluster_client import ClusterClient
     from flinkpy.configuration import client_options, read_option
+    from flinkpy.security import SecurityContext
 
     timeout_ms = read_option(configuration, client_options.CLIENT_TIMEOUT)
-    return ClusterClient(dispatcher_address(configuration, address), timeout_s=timeout_ms / 1000)
+    address = dispatcher_address(configuration, address)
+    return ClusterClient(address, timeout_s=timeout_ms / 1000, security=SecurityContext.of_client(configuration))
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})

@@ -26,6 +26,7 @@ _VERBS: dict[str, tuple[str, str, str]] = {
     "savepoint": ("checkpoints", "savepoint", "Take a savepoint of a job, or dispose of one."),
     "checkpoint": ("checkpoints", "checkpoint", "Take a checkpoint of a job now."),
     "checkpoints": ("checkpoints", "checkpoints", "Show the checkpoints of a job."),
+    "health": ("health", "health", "Tell whether a service is well, as an exit status."),
     "cluster": ("cluster", "cluster", "Start, stop and look at a cluster on this host."),
     "cluster-supervisor": ("cluster_supervisor", "cluster_supervisor", ""),
     "dispatcher": ("services", "dispatcher", "Run a Dispatcher process."),

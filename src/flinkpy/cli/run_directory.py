@@ -43,6 +43,8 @@ class RecordedProcess:
 class RecordedCluster:
     dispatcher_address: str
     resource_manager_address: str
+    #: The file of its secret, for the clients of this user.
+    secret_file: str
     processes: tuple[RecordedProcess, ...]
 
     @property
@@ -92,7 +94,12 @@ class RunDirectory:
         except FileNotFoundError:
             return None
         processes = tuple(RecordedProcess(**entry) for entry in document["processes"])
-        return RecordedCluster(document["dispatcher_address"], document["resource_manager_address"], processes)
+        return RecordedCluster(
+            document["dispatcher_address"],
+            document["resource_manager_address"],
+            document.get("secret_file", ""),
+            processes,
+        )
 
     def write(self, cluster: RecordedCluster) -> None:
         unfinished = self.path / "cluster.json.tmp"

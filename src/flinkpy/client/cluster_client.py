@@ -16,6 +16,7 @@ from flinkpy._proto import checkpoint_pb2, dispatcher_pb2, job_pb2, metrics_pb2
 from flinkpy.common.errors import RpcTimeoutError, RpcUnavailableError
 from flinkpy.common.states import JobState
 from flinkpy.rpc.sync_client import SyncGateway
+from flinkpy.security import SecurityContext
 
 #: A JobGraph above this travels as a blob: a quarter of what one message may hold, and gRPC copies a message twice.
 MAX_INLINE_GRAPH_BYTES = 4 * 1024 * 1024
@@ -36,11 +37,12 @@ class ClusterClient:
     within `timeout_s`. All others fail at once where nobody answers.
     """
 
-    def __init__(self, address: str, timeout_s: float = 60.0) -> None:
+    def __init__(self, address: str, timeout_s: float = 60.0, *, security: SecurityContext) -> None:
         self.address = address
+        self._security = security
         self._timeout_s = timeout_s
         self._closed = threading.Event()
-        self._dispatcher = SyncGateway("Dispatcher", address)
+        self._dispatcher = SyncGateway("Dispatcher", address, security=security)
 
     def submit_job(self, job_graph: job_pb2.JobGraph) -> str:
         """Hand the job over; returns its id. Raises: JobSubmissionError, VersionMismatchError, RpcUnavailableError."""
@@ -58,7 +60,7 @@ class ClusterClient:
             for start in range(0, len(view), BLOB_CHUNK_BYTES):
                 yield dispatcher_pb2.BlobChunk(data=bytes(view[start : start + BLOB_CHUNK_BYTES]))
 
-        with SyncGateway("BlobServer", self.address) as blob_server:
+        with SyncGateway("BlobServer", self.address, security=self._security) as blob_server:
             return str(blob_server.put_blob(chunks(), timeout_s=self._timeout_s).sha256)
 
     def list_jobs(self) -> list[dispatcher_pb2.JobOverview]:

@@ -26,8 +26,15 @@ from typing import Any
 from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.process import ProcessIdentity
-from flinkpy.configuration import client_options, core_options, jobmanager_options, taskmanager_options
+from flinkpy.configuration import (
+    client_options,
+    core_options,
+    jobmanager_options,
+    security_options,
+    taskmanager_options,
+)
 from flinkpy.configuration.options import read_option
+from flinkpy.security import SecurityContext
 
 _TEMPORARY_PREFIX = "flinkpy-embedded-"
 
@@ -73,6 +80,13 @@ class EmbeddedCluster:
             self._claims[job_id] = (profile, slots)
             assert self._cluster is not None
             return self._cluster.dispatcher_address
+
+    @property
+    def security(self) -> SecurityContext:
+        """What its clients show. Only while it runs."""
+        with self._lock:
+            assert self._cluster is not None
+            return self._cluster.security
 
     def release_slots(self, job_id: str) -> None:
         """The job has ended; its slots are there for the next one."""
@@ -148,6 +162,10 @@ def _service_properties(configuration: Configuration, slots_each: int) -> dict[s
         core_options.PARALLELISM,
         jobmanager_options.ADDRESS,
         jobmanager_options.PORT,
+        # Those are of another cluster, if any; this one has a secret of its own.
+        security_options.SECRET_FILE,
+        security_options.TOKEN,
+        security_options.TOKEN_FILE,
     ):
         properties.pop(option.key, None)
     properties[taskmanager_options.NUM_TASK_SLOTS.key] = str(slots_each)

@@ -24,6 +24,7 @@ from flinkpy.common.errors import ConfigurationError, FlinkError
 from flinkpy.common.python_environment import environment_profile
 from flinkpy.configuration import client_options, core_options, jobmanager_options, validate
 from flinkpy.configuration.options import read_option
+from flinkpy.security import SecurityContext
 
 #: How long Ctrl-C waits for the job to be canceled before the program ends without it.
 CANCEL_WAIT_S = 15.0
@@ -42,7 +43,9 @@ def execute(job_graph: job_pb2.JobGraph, configuration: Configuration) -> Remote
     timeout_s = read_option(configuration, client_options.CLIENT_TIMEOUT) / 1000
     address = remote_address(configuration)
     if address is not None:
-        return _submit(ClusterClient(address, timeout_s), job_graph, watched=not _is_detached(configuration))
+        security = SecurityContext.of_client(configuration)
+        client = ClusterClient(address, timeout_s, security=security)
+        return _submit(client, job_graph, watched=not _is_detached(configuration))
 
     from flinkpy.client.embedded_cluster import embedded_cluster
     from flinkpy.graph.required_slots import required_slots
@@ -53,7 +56,7 @@ def execute(job_graph: job_pb2.JobGraph, configuration: Configuration) -> Remote
     address = cluster.claim_slots(job_id, required_slots(job_graph), configuration, profile)
     try:
         return _submit(
-            ClusterClient(address, timeout_s),
+            ClusterClient(address, timeout_s, security=cluster.security),
             job_graph,
             watched=not _is_detached(configuration),
             on_end=lambda: cluster.release_slots(job_id),

@@ -7,6 +7,7 @@ TaskExecutors are told it and retry until it answers.
 from __future__ import annotations
 
 import shutil
+import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,8 +17,9 @@ from flinkpy.client.service_process import ServiceProcess, ServiceSpec, wait_unt
 from flinkpy.client.service_supervisor import ServiceSupervisor
 from flinkpy.common.addresses import LOOPBACK
 from flinkpy.common.process import free_port, stop_children
-from flinkpy.configuration import core_options, jobmanager_options, resource_manager_options
+from flinkpy.configuration import core_options, jobmanager_options, resource_manager_options, security_options
 from flinkpy.configuration.options import read_option
+from flinkpy.security import Role, SecurityContext
 
 #: All services of a loaded two-core machine come up in a few seconds; beyond this something hangs.
 START_TIMEOUT_S = 60.0
@@ -73,6 +75,9 @@ class LocalCluster:
         bind_host = options.properties.get(resource_manager_options.BIND_HOST.key)
         configured = read_option(options.properties, resource_manager_options.IPC_PORT)
         host = read_option(options.properties, jobmanager_options.ADDRESS) or LOOPBACK
+        #: Of the secret, where there is no temporary directory; made by `start`, removed by `stop`.
+        self._private_dir: Path | None = None
+        self._security: SecurityContext | None = None
         self._resource_manager = f"{host}:{configured or free_port(bind_host or LOOPBACK)}"
 
     @property
@@ -96,6 +101,23 @@ class LocalCluster:
     def resource_manager_address(self) -> str:
         return self._resource_manager
 
+    @property
+    def client_properties(self) -> dict[str, str]:
+        """What a client's configuration needs to reach this cluster. Only after `start`."""
+        host, _, port = self.dispatcher_address.rpartition(":")
+        return {
+            core_options.EXECUTION_TARGET.key: "remote",
+            jobmanager_options.ADDRESS.key: host,
+            jobmanager_options.PORT.key: port,
+        }
+
+    @property
+    def security(self) -> SecurityContext:
+        """What its clients show; the secret is in it. Only after `start`."""
+        if self._security is None:
+            raise RuntimeError("the local cluster has not been started")
+        return self._security
+
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Start all services and return when all serve.
 
@@ -106,6 +128,7 @@ class LocalCluster:
             if self._options.temporary_dir is not None:
                 shutil.rmtree(self._options.temporary_dir, ignore_errors=True)
                 self._options.temporary_dir.mkdir(parents=True, mode=0o700)
+            self._prepare_security()
             self._spawn(self._dispatcher_spec())
             for _ in range(self._options.num_task_executors):
                 self._spawn(self._task_executor_spec())
@@ -149,6 +172,23 @@ class LocalCluster:
         self._processes.clear()
         if self._options.temporary_dir is not None:
             shutil.rmtree(self._options.temporary_dir, ignore_errors=True)
+        if self._private_dir is not None:
+            shutil.rmtree(self._private_dir, ignore_errors=True)
+            self._private_dir = None
+
+    @property
+    def secret_file(self) -> Path:
+        """Where its secret is. Only after `start`."""
+        return Path(self._properties[security_options.SECRET_FILE.key])
+
+    def _prepare_security(self) -> None:
+        """A secret of this cluster's own, unless the configuration names a file. Raises: SecretError."""
+        if not self._options.properties.get(security_options.SECRET_FILE.key):
+            directory = self._options.temporary_dir
+            if directory is None:
+                directory = self._private_dir = Path(tempfile.mkdtemp(prefix="flinkpy-cluster-"))
+            self._properties[security_options.SECRET_FILE.key] = str(directory / "secret")
+        self._security = SecurityContext.of_service(self._properties).with_role(Role.SUBMIT)
 
     def _spawn(self, spec: ServiceSpec) -> ServiceProcess:
         process = ServiceProcess(spec)

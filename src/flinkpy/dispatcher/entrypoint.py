@@ -27,6 +27,7 @@ from flinkpy.dispatcher.running_jobs import DispatcherServices
 from flinkpy.highavailability.standalone import SingleLeadership, StandaloneLeaderElection
 from flinkpy.rpc.client import RpcClient
 from flinkpy.rpc.server import RpcServer
+from flinkpy.security import SecurityContext
 
 logger = logging.getLogger(__name__)
 
@@ -58,8 +59,14 @@ async def _serve(
     leadership = SingleLeadership()
     election = StandaloneLeaderElection()
     election.start(leadership)
-    server = RpcServer(bind_address=options.bind_address, port=options.port, advertised_host=options.advertised_host)
-    gateways = RpcClient()
+    security = SecurityContext.of_service(configuration)
+    server = RpcServer(
+        bind_address=options.bind_address,
+        port=options.port,
+        advertised_host=options.advertised_host,
+        security=security,
+    )
+    gateways = RpcClient(security=security)
     blobs = BlobStore(Path(options.blob_directory or directory.subdirectory("blobs")), options.max_blob_bytes)
 
     temporary = directory.subdirectory("tmp", empty=True)

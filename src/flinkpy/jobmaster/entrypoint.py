@@ -34,6 +34,7 @@ from flinkpy.rpc.client import RpcClient
 from flinkpy.rpc.endpoint import RpcEndpoint
 from flinkpy.rpc.error_codec import error_to_proto
 from flinkpy.rpc.server import RpcServer
+from flinkpy.security import SecurityContext
 
 logger = logging.getLogger(__name__)
 
@@ -72,12 +73,14 @@ class _JobMasterProcess:
         self._working_directory = working_directory
         self._host = socket.gethostname()
         self._resource_id = resource_id(configuration)
-        self._client = RpcClient()
+        security = SecurityContext.of_service(configuration)
+        self._client = RpcClient(security=security)
         self._servicer = JobMasterServicer(self._resource_id)
         self._server = RpcServer(
             bind_address=bind_address(configuration),
             port=rpc_port(configuration, dispatcher_address),
             advertised_host=advertised_host(configuration),
+            security=security,
         )
         self._server.add_endpoint("JobMaster", self._servicer)
         self._shutdown = ShutdownRequest()

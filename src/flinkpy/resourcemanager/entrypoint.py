@@ -19,6 +19,7 @@ from flinkpy.resourcemanager.options import resource_manager_options
 from flinkpy.resourcemanager.resource_manager import ResourceManager
 from flinkpy.rpc.client import RpcClient
 from flinkpy.rpc.server import RpcServer
+from flinkpy.security import SecurityContext
 
 logger = logging.getLogger(__name__)
 
@@ -34,8 +35,14 @@ async def run_resourcemanager(configuration: Configuration, *, ready_file: str |
     leadership = SingleLeadership()
     election = StandaloneLeaderElection()
     election.start(leadership)
-    server = RpcServer(bind_address=options.bind_address, port=options.port, advertised_host=options.advertised_host)
-    peers = RpcClient()
+    security = SecurityContext.of_service(configuration)
+    server = RpcServer(
+        bind_address=options.bind_address,
+        port=options.port,
+        advertised_host=options.advertised_host,
+        security=security,
+    )
+    peers = RpcClient(security=security)
     driver: ResourceManagerDriver = StandaloneDriver()
     if options.has_local_driver:
         driver = LocalTaskExecutorDriver(configuration.to_dict())

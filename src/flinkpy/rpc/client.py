@@ -15,10 +15,12 @@ import grpc.aio
 
 from flinkpy._proto import common_pb2
 from flinkpy.common.errors import FlinkError, InternalError, RpcTimeoutError, RpcUnavailableError, VersionMismatchError
-from flinkpy.rpc import security
+from flinkpy.rpc.authorization import token_metadata
 from flinkpy.rpc.error_codec import ERROR_METADATA_KEY, error_from_proto
+from flinkpy.rpc.security import open_aio_channel
 from flinkpy.rpc.services import MAX_MESSAGE_BYTES, METADATA_FENCING_TOKEN, service_methods
 from flinkpy.rpc.versions import CALLER_METADATA, agreed
+from flinkpy.security import SecurityContext
 
 logger = logging.getLogger(__name__)
 
@@ -47,8 +49,16 @@ class Gateway:
     after `timeout_s`. A server-streaming call returns an async iterator and has no time-out.
     """
 
-    def __init__(self, channel: grpc.aio.Channel, service: str, address: str, fencing_token: str | None) -> None:
+    def __init__(
+        self,
+        channel: grpc.aio.Channel,
+        service: str,
+        address: str,
+        fencing_token: str | None,
+        security: SecurityContext,
+    ) -> None:
         self._channel = channel
+        self._security = security
         self._service = service
         self._methods = service_methods(service)
         self.address = address
@@ -60,7 +70,7 @@ class Gateway:
         method = self._methods.get(name)
         if method is None:
             raise AttributeError(f"service {self._service} has no call {name!r}")
-        metadata = call_metadata(self.fencing_token)
+        metadata = call_metadata(self.fencing_token, self._security)
         call = method.stub(self._channel)
 
         def dropped(error: asyncio.CancelledError) -> BaseException:
@@ -109,21 +119,22 @@ class Gateway:
 
 
 class RpcClient:
-    """The channels of one process, one per address."""
+    """The channels of one process, one per address; every call shows the token of `security`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, security: SecurityContext) -> None:
+        self.security = security
         self._channels: dict[str, grpc.aio.Channel] = {}
         self._watches: set[asyncio.Task[None]] = set()
 
     def gateway(self, service: str, address: str, fencing_token: str | None = None) -> Gateway:
-        return Gateway(self._channel(address), service, address, fencing_token)
+        return Gateway(self._channel(address), service, address, fencing_token, self.security)
 
     def watch_peer(self, address: str, on_lost: Callable[[], None]) -> PeerWatch:
         """Call `on_lost()` once, on this loop, when the connection to `address` breaks or cannot be made.
 
         This is how the death of a process is noticed at once: its socket closes. A hang is what heartbeats are for.
         """
-        channel = security.open_aio_channel(address, CHANNEL_OPTIONS)
+        channel = open_aio_channel(address, CHANNEL_OPTIONS, self.security)
         task = asyncio.get_running_loop().create_task(_watch(channel, on_lost), name=f"watch {address}")
         self._watches.add(task)
         task.add_done_callback(self._watches.discard)
@@ -132,7 +143,7 @@ class RpcClient:
     def _channel(self, address: str) -> grpc.aio.Channel:
         channel = self._channels.get(address)
         if channel is None:
-            channel = self._channels[address] = security.open_aio_channel(address, CHANNEL_OPTIONS)
+            channel = self._channels[address] = open_aio_channel(address, CHANNEL_OPTIONS, self.security)
         return channel
 
     async def drop(self, address: str) -> None:
@@ -176,10 +187,11 @@ async def _watch(channel: grpc.aio.Channel, on_lost: Callable[[], None]) -> None
     on_lost()
 
 
-def call_metadata(fencing_token: str | None) -> tuple[tuple[str, str], ...]:
+def call_metadata(fencing_token: str | None, security: SecurityContext) -> tuple[tuple[str, str], ...]:
+    metadata = (*CALLER_METADATA, *token_metadata(security))
     if fencing_token is None:
-        return CALLER_METADATA
-    return (*CALLER_METADATA, (METADATA_FENCING_TOKEN, fencing_token))
+        return metadata
+    return (*metadata, (METADATA_FENCING_TOKEN, fencing_token))
 
 
 def typed_error(error: Any, service: str, call: str, address: str) -> FlinkError:

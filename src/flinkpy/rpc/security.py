@@ -1,25 +1,57 @@
-"""The one place where RPC is secured.
-
-Today every server binds loopback unless told otherwise and there is no authentication; the credentials of servers and
-channels are all made here, so that TLS and the cluster secret change only this module.
-"""
+"""The one place where RPC is secured: what servers bind with and channels are opened with."""
 
 from __future__ import annotations
 
 import grpc
 import grpc.aio
 
+from flinkpy.common.errors import ConfigurationError
+from flinkpy.rpc.authorization import AuthorizationInterceptor
+from flinkpy.security import PEER_NAME, SecurityContext, check_bind
+
 _NO_PROXY = ("grpc.enable_http_proxy", 0)
+#: Certificates are of members of the cluster and not of addresses, and all have this one name.
+_PEER_NAME = ("grpc.ssl_target_name_override", PEER_NAME)
 
 
-def bind_port(server: grpc.aio.Server, address: str) -> int:
+def check_server(bind_address: str, security: SecurityContext) -> None:
+    """Raises: ConfigurationError where a server must not bind `bind_address`, or could check no token."""
+    check_bind(bind_address, security)
+    if security.secret is None and not security.is_insecure:
+        raise ConfigurationError("a server needs the cluster secret: a token alone lets nobody check another")
+
+
+def interceptors(security: SecurityContext) -> list[grpc.aio.ServerInterceptor]:
+    return [] if security.secret is None else [AuthorizationInterceptor(security)]
+
+
+def bind_port(server: grpc.aio.Server, address: str, security: SecurityContext) -> int:
     """Bind `server` to `address` (host:port; port 0 takes a free one) and return the port, 0 where it is taken."""
-    return server.add_insecure_port(address)
+    tls = security.tls
+    if tls is None:
+        return server.add_insecure_port(address)
+    credentials = grpc.ssl_server_credentials(
+        [(tls.private_key, tls.certificate_chain)], tls.trusted_certificates, require_client_auth=True
+    )
+    return server.add_secure_port(address, credentials)
 
 
-def open_aio_channel(address: str, options: list[tuple[str, object]]) -> grpc.aio.Channel:
-    return grpc.aio.insecure_channel(address, options=[_NO_PROXY, *options])
+def open_aio_channel(address: str, options: list[tuple[str, object]], security: SecurityContext) -> grpc.aio.Channel:
+    credentials = _channel_credentials(security)
+    if credentials is None:
+        return grpc.aio.insecure_channel(address, options=[_NO_PROXY, *options])
+    return grpc.aio.secure_channel(address, credentials, options=[_NO_PROXY, _PEER_NAME, *options])
 
 
-def open_channel(address: str, options: list[tuple[str, object]]) -> grpc.Channel:
-    return grpc.insecure_channel(address, options=[_NO_PROXY, *options])
+def open_channel(address: str, options: list[tuple[str, object]], security: SecurityContext) -> grpc.Channel:
+    credentials = _channel_credentials(security)
+    if credentials is None:
+        return grpc.insecure_channel(address, options=[_NO_PROXY, *options])
+    return grpc.secure_channel(address, credentials, options=[_NO_PROXY, _PEER_NAME, *options])
+
+
+def _channel_credentials(security: SecurityContext) -> grpc.ChannelCredentials | None:
+    tls = security.tls
+    if tls is None:
+        return None
+    return grpc.ssl_channel_credentials(tls.trusted_certificates, tls.private_key, tls.certificate_chain)

@@ -29,8 +29,8 @@ from flinkpy.common.errors import (
     FlinkError,
     StaleFencingTokenError,
 )
-from flinkpy.rpc import security
 from flinkpy.rpc.error_codec import bounded_error_metadata
+from flinkpy.rpc.security import bind_port, check_server, interceptors
 from flinkpy.rpc.services import (
     MAX_MESSAGE_BYTES,
     METADATA_FENCING_TOKEN,
@@ -45,6 +45,7 @@ from flinkpy.rpc.versions import (
     answer_metadata,
     negotiate,
 )
+from flinkpy.security import SecurityContext
 
 logger = logging.getLogger(__name__)
 
@@ -95,14 +96,18 @@ def check_fencing_token(endpoint: object, function: object, context: CallContext
 class RpcServer:
     """One gRPC server of a process: any number of endpoints, health checking and reflection."""
 
-    def __init__(self, *, bind_address: str, port: int, advertised_host: str | None = None) -> None:
+    def __init__(
+        self, *, bind_address: str, port: int, advertised_host: str | None = None, security: SecurityContext
+    ) -> None:
+        """Raises: ConfigurationError where `security` does not allow that address to be bound."""
+        check_server(bind_address, security)
+        self._security = security
         self._bind_address = bind_address
         self._requested_port = port
         self._advertised_host = advertised_host or _advertisable(bind_address)
         self._port: int | None = None
-        self._server = grpc.aio.server(options=_OPTIONS)
-        self._services: list[str] = []
-        self._not_serving: set[str] = set()
+        self._server = grpc.aio.server(interceptors=interceptors(security), options=_OPTIONS)
+        self._services: dict[str, object] = {}
         #: What runs the calls that have not ended, so that `stop` can wait for them.
         self._calls: set[asyncio.Task[Any]] = set()
         self._health = health.aio.HealthServicer()
@@ -115,9 +120,7 @@ class RpcServer:
             for method in service_methods(service).values()
         }
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(full_name, handlers),))
-        self._services.append(full_name)
-        if not getattr(endpoint, "is_serving", True):
-            self._not_serving.add(full_name)
+        self._services[full_name] = endpoint
 
     async def start(self) -> None:
         """Bind and serve. Raises: AddressInUseError naming host and port."""
@@ -127,7 +130,7 @@ class RpcServer:
         names = (*self._services, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
         try:
-            port = security.bind_port(self._server, target)
+            port = bind_port(self._server, target, self._security)
         except RuntimeError as error:
             raise AddressInUseError(f"cannot listen on {target}: {error}", details={"address": target}) from error
         if port == 0:
@@ -137,15 +140,13 @@ class RpcServer:
         for name in ("", *self._services):
             await self._set_health(name)
 
-    async def set_serving(self, service: str, is_serving: bool) -> None:
-        """What health checks of `service` are told; the process itself ("") is healthy all the time."""
-        name = full_service_name(service)
-        (self._not_serving.discard if is_serving else self._not_serving.add)(name)
+    async def refresh_health(self, service: str) -> None:
+        """Health checks are told anew whether `service` serves; the process itself ("") is healthy all the time."""
         if self._port is not None:
-            await self._set_health(name)
+            await self._set_health(full_service_name(service))
 
     async def _set_health(self, name: str) -> None:
-        is_serving = name not in self._not_serving
+        is_serving = getattr(self._services.get(name), "is_serving", True)
         response = health_pb2.HealthCheckResponse
         await self._health.set(name, response.SERVING if is_serving else response.NOT_SERVING)
 

@@ -7,20 +7,23 @@ from typing import Any
 
 import grpc
 
-from flinkpy.rpc import security
 from flinkpy.rpc.client import CHANNEL_OPTIONS, DEFAULT_TIMEOUT_S, call_metadata, typed_error
+from flinkpy.rpc.security import open_channel
 from flinkpy.rpc.services import service_methods
 from flinkpy.rpc.versions import agreed
+from flinkpy.security import SecurityContext
 
 
 class SyncGateway:
     """`gateway.list_jobs(request, timeout_s=...)`; a context manager; errors as of `flinkpy.rpc.client.Gateway`."""
 
-    def __init__(self, service: str, address: str, fencing_token: str | None = None) -> None:
+    def __init__(
+        self, service: str, address: str, fencing_token: str | None = None, *, security: SecurityContext
+    ) -> None:
         self._service = service
         self._methods = service_methods(service)
-        self._channel = security.open_channel(address, CHANNEL_OPTIONS)
-        self._metadata = call_metadata(fencing_token)
+        self._channel = open_channel(address, CHANNEL_OPTIONS, security)
+        self._metadata = call_metadata(fencing_token, security)
         self.address = address
         #: As `Gateway.protocol`.
         self.protocol: int | None = None

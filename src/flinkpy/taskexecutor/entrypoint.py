@@ -4,6 +4,7 @@ order."""
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import io
 import logging
 import os
@@ -13,9 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flinkpy.checkpoint.storage.file_systems import initialize_file_systems
-from flinkpy.common.addresses import is_loopback
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.errors import ErrorDomain, FlinkError
+from flinkpy.common.errors import ConfigurationError, ErrorDomain, FlinkError
 from flinkpy.common.process import announce_ready, die_with_parent_if_asked
 from flinkpy.common.working_directory import WorkingDirectory
 from flinkpy.configuration import read_option, taskmanager_options
@@ -26,11 +26,12 @@ from flinkpy.network.environment import NetworkEnvironment
 from flinkpy.network.options import NetworkOptions
 from flinkpy.network.transport.authenticator import (
     DataPlaneAuthenticator,
-    LoopbackAuthenticator,
+    HmacAuthenticator,
     TrustedNetworkAuthenticator,
 )
 from flinkpy.rpc.client import RpcClient
 from flinkpy.rpc.server import RpcServer
+from flinkpy.security import SecurityContext, check_bind
 from flinkpy.taskexecutor.interpreter_watchdog import InterpreterWatchdog
 from flinkpy.taskexecutor.options import TaskExecutorOptions, task_executor_options, tmp_directories
 from flinkpy.taskexecutor.preload import preload
@@ -71,10 +72,14 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
 
     working_directory = WorkingDirectory.open(options.working_dir, options.tmp_dir, "taskexecutor")
     shuffle_directories = ShuffleDirectories.open(tmp_directories(configuration), working_directory)
-    network = _network(configuration, options, shuffle_directories.paths)
-    rpc_client = RpcClient()
+    security = SecurityContext.of_service(configuration)
+    network = _network(configuration, options, security, shuffle_directories.paths)
+    rpc_client = RpcClient(security=security)
     server = RpcServer(
-        bind_address=options.bind_address, port=options.rpc_port, advertised_host=options.advertised_host
+        bind_address=options.bind_address,
+        port=options.rpc_port,
+        advertised_host=options.advertised_host,
+        security=security,
     )
     try:
         data_address = network.start()
@@ -125,28 +130,41 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
 
 
 def _network(
-    configuration: Configuration, options: TaskExecutorOptions, shuffle_directories: Sequence[Path]
+    configuration: Configuration,
+    options: TaskExecutorOptions,
+    security: SecurityContext,
+    shuffle_directories: Sequence[Path],
 ) -> NetworkEnvironment:
+    check_bind(options.bind_address, security)
+    limits = network_options(configuration)
+    if security.tls is not None and security.tls.handshake_timeout_ms is not None:
+        limits = dataclasses.replace(limits, handshake_timeout_ms=security.tls.handshake_timeout_ms)
     return NetworkEnvironment(
-        network_options(configuration),
+        limits,
         resource_id=options.resource_id,
         bind_address=options.bind_address,
         port=options.data_port,
         advertised_host=options.advertised_host,
-        authenticator=data_plane_authenticator(options.bind_address),
+        authenticator=data_plane_authenticator(security),
+        tls=security.tls,
         blocking=blocking_shuffle_options(configuration),
         directories=shuffle_directories,
     )
 
 
-def data_plane_authenticator(bind_address: str) -> DataPlaneAuthenticator:
-    """Peers on this host, unless told to listen to others too: then, until there is a cluster secret, all who come.
+def data_plane_authenticator(security: SecurityContext) -> DataPlaneAuthenticator:
+    """Peers that prove to know the cluster's secret, on whatever network; all who come only where there is none.
 
-    It is the same trust that the gRPC server bound to that address asks for.
+    Raises: ConfigurationError where there is neither a secret nor the word that none is wanted.
     """
-    if is_loopback(bind_address):
-        return LoopbackAuthenticator()
-    logger.warning("the data plane listens on %s and takes every peer that reaches it: trust its network", bind_address)
+    if security.secret is not None:
+        return HmacAuthenticator(security.secret.derive_key("data-plane"))
+    if not security.is_insecure:
+        raise ConfigurationError("a TaskExecutor needs the cluster secret (security.secret-file) for its data plane")
+    logger.warning(
+        "INSECURE: without a cluster secret the data plane takes every peer that reaches it, and unpickles what it "
+        "sends: whoever can connect to this process can run code in it"
+    )
     return TrustedNetworkAuthenticator()
 
 

@@ -4,7 +4,7 @@
 //   node client.js ADDRESS PROTO_DIRECTORY follow JOB_ID
 //   node client.js ADDRESS PROTO_DIRECTORY cancel JOB_ID
 //
-// Prints one JSON document per line.
+// Prints one JSON document per line. The environment variable FLINKPY_TOKEN has what `flinkpy token` prints.
 'use strict';
 
 const path = require('path');
@@ -21,6 +21,9 @@ const definition = protoLoader.loadSync(path.join('flinkpy', 'dispatcher.proto')
 });
 const { Dispatcher } = grpc.loadPackageDefinition(definition).flinkpy;
 const dispatcher = new Dispatcher(address, grpc.credentials.createInsecure());
+
+const metadata = new grpc.Metadata();
+metadata.set('authorization', `Bearer ${process.env.FLINKPY_TOKEN}`);
 
 function show(document) {
   process.stdout.write(JSON.stringify(document) + '\n');
@@ -42,11 +45,11 @@ function answer(error, response) {
 }
 
 if (verb === 'list') {
-  dispatcher.ListJobs({}, answer);
+  dispatcher.ListJobs({}, metadata, answer);
 } else if (verb === 'cancel') {
-  dispatcher.CancelJob({ job_id: jobId }, answer);
+  dispatcher.CancelJob({ job_id: jobId }, metadata, answer);
 } else if (verb === 'follow') {
-  const statuses = dispatcher.WatchJobStatus({ job_id: jobId });
+  const statuses = dispatcher.WatchJobStatus({ job_id: jobId }, metadata);
   statuses.on('data', show);
   statuses.on('error', fail);
   statuses.on('end', () => dispatcher.close());

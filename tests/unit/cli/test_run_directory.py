@@ -14,7 +14,7 @@ from flinkpy.common.process import ProcessIdentity
 
 def recorded(pid: int, start_ticks: int) -> RecordedCluster:
     process = RecordedProcess("dispatcher", pid, start_ticks, "127.0.0.1:1", None, "/log")
-    return RecordedCluster("127.0.0.1:1", "127.0.0.1:2", (process,))
+    return RecordedCluster("127.0.0.1:1", "127.0.0.1:2", "/secret", (process,))
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from flinkpy.client.job_client import RemoteJobClient
 from flinkpy.common.errors import CheckpointError, JobNotFoundError, RpcTimeoutError, RpcUnavailableError
 from flinkpy.common.job_client import JobClient
 from flinkpy.common.states import JobState
+from flinkpy.security import SecurityContext
 
 JOB = "a" * 32
 GONE = RpcUnavailableError("nobody answers")
@@ -48,7 +49,7 @@ class FakeDispatcher:
 
 @pytest.fixture
 def client() -> Iterator[ClusterClient]:
-    client = ClusterClient("127.0.0.1:1", timeout_s=60)
+    client = ClusterClient("127.0.0.1:1", timeout_s=60, security=SecurityContext.insecure())
     client._dispatcher.close()
     yield client
     client.close()
@@ -72,7 +73,7 @@ def test_a_result_is_waited_for_through_a_restart_of_the_dispatcher(client: Clus
 
 
 def test_a_dispatcher_that_does_not_come_back_is_given_up() -> None:
-    client = ClusterClient("127.0.0.1:1", timeout_s=0)
+    client = ClusterClient("127.0.0.1:1", timeout_s=0, security=SecurityContext.insecure())
     client._dispatcher.close()
     use(client, GONE)
     with pytest.raises(RpcUnavailableError, match="nobody answers"):

@@ -25,6 +25,9 @@ from flinkpy.common.errors import (
 from flinkpy.rpc.client import RpcClient
 from flinkpy.rpc.error_codec import error_from_proto, error_to_proto
 from flinkpy.rpc.server import CallContext, RpcServer, unfenced
+from flinkpy.security import SecurityContext
+
+INSECURE = SecurityContext.insecure()
 
 
 class BlobServerDouble:
@@ -65,7 +68,7 @@ class ResourceManagerDouble:
 
 
 async def serve(service: str, endpoint: object) -> RpcServer:
-    server = RpcServer(bind_address="127.0.0.1", port=0)
+    server = RpcServer(bind_address="127.0.0.1", port=0, security=INSECURE)
     server.add_endpoint(service, endpoint)
     await server.start()
     return server
@@ -73,7 +76,7 @@ async def serve(service: str, endpoint: object) -> RpcServer:
 
 def test_streams_go_both_ways_and_errors_in_a_stream_are_typed() -> None:
     async def scenario() -> None:
-        server, client = await serve("BlobServer", BlobServerDouble()), RpcClient()
+        server, client = await serve("BlobServer", BlobServerDouble()), RpcClient(security=INSECURE)
         gateway = client.gateway("BlobServer", server.address)
 
         async def chunks() -> AsyncIterator[Any]:
@@ -95,7 +98,10 @@ def test_streams_go_both_ways_and_errors_in_a_stream_are_typed() -> None:
 
 def test_a_stale_fencing_token_is_refused_and_the_right_one_accepted() -> None:
     async def scenario() -> None:
-        server, client = await serve("ResourceManager", ResourceManagerDouble()), RpcClient()
+        server, client = (
+            await serve("ResourceManager", ResourceManagerDouble()),
+            RpcClient(security=INSECURE),
+        )
         for token in (None, "t0"):
             with pytest.raises(StaleFencingTokenError):
                 await client.gateway("ResourceManager", server.address, token).declare_required_resources(
@@ -118,7 +124,7 @@ def test_a_stale_fencing_token_is_refused_and_the_right_one_accepted() -> None:
 
 def test_a_peer_that_goes_away_is_noticed_without_any_call() -> None:
     async def scenario() -> None:
-        server, client = await serve("BlobServer", BlobServerDouble()), RpcClient()
+        server, client = await serve("BlobServer", BlobServerDouble()), RpcClient(security=INSECURE)
         gateway = client.gateway("BlobServer", server.address)
         _ = [c async for c in gateway.get_blob(dispatcher_pb2.BlobKey(sha256="k"))]
         lost = asyncio.Event()
@@ -137,7 +143,7 @@ def test_a_peer_that_goes_away_is_noticed_without_any_call() -> None:
 
 def test_a_peer_that_is_slow_to_greet_is_not_taken_for_lost() -> None:
     async def scenario() -> None:
-        client, lost = RpcClient(), asyncio.Event()
+        client, lost = RpcClient(security=INSECURE), asyncio.Event()
         with socket.create_server(("127.0.0.1", 0)) as slow:  # the kernel accepts; nobody says anything
             client.watch_peer(f"127.0.0.1:{slow.getsockname()[1]}", lost.set)
             with pytest.raises(TimeoutError):
@@ -163,7 +169,7 @@ class ForwardingResourceManager(ResourceManagerDouble):
 
 def test_calls_under_way_fail_when_their_channel_is_dropped_and_so_do_calls_that_wait_for_them() -> None:
     async def scenario() -> None:
-        clients = RpcClient(), RpcClient()
+        clients = RpcClient(security=INSECURE), RpcClient(security=INSECURE)
         behind = await serve("ResourceManager", ResourceManagerDouble())
         forwarding = ForwardingResourceManager(clients[0], behind.address)
         front = await serve("ResourceManager", forwarding)
@@ -193,7 +199,7 @@ def test_a_port_in_use_is_a_typed_error_that_names_it() -> None:
     async def scenario() -> None:
         server = await serve("BlobServer", BlobServerDouble())
         port = int(server.address.rpartition(":")[2])
-        second = RpcServer(bind_address="127.0.0.1", port=port)
+        second = RpcServer(bind_address="127.0.0.1", port=port, security=INSECURE)
         with pytest.raises(AddressInUseError, match=str(port)):
             await second.start()
         await server.stop()
@@ -245,7 +251,7 @@ def test_calls_whose_caller_has_gone_have_ended_when_the_server_has_stopped() ->
 
     async def scenario() -> None:
         endpoint = SlowToGiveUp()
-        server, client = await serve("ResourceManager", endpoint), RpcClient()
+        server, client = await serve("ResourceManager", endpoint), RpcClient(security=INSECURE)
         gateway = client.gateway("ResourceManager", server.address)
         call = asyncio.ensure_future(gateway.request_resource_overview(rm.ResourceOverviewRequest()))
         await endpoint.began.wait()

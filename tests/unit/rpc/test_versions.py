@@ -30,6 +30,7 @@ from flinkpy.rpc.versions import (
     are_compatible_releases,
     negotiate,
 )
+from flinkpy.security import SecurityContext
 
 
 def on_a_loop(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
@@ -120,7 +121,7 @@ class _Blobs:
 
 
 async def _serve(endpoint: object) -> RpcServer:
-    server = RpcServer(bind_address="127.0.0.1", port=0)
+    server = RpcServer(bind_address="127.0.0.1", port=0, security=SecurityContext.insecure())
     server.add_endpoint("BlobServer", endpoint)
     await server.start()
     return server
@@ -133,7 +134,7 @@ async def _no_chunks() -> AsyncIterator[Any]:
 
 @on_a_loop
 async def test_both_sides_know_the_version_after_a_call() -> None:
-    server, client = await _serve(_Blobs()), RpcClient()
+    server, client = await _serve(_Blobs()), RpcClient(security=SecurityContext.insecure())
     gateway = client.gateway("BlobServer", server.address)
     assert gateway.protocol is None
     assert (await gateway.put_blob(_no_chunks())).sha256 == str(PROTOCOL)
@@ -143,10 +144,10 @@ async def test_both_sides_know_the_version_after_a_call() -> None:
     assert streamed.protocol == PROTOCOL
 
     def call_synchronously() -> None:
-        with SyncGateway("BlobServer", server.address) as plain:
+        with SyncGateway("BlobServer", server.address, security=SecurityContext.insecure()) as plain:
             assert plain.put_blob(iter(())).sha256 == str(PROTOCOL)
             assert plain.protocol == PROTOCOL
-        with SyncGateway("BlobServer", server.address) as plain:
+        with SyncGateway("BlobServer", server.address, security=SecurityContext.insecure()) as plain:
             assert [chunk.data for chunk in plain.get_blob(dispatcher_pb2.BlobKey())] == [str(PROTOCOL).encode()]
             assert plain.protocol == PROTOCOL
 
@@ -236,7 +237,7 @@ async def _serve_foreign(said: str | None) -> tuple[grpc.aio.Server, str]:
 @on_a_loop
 async def test_an_answer_in_a_version_we_do_not_speak_is_not_taken() -> None:
     server, address = await _serve_foreign(str(PROTOCOL + 1))
-    client = RpcClient()
+    client = RpcClient(security=SecurityContext.insecure())
     gateway = client.gateway("BlobServer", address)
     with pytest.raises(VersionMismatchError, match=r"99\.1"):
         await gateway.put_blob(_no_chunks())
@@ -245,7 +246,7 @@ async def test_an_answer_in_a_version_we_do_not_speak_is_not_taken() -> None:
             raise AssertionError("it was taken")
 
     def call_synchronously() -> None:
-        with SyncGateway("BlobServer", address) as plain:
+        with SyncGateway("BlobServer", address, security=SecurityContext.insecure()) as plain:
             with pytest.raises(VersionMismatchError, match=r"99\.1"):
                 plain.put_blob(iter(()))
             with pytest.raises(VersionMismatchError, match=r"99\.1"):
@@ -259,7 +260,7 @@ async def test_an_answer_in_a_version_we_do_not_speak_is_not_taken() -> None:
 @on_a_loop
 async def test_a_call_that_the_service_does_not_know_says_that_it_is_older() -> None:
     server, address = await _serve_foreign(None)
-    client = RpcClient()
+    client = RpcClient(security=SecurityContext.insecure())
     with pytest.raises(VersionMismatchError, match=r"list_jobs .* is not known there"):
         await client.gateway("Dispatcher", address).list_jobs(dispatcher_pb2.ListJobsRequest())
     await client.close()

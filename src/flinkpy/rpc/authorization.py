@@ -1,0 +1,148 @@
+"""Who may call what: one table, and the interceptor that looks at every call before anything of it is parsed.
+
+A call shows `authorization: Bearer TOKEN` in its metadata. A call that is not in the table is for services only. A
+refused call's message is not even received.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from flinkpy.common.errors import AuthenticationError, AuthorizationError, FlinkError
+from flinkpy.rpc.error_codec import bounded_error_metadata
+from flinkpy.security import Role, SecurityContext
+
+logger = logging.getLogger(__name__)
+
+METADATA_AUTHORIZATION = "authorization"
+_SCHEME = "bearer "
+
+_BY_ROLE: dict[Role, dict[str, tuple[str, ...]]] = {
+    Role.READ: {
+        "flinkpy.Dispatcher": (
+            "ListJobs",
+            "RequestJob",
+            "RequestJobStatus",
+            "WatchJobStatus",
+            "RequestJobResult",
+            "RequestClusterOverview",
+            "RequestCheckpointStatistics",
+            "RequestAccumulators",
+            "RequestMetrics",
+        ),
+        "flinkpy.ResourceManager": ("RequestTaskManagerInfo", "RequestResourceOverview"),
+        "grpc.health.v1.Health": ("Check", "Watch", "List"),
+        "grpc.reflection.v1alpha.ServerReflection": ("ServerReflectionInfo",),
+    },
+    Role.SUBMIT: {
+        "flinkpy.Dispatcher": (
+            "SubmitJob",
+            "CancelJob",
+            "ShutDownCluster",
+            "SendCoordinationRequest",
+            "TriggerCheckpoint",
+            "TriggerSavepoint",
+            "StopWithSavepoint",
+            "DisposeSavepoint",
+        ),
+        "flinkpy.BlobServer": ("PutBlob", "GetBlob"),
+    },
+}
+
+#: The least role that may make a call, by its path.
+REQUIRED_ROLES: dict[str, Role] = {
+    f"/{service}/{method}": role
+    for role, services in _BY_ROLE.items()
+    for service, methods in services.items()
+    for method in methods
+}
+
+#: Refusals are logged at most this often: whoever knocks must not be able to fill a disk.
+_LOG_INTERVAL_S = 10.0
+
+
+def required_role(path: str) -> Role:
+    """The least role that may call `path` (`/flinkpy.Dispatcher/ListJobs`)."""
+    return REQUIRED_ROLES.get(path, Role.CLUSTER)
+
+
+def token_metadata(security: SecurityContext) -> tuple[tuple[str, str], ...]:
+    """What a call shows to be let in."""
+    return ((METADATA_AUTHORIZATION, f"Bearer {security.token}"),) if security.token else ()
+
+
+def check_call(security: SecurityContext, path: str, authorization: str | None) -> None:
+    """Raises: AuthenticationError, AuthorizationError where a call of `path` that shows `authorization` is refused."""
+    if security.secret is None:
+        return
+    if authorization is None:
+        raise AuthenticationError(
+            f"{path}: the call shows no token. A client needs the file of the cluster secret (`security.secret-file`, "
+            "FLINKPY_SECRET_FILE) or a token that `flinkpy token` made of it (`security.token-file`, FLINKPY_TOKEN); "
+            "other programs show it as metadata `authorization: Bearer TOKEN`"
+        )
+    is_bearer = authorization[: len(_SCHEME)].lower() == _SCHEME
+    role = security.secret.role_of(authorization[len(_SCHEME) :].strip() if is_bearer else "")
+    if role is None:
+        raise AuthenticationError(
+            f"{path}: the token shown is none of this cluster: caller and cluster have different secrets, or the "
+            "token was made before the secret was changed"
+        )
+    required = required_role(path)
+    if role < required:
+        raise AuthorizationError(
+            f"{path}: the token shown is of role {role.label}, the call needs {required.label}",
+            details={"role": role.label, "required": required.label},
+        )
+
+
+class AuthorizationInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]
+    """Refuses what `check_call` refuses. Thread: the server's loop."""
+
+    def __init__(self, security: SecurityContext) -> None:
+        self._security = security
+        self._next_log_s = 0.0
+        self._not_logged = 0
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler:
+        authorization = None
+        for key, value in handler_call_details.invocation_metadata or ():
+            if key == METADATA_AUTHORIZATION:
+                authorization = value if isinstance(value, str) else ""
+                break
+        try:
+            check_call(self._security, handler_call_details.method, authorization)
+        except FlinkError as error:
+            return self._refusal(error)
+        return await continuation(handler_call_details)
+
+    def _refusal(self, error: FlinkError) -> grpc.RpcMethodHandler:
+        code = grpc.StatusCode.UNAUTHENTICATED
+        if isinstance(error, AuthorizationError):
+            code = grpc.StatusCode.PERMISSION_DENIED
+
+        async def refuse(requests: object, context: Any) -> None:
+            self._log(context.peer(), error)
+            await context.abort(code, error.message[:500], bounded_error_metadata(error))
+
+        # Whatever the method is: a handler of a stream gets no message that it does not ask for.
+        return grpc.stream_stream_rpc_method_handler(refuse)
+
+    def _log(self, peer: str, error: FlinkError) -> None:
+        now_s = time.monotonic()
+        if now_s < self._next_log_s:
+            self._not_logged += 1
+            return
+        more = f" ({self._not_logged} more refused since the last such line)" if self._not_logged else ""
+        logger.warning("refused a call from %s: %s%s", peer, error.message[:500], more)
+        self._next_log_s, self._not_logged = now_s + _LOG_INTERVAL_S, 0
