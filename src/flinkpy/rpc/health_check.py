@@ -1,0 +1,58 @@
+"""Asks a process how it is, as probes do.
+
+Source: grpc.health.v1; Kubernetes' probes of gRPC show no token and no certificate, so they cannot ask this cluster.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from flinkpy.rpc.client import CHANNEL_OPTIONS, call_metadata, typed_error
+from flinkpy.rpc.security import open_channel
+from flinkpy.rpc.services import full_service_name
+from flinkpy.security import SecurityContext
+
+
+class Health(enum.Enum):
+    """What a process is doing about one service."""
+
+    #: It serves it: it leads, where leaders are elected.
+    SERVING = "serving"
+    #: The process is well, and another one leads; it would take over.
+    STANDING_BY = "standing by"
+    #: It is ending, or is something else.
+    NOT_SERVING = "not serving"
+
+    @property
+    def is_ready(self) -> bool:
+        return self is not Health.NOT_SERVING
+
+
+def check_health(service: str, address: str, *, security: SecurityContext, timeout_s: float) -> Health:
+    """How `service` (e.g. "Dispatcher") does in the process at `address`.
+
+    Raises: RpcUnavailableError where nobody answers, RpcTimeoutError, AuthenticationError.
+    """
+    channel = open_channel(address, CHANNEL_OPTIONS, security)
+    try:
+        stub = health_pb2_grpc.HealthStub(channel)
+        if _is_serving(stub, full_service_name(service), address, security, timeout_s):
+            return Health.SERVING
+        is_well = _is_serving(stub, "", address, security, timeout_s)
+        return Health.STANDING_BY if is_well else Health.NOT_SERVING
+    finally:
+        channel.close()
+
+
+def _is_serving(
+    stub: health_pb2_grpc.HealthStub, name: str, address: str, security: SecurityContext, timeout_s: float
+) -> bool:
+    request = health_pb2.HealthCheckRequest(service=name)
+    try:
+        answer = stub.Check(request, timeout=timeout_s, metadata=call_metadata(None, security))
+    except grpc.RpcError as error:
+        raise typed_error(error, "Health", "check", address) from None
+    return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
