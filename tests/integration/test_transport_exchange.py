@@ -28,7 +28,7 @@ from flinkpy.network.input_gate import InputGate
 from flinkpy.network.options import MIB, NetworkOptions
 from flinkpy.network.result_partition import ResultPartition
 from flinkpy.network.transport import frames
-from flinkpy.network.transport.authenticator import LoopbackAuthenticator
+from flinkpy.network.transport.authenticator import Introductions, LoopbackAuthenticator, PeerRole
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import CheckpointBarrier, Element, EndOfPartition, Watermark
 
@@ -462,11 +462,11 @@ class Suspicious(LoopbackAuthenticator):
     def __init__(self, is_honest: bool) -> None:
         self._is_honest = is_honest
 
-    def token(self, nonce: bytes, *, is_consumer: bool) -> bytes:
-        return nonce[::-1] if self._is_honest else b"let me in"
+    def proof(self, introductions: Introductions, role: PeerRole) -> bytes:
+        return introductions.producer_nonce[::-1] if self._is_honest else b"let me in"
 
-    def accepts(self, peer_host: str, nonce: bytes, token: bytes, *, is_consumer: bool) -> bool:
-        return token == nonce[::-1]
+    def accepts(self, peer_host: str, introductions: Introductions, role: PeerRole, proof: bytes) -> bool:
+        return proof == introductions.producer_nonce[::-1]
 
 
 def test_peers_that_authenticate_each_other_exchange_data(start: Start) -> None:
@@ -496,7 +496,7 @@ def test_a_peer_that_is_not_authenticated_gets_nothing(start: Start, producer_ho
     "junk",
     [
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" + b" " * 64,
-        frames.frame(frames.HELLO, a=99, body=bytes(32)),
+        frames.frame(frames.HELLO, a=99, b=99, body=bytes(32)),
         frames.frame(frames.PARTITION_REQUEST, 1, 0, 1000, 1000, d=1, body=b"p"),
         frames.HEADER.pack(1 << 31, frames.HELLO, 0, 0, 0, 0, 0, 0, 0, 0),
     ],

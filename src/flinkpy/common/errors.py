@@ -119,6 +119,10 @@ class DuplicateJobSubmissionError(JobSubmissionError):
     """A job with this JobID is running or has finished."""
 
 
+class ApplicationError(UserError):
+    """An application cannot be run, or its program breaks the rules of applications."""
+
+
 class JobNotFoundError(UserError):
     pass
 
@@ -227,6 +231,10 @@ class JobMasterLostError(ExternalError):
 
 class PartitionConnectionError(ExternalError):
     """A data connection to the producer or consumer of a partition broke."""
+
+
+class PartitionAuthenticationError(PartitionConnectionError):
+    """One side of a data connection did not prove to be of this cluster, by its secret or certificate."""
 
 
 class InsufficientNetworkBuffersError(ExternalError):

@@ -27,6 +27,8 @@ from flinkpy.network.statistics import NetworkStatistics
 from flinkpy.network.transport.authenticator import DataPlaneAuthenticator, LoopbackAuthenticator
 from flinkpy.network.transport.connection_manager import ConnectionManager
 from flinkpy.network.transport.io_loop import IoLoop
+from flinkpy.network.transport.socket_transport import TlsTransports
+from flinkpy.security import TlsMaterial
 
 # A partition queues at most 8 MiB and a little per consumer (at the default segment size): room for five of the largest
 # batches a record writer makes. A longer queue would only fall out of the caches and lengthen what a barrier waits for.
@@ -40,6 +42,7 @@ class NetworkEnvironment:
         bind_address, port: where to listen for consumers; port 0 takes a free one.
         advertised_host: the host under which consumers reach this process.
         authenticator: who may connect; peers on this host where none is given.
+        tls: the key and certificates for TLS on all connections; plaintext where there are none.
         blocking: limits of blocking partitions.
         directories: of their files, which the caller empties and removes; a temporary one where none is given.
     """
@@ -53,6 +56,7 @@ class NetworkEnvironment:
         port: int = 0,
         advertised_host: str = "127.0.0.1",
         authenticator: DataPlaneAuthenticator | None = None,
+        tls: TlsMaterial | None = None,
         blocking: BlockingShuffleOptions | None = None,
         directories: Sequence[Path] = (),
     ) -> None:
@@ -72,6 +76,7 @@ class NetworkEnvironment:
             self.partition_manager,
             authenticator or LoopbackAuthenticator(),
             resource_id,
+            None if tls is None else TlsTransports(tls),
         )
         self._lock = threading.Lock()
         self._gates: set[InputGate] = set()
@@ -86,7 +91,7 @@ class NetworkEnvironment:
         """
         port = self._connections.listen(self._bind_address, self._port)
         host = f"[{self._advertised_host}]" if ":" in self._advertised_host else self._advertised_host
-        self.address = f"{host}:{port}"
+        self.address = self._connections.address = f"{host}:{port}"
         self._loop.start()
         self._is_started = True
         return self.address

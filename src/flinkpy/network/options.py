@@ -19,6 +19,8 @@ class NetworkOptions:
         request_backoff_initial_ms, request_backoff_max_ms: pauses between requests of a partition that is not there.
         partition_request_timeout_ms: how long a producer's process waits for a partition asked of it to appear.
         connect_timeout_ms: for reaching the producer's process and its answer to the greeting.
+        handshake_timeout_ms: for a consumer that has connected to say and prove who it is.
+        max_unauthenticated_connections: of those that have connected and not proved who they are.
     """
 
     memory_bytes: int = 64 * MIB
@@ -28,3 +30,5 @@ class NetworkOptions:
     request_backoff_max_ms: int = 10_000
     partition_request_timeout_ms: int = 10_000
     connect_timeout_ms: int = 10_000
+    handshake_timeout_ms: int = 10_000
+    max_unauthenticated_connections: int = 256

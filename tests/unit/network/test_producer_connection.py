@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flinkpy.network.result_partition import ResultPartition
-from flinkpy.network.transport import frames
+from flinkpy.network.transport import frames, greeting
 from flinkpy.network.transport.authenticator import LoopbackAuthenticator
 from flinkpy.network.transport.producer_connection import ProducerConnection
 from flinkpy.records.batch import Batch
@@ -86,11 +86,16 @@ class Producer:
             request_timeout_ms=1000,
             handshake_timeout_ms=1000,
             on_closed=lambda connection: ours.close(),
+            on_authenticated=lambda connection: None,
         )
         self.lock = LockWithCompany()
         self.connection._write_lock = self.lock  # type: ignore[assignment]
         self.connection.start()
-        self.hand_over(frames.HELLO, channel=0, a=frames.PROTOCOL_VERSION, body=bytes(frames.NONCE_BYTES))
+        version = frames.PROTOCOL_VERSION
+        hello = greeting.Hello(version, version, bytes(frames.NONCE_BYTES), "", "")
+        for frame in (hello.to_frame(), greeting.proof_frame(b"")):
+            _, kind, _, _, _, a, b, c, d, _ = frames.HEADER.unpack_from(frame)
+            self.hand_over(kind, 0, a, b, c=c, d=d, body=frame[frames.HEADER_BYTES :])
         self.sent()
 
     def hand_over(self, kind: int, channel: int = CHANNEL, a: int = 0, b: int = 0, **fields: Any) -> None:

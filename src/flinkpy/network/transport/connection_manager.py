@@ -25,6 +25,8 @@ from flinkpy.network.transport.consumer_connection import ConsumerConnection
 from flinkpy.network.transport.framed_connection import FramedConnection
 from flinkpy.network.transport.io_loop import READ, IoLoop
 from flinkpy.network.transport.producer_connection import ProducerConnection
+from flinkpy.network.transport.socket_transport import TlsTransports
+from flinkpy.network.transport.waiting_room import WaitingRoom
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +50,11 @@ class ConnectionManager:
         manager: ResultPartitionManager,
         authenticator: DataPlaneAuthenticator,
         resource_id: str,
+        tls: TlsTransports | None = None,
     ) -> None:
+        #: Under which consumers know this process; the first thing they say is that they mean it.
+        self.address = ""
+        self._tls = tls
         self._loop = loop
         self._options = options
         self._manager = manager
@@ -57,6 +63,7 @@ class ConnectionManager:
         self._lock = threading.Lock()
         self._consumers: dict[str, ConsumerConnection] = {}
         self._producers: set[ProducerConnection] = set()
+        self._strangers = WaitingRoom(options.max_unauthenticated_connections)
         self._listener: socket.socket | None = None
         self._is_closed = False
 
@@ -119,6 +126,9 @@ class ConnectionManager:
     def on_events(self, events: int) -> None:
         """Thread: I/O."""
         while self._listener is not None:
+            if not self._strangers.has_place(self._loop.now_ms):
+                self._pause_accepting()
+                return
             try:
                 sock, address = self._listener.accept()
             except BlockingIOError:
@@ -140,9 +150,14 @@ class ConnectionManager:
             authenticator=self._authenticator,
             segment_size_bytes=self._options.segment_size_bytes,
             request_timeout_ms=self._options.partition_request_timeout_ms,
-            handshake_timeout_ms=self._options.connect_timeout_ms,
+            handshake_timeout_ms=self._options.handshake_timeout_ms,
             on_closed=self._forget_producer,
+            on_authenticated=self._strangers.leave,
+            resource_id=self._resource_id,
+            address=self.address,
+            tls=self._tls,
         )
+        self._strangers.enter(connection, self._loop.now_ms)
         with self._lock:
             is_closed = self._is_closed
             self._producers.add(connection)
@@ -185,6 +200,7 @@ class ConnectionManager:
                 connect_timeout_ms=self._options.connect_timeout_ms,
                 on_closed=self._forget_consumer,
                 on_unused=self._close_if_unused_later,
+                tls=self._tls,
             )
             self._consumers[address] = connection
         self._loop.call_soon(lambda: connection.connect(target))
@@ -203,8 +219,19 @@ class ConnectionManager:
                 del self._consumers[connection.address]
 
     def _forget_producer(self, connection: ProducerConnection) -> None:
+        if not connection.is_authenticated:
+            self._strangers.leave(connection)
+            self._report_stranger(connection)
         with self._lock:
             self._producers.discard(connection)
+
+    def _report_stranger(self, connection: ProducerConnection) -> None:
+        """Of many at once one line, so that nobody can fill the log from outside."""
+        failure = connection.failure
+        if self._is_closed or failure is None or not self._strangers.may_report(self._loop.now_ms):
+            return
+        others = self._strangers.take_unreported()
+        _log.warning("%s%s", failure, f"; {others} more since the last such line" if others else "")
 
     def _close_listener(self, listener: socket.socket) -> None:
         self._loop.unregister(listener.fileno())

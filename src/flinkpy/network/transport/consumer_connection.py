@@ -15,14 +15,18 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from flinkpy.common.errors import BrokenError, ExternalError, PartitionConnectionError
+from flinkpy.common.errors import BrokenError, ExternalError, PartitionAuthenticationError, PartitionConnectionError
 from flinkpy.network.codec import PRIORITY_BARRIER, decode_element, decode_schema
 from flinkpy.network.credit import Grant
 from flinkpy.network.remote_input_channel import RemoteInputChannel
-from flinkpy.network.transport import frames
-from flinkpy.network.transport.authenticator import DataPlaneAuthenticator
+from flinkpy.network.transport import frames, greeting
+from flinkpy.network.transport.authenticator import DataPlaneAuthenticator, PeerRole
 from flinkpy.network.transport.framed_connection import FramedConnection
 from flinkpy.network.transport.io_loop import BROKEN, READ, WRITE, IoLoop
+from flinkpy.network.transport.socket_transport import TlsTransports
+
+# Characters of a name in a greeting: at most four bytes each.
+_MAX_NAME = frames.MAX_NAME_BYTES // 4
 
 
 class ConsumerConnection(FramedConnection):
@@ -39,14 +43,21 @@ class ConsumerConnection(FramedConnection):
         connect_timeout_ms: int,
         on_closed: Callable[[ConsumerConnection], None],
         on_unused: Callable[[ConsumerConnection], None],
+        tls: TlsTransports | None = None,
     ) -> None:
-        super().__init__(loop, sock, address)
+        super().__init__(loop, sock, address, tls)
         self.address = address
         self._resource_id = resource_id
         self._authenticator = authenticator
         self._on_closed = on_closed
         self._on_unused = on_unused
-        self._nonce = secrets.token_bytes(frames.NONCE_BYTES)
+        self._hello = greeting.Hello(
+            newest=frames.PROTOCOL_VERSION,
+            oldest=frames.OLDEST_PROTOCOL_VERSION,
+            nonce=secrets.token_bytes(frames.NONCE_BYTES),
+            consumer_id=resource_id[:_MAX_NAME],
+            address=address[: frames.MAX_NAME_BYTES],
+        )
         self._is_connected = False
         self._is_authenticated = False
         self._channels: dict[int, RemoteInputChannel] = {}
@@ -130,7 +141,22 @@ class ConsumerConnection(FramedConnection):
                 self.fail(PartitionConnectionError(f"cannot connect to {self.address}: {os.strerror(error)}"))
                 return
             self._is_connected = True
+            if self._tls is not None:
+                self._begin_tls(self._tls)
+                return
+            self.on_established()
         super().on_events(events)
+
+    def _begin_tls(self, tls: TlsTransports) -> None:
+        try:
+            self._socket, transport = tls.of_consumer(self._socket)
+        except (OSError, ValueError) as error:  # broken meanwhile
+            self.fail(self._broken(error))
+            return
+        self.begin_handshake(transport)
+
+    def on_established(self) -> None:
+        self._control.append(self._hello.to_frame())  # sent as soon as the socket takes it
 
     def on_frame(self, kind: int, flags: int, channel: int, a: int, b: int, c: int, d: int, e: int, body: Any) -> None:
         if kind == frames.DATA and self._is_authenticated:
@@ -142,7 +168,7 @@ class ConsumerConnection(FramedConnection):
         if kind == frames.ERROR:
             self._on_error(channel, a, small[:b].decode(errors="replace"))
         elif not self._is_authenticated:
-            self._on_handshake(kind, a, b, small)
+            self._on_challenge(kind, a, b, c, small)
         else:
             self._on_control(kind, flags, channel, a, b, small)
 
@@ -165,36 +191,35 @@ class ConsumerConnection(FramedConnection):
         else:
             raise BrokenError(f"a frame of type {kind}, which only consumers send")
 
-    def _on_handshake(self, kind: int, version: int, token_bytes: int, body: bytes) -> None:
-        if kind == frames.GREETING and len(body) == frames.NONCE_BYTES:
-            if version != frames.PROTOCOL_VERSION:
-                self.fail(PartitionConnectionError(f"{self.address} speaks data plane protocol {version}"))
-                return
-            token = self._authenticator.token(body, is_consumer=True)
-            hello = self._nonce + token + self._resource_id.encode()[:512]
-            self.send(frames.frame(frames.HELLO, a=frames.PROTOCOL_VERSION, b=len(token), body=hello))
-        elif kind == frames.HELLO_ACK:
-            peer_host = self._socket.getpeername()[0]
-            if not self._authenticator.accepts(peer_host, self._nonce, body[:token_bytes], is_consumer=False):
-                self.fail(PartitionConnectionError(f"{self.address} was not authenticated for the data plane"))
-                return
-            self._on_authenticated()
-        else:
+    def _on_challenge(self, kind: int, version: int, proof_bytes: int, name_bytes: int, body: bytes) -> None:
+        if kind != frames.CHALLENGE:
             raise BrokenError(f"a frame of type {kind} before the greeting")
-
-    def _on_authenticated(self) -> None:
+        challenge = greeting.Challenge.of_frame(version, proof_bytes, name_bytes, body)
+        if not frames.OLDEST_PROTOCOL_VERSION <= version <= frames.PROTOCOL_VERSION:
+            self.fail(PartitionConnectionError(f"{self.address} speaks data plane protocol {version}"))
+            return
+        said = greeting.introductions(self._hello, version, challenge.producer_id, challenge.nonce)
+        peer_host = self._socket.getpeername()[0]
+        if not self._authenticator.accepts(peer_host, said, PeerRole.PRODUCER, challenge.proof):
+            self.fail(
+                PartitionAuthenticationError(
+                    f"{self.address} was not authenticated for the data plane: it did not prove that it knows this "
+                    f"cluster's secret (security.secret-file)"
+                )
+            )
+            return
         self._timer.cancel()
         self._is_authenticated = True
-        self.allow_large_frames()
+        self.allow_large_frames(frames.MAX_BODY_BYTES)
         with self._lock:
-            for frame in self._until_authenticated or ():
-                self._control.append(frame)
+            self._control.append(greeting.proof_frame(self._authenticator.proof(said, PeerRole.CONSUMER)))
+            self._control.extend(self._until_authenticated or ())
             self._until_authenticated = None
         self.flush()
 
     def _on_error(self, channel_id: int, code: int, message: str) -> None:
         if code == frames.REFUSED:
-            self.fail(PartitionConnectionError(f"{self.address} refused the data connection: {message}"))
+            self.fail(PartitionAuthenticationError(f"{self.address} refused the data connection: {message}"))
             return
         channel = self._channels.get(channel_id)
         if channel is None:
@@ -212,7 +237,8 @@ class ConsumerConnection(FramedConnection):
 
     def _on_timeout(self) -> None:
         if not self._is_authenticated:
-            self.fail(PartitionConnectionError(f"no answer from the data address {self.address}"))
+            what = "no TLS handshake" if self._handshake is not None else "no answer"
+            self.fail(PartitionConnectionError(f"{what} from the data address {self.address}"))
 
     def on_failed(self, error: ExternalError) -> None:
         self._timer.cancel()

@@ -13,16 +13,24 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket
+import ssl
 import threading
 from collections import deque
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from flinkpy.common.errors import BrokenError, ExternalError, PartitionConnectionError
+from flinkpy.common.errors import BrokenError, ExternalError, PartitionAuthenticationError, PartitionConnectionError
 from flinkpy.network.subpartition import BufferedBatch, recycle_all
 from flinkpy.network.transport import frames
 from flinkpy.network.transport.io_loop import BROKEN, READ, WRITE, IoLoop
+from flinkpy.network.transport.socket_transport import (
+    PlainTransport,
+    SocketTransport,
+    TlsTransport,
+    TlsTransports,
+    tls_problem,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -35,11 +43,13 @@ _MIN_ROOM_BYTES = 1 << 14
 _SEND_BYTES = 1 << 18
 # Sent in one go before the I/O thread takes over: a task that happens to be the writer must not serve others for ever.
 _SEND_BUDGET_BYTES = 1 << 23
-# The kernel's IOV_MAX.
-_MAX_PARTS = 1024
 # Received in one go before other connections get their turn.
 _RECEIVE_BUDGET_BYTES = 1 << 23
-_SEND_FLAGS = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
+# The buffer of a peer that has not been authenticated: many may connect and say nothing.
+_GREETING_BYTES = 1 << 13
+# Allocated for a frame because its header says so. What is longer gets memory as it comes, or where the frame before
+# was as long: a header of a few bytes must not cost much more than those bytes.
+_UNPROVEN_BYTES = 1 << 22
 
 
 class FrameSource(Protocol):
@@ -60,10 +70,14 @@ class FrameSource(Protocol):
 class FramedConnection:
     """Thread: sending from any thread; receiving on the I/O thread."""
 
-    def __init__(self, loop: IoLoop, sock: socket.socket, peer: str) -> None:
+    def __init__(self, loop: IoLoop, sock: socket.socket, peer: str, tls: TlsTransports | None = None) -> None:
         self.peer = peer
         self._loop = loop
         self._socket = sock
+        self._transport: SocketTransport = PlainTransport(sock)
+        self._tls = tls
+        #: While a TLS handshake is going on.
+        self._handshake: TlsTransport | None = None
         self._fd = sock.fileno()
         self._is_registered = False
         self._failure: ExternalError | None = None
@@ -76,8 +90,9 @@ class FramedConnection:
         self._on_sent: list[BufferedBatch] = []
         self._is_blocked = True  # until connected and registered
         # receiving
-        self._max_body_bytes = frames.MAX_UNAUTHENTICATED_BODY_BYTES
-        self._buffer = pa.allocate_buffer(_RECEIVE_BYTES)
+        self._max_body_bytes = frames.MAX_SMALL_BODY_BYTES
+        self._receive_bytes = _GREETING_BYTES
+        self._buffer = pa.allocate_buffer(_GREETING_BYTES)
         self._view = memoryview(self._buffer)
         self._start = 0
         self._end = 0
@@ -89,6 +104,10 @@ class FramedConnection:
     def is_broken(self) -> bool:
         return self._failure is not None
 
+    @property
+    def failure(self) -> ExternalError | None:
+        return self._failure
+
     # ------------------------------------------------------------ what subclasses implement
 
     def on_frame(self, kind: int, flags: int, channel: int, a: int, b: int, c: int, d: int, e: int, body: Any) -> None:
@@ -97,6 +116,14 @@ class FramedConnection:
 
     def on_failed(self, error: ExternalError) -> None:
         """The connection is of no use any more. Called once. Thread: any."""
+        raise NotImplementedError
+
+    def refuse(self, error: PartitionAuthenticationError) -> None:
+        """Give the connection up, and tell the peer why where it can be told."""
+        self.fail(error)
+
+    def on_established(self) -> None:
+        """The TLS handshake is over; frames may be sent. Thread: I/O."""
         raise NotImplementedError
 
     # ------------------------------------------------------------ sending
@@ -138,9 +165,10 @@ class FramedConnection:
                 self._loop.call_soon(self.flush)
                 return
 
-    def allow_large_frames(self) -> None:
-        """The peer has been authenticated."""
-        self._max_body_bytes = frames.MAX_BODY_BYTES
+    def allow_large_frames(self, max_body_bytes: int) -> None:
+        """The peer has been authenticated, and may send frames of that size."""
+        self._max_body_bytes = max_body_bytes
+        self._receive_bytes = _RECEIVE_BYTES
 
     def _drain(self) -> bool:
         """Send until there is nothing, or the socket is full, or (False) this thread has done enough for others.
@@ -156,13 +184,12 @@ class FramedConnection:
                 if not self._parts:
                     return True
             try:
-                sent = self._socket.sendmsg(self._parts[:_MAX_PARTS], (), _SEND_FLAGS)
+                sent = self._transport.send(self._parts)
             except BlockingIOError:
                 self._block()
                 return True
             except OSError as error:
-                self._parts.clear()
-                self.fail(PartitionConnectionError(f"the data connection to {self.peer} broke: {error}"))
+                self._fail_after_last_words(self._broken(error))
                 return True
             self.bytes_sent += sent
             budget -= sent
@@ -231,29 +258,37 @@ class FramedConnection:
     def on_events(self, events: int) -> None:
         if self._failure is not None:
             return
+        if self._handshake is not None:
+            self._continue_handshake(self._handshake)
+            return
         if events & WRITE:
             self._unblock()
         if events & (READ | BROKEN):
-            try:
-                self._receive()
-            except BrokenError as error:
-                self.fail(
-                    PartitionConnectionError(f"the data connection to {self.peer} carries no valid frames: {error}")
-                )
-            except Exception as error:  # channels must not wait for frames that were lost in it
-                self.fail(PartitionConnectionError(f"receiving from {self.peer} failed: {error!r}"))
-                raise
+            self._receive_guarded()
+
+    def _receive_guarded(self) -> None:
+        try:
+            self._receive()
+        except BrokenError as error:
+            self.fail(PartitionConnectionError(f"the data connection to {self.peer} carries no valid frames: {error}"))
+        except Exception as error:  # channels must not wait for frames that were lost in it
+            self.fail(PartitionConnectionError(f"receiving from {self.peer} failed: {error!r}"))
+            raise
 
     def _receive(self) -> None:
         budget = _RECEIVE_BUDGET_BYTES
-        while budget > 0 and self._failure is None:
+        while self._failure is None:
+            if budget <= 0:
+                if self._transport.has_pending:  # the socket may be empty, and would not be reported again
+                    self._loop.call_soon(self._receive_rest)
+                return
             room = len(self._view) - self._end
             try:
-                got = self._socket.recv_into(self._view[self._end :], room, socket.MSG_DONTWAIT)
+                got = self._transport.receive_into(self._view[self._end :])
             except BlockingIOError:
                 return
             except OSError as error:
-                self.fail(PartitionConnectionError(f"the data connection to {self.peer} broke: {error}"))
+                self.fail(self._broken(error))
                 return
             if not got:
                 self.fail(PartitionConnectionError(f"the data connection to {self.peer} was closed by the peer"))
@@ -264,6 +299,10 @@ class FramedConnection:
             self._cut_frames()
             if got < room:
                 return  # the socket had no more
+
+    def _receive_rest(self) -> None:
+        if self._failure is None:
+            self._receive_guarded()
 
     def _cut_frames(self) -> None:
         buffer, view, start, end = self._buffer, self._view, self._start, self._end
@@ -282,7 +321,9 @@ class FramedConnection:
             self._expected_bytes = needed
             needed = header_bytes
         self._start = start
-        if len(view) - start < max(needed, self._expected_bytes, _MIN_ROOM_BYTES):
+        room = len(view) - start
+        # The front of a long frame fills the buffer before it gets another one.
+        if room < max(needed, self._expected_bytes, _MIN_ROOM_BYTES) and not (start == 0 and end < len(view)):
             self._new_buffer(needed)
 
     def _new_buffer(self, needed: int) -> None:
@@ -291,13 +332,63 @@ class FramedConnection:
         A stream of large frames of one size is received without moving any: each buffer is as large as the last frame.
         """
         rest = self._view[self._start : self._end]
-        buffer = pa.allocate_buffer(max(_RECEIVE_BYTES, needed, self._expected_bytes))
+        due = min(needed, max(_UNPROVEN_BYTES, 2 * len(rest)))
+        buffer = pa.allocate_buffer(max(self._receive_bytes, due, self._expected_bytes))
         view = memoryview(buffer)
         if rest:
             view[: len(rest)] = rest
         self._buffer, self._view, self._start, self._end = buffer, view, 0, len(rest)
 
+    # ------------------------------------------------------------ TLS
+
+    def begin_handshake(self, transport: TlsTransport) -> None:
+        """Nothing is sent or received before it is over. Thread: I/O."""
+        self._transport = transport
+        self._handshake = transport
+        self._continue_handshake(transport)
+
+    def _continue_handshake(self, transport: TlsTransport) -> None:
+        assert self._tls is not None
+        try:
+            transport.handshake()
+            self._tls.check_peer(transport, self.peer)
+        except ssl.SSLWantReadError:
+            self._loop.modify(self._fd, READ)
+            return
+        except ssl.SSLWantWriteError:
+            self._loop.modify(self._fd, READ | WRITE)
+            return
+        except PartitionAuthenticationError as error:
+            self._handshake = None
+            self._is_blocked = False
+            self.refuse(error)
+            return
+        except (OSError, ValueError) as error:
+            self.fail(self._broken(error))
+            return
+        self._handshake = None
+        self.on_established()
+        self._unblock()
+        self._receive_rest()  # what came with the end of the handshake is in the TLS layer
+
     # ------------------------------------------------------------ ending
+
+    def _broken(self, error: OSError | ValueError) -> PartitionConnectionError:
+        problem = tls_problem(error, self.peer)
+        if problem is not None:
+            return PartitionAuthenticationError(f"the data connection to {self.peer} was refused: {problem}")
+        during = " during its TLS handshake" if self._handshake is not None else ""
+        return PartitionConnectionError(f"the data connection to {self.peer} broke{during}: {error}")
+
+    def _fail_after_last_words(self, cause: ExternalError) -> None:
+        """The peer may have said why it ended the connection, which tells more than that it did."""
+
+        def read_and_fail() -> None:
+            self._receive_rest()
+            self.fail(cause)
+
+        self._is_blocked = True
+        self._loop.call_soon(read_and_fail)
 
     def fail(self, error: ExternalError) -> None:
         """Give the connection up. Only the first call counts. Thread: any."""
@@ -307,7 +398,8 @@ class FramedConnection:
             self._failure = error
             self._is_blocked = True
         with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
+            # Not that of a TLS socket: it would take the TLS layer away from under those that are using it.
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
         self._loop.call_soon(self._close_socket)
         self.on_failed(error)
 

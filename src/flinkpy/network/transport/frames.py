@@ -5,9 +5,9 @@ buffer are aligned. All numbers are little-endian.
 
 | type              | from | channel | a            | b          | c          | d     | e    | body                 |
 |-------------------|------|---------|--------------|------------|------------|-------|------|----------------------|
-| GREETING          | P    |         | version      |            |            |       |      | nonce                |
-| HELLO             | C    |         | version      | token size |            |       |      | nonce, token, id     |
-| HELLO_ACK         | P    |         | version      | token size |            |       |      | token                |
+| HELLO             | C    |         | newest       | oldest     | id size    | size  |      | nonce, id, address   |
+| CHALLENGE         | P    |         | version      | proof size | id size    |       |      | nonce, proof, id     |
+| PROOF             | C    |         |              | proof size |            |       |      | proof                |
 | PARTITION_REQUEST | C    | new     | first        | credits    | window     | size  | many | partition id         |
 | SCHEMA            | P    | x       | size         |            |            |       |      | Arrow IPC schema     |
 | DATA              | P    | x       | backlog      | payload    | timestamps | kinds | cost | those three          |
@@ -24,8 +24,11 @@ in segments.
 
 A PARTITION_REQUEST asks for `many` subpartitions from `first` on.
 
-The consumer connects. Nothing but GREETING and HELLO is accepted before the authenticator of the receiving side has
-passed the peer, and frames are small until then.
+The consumer connects and speaks first, so that each side sees from the first bytes whether the other one uses TLS as
+it does. HELLO says which versions of the protocol it speaks and what address it wants to be connected to; the producer
+chooses the newest version of both and proves itself in CHALLENGE; the consumer proves itself in PROOF, and may ask for
+partitions from then on. Nothing else is accepted before the authenticator of the receiving side has passed the peer,
+and frames are small until then; those that consumers send stay small.
 """
 
 from __future__ import annotations
@@ -37,10 +40,12 @@ from typing import Any
 HEADER = struct.Struct("<IBBHIIIIII")
 HEADER_BYTES = HEADER.size
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
+#: Of the peers that can still be understood, as during a rolling update.
+OLDEST_PROTOCOL_VERSION = 2
 NONCE_BYTES = 32
 
-GREETING, HELLO, HELLO_ACK, PARTITION_REQUEST, SCHEMA, DATA, ELEMENT = range(1, 8)
+HELLO, CHALLENGE, PROOF, PARTITION_REQUEST, SCHEMA, DATA, ELEMENT = range(1, 8)
 CREDIT, BACKLOG, RECLAIM, RETURNED, CLOSE, ERROR = range(8, 14)
 
 # Flags of DATA.
@@ -57,8 +62,16 @@ PARTITION_NOT_FOUND, PRODUCER_FAILED, ALREADY_CONSUMED, REFUSED, PARTITION_CORRU
 
 # No frame may be larger: a batch is cut to the credit window long before, so a longer one is not ours.
 MAX_BODY_BYTES = 1 << 30
-# Until the peer is authenticated it cannot make us allocate more than this.
-MAX_UNAUTHENTICATED_BODY_BYTES = 1 << 12
+# Until the peer is authenticated it cannot make us allocate more than this; nothing that a consumer sends is longer.
+MAX_SMALL_BODY_BYTES = 1 << 12
+# A control element is some bytes; a barrier carries the location of a savepoint, and a marker an operator's id.
+MAX_ELEMENT_BYTES = 1 << 16
+# Ten thousand columns with their metadata fit.
+MAX_SCHEMA_BYTES = 1 << 24
+# Of a resource id or an address in a greeting.
+MAX_NAME_BYTES = 512
+# What a TLS connection begins with. Read as our header it is a frame that is too long.
+TLS_HANDSHAKE_RECORD = b"\x16\x03"
 
 
 def frame(

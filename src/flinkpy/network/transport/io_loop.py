@@ -73,6 +73,10 @@ class IoLoop:
     def is_current_thread(self) -> bool:
         return threading.get_ident() == self._thread.ident
 
+    @property
+    def now_ms(self) -> int:
+        return self._clock.monotonic_ms()
+
     def call_soon(self, action: Callable[[], None]) -> None:
         """Run `action()` on the I/O thread."""
         self._soon.append(action)

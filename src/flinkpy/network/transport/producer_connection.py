@@ -10,14 +10,21 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from flinkpy.common.errors import ExternalError, PartitionConnectionError, PartitionCorruptedError
+from flinkpy.common.errors import (
+    BrokenError,
+    ExternalError,
+    PartitionAuthenticationError,
+    PartitionConnectionError,
+    PartitionCorruptedError,
+)
 from flinkpy.network.blocking.range_reader import SubpartitionRangeReader
 from flinkpy.network.credit import SenderCredit
 from flinkpy.network.partition_manager import PartitionRequest, ResultPartitionManager
-from flinkpy.network.transport import frames
-from flinkpy.network.transport.authenticator import DataPlaneAuthenticator
+from flinkpy.network.transport import frames, greeting
+from flinkpy.network.transport.authenticator import DataPlaneAuthenticator, Introductions, PeerRole
 from flinkpy.network.transport.framed_connection import FramedConnection
 from flinkpy.network.transport.io_loop import READ, IoLoop
+from flinkpy.network.transport.socket_transport import TlsTransports
 from flinkpy.network.transport.stored_subpartition_sender import StoredSubpartitionSender
 from flinkpy.network.transport.subpartition_sender import SubpartitionSender
 
@@ -40,15 +47,24 @@ class ProducerConnection(FramedConnection):
         request_timeout_ms: int,
         handshake_timeout_ms: int,
         on_closed: Callable[[ProducerConnection], None],
+        on_authenticated: Callable[[ProducerConnection], None],
+        resource_id: str = "",
+        address: str = "",
+        tls: TlsTransports | None = None,
     ) -> None:
-        super().__init__(loop, sock, peer_host)
+        super().__init__(loop, sock, peer_host, tls)
+        self._resource_id = resource_id[: frames.MAX_NAME_BYTES // 4]
+        #: The data address of this process, "" where it is not known.
+        self._address = address
+        self._on_authenticated = on_authenticated
         self._manager = manager
         self._authenticator = authenticator
         self._segment_size_bytes = segment_size_bytes
         self._request_timeout_ms = request_timeout_ms
         self._on_closed = on_closed
         self._peer_host = peer_host
-        self._nonce = secrets.token_bytes(frames.NONCE_BYTES)
+        #: What both sides have said, from the answer to HELLO on.
+        self._introductions: Introductions | None = None
         self._is_authenticated = False
         self._senders: dict[int, SubpartitionSender] = {}
         self._requests: dict[int, PartitionRequest] = {}
@@ -59,9 +75,25 @@ class ProducerConnection(FramedConnection):
 
     def start(self) -> None:
         """Thread: I/O."""
+        transport = None
+        if self._tls is not None:
+            try:
+                self._socket, transport = self._tls.of_producer(self._socket)
+            except (OSError, ValueError) as error:  # it has gone already
+                self.fail(PartitionConnectionError(f"the data connection to {self.peer} broke: {error}"))
+                return
         self.register(READ)
-        self._is_blocked = False
-        self.send(frames.frame(frames.GREETING, a=frames.PROTOCOL_VERSION, body=self._nonce))
+        if transport is None:
+            self._is_blocked = False
+        else:
+            self.begin_handshake(transport)
+
+    def on_established(self) -> None:
+        return  # the consumer speaks first
+
+    @property
+    def is_authenticated(self) -> bool:
+        return self._is_authenticated
 
     def producer_failed(self, channel_id: int, cause: Exception) -> None:
         """The partition of this channel was released under its consumer. Thread: any."""
@@ -73,12 +105,12 @@ class ProducerConnection(FramedConnection):
 
     def on_frame(self, kind: int, flags: int, channel: int, a: int, b: int, c: int, d: int, e: int, body: Any) -> None:
         if not self._is_authenticated:
-            self._on_hello(kind, a, b, body)
+            self._on_greeting(kind, a, b, c, d, b"" if body is None else bytes(body))
         elif kind == frames.CREDIT:
             self._on_credit(channel, a, b, bool(flags & frames.FINAL))
         elif kind == frames.PARTITION_REQUEST:
             timeout_ms = 0 if flags & frames.IS_FINISHED else self._request_timeout_ms
-            self._on_partition_request(channel, a, e or 1, b, c, bytes(body)[:d].decode(), timeout_ms)
+            self._on_partition_request(channel, a, e or 1, b, c, _partition_id(body, d), timeout_ms)
         elif kind == frames.CLOSE:
             self._on_close(channel)
         elif kind == frames.RECLAIM:
@@ -98,32 +130,53 @@ class ProducerConnection(FramedConnection):
             sender.close()
         self._on_closed(self)
 
-    def _on_hello(self, kind: int, version: int, token_bytes: int, body: Any) -> None:
-        data = bytes(body or b"")
-        if kind != frames.HELLO or len(data) < frames.NONCE_BYTES + token_bytes:
-            self.fail(PartitionConnectionError(f"{self.peer} did not begin with a greeting"))
+    def _on_greeting(self, kind: int, a: int, b: int, c: int, d: int, body: bytes) -> None:
+        if kind == frames.HELLO and self._introductions is None:
+            self._on_hello(greeting.Hello.of_frame(a, b, c, d, body))
+        elif kind == frames.PROOF and self._introductions is not None:
+            self._on_proof(self._introductions, greeting.proof_of_frame(b, body))
+        else:
+            raise BrokenError(f"a frame of type {kind} in place of a greeting")
+
+    def _on_hello(self, hello: greeting.Hello) -> None:
+        version = hello.version()
+        if version is None:
+            ours = f"{frames.OLDEST_PROTOCOL_VERSION} to {frames.PROTOCOL_VERSION}"
+            self._refuse(f"data plane protocol {hello.oldest} to {hello.newest} where {ours} is spoken")
             return
-        if version != frames.PROTOCOL_VERSION:
-            self._refuse(f"data plane protocol {version} where {frames.PROTOCOL_VERSION} is spoken")
+        if self._address and hello.address != self._address:
+            self._refuse(f"you want to be connected to {hello.address}, and this is {self._address}")
             return
-        nonce = data[: frames.NONCE_BYTES]
-        token = data[frames.NONCE_BYTES : frames.NONCE_BYTES + token_bytes]
-        if not self._authenticator.accepts(self._peer_host, self._nonce, token, is_consumer=True):
-            self._refuse(f"{self._peer_host} was not authenticated for the data plane")
+        nonce = secrets.token_bytes(frames.NONCE_BYTES)
+        said = self._introductions = greeting.introductions(hello, version, self._resource_id, nonce)
+        proof = self._authenticator.proof(said, PeerRole.PRODUCER)
+        self.send(greeting.Challenge(version, nonce, proof, self._resource_id).to_frame())
+
+    def _on_proof(self, said: Introductions, proof: bytes) -> None:
+        if not self._authenticator.accepts(self._peer_host, said, PeerRole.CONSUMER, proof):
+            self._refuse(
+                f"{self._peer_host} was not authenticated for the data plane: it did not prove that it knows this "
+                f"cluster's secret (security.secret-file)"
+            )
             return
         self._handshake_timer.cancel()
+        if said.consumer_id:
+            self.peer = f"{said.consumer_id} at {self._peer_host}"
         self._is_authenticated = True
-        self.allow_large_frames()
-        answer = self._authenticator.token(nonce, is_consumer=False)
-        self.send(frames.frame(frames.HELLO_ACK, a=frames.PROTOCOL_VERSION, b=len(answer), body=answer))
+        self.allow_large_frames(frames.MAX_SMALL_BODY_BYTES)
+        self._on_authenticated(self)
+
+    def refuse(self, error: PartitionAuthenticationError) -> None:
+        self._send_error(0, frames.REFUSED, str(error))
+        self.fail(error)
 
     def _refuse(self, reason: str) -> None:
         self._send_error(0, frames.REFUSED, reason)
-        self.fail(PartitionConnectionError(f"refused the data connection of {self.peer}: {reason}"))
+        self.fail(PartitionAuthenticationError(f"refused the data connection of {self.peer}: {reason}"))
 
     def _on_handshake_timeout(self) -> None:
         if not self._is_authenticated:
-            self.fail(PartitionConnectionError(f"{self.peer} connected and did not say who it is"))
+            self.fail(PartitionAuthenticationError(f"{self.peer} connected and did not say who it is"))
 
     def _on_partition_request(
         self, channel_id: int, first: int, count: int, credits: int, window: int, partition_id: str, timeout_ms: int
@@ -196,3 +249,10 @@ class ProducerConnection(FramedConnection):
     def _send_error(self, channel_id: int, code: int, message: str) -> None:
         body = message.encode()[:2048]
         self.send(frames.frame(frames.ERROR, channel_id, code, len(body), body=body))
+
+
+def _partition_id(body: Any, size: int) -> str:
+    try:
+        return "" if body is None else bytes(body)[:size].decode()
+    except UnicodeDecodeError as error:
+        raise BrokenError(f"a partition id that is no text: {error}") from error

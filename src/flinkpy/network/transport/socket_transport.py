@@ -1,0 +1,230 @@
+"""How bytes get into a socket and out of it: as they are, or encrypted.
+
+A plain socket takes many parts with one system call, and gives as much as there is. TLS goes record by record, each of
+at most 16 KiB, so parts are put together to fill records, and one call reads as many records as there are.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from typing import Any, Protocol
+
+from flinkpy.common.errors import PartitionAuthenticationError
+from flinkpy.security import PEER_NAME, TlsMaterial
+
+# The kernel's IOV_MAX.
+_MAX_PARTS = 1024
+_SEND_FLAGS = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
+
+# A record of TLS holds at most this much.
+_RECORD_BYTES = 1 << 14
+# Parts that are smaller are put together to this, a multiple of the record: copying that costs a tenth of encrypting
+# it, and every record that is not full costs a system call, of either side.
+_JOINED_BYTES = 4 * _RECORD_BYTES
+# Encrypted with one call, without the interpreter's lock; a reader of the same connection waits as long.
+_CHUNK_BYTES = 16 * _RECORD_BYTES
+
+
+class SocketTransport(Protocol):
+    """Thread: `send` by one at a time and `receive_into` by one at a time, both at once."""
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether there is something to receive of which the socket itself does not know."""
+        ...
+
+    def send(self, parts: list[Any]) -> int:
+        """Take bytes from the front of `parts`; returns how many. After an error the same parts have to come again.
+
+        Raises: BlockingIOError; OSError where the connection is broken.
+        """
+        ...
+
+    def receive_into(self, view: memoryview) -> int:
+        """Fill `view` from its front; returns the bytes, 0 at the end. Less than the whole: there is no more now.
+
+        Raises: BlockingIOError; OSError where the connection is broken.
+        """
+        ...
+
+
+class PlainTransport:
+    has_pending = False
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+
+    def send(self, parts: list[Any]) -> int:
+        return self._socket.sendmsg(parts[:_MAX_PARTS], (), _SEND_FLAGS)
+
+    def receive_into(self, view: memoryview) -> int:
+        return self._socket.recv_into(view, len(view), socket.MSG_DONTWAIT)
+
+
+class TlsTransport:
+    """A TLS connection. Its state is one for both directions, so a lock guards every call into it.
+
+    `SSLSocket.read` and `write` are used, and never `recv` and `send`: these go on in plaintext where the TLS layer has
+    been taken away.
+    """
+
+    def __init__(self, sock: ssl.SSLSocket) -> None:
+        self._socket = sock
+        self._lock = threading.Lock()
+        #: What the socket did not take: it has been encrypted, so exactly that has to be offered again.
+        self._unsent: Any = None
+
+    @property
+    def has_pending(self) -> bool:
+        with self._lock:
+            return self._socket.pending() > 0
+
+    def handshake(self) -> None:
+        """Raises: ssl.SSLWantReadError, ssl.SSLWantWriteError; OSError where it has failed."""
+        with self._lock:
+            self._socket.do_handshake()
+
+    def peer_certificate(self) -> tuple[bytes, list[str]]:
+        """That of the peer, in DER, and the DNS names in it."""
+        with self._lock:
+            encoded = self._socket.getpeercert(binary_form=True) or b""
+            decoded: Any = self._socket.getpeercert() or {}
+        return encoded, [value for kind, value in decoded.get("subjectAltName", ()) if kind == "DNS"]
+
+    def send(self, parts: list[Any]) -> int:
+        chunk = self._unsent
+        if chunk is None:
+            chunk = _chunk(parts)
+        try:
+            with self._lock:
+                sent = self._socket.write(chunk)
+        except ssl.SSLWantWriteError:
+            self._unsent = chunk
+            raise BlockingIOError from None
+        except ValueError as error:  # closed meanwhile
+            raise ConnectionAbortedError(str(error)) from error
+        self._unsent = None
+        return sent
+
+    def receive_into(self, view: memoryview) -> int:
+        read, lock, size, total = self._socket.read, self._lock, len(view), 0
+        try:
+            while total < size:
+                with lock:
+                    got: Any = read(size - total, view[total:])  # type: ignore[arg-type]
+                if not got:
+                    break
+                total += got
+        except ssl.SSLWantReadError:
+            if not total:
+                raise BlockingIOError from None
+        except OSError:
+            if not total:  # else what has come counts; the next call says it again
+                raise
+        except ValueError as error:  # closed meanwhile
+            raise ConnectionAbortedError(str(error)) from error
+        return total
+
+
+def _chunk(parts: list[Any]) -> Any:
+    """What to encrypt next from the front of `parts`."""
+    first = parts[0]
+    size = len(first)
+    if size > _CHUNK_BYTES:
+        return memoryview(first)[:_CHUNK_BYTES]
+    if size >= _JOINED_BYTES or len(parts) == 1:
+        return first
+    taken: list[Any] = []
+    room = _JOINED_BYTES
+    for part in parts:
+        size = len(part)
+        if size >= room:
+            taken.append(memoryview(part)[:room])
+            break
+        taken.append(part)
+        room -= size
+    return b"".join(taken)
+
+
+class TlsTransports:
+    """Makes the TLS transports of a process, of either side of a connection. Both sides show a certificate."""
+
+    def __init__(self, material: TlsMaterial) -> None:
+        self._material = material
+        self._server_context = _without_extras(material.server_context())
+        self._client_context = _without_extras(material.client_context())
+
+    @property
+    def handshake_timeout_ms(self) -> int | None:
+        return self._material.handshake_timeout_ms
+
+    def of_producer(self, sock: socket.socket) -> tuple[socket.socket, TlsTransport]:
+        """The socket in place of `sock`, which is connected, and its transport."""
+        wrapped = self._server_context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+        return wrapped, TlsTransport(wrapped)
+
+    def of_consumer(self, sock: socket.socket) -> tuple[socket.socket, TlsTransport]:
+        """As `of_producer`."""
+        wrapped = self._client_context.wrap_socket(sock, do_handshake_on_connect=False, server_hostname=PEER_NAME)
+        return wrapped, TlsTransport(wrapped)
+
+    def check_peer(self, transport: TlsTransport, peer: str) -> None:
+        """What the library does not check of a certificate.
+
+        Raises: PartitionAuthenticationError.
+        """
+        certificate, names = transport.peer_certificate()
+        if PEER_NAME not in names:
+            raise PartitionAuthenticationError(
+                f"the certificate of {peer} is none of a member of this cluster: it has no name {PEER_NAME}"
+            )
+        if self._material.is_pinned_out(certificate):
+            raise PartitionAuthenticationError(
+                f"the certificate of {peer} has none of the fingerprints in security.ssl.internal.cert.fingerprint"
+            )
+
+
+def _without_extras(context: ssl.SSLContext) -> ssl.SSLContext:
+    """Neither renegotiation nor resumption: connections are few and long, and neither is needed."""
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_NO_TICKET
+    if context.protocol is ssl.PROTOCOL_TLS_SERVER:
+        context.num_tickets = 0
+    # Of TLS 1.2; the suites of 1.3 are all of this kind.
+    context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")
+    return context
+
+
+#: Parts of the library's reasons, and what they mean for whoever reads the message. The first that fits counts.
+_REASONS = (
+    ("PEER_DID_NOT_RETURN_A_CERTIFICATE", "{peer} showed no certificate"),
+    ("ALERT_CERTIFICATE_REQUIRED", "{peer} asks for a certificate, and this process showed none"),
+    ("ALERT_UNKNOWN_CA", "{peer} does not trust the authority of this process's certificate"),
+    ("ALERT_CERTIFICATE_EXPIRED", "{peer} says that this process's certificate has expired"),
+    ("ALERT_CERTIFICATE_UNKNOWN", "{peer} did not accept this process's certificate"),
+    ("ALERT_BAD_CERTIFICATE", "{peer} did not accept this process's certificate"),
+    ("ALERT_UNSUPPORTED_CERTIFICATE", "{peer} did not accept this process's certificate"),
+    ("ALERT_ACCESS_DENIED", "{peer} did not accept this process's certificate"),
+    ("ALERT_PROTOCOL_VERSION", "{peer} speaks no version of TLS that this process may speak (1.2 or newer)"),
+    ("UNSUPPORTED_PROTOCOL", "{peer} speaks no version of TLS that this process may speak (1.2 or newer)"),
+    ("NO_SHARED_CIPHER", "{peer} speaks no cipher that this process speaks"),
+    ("ALERT_HANDSHAKE_FAILURE", "{peer} found no cipher or version of TLS that it speaks"),
+    ("HTTP_REQUEST", "{peer} does not speak TLS, which this cluster's data plane does"),
+    ("WRONG_VERSION_NUMBER", "{peer} does not speak TLS, which this process does (security.ssl.internal.enabled)"),
+    ("PACKET_LENGTH_TOO_LONG", "{peer} does not speak TLS, which this process does (security.ssl.internal.enabled)"),
+    ("RECORD_LAYER_FAILURE", "{peer} does not speak TLS, which this process does (security.ssl.internal.enabled)"),
+)
+
+
+def tls_problem(error: OSError | ValueError, peer: str) -> str | None:
+    """One sentence of why a TLS connection was given up; None where the reason is another."""
+    if not isinstance(error, ssl.SSLError):
+        return None
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the certificate of {peer} was not accepted: {error.verify_message}"
+    reason = error.reason or ""
+    for part, text in _REASONS:
+        if part in reason:
+            return f"{text.format(peer=peer)} ({reason})"
+    return None
