@@ -115,7 +115,9 @@ def test_task_executors_find_a_restarted_resource_manager_and_running_jobs_keep_
     gate.wait_for_arrival()
     cluster.kill("resourcemanager")
     port = cluster.resource_manager_address.rpartition(":")[2]
-    successor = ServiceProcess(ServiceSpec("successor", "resourcemanager", ("--port", port, "--host", LOOPBACK)))
+    arguments = ("--port", port, "--host", LOOPBACK)
+    secret = {"security.secret-file": cluster.properties["security.secret-file"]}
+    successor = ServiceProcess(ServiceSpec("successor", "resourcemanager", arguments, secret))
     try:
         wait_until_ready([successor], 20)
         wait_until(lambda: overview(cluster).num_task_managers == 2, "both register again")
