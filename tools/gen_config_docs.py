@@ -17,6 +17,7 @@ TARGET = Path(__file__).resolve().parent.parent / "docs" / "configuration.md"
 TITLES = {
     "core_options": "Common",
     "client_options": "Clients and the embedded cluster",
+    "application_options": "Applications",
     "jobmanager_options": "Dispatcher and JobMaster",
     "resource_manager_options": "ResourceManager",
     "taskmanager_options": "TaskExecutor and network",

@@ -15,12 +15,15 @@ from typing import Any
 
 from flinkpy import __version__
 from flinkpy._proto import job_pb2
+from flinkpy.client.application import current_application
 from flinkpy.client.cluster_client import ClusterClient
 from flinkpy.client.job_client import RemoteJobClient, execution_result
+from flinkpy.client.job_listeners import JobListeners
 from flinkpy.client.job_watch import JobWatch, tell_detached
+from flinkpy.client.program_configuration import check_program_configuration
 from flinkpy.common.clock import SystemClock
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.errors import ConfigurationError, FlinkError
+from flinkpy.common.errors import ConfigurationError, DuplicateJobSubmissionError, FlinkError
 from flinkpy.common.python_environment import environment_profile
 from flinkpy.configuration import client_options, core_options, jobmanager_options, validate
 from flinkpy.configuration.options import read_option
@@ -39,9 +42,26 @@ def execute(job_graph: job_pb2.JobGraph, configuration: Configuration) -> Remote
         RpcUnavailableError: no cluster answers at the address.
     """
     validate(configuration)
+    check_program_configuration(configuration)
+    listeners = JobListeners(configuration)
+    try:
+        client = _execute(job_graph, configuration)
+    except Exception as error:
+        listeners.on_job_submitted(None, error)
+        raise
+    listeners.on_job_submitted(client, None)
+    return client
+
+
+def _execute(job_graph: job_pb2.JobGraph, configuration: Configuration) -> RemoteJobClient:
     _stamp(job_graph)
     timeout_s = read_option(configuration, client_options.CLIENT_TIMEOUT) / 1000
-    address = remote_address(configuration)
+    application = current_application()
+    if application is None:
+        address = remote_address(configuration)
+    else:
+        application.fix_job_id(job_graph, configuration)
+        address = application.address
     if address is not None:
         security = SecurityContext.of_client(configuration)
         client = ClusterClient(address, timeout_s, security=security)
@@ -75,7 +95,14 @@ def result_of(client: RemoteJobClient, configuration: Configuration) -> Any:
         from flinkpy.common.job_execution_result import JobExecutionResult
 
         return JobExecutionResult(client.get_job_id(), -1, {})
-    return await_result(client)
+    listeners = JobListeners(configuration)
+    try:
+        result = await_result(client)
+    except Exception as error:
+        listeners.on_job_executed(None, error)
+        raise
+    listeners.on_job_executed(result, None)
+    return result
 
 
 def await_result(client: RemoteJobClient) -> Any:
@@ -120,8 +147,7 @@ def _submit(
     client: ClusterClient, job_graph: job_pb2.JobGraph, *, watched: bool, on_end: Callable[[], None] | None = None
 ) -> RemoteJobClient:
     try:
-        _upload_artifacts(client, job_graph)
-        job_id = client.submit_job(job_graph)
+        job_id = _hand_over(client, job_graph)
     except BaseException:
         client.close()
         raise
@@ -132,6 +158,21 @@ def _submit(
     else:
         tell_detached(job_id, job_graph.name)
     return RemoteJobClient(client, job_id, job_graph.name, watch=watch, on_end=on_end)
+
+
+def _hand_over(client: ClusterClient, job_graph: job_pb2.JobGraph) -> str:
+    application = current_application()
+    _upload_artifacts(client, job_graph)
+    try:
+        job_id = client.submit_job(job_graph)
+    except DuplicateJobSubmissionError:
+        if application is None:
+            raise
+        application.join(client, job_graph)
+        return job_graph.job_id
+    if application is not None:
+        application.submitted(job_graph)
+    return job_id
 
 
 def _upload_artifacts(client: ClusterClient, job_graph: job_pb2.JobGraph) -> None:

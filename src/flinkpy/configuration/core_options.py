@@ -23,11 +23,18 @@ PID_DIR = string_option("env.pid.dir", None, "Directory where `flinkpy cluster` 
 
 EXECUTION_TARGET = enum_option(
     "execution.target",
-    ("local", "remote", "embedded"),
+    ("local", "remote", "embedded", "local-application"),
     None,
     "Where `execute()` sends a job: `remote` to the cluster of `jobmanager.rpc.address`, `local` to an embedded "
-    "cluster of this program. Unset: `remote` where an address is configured, else `local`.",
+    "cluster of this program. Unset: `remote` where an address is configured, else `local`. `local-application` is for "
+    "`flinkpy run`: the program gets a cluster of its own on this host, and runs there.",
 )
 EXECUTION_ATTACHED = bool_option(
     "execution.attached", False, "Whether the client of a submitted job waits for its end."
+)
+SHUTDOWN_ON_ATTACHED_EXIT = bool_option(
+    "execution.shutdown-on-attached-exit",
+    False,
+    "Whether a client that waits for its job cancels it when the client is told to end (SIGTERM, SIGHUP). Ctrl-C always "
+    "does.",
 )

@@ -19,6 +19,7 @@ from flinkpy.configuration.options import ConfigOption, OptionType
 OPTION_MODULES = (
     "core_options",
     "client_options",
+    "application_options",
     "jobmanager_options",
     "resource_manager_options",
     "taskmanager_options",
