@@ -1,7 +1,10 @@
 """The JobMaster process: opens a session at the Dispatcher, runs the one job it is given, and ends.
 
 Everything a job needs is imported before the session is opened, so that a standby starts its job at once.
-The session is the lease: when it breaks while the job runs, the job is suspended and the process ends with status 1.
+
+Without high availability the session is the lease: when it breaks while the job runs, the job is suspended and the
+process ends with status 1. With it the lease is the leadership of the job, which the process stands for before it
+begins: it ends when that is revoked, and not when its Dispatcher does (`dispatcher_sessions`).
 """
 
 from __future__ import annotations
@@ -20,12 +23,18 @@ from typing import Any
 from flinkpy._proto import common_pb2, dispatcher_pb2, job_pb2
 from flinkpy.checkpoint.storage.file_systems import initialize_file_systems
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.errors import FlinkError
+from flinkpy.common.errors import FlinkError, NotLeaderError, RpcUnavailableError
+from flinkpy.common.ids import JobID
 from flinkpy.common.process import announce_ready
 from flinkpy.common.python_environment import environments_root
 from flinkpy.common.shutdown import ShutdownRequest
 from flinkpy.configuration import python_options, read_option
+from flinkpy.highavailability.leader_election import LeaderElection, LeaderInformation
+from flinkpy.highavailability.services import HighAvailabilityServices, create_high_availability_services
+from flinkpy.jobmaster.conversions import job_status
 from flinkpy.jobmaster.dispatcher_connection import DispatcherConnection
+from flinkpy.jobmaster.dispatcher_sessions import DispatcherSessions, SessionEnd
+from flinkpy.jobmaster.ha_checkpoint_recovery import HaCheckpointRecovery
 from flinkpy.jobmaster.job_master import JobMaster
 from flinkpy.jobmaster.job_master_environment import JobMasterEnvironment
 from flinkpy.jobmaster.options import JobMasterOptions, advertised_host, bind_address, resource_id, rpc_port
@@ -48,6 +57,10 @@ CLEANUP_TIMEOUT_S = 10.0
 #: sysexits.h EX_SOFTWARE: an internal error.
 EXIT_STATUS_FAILED = 70
 
+#: How long a file of the job is waited for while there is no Dispatcher to fetch it from, and how often one is asked.
+FETCH_TIMEOUT_MS = 60_000
+FETCH_RETRY_PAUSE_S = 1.0
+
 
 async def run_jobmaster(
     configuration: Configuration,
@@ -58,22 +71,43 @@ async def run_jobmaster(
 ) -> int:
     """Run one job, or wait for one; returns the exit status.
 
-    0: the Dispatcher or a signal ended this process. 1: the Dispatcher was lost. 70: an error of flinkpy's own.
+    0: the Dispatcher or a signal ended this process. 1: the Dispatcher, or the leadership of the job, was lost.
+    70: an error of flinkpy's own.
     """
-    with tempfile.TemporaryDirectory(prefix="flinkpy-jobmaster-") as directory:
-        process = _JobMasterProcess(configuration, dispatcher_address, Path(directory))
-        return await process.run(job_id, ready_file)
+    security = SecurityContext.of_service(configuration)
+    loop = asyncio.get_running_loop()
+    services = await asyncio.to_thread(
+        create_high_availability_services,
+        configuration,
+        security,
+        loop,
+        process="jobmaster",
+        dispatcher_address=dispatcher_address,
+    )
+    try:
+        with tempfile.TemporaryDirectory(prefix="flinkpy-jobmaster-") as directory:
+            process = _JobMasterProcess(configuration, security, services, dispatcher_address, Path(directory))
+            return await process.run(job_id, ready_file)
+    finally:
+        await asyncio.to_thread(services.close)
 
 
 class _JobMasterProcess:
-    """Thread: the loop that runs it."""
+    """Thread: the loop that runs it. It is the contender of its job's election, and the holder of its sessions."""
 
-    def __init__(self, configuration: Configuration, dispatcher_address: str, working_directory: Path) -> None:
-        self._dispatcher_address = dispatcher_address
+    def __init__(
+        self,
+        configuration: Configuration,
+        security: SecurityContext,
+        services: HighAvailabilityServices,
+        dispatcher_address: str,
+        working_directory: Path,
+    ) -> None:
+        self._services = services
         self._working_directory = working_directory
+        self._job_id = ""
         self._host = socket.gethostname()
         self._resource_id = resource_id(configuration)
-        security = SecurityContext.of_service(configuration)
         self._client = RpcClient(security=security)
         self._servicer = JobMasterServicer(self._resource_id)
         self._server = RpcServer(
@@ -84,77 +118,123 @@ class _JobMasterProcess:
         )
         self._server.add_endpoint("JobMaster", self._servicer)
         self._shutdown = ShutdownRequest()
+        self._command: dispatcher_pb2.StartJob | None = None
+        self._election: LeaderElection | None = None
         self._job_master: JobMaster | None = None
-        self._has_failed = False
+        self._job_graph_error: FlinkError | None = None
+        self._status = 0
+        leaders = services.dispatcher_retrieval() if services.is_highly_available else None
+        self._sessions = DispatcherSessions(self._client, self, dispatcher_address, leaders)
         self._configuration = configuration
         #: Runs the report of a job that no JobMaster could be made for.
         self._reporter = RpcEndpoint(asyncio.get_running_loop())
 
     async def run(self, job_id: str | None, ready_file: str | None) -> int:
+        self._job_id = job_id or ""
         self._shutdown.listen_to_signals()
         await self._server.start()
         announce_ready("jobmaster", self._server.address, ready_file=ready_file)
         loop = asyncio.get_running_loop()
-        session = loop.create_task(self._session(job_id), name="session with the Dispatcher")
+        session = loop.create_task(self._sessions.run(), name="sessions with Dispatchers")
         ended = loop.create_task(self._shutdown.wait(), name="shutdown request")
         try:
             await asyncio.wait({session, ended}, return_when=asyncio.FIRST_COMPLETED)
-            if self._has_failed:
-                return EXIT_STATUS_FAILED
-            if ended.done():
-                reason, status = ended.result(), 0
-            else:
-                reason, status = session.result()
-            await self._end(reason)
-            return status
+            if self._status == EXIT_STATUS_FAILED:
+                return self._status
+            end = SessionEnd(ended.result(), self._status) if ended.done() else session.result()
+            await self._end(end.reason)
+            return end.status
         finally:
             for task in (session, ended):
                 task.cancel()
             await asyncio.gather(session, ended, return_exceptions=True)
             if self._job_master is not None:
                 await self._job_master.close()
+            if self._election is not None:
+                self._election.close()
             await self._reporter.close()
             await self._server.stop()
             await self._client.close()
 
-    async def _session(self, job_id: str | None) -> tuple[str, int]:
-        """Until the Dispatcher ends this process, or is lost; returns why, and the exit status."""
-        hello = dispatcher_pb2.JobMasterHello(
-            resource_id=self._resource_id, pid=os.getpid(), host=self._host, job_id=job_id or ""
-        )
-        gateway = self._client.gateway("Dispatcher", self._dispatcher_address)
-        try:
-            async for command in gateway.open_job_master_session(hello):
-                match command.WhichOneof("command"):
-                    case "start":
-                        self._start_job(command.start)
-                    case "stop":
-                        return command.stop.reason or "the Dispatcher asked for it", 0
-        except FlinkError as error:
-            logger.error("the session with the Dispatcher at %s is lost: %s", self._dispatcher_address, error)
-            return f"the Dispatcher is lost: {error}", 1
-        if self._job_master is None or self._job_master.state.is_terminal:
-            return "the Dispatcher closed the session", 0
-        logger.error("the Dispatcher at %s closed the session while the job runs", self._dispatcher_address)
-        return "the Dispatcher closed the session", 1
+    # ---- SessionHolder
 
-    def _start_job(self, command: dispatcher_pb2.StartJob) -> None:
-        if self._job_master is not None:  # repeated: this process has its job
+    def hello(self) -> dispatcher_pb2.JobMasterHello:
+        hello = dispatcher_pb2.JobMasterHello(
+            resource_id=self._resource_id, pid=os.getpid(), host=self._host, job_id=self._job_id
+        )
+        if self._job_master is not None and self._command is not None:
+            hello.job_id, hello.job_master_id = self._job_master.job_id, self._command.job_master_id
+            hello.address, hello.status = self._server.address, job_status(self._job_master.state)
+        return hello
+
+    @property
+    def is_done(self) -> bool:
+        if self._command is None:
+            return True
+        job_master = self._job_master
+        if job_master is None:
+            return self._job_graph_error is not None
+        return job_master.terminated.is_set() if self._services.is_highly_available else job_master.state.is_terminal
+
+    @property
+    def outlives_its_dispatcher(self) -> bool:
+        return self._services.is_highly_available and self._job_master is not None
+
+    def start_job(self, command: dispatcher_pb2.StartJob) -> None:
+        """Begins once this process leads the job: at once, unless an earlier JobMaster is not known to be gone."""
+        if self._command is not None:  # repeated: this process has its job
             return
+        self._command = command
+        self._election = self._services.job_master_election(JobID(command.job_graph.job_id), command.job_master_id)
+        self._election.start(self)
+
+    def adopted(self, dispatcher: LeaderInformation) -> None:
+        if self._job_master is None:
+            return
+        logger.info("the Dispatcher at %s goes on with job %s", dispatcher.address, self._job_master.job_id)
+        gateway = self._client.gateway("Dispatcher", dispatcher.address, dispatcher.fencing_token)
+        self._job_master.dispatcher_moved(gateway, dispatcher.address)
+
+    # ---- LeaderContender
+
+    def grant_leadership(self, fencing_token: str) -> None:
+        command, election = self._command, self._election
+        assert command is not None and election is not None
+        self._lead_job(command, election)
+        election.confirm_leadership(fencing_token, self._server.address)
+
+    def revoke_leadership(self) -> None:
+        self._leadership_lost("its leadership was revoked")
+
+    def _leadership_lost(self, reason: str) -> None:
+        self._suspend(reason)
+        self._status = 1
+        self._shutdown.request(reason)
+
+    # ---- the job
+
+    def _lead_job(self, command: dispatcher_pb2.StartJob, election: LeaderElection) -> None:
         loop = asyncio.get_running_loop()
-        dispatcher = self._client.gateway("Dispatcher", self._dispatcher_address, command.dispatcher_id or None)
+        present = self._sessions.dispatcher
+        dispatcher = self._client.gateway("Dispatcher", present.address, present.fencing_token)
+        is_highly_available, leadership = self._services.is_highly_available, election.leadership
+        assert leadership is not None
+        recovery = HaCheckpointRecovery(self._services, JobID(command.job_graph.job_id), leadership)
         cluster_configuration = {**self._configuration.to_dict(), **command.configuration.entries}
         environment = JobMasterEnvironment(
             peers=self._client,
             resource_id=self._resource_id,
             address=self._server.address,
             dispatcher=dispatcher,
-            dispatcher_address=self._dispatcher_address,
+            dispatcher_address=present.address,
             fetch_blob=self._fetch_blob,
             working_directory=self._working_directory,
             random=Random(),
             graph_id=secrets.token_hex(8),
             recovery_directory=Path(command.recovery_directory) if command.recovery_directory else None,
+            checkpoint_recovery=recovery if is_highly_available else None,
+            outlives_dispatcher=is_highly_available,
+            resource_manager=self._services.resource_manager_retrieval() if is_highly_available else None,
             python_environments=environments_root(read_option(cluster_configuration, python_options.ENVIRONMENT_DIR)),
         )
         initialize_file_systems({**cluster_configuration, **command.job_graph.configuration.entries})
@@ -170,9 +250,11 @@ class _JobMasterProcess:
             )
         except FlinkError as error:
             logger.error("job %s cannot be executed: %s", command.job_graph.job_id, error)
+            self._job_graph_error = error
             self._report_failed(dispatcher, command, error)
             return
         job_master.on_fatal_error = self._on_fatal_error
+        job_master.on_leadership_lost = lambda error: self._leadership_lost(str(error))
         self._job_master = job_master
         self._servicer.attach(job_master, command.job_master_id)
         job_master.start()
@@ -204,26 +286,43 @@ class _JobMasterProcess:
         job_master = self._job_master
         if job_master is None:
             return
-        if job_master.state.is_terminal:
-            await self._wait_for_the_end(job_master, CLEANUP_TIMEOUT_S)
-            return
-        logger.error("job %s is suspended: %s", job_master.job_id, reason)
-        job_master.suspend(reason)
-        await self._wait_for_the_end(job_master, SUSPEND_TIMEOUT_S)
-
-    async def _wait_for_the_end(self, job_master: JobMaster, timeout_s: float) -> None:
+        self._suspend(reason)
+        timeout_s = CLEANUP_TIMEOUT_S if job_master.state.is_globally_terminal else SUSPEND_TIMEOUT_S
         try:
             await asyncio.wait_for(job_master.terminated.wait(), timeout_s)
         except TimeoutError:
             logger.warning("job %s: not everything was given back in time", job_master.job_id)
 
+    def _suspend(self, reason: str) -> None:
+        """Unless the job has ended."""
+        job_master = self._job_master
+        if job_master is not None and not job_master.state.is_terminal:
+            logger.error("job %s is suspended: %s", job_master.job_id, reason)
+            job_master.suspend(reason)
+
     def _on_fatal_error(self, error: BaseException) -> None:
         """A bug: go down loudly, so that the Dispatcher decides about the job instead of a JobMaster half gone."""
         logger.critical("the JobMaster cannot go on", exc_info=error)
-        self._has_failed = True
+        self._status = EXIT_STATUS_FAILED
         self._shutdown.request("it failed")
 
     async def _fetch_blob(self, blob_key: str) -> AsyncIterator[bytes]:
-        gateway = self._client.gateway("BlobServer", self._dispatcher_address)
-        async for chunk in gateway.get_blob(dispatcher_pb2.BlobKey(sha256=blob_key)):
-            yield chunk.data
+        """From whichever Dispatcher leads; where that changes in the middle, the rest from the next one."""
+        clock = self._reporter.clock
+        deadline_ms = clock.monotonic_ms() + FETCH_TIMEOUT_MS
+        num_bytes = 0
+        while True:
+            gateway = self._client.gateway("BlobServer", self._sessions.dispatcher.address)
+            position = 0
+            try:
+                async for chunk in gateway.get_blob(dispatcher_pb2.BlobKey(sha256=blob_key)):
+                    news = chunk.data[max(0, num_bytes - position) :]
+                    position += len(chunk.data)
+                    num_bytes += len(news)
+                    if news:
+                        yield news
+                return
+            except (RpcUnavailableError, NotLeaderError):
+                if not self._services.is_highly_available or clock.monotonic_ms() >= deadline_ms:
+                    raise
+                await self._sessions.changed(FETCH_RETRY_PAUSE_S)

@@ -19,6 +19,7 @@ from flinkpy.common.errors import ConfigurationError, ErrorDomain, FlinkError
 from flinkpy.common.process import announce_ready, die_with_parent_if_asked
 from flinkpy.common.working_directory import WorkingDirectory
 from flinkpy.configuration import read_option, taskmanager_options
+from flinkpy.highavailability.services import create_high_availability_services
 from flinkpy.metrics.metric_registry import MetricRegistry
 from flinkpy.metrics.reporting import MetricReporting
 from flinkpy.network.blocking.options import BlockingShuffleOptions
@@ -70,9 +71,17 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _end, ended, 0, f"received {number.name}")
 
+    security = SecurityContext.of_service(configuration)
+    services = await asyncio.to_thread(
+        create_high_availability_services,
+        configuration,
+        security,
+        loop,
+        process="taskexecutor",
+        resource_manager_address=options.resource_manager_address,
+    )
     working_directory = WorkingDirectory.open(options.working_dir, options.tmp_dir, "taskexecutor")
     shuffle_directories = ShuffleDirectories.open(tmp_directories(configuration), working_directory)
-    security = SecurityContext.of_service(configuration)
     network = _network(configuration, options, security, shuffle_directories.paths)
     rpc_client = RpcClient(security=security)
     server = RpcServer(
@@ -97,6 +106,7 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
             on_fatal=lambda error: _fatal(error, working_directory),
             metrics=metrics,
             on_renewal=lambda: _end(ended, RENEWED, "begins anew"),
+            resource_managers=services.resource_manager_retrieval(),
         )
         task_executor.on_fatal_error = lambda error: _fatal(error, working_directory)
         server.add_endpoint("TaskExecutor", task_executor)
@@ -117,6 +127,7 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
     finally:
         await server.stop()
         await rpc_client.close()
+        await asyncio.to_thread(services.close)
         network.close()
         shuffle_directories.close()
         working_directory.close()

@@ -19,6 +19,7 @@ from flinkpy.configuration import (
     rpc_options,
     taskmanager_options,
 )
+from flinkpy.highavailability.services import is_highly_available
 from flinkpy.rpc.registration import RegistrationOptions
 
 
@@ -97,7 +98,9 @@ def task_executor_options(configuration: Any) -> TaskExecutorOptions:
 
 
 def resource_manager_address(configuration: Any) -> str:
-    """`host:port` of the ResourceManager. Raises: ConfigurationError where it is not configured."""
+    """`host:port` of the ResourceManager; empty where it is elected. Raises: ConfigurationError where it is neither."""
+    if is_highly_available(configuration):
+        return ""
     host = read_option(configuration, resource_manager_options.ADDRESS)
     port = read_option(configuration, resource_manager_options.IPC_PORT)
     if not host or not port:

@@ -26,6 +26,7 @@ from flinkpy.common.errors import (
     RpcTimeoutError,
 )
 from flinkpy.common.states import JobState
+from flinkpy.jobmaster.scheduler.events import CheckDeadlines
 from flinkpy.rpc.error_codec import error_to_proto
 
 
@@ -73,7 +74,7 @@ class CheckpointedProcess(Process):
             while not condition():
                 self.clock.advance(5)
                 if self.job_master.scheduler.next_deadline_ms is not None:
-                    self.job_master._deadline_passed()
+                    self.job_master.handle(CheckDeadlines())
                 await asyncio.sleep(0.001)
         await self.settle()
 
@@ -127,7 +128,7 @@ class CheckpointedProcess(Process):
         await self.until(lambda: scheduler.checkpoints.coordinator.next_deadline_ms is not None)
         due_ms = scheduler.checkpoints.coordinator.next_deadline_ms
         self.clock.advance(max(0, due_ms - self.job_master._now_ms))
-        self.job_master._deadline_passed()
+        self.job_master.handle(CheckDeadlines())
         await self.settle()
 
     @property
