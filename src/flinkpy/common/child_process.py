@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from flinkpy.common.process import environment_for_child
@@ -144,28 +144,40 @@ class ChildProcess:
 
 
 async def spawn_child(
-    command: Sequence[str], *, name: str, output: ChildOutput, temporary_directory: str | None = None
+    command: Sequence[str],
+    *,
+    name: str,
+    output: ChildOutput,
+    temporary_directory: str | None = None,
+    dies_with_parent: bool = True,
+    environment: Mapping[str, str] | None = None,
+    pass_fds: Sequence[int] = (),
 ) -> ChildProcess:
     """Start a flinkpy process as a child that the kernel ends with this process.
 
     The child gets a session of its own, so that a Ctrl-C in the terminal reaches only its parent, which then ends it.
 
     Args:
+        dies_with_parent: False: it goes on when this process is killed. Only with INHERIT: a pipe would break.
         temporary_directory: where the child makes its temporary files; where this process does, if not given.
+        environment: what it gets beside this process's environment.
+        pass_fds: descriptors that it inherits under the same numbers.
 
     Raises:
         OSError: the program cannot be started.
     """
     captured = output is not ChildOutput.INHERIT
-    environment = environment_for_child()
+    inherited = environment_for_child() if dies_with_parent else dict(os.environ)
+    inherited.update(environment or {})
     if temporary_directory is not None:
-        environment["TMPDIR"] = temporary_directory
+        inherited["TMPDIR"] = temporary_directory
     process = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE if captured else None,
         stderr=asyncio.subprocess.STDOUT if captured else None,
-        env=environment,
+        env=inherited,
+        pass_fds=pass_fds,
         start_new_session=True,
         limit=MAX_LINE_BYTES,
     )

@@ -1,0 +1,274 @@
+"""ApplicationRunner: runs the program that a cluster belongs to, while this process's Dispatcher leads.
+
+The program runs in a process of its own: the Dispatcher never imports user code. It is told where the Dispatcher is,
+submits its jobs there as any client does, with ids that are fixed (see `flinkpy.client.application`), and reports them
+on a pipe. When the Dispatcher leads no more the program is ended and its jobs are left alone: on the master that leads
+next it runs again, and finds finished jobs finished and running jobs running.
+
+```
+   leads ----> [claim the cluster id] ----> [process of the program] ---- reports ----> ApplicationStatus
+                                                                                             |
+   leads no more: the process is killed, nothing else                     result: cancel the other jobs, store it,
+                                                                          shut the cluster down
+```
+
+Source: org.apache.flink.client.deployment.application.ApplicationDispatcherBootstrap. Differs: Flink runs `main` on a
+thread of the JobManager. Thread: one asyncio loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from flinkpy._proto import dispatcher_pb2 as pb
+from flinkpy.common.application_report import JobSubmitted, decode
+from flinkpy.common.child_process import ChildOutput, ChildProcess, spawn_child
+from flinkpy.common.errors import FlinkError, JobNotFoundError
+from flinkpy.common.states import JobState
+from flinkpy.configuration import application_options, cluster_options
+from flinkpy.configuration.loading import CONFIG_DIR_VARIABLES, DYNAMIC_PROPERTIES_VARIABLE
+from flinkpy.configuration.options import read_option
+from flinkpy.dispatcher.application_status import EXIT_FAILED, ApplicationResult, ApplicationState, ApplicationStatus
+from flinkpy.dispatcher.application_store import ApplicationDescription, ApplicationStore
+from flinkpy.rpc.client import Gateway
+
+logger = logging.getLogger(__name__)
+
+#: How long a program may go on after one of its jobs has failed: its own error says more than the job's.
+PROGRAM_GRACE_S = 5.0
+#: How long a program that is told to end (SIGTERM) may take.
+STOP_GRACE_S = 2.0
+#: One question for a job's result is left open for this long.
+RESULT_POLL_MS = 30_000
+#: Pause where the Dispatcher does not answer questions: it is about to lead no more, or to end.
+RETRY_PAUSE_S = 0.5
+
+
+class ApplicationRunner:
+    """Args:
+    store: None where nothing is kept beyond this process.
+    gateway: makes a gateway to the Dispatcher at an address.
+    on_ended: called once, when the application has ended for good; the cluster is to end unless it is to stay.
+    """
+
+    def __init__(
+        self,
+        application: ApplicationDescription,
+        configuration: Mapping[str, str],
+        store: ApplicationStore | None,
+        gateway: Callable[[str], Gateway],
+        on_ended: Callable[[ApplicationResult], None],
+    ) -> None:
+        self._application = application
+        self._configuration = dict(configuration)
+        self._store = store
+        self._gateway = gateway
+        self._on_ended = on_ended
+        self._term: asyncio.Task[None] | None = None
+        #: how the application ended, once it has
+        self.result: ApplicationResult | None = None
+
+    def leads(self, address: str) -> None:
+        """The Dispatcher of this process leads and serves at `address`."""
+        if self._term is None and self.result is None:
+            work = self._run(address)
+            self._term = asyncio.get_running_loop().create_task(work, name=f"application {self._application.name}")
+
+    async def leads_no_more(self) -> None:
+        """Returns when the program's process has gone."""
+        term, self._term = self._term, None
+        if term is not None:
+            term.cancel()
+            await asyncio.gather(term, return_exceptions=True)
+
+    async def _run(self, address: str) -> None:
+        try:
+            result = await self._result_of_term(address)
+        except FlinkError as error:
+            result = ApplicationResult(ApplicationState.FAILED, EXIT_FAILED, str(error))
+        except Exception as error:
+            logger.exception("the application cannot be run")
+            result = ApplicationResult(ApplicationState.FAILED, EXIT_FAILED, f"{type(error).__name__}: {error}")
+        self.result = result
+        self._on_ended(result)
+
+    async def _result_of_term(self, address: str) -> ApplicationResult:
+        if self._store is not None:
+            earlier = await asyncio.to_thread(self._store.claim, self._application)
+            if earlier is not None:
+                logger.info("the application has ended before: %s", earlier.state.value)
+                return earlier
+        term = _Term(self._application, self._configuration, self._gateway(address), address)
+        try:
+            result = await term.run()
+        finally:
+            await asyncio.shield(term.close())
+        if self._store is not None:
+            await asyncio.to_thread(self._store.put_result, self._application, result)
+        return result
+
+
+class _Term:
+    """One run of the program."""
+
+    def __init__(
+        self, application: ApplicationDescription, configuration: dict[str, str], dispatcher: Gateway, address: str
+    ) -> None:
+        self._application = application
+        self._configuration = configuration
+        self._dispatcher = dispatcher
+        self._address = address
+        self._child: ChildProcess | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._decided = asyncio.Event()
+        self._pipe: asyncio.ReadTransport | None = None
+        self._status = ApplicationStatus(
+            terminates_on_any_exception=read_option(configuration, application_options.TERMINATE_ON_ANY_JOB_EXCEPTION)
+        )
+
+    async def run(self) -> ApplicationResult:
+        """How the application ended; its jobs have ended then."""
+        reader = await self._start_program()
+        self._spawn(self._read_reports(reader), "reports of the program")
+        await self._decided.wait()
+        result = self._status.result
+        assert result is not None
+        logger.log(
+            logging.INFO if result.state is ApplicationState.FINISHED else logging.ERROR,
+            "application %s (%s): %s%s",
+            self._application.name,
+            self._application.application_id,
+            result.state.value,
+            f": {result.message}" if result.message else "",
+        )
+        await self._end_program()
+        await self._cancel_rest()
+        return result
+
+    async def close(self) -> None:
+        """Leave nothing of the program behind; jobs are not touched."""
+        if self._child is not None and not self._child.has_ended:
+            self._child.kill()
+            await self._child.wait()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._pipe is not None:
+            self._pipe.close()
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _start_program(self) -> asyncio.StreamReader:
+        application = self._application
+        read_end, write_end = os.pipe()
+        try:
+            command = [sys.executable, "-m", "flinkpy.cli.main", "application-main"]
+            command += ["--report-fd", str(write_end), "--application-id", application.application_id]
+            command += ["--", application.program, *application.arguments]
+            self._child = await spawn_child(
+                command,
+                name=f"program {application.name}",
+                output=ChildOutput.INHERIT,
+                environment=self._environment(),
+                pass_fds=(write_end,),
+            )
+        finally:
+            os.close(write_end)
+        logger.info("the program %s runs (pid %d)", application.program, self._child.pid)
+        reader = asyncio.StreamReader(limit=1 << 20)
+        self._pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(read_end, "rb")
+        )
+        return reader
+
+    def _environment(self) -> dict[str, str]:
+        """The cluster's configuration, and where it is. Not on the command line, which every user of the host sees."""
+        entries = dict(self._configuration)
+        # The address is that of this very process, whoever may be elected later.
+        for key in ("high-availability.type", "high-availability", "jobmanager.rpc.bind-port"):
+            entries.pop(key, None)
+        host, _, port = self._address.rpartition(":")
+        entries.update({"jobmanager.rpc.address": host, "jobmanager.rpc.port": port, "execution.target": "remote"})
+        lines = "\n".join(f"{key}={value}" for key, value in sorted(entries.items()))
+        return {DYNAMIC_PROPERTIES_VARIABLE: lines, **dict.fromkeys(CONFIG_DIR_VARIABLES, "")}
+
+    async def _read_reports(self, reader: asyncio.StreamReader) -> None:
+        while line := await reader.readline():
+            try:
+                report = decode(line)
+            except ValueError as error:  # user code has found the descriptor
+                logger.warning("the program has reported something strange: %s", error)
+                continue
+            if isinstance(report, JobSubmitted):
+                if self._status.job_submitted(report.job_id, report.name):
+                    self._spawn(self._await_job(report.job_id), f"result of {report.job_id}")
+            else:
+                self._status.program_ended(report)
+                self._look()
+        assert self._child is not None
+        ending = await self._child.wait()
+        self._status.program_died(ending.description)
+        self._look()
+
+    async def _await_job(self, job_id: str) -> None:
+        request = pb.RequestJobResultRequest(job_id=job_id, timeout_ms=RESULT_POLL_MS)
+        while True:
+            try:
+                answer = await self._dispatcher.request_job_result(request, timeout_s=RESULT_POLL_MS / 1000 + 30)
+            except JobNotFoundError as error:
+                logger.warning("how job %s ended is not known any more: %s", job_id, error)
+                self._status.job_ended(job_id, JobState.FINISHED)
+                break
+            except FlinkError as error:
+                logger.debug("result of %s: %s", job_id, error)
+                await asyncio.sleep(RETRY_PAUSE_S)
+                continue
+            state = JobState(answer.result.status) if answer.finished else None
+            if state is not None and state.is_globally_terminal:
+                self._status.job_ended(job_id, state, answer.result.error.message)
+                break
+            if state is not None:  # suspended: this Dispatcher is about to end, or to lead no more
+                await asyncio.sleep(RETRY_PAUSE_S)
+        if self._status.is_waiting_for_program:
+            self._spawn(self._hurry(), "the program's last moment")
+        self._look()
+
+    async def _hurry(self) -> None:
+        assert self._child is not None
+        await asyncio.wait({asyncio.ensure_future(self._child.wait())}, timeout=PROGRAM_GRACE_S)
+        self._status.program_is_overdue()
+        self._look()
+
+    def _look(self) -> None:
+        if self._status.result is not None:
+            self._decided.set()
+
+    async def _end_program(self) -> None:
+        """Its interpreter may have things to end too: it has returned from `main` only."""
+        assert self._child is not None
+        if self._status.has_program_ended:
+            await asyncio.wait({asyncio.ensure_future(self._child.wait())}, timeout=PROGRAM_GRACE_S)
+        if not self._child.has_ended:
+            await self._child.stop(STOP_GRACE_S)
+
+    async def _cancel_rest(self) -> None:
+        jobs = self._status.unfinished_jobs
+        for job_id in jobs:
+            try:
+                await self._dispatcher.cancel_job(pb.JobIdMessage(job_id=job_id), timeout_s=10.0)
+            except FlinkError as error:
+                logger.warning("job %s of an application that has ended was not canceled: %s", job_id, error)
+        waits = [task for task in self._tasks if task.get_name() in {f"result of {job_id}" for job_id in jobs}]
+        if waits:
+            timeout_ms = read_option(self._configuration, cluster_options.CLUSTER_SERVICES_SHUTDOWN_TIMEOUT)
+            _, pending = await asyncio.wait(waits, timeout=timeout_ms / 1000)
+            if pending:
+                logger.warning("%d job(s) of an application that has ended were not canceled in time", len(pending))
