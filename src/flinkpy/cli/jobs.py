@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import runpy
-import sys
-import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from flinkpy.cli.options import (
-    absolute,
     cluster_address_option,
     configuration_options,
     load_valid_configuration,
     split_address,
 )
-from flinkpy.common.errors import FlinkError, UserError
+from flinkpy.cli.program import program_environment, program_options, program_overrides, run_program
+from flinkpy.common.errors import UserError
 from flinkpy.common.states import JobState
 
 if TYPE_CHECKING:
@@ -73,78 +67,27 @@ def connect(configuration: Configuration, address: str | None) -> ClusterClient:
 @configuration_options
 @cluster_address_option
 @click.option("-d", "--detached", is_flag=True, help="Return once the job is submitted.")
-@click.option("-p", "--parallelism", type=click.IntRange(1, 32768), help="Parallelism of operators that set none.")
-@click.option(
-    "-s",
-    "--fromSavepoint",
-    "savepoint_path",
-    metavar="PATH",
-    help="Start from this savepoint or retained checkpoint.",
-)
-@click.option(
-    "-n",
-    "--allowNonRestoredState",
-    "allow_non_restored_state",
-    is_flag=True,
-    help="Leave out state of operators that the program does not have any more.",
-)
-@click.option(
-    "-cm",
-    "--claimMode",
-    "claim_mode",
-    type=click.Choice(["claim", "no_claim", "legacy"], case_sensitive=False),
-    help="Whose the savepoint is: `claim` the job's, which deletes it when it can; `no_claim` (the default) yours.",
-)
-@click.option("-pyfs", "--pyFiles", "py_files", metavar="PATHS", help="Modules, packages and zip files to import from.")
-@click.option(
-    "-pyarch", "--pyArchives", "py_archives", metavar="PATHS", help="Archives to unpack; each may end in #DIRECTORY."
-)
-@click.option(
-    "-pyreq",
-    "--pyRequirements",
-    "py_requirements",
-    metavar="PATH",
-    help="requirements.txt of packages to install; may end in #DIRECTORY with these packages.",
-)
-@click.option("-pyexec", "--pyExecutable", "py_executable", metavar="PATH", help="The interpreter of functions.")
+@program_options
 @click.argument("program", type=click.Path(exists=True, dir_okay=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def run(
     address: str | None,
     detached: bool,
-    parallelism: int | None,
-    savepoint_path: str | None,
-    allow_non_restored_state: bool,
-    claim_mode: str | None,
-    py_files: str | None,
-    py_archives: str | None,
-    py_requirements: str | None,
-    py_executable: str | None,
     program: str,
     arguments: tuple[str, ...],
     config_dir: str | None,
     properties: tuple[str, ...],
     verbose: bool,
+    **settings: Any,
 ) -> int:
     """Run PROGRAM with ARGUMENTS; each `execute()` in it submits a job to the cluster.
 
     Ctrl-C cancels the job that is running.
     """
-    if savepoint_path is None and (allow_non_restored_state or claim_mode is not None):
-        raise click.UsageError("-n and -cm say how a savepoint is restored: name it with -s PATH")
     configuration = load_valid_configuration(
         config_dir,
         properties,
-        {
-            "parallelism.default": None if parallelism is None else str(parallelism),
-            "execution.state-recovery.path": None if savepoint_path is None else absolute(savepoint_path),
-            "execution.state-recovery.ignore-unclaimed-state": "true" if allow_non_restored_state else None,
-            "execution.state-recovery.claim-mode": None if claim_mode is None else claim_mode.upper(),
-            "python.files": py_files,
-            "python.archives": py_archives,
-            "python.requirements": py_requirements,
-            "python.executable": py_executable,
-        },
+        program_overrides(settings),
     )
     host, port = split_address(dispatcher_address(configuration, address), "-m")
     configuration.set_string("execution.target", "remote")
@@ -154,51 +97,8 @@ def run(
     from flinkpy.cli.progress import show_submitted, terminal_observer
     from flinkpy.client.job_watch import observe_jobs
 
-    with _program_environment(configuration, program, arguments), observe_jobs(terminal_observer, show_submitted):
-        return _run_program(program, verbose)
-
-
-def _run_program(program: str, verbose: bool) -> int:
-    """Run the program as a script; an error of its own is shown as Python would show it, from its own lines on."""
-    try:
-        runpy.run_path(program, run_name="__main__")
-    except FlinkError:
-        raise
-    except Exception as error:
-        if verbose:
-            raise
-        trace = error.__traceback__
-        while trace is not None and trace.tb_frame.f_code.co_filename != program:
-            trace = trace.tb_next
-        traceback.print_exception(error.with_traceback(trace or error.__traceback__))
-        return 1
-    return 0
-
-
-@contextmanager
-def _program_environment(configuration: Configuration, program: str, arguments: tuple[str, ...]) -> Iterator[None]:
-    """What a program sees when Python runs it as a script, and the configuration its environments start from."""
-    from flinkpy.configuration import read_option
-    from flinkpy.configuration.loading import CONFIG_DIR_VARIABLES, DYNAMIC_PROPERTIES_VARIABLE
-    from flinkpy.configuration.python_options import PYTHON_FILES
-
-    saved_environment, saved_argv, saved_path = dict(os.environ), sys.argv, list(sys.path)
-    for variable in CONFIG_DIR_VARIABLES:
-        os.environ.pop(variable, None)
-    lines = (f"{key}={value}" for key, value in sorted(configuration.to_dict().items()))
-    os.environ[DYNAMIC_PROPERTIES_VARIABLE] = "\n".join(lines)
-    sys.argv = [program, *arguments]
-    for path in reversed((read_option(configuration, PYTHON_FILES) or "").split(",")):
-        if path.strip():  # the program imports them too
-            file = os.path.abspath(path.strip())
-            sys.path.insert(0, os.path.dirname(file) if file.endswith(".py") else file)
-    sys.path.insert(0, os.path.dirname(os.path.abspath(program)))
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(saved_environment)
-        sys.argv, sys.path[:] = saved_argv, saved_path
+    with program_environment(configuration, program, arguments), observe_jobs(terminal_observer, show_submitted):
+        return run_program(program, verbose)
 
 
 @click.command(name="list")
