@@ -109,6 +109,7 @@ class LocalCluster:
             core_options.EXECUTION_TARGET.key: "remote",
             jobmanager_options.ADDRESS.key: host,
             jobmanager_options.PORT.key: port,
+            security_options.SECRET_FILE.key: str(self.secret_file),
         }
 
     @property
