@@ -19,6 +19,7 @@ BENCHMARKS = {
     "columns": ("benchmarks.columns", "run"),
     "windows": ("benchmarks.windows", "run"),
     "exchange": ("benchmarks.exchange", "run"),
+    "tls": ("benchmarks.tls", "run"),
     "blocking-shuffle": ("benchmarks.blocking_shuffle", "run"),
     "latency": ("benchmarks.latency", "run"),
     "latency-window": ("benchmarks.latency_window", "run"),

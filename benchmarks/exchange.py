@@ -31,7 +31,7 @@ _CASES = {65_536: (2_000, 0.6), 1_024: (60_000, 0.5)}
 _TIMEOUT_S = 120.0
 _PARTITION = "exchange#0"
 
-_Pipe = multiprocessing.connection.Connection
+Pipe = multiprocessing.connection.Connection
 
 
 def run() -> list[Result]:
@@ -40,12 +40,9 @@ def run() -> list[Result]:
     for rows, (batches, bar) in _CASES.items():
         ours, bare = [], []
         for _ in range(_ROUNDS):
-            bare.append(_measure(_bare_producer, _bare_consumer, rows, batches))
-            ours.append(_measure(_producer, _consumer, rows, batches))
-        if rows >= 10_000:
-            scale, unit = rows * _COLUMNS * 8 * batches / 1e9, "GB/s"
-        else:
-            scale, unit = float(batches), "batches/s"
+            bare.append(measure(_bare_producer, _bare_consumer, rows, batches))
+            ours.append(measure(_producer, _consumer, rows, batches))
+        scale, unit = scale_of(rows, batches)
         results.append(
             rate(
                 f"exchange of {rows:,}-row batches",
@@ -54,24 +51,24 @@ def run() -> list[Result]:
                 unit,
                 "bare socket, Arrow IPC",
                 bar,
-                f"best of {_ROUNDS}; ours {_all(scale, ours)}, peer {_all(scale, bare)}",
+                f"best of {_ROUNDS}; ours {all_of(scale, ours)}, peer {all_of(scale, bare)}",
             )
         )
     return results
 
 
-def _all(scale: float, seconds: list[float]) -> str:
+def all_of(scale: float, seconds: list[float]) -> str:
     return "/".join(f"{scale / s:,.3g}" if scale / s < 100 else f"{scale / s:,.0f}" for s in seconds)
 
 
-def _measure(producer: Any, consumer: Any, rows: int, batches: int) -> float:
-    """Seconds from the first batch received to the last, in a process each."""
+def measure(producer: Any, consumer: Any, rows: int, batches: int, *more: Any) -> float:
+    """Seconds from the first batch received to the last, in a process each, which both are given `more`."""
     context = multiprocessing.get_context("spawn")
     to_consumer, from_producer = context.Pipe()
     to_parent, from_consumer = context.Pipe()
     processes = [
-        context.Process(target=producer, args=(from_producer, rows, batches)),
-        context.Process(target=consumer, args=(to_consumer, from_consumer, rows, batches)),
+        context.Process(target=producer, args=(from_producer, rows, batches, *more)),
+        context.Process(target=consumer, args=(to_consumer, from_consumer, rows, batches, *more)),
     ]
     for process in processes:
         process.start()
@@ -91,6 +88,13 @@ def _measure(producer: Any, consumer: Any, rows: int, batches: int) -> float:
     return seconds
 
 
+def scale_of(rows: int, batches: int) -> tuple[float, str]:
+    """What a round moves, and its unit per second."""
+    if rows >= 10_000:
+        return rows * _COLUMNS * 8 * batches / 1e9, "GB/s"
+    return float(batches), "batches/s"
+
+
 def _batch(rows: int) -> pa.RecordBatch:
     return pa.record_batch({f"f{i}": np.arange(rows, dtype=np.int64) + i for i in range(_COLUMNS)})
 
@@ -98,8 +102,16 @@ def _batch(rows: int) -> pa.RecordBatch:
 # ---------------------------------------------------------------- ours
 
 
-def _producer(pipe: _Pipe, rows: int, batches: int) -> None:
-    environment = NetworkEnvironment(resource_id="producer")
+def _producer(pipe: Pipe, rows: int, batches: int) -> None:
+    produce(NetworkEnvironment(resource_id="producer"), pipe, rows, batches)
+
+
+def _consumer(pipe: Pipe, result: Pipe, rows: int, batches: int) -> None:
+    consume(NetworkEnvironment(resource_id="consumer"), pipe, result, rows, batches)
+
+
+def produce(environment: NetworkEnvironment, pipe: Pipe, rows: int, batches: int) -> None:
+    """Send that many batches, and end when they have been taken."""
     pipe.send(environment.start())
     partition = environment.create_result_partition(partition_id=_PARTITION, num_subpartitions=1)
     mail: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -115,9 +127,9 @@ def _producer(pipe: _Pipe, rows: int, batches: int) -> None:
     environment.close()
 
 
-def _consumer(pipe: _Pipe, result: _Pipe, rows: int, batches: int) -> None:
+def consume(environment: NetworkEnvironment, pipe: Pipe, result: Pipe, rows: int, batches: int) -> None:
+    """Take them, and tell how long that took."""
     address = pipe.recv()
-    environment = NetworkEnvironment(resource_id="consumer")
     environment.start()
     failures: list[Exception] = []
     gate = environment.create_input_gate(
@@ -156,7 +168,7 @@ def _consume(gate: InputGate, rows: int, batches: int) -> float:
 _LENGTH = struct.Struct("<Q")
 
 
-def _bare_producer(pipe: _Pipe, rows: int, batches: int) -> None:
+def _bare_producer(pipe: Pipe, rows: int, batches: int) -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     pipe.send(listener.getsockname())
     sock, _ = listener.accept()
@@ -174,7 +186,7 @@ def _bare_producer(pipe: _Pipe, rows: int, batches: int) -> None:
     listener.close()
 
 
-def _bare_consumer(pipe: _Pipe, result: _Pipe, rows: int, batches: int) -> None:
+def _bare_consumer(pipe: Pipe, result: Pipe, rows: int, batches: int) -> None:
     sock = socket.create_connection(pipe.recv())
     header = bytearray(_LENGTH.size)
     schema = pa.ipc.read_schema(_receive(sock, header))

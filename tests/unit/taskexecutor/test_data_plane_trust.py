@@ -1,14 +1,51 @@
+"""Whom the data plane of a TaskExecutor takes, by its security context."""
+
 from __future__ import annotations
+
+import logging
 
 import pytest
 
+from flinkpy.common.errors import ConfigurationError
+from flinkpy.network.transport.authenticator import (
+    DataPlaneAuthenticator,
+    HmacAuthenticator,
+    Introductions,
+    PeerRole,
+    TrustedNetworkAuthenticator,
+)
+from flinkpy.security import ClusterSecret, SecurityContext
 from flinkpy.taskexecutor.entrypoint import data_plane_authenticator
 
+SAID = Introductions(2, 2, 2, "127.0.0.1:7", "consumer", b"c" * 32, "producer", b"p" * 32)
 
-@pytest.mark.parametrize(
-    ("bind_address", "accepted"), [("127.0.0.1", False), ("localhost", False), ("0.0.0.0", True), ("10.0.0.2", True)]
-)
-def test_peers_of_other_hosts_are_taken_only_where_one_listens_to_them(bind_address, accepted):
-    authenticator = data_plane_authenticator(bind_address)
-    assert authenticator.accepts("10.0.0.1", b"nonce", b"", is_consumer=True) is accepted
-    assert authenticator.accepts("127.0.0.1", b"nonce", b"", is_consumer=True)
+
+def takes(ours: DataPlaneAuthenticator, theirs: DataPlaneAuthenticator, host: str = "127.0.0.1") -> bool:
+    return ours.accepts(host, SAID, PeerRole.CONSUMER, theirs.proof(SAID, PeerRole.CONSUMER))
+
+
+def test_with_a_secret_only_those_who_know_it_are_taken_from_this_host_too() -> None:
+    secret = ClusterSecret.generate()
+    ours = data_plane_authenticator(SecurityContext.of_secret(secret))
+    member = data_plane_authenticator(SecurityContext.of_secret(secret, is_insecure=True))
+    stranger = data_plane_authenticator(SecurityContext.of_secret(ClusterSecret.generate()))
+
+    assert isinstance(ours, HmacAuthenticator)
+    assert takes(ours, member)
+    assert takes(ours, member, "10.0.0.1")
+    assert not takes(ours, stranger)
+    assert not takes(ours, TrustedNetworkAuthenticator())
+
+
+def test_without_a_secret_everybody_is_taken_with_a_loud_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        ours = data_plane_authenticator(SecurityContext.insecure())
+
+    assert takes(ours, TrustedNetworkAuthenticator(), "10.0.0.1")
+    assert "INSECURE" in caplog.text
+    assert "can run code" in caplog.text
+
+
+def test_without_a_secret_and_without_the_word_for_it_there_is_no_data_plane() -> None:
+    with pytest.raises(ConfigurationError, match=r"needs the cluster secret"):
+        data_plane_authenticator(SecurityContext(None, "", None, False))
