@@ -27,7 +27,7 @@ class Service:
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         self.verb = verb
-        self.line = self.address = ""
+        self.line = self.address = self.log = ""
 
     def wait_ready(self) -> Service:
         """The line on standard output says that it serves; by then its address is in the file."""
@@ -44,7 +44,7 @@ class Service:
 
     def end(self, sig: signal.Signals = signal.SIGTERM) -> int:
         self.popen.send_signal(sig)
-        self.popen.communicate(timeout=20)
+        _, self.log = self.popen.communicate(timeout=20)
         return self.popen.returncode
 
 
@@ -66,22 +66,30 @@ def start(tmp_path: Path) -> Iterator[object]:
 
 
 def test_services_that_bind_all_addresses_run_a_job_and_end_in_order(start, tmp_path: Path) -> None:
-    manager = start("resourcemanager", "--host=0.0.0.0", "--port=0", "-Dresourcemanager.rpc.address=localhost")
+    manager = start(
+        "resourcemanager", "--host=0.0.0.0", "--port=0", "--insecure", "-Dresourcemanager.rpc.address=localhost"
+    )
     assert manager.address.startswith("localhost:")
     dispatcher = start(
         "dispatcher",
         "--host=0.0.0.0",
         "--port=0",
+        "--insecure",
         f"--resourcemanager=localhost:{manager.port}",
         "-Djobmanager.rpc.address=localhost",
     )
-    executor = start("taskexecutor", "--host=0.0.0.0", "--slots=1", f"--resourcemanager=localhost:{manager.port}")
+    executor = start(
+        "taskexecutor", "--host=0.0.0.0", "--insecure", "--slots=1", f"--resourcemanager=localhost:{manager.port}"
+    )
     assert " data " in executor.line
     program = str(ROOT / "examples" / "word_count.py")
     result = run_flinkpy("run", "-m", f"localhost:{dispatcher.port}", program)
     assert result.returncode == 0, result.stderr
+    listed = run_flinkpy("list", "-m", f"localhost:{dispatcher.port}")
+    assert listed.stderr.startswith("INSECURE: ")
     for service in (executor, dispatcher, manager):
         assert service.end() == 0
+        assert "INSECURE: 0.0.0.0 is served without TLS" in service.log
     assert list((tmp_path / "tmp").rglob("*")) == []
 
 

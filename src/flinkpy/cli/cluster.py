@@ -123,6 +123,7 @@ def status(config_dir: str | None, properties: tuple[str, ...], verbose: bool) -
 
 
 def _print_overview(recorded: RecordedCluster, entries: dict[str, str]) -> None:
+    from flinkpy.cli.jobs import warn_if_insecure
     from flinkpy.client.cluster_client import ClusterClient
     from flinkpy.security import SecurityContext
 
@@ -135,6 +136,7 @@ def _print_overview(recorded: RecordedCluster, entries: dict[str, str]) -> None:
     except ExternalError as error:
         click.echo(f"The Dispatcher does not answer: {error}", err=True)
         return
+    warn_if_insecure(overview)
     click.echo(
         f"{overview.num_task_managers} TaskExecutors, {overview.num_slots_available} of {overview.num_slots_total} "
         f"slots free; jobs: {overview.num_jobs_running} running, {overview.num_jobs_finished} finished, "

@@ -101,6 +101,11 @@ def run(
         return run_program(program, verbose)
 
 
+def warn_if_insecure(overview: dispatcher_pb2.ClusterOverview) -> None:
+    if overview.is_insecure:
+        click.echo("INSECURE: this cluster is served without TLS to other hosts (security.insecure).", err=True)
+
+
 @click.command(name="list")
 @configuration_options
 @cluster_address_option
@@ -121,6 +126,7 @@ def list_jobs(
 
     with connect(load_valid_configuration(config_dir, properties, {}), address) as client:
         jobs = client.list_jobs()
+        warn_if_insecure(client.request_cluster_overview())
     shown = [job for job in jobs if _is_shown(job, running, scheduled, everything)]
     shown.sort(key=lambda job: (-job.start_time_ms, job.job_id))
     rows = [[format_timestamp(job.start_time_ms), job.job_id, job.name, JobState(job.status).name] for job in shown]

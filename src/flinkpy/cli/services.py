@@ -27,6 +27,7 @@ def _service_options(command: F) -> F:
         click.option("--host", "--bind-address", "host", help="Address to bind; loopback where not given."),
         click.option("--port", type=click.IntRange(0, 65535), help="Port to bind; 0 takes any free one."),
         click.option("--ready-file", help="File to write the address to once the service answers."),
+        click.option("--insecure", is_flag=True, help="Bind addresses that others reach without TLS, all the same."),
     ):
         command = option(command)
     return configuration_options(command)
@@ -34,6 +35,10 @@ def _service_options(command: F) -> F:
 
 def _text(value: int | None) -> str | None:
     return None if value is None else str(value)
+
+
+def _flag(is_set: bool) -> str | None:
+    return "true" if is_set else None
 
 
 def _host_and_port(address: str | None, option: str) -> tuple[str | None, str | None]:
@@ -68,6 +73,7 @@ def dispatcher(
     host: str | None,
     port: int | None,
     ready_file: str | None,
+    insecure: bool,
     resourcemanager: str | None,
     config_dir: str | None,
     properties: tuple[str, ...],
@@ -81,6 +87,7 @@ def dispatcher(
         {
             "jobmanager.bind-host": host,
             "jobmanager.rpc.port": _text(port),
+            "security.insecure": _flag(insecure),
             "resourcemanager.rpc.address": manager_host,
             "resourcemanager.rpc.port": manager_port,
         },
@@ -96,13 +103,20 @@ def resourcemanager(
     host: str | None,
     port: int | None,
     ready_file: str | None,
+    insecure: bool,
     config_dir: str | None,
     properties: tuple[str, ...],
     verbose: bool,
 ) -> int:
     """Run a ResourceManager process: knows the TaskExecutors and gives their slots to jobs."""
     configuration = load_valid_configuration(
-        config_dir, properties, {"resourcemanager.bind-host": host, "resourcemanager.rpc.port": _text(port)}
+        config_dir,
+        properties,
+        {
+            "resourcemanager.bind-host": host,
+            "resourcemanager.rpc.port": _text(port),
+            "security.insecure": _flag(insecure),
+        },
     )
     from flinkpy.resourcemanager.entrypoint import run_resourcemanager
 
@@ -118,6 +132,7 @@ def taskexecutor(
     host: str | None,
     port: int | None,
     ready_file: str | None,
+    insecure: bool,
     data_port: int | None,
     resourcemanager: str | None,
     slots: int | None,
@@ -132,6 +147,7 @@ def taskexecutor(
         properties,
         {
             "taskmanager.bind-host": host,
+            "security.insecure": _flag(insecure),
             "taskmanager.rpc.port": _text(port),
             "taskmanager.data.port": _text(data_port),
             "taskmanager.numberOfTaskSlots": _text(slots),
@@ -152,6 +168,7 @@ def jobmaster(
     host: str | None,
     port: int | None,
     ready_file: str | None,
+    insecure: bool,
     dispatcher_address: str,
     job_id: str | None,
     config_dir: str | None,
@@ -161,7 +178,9 @@ def jobmaster(
     """Run a JobMaster process: schedules the tasks of one job and watches over them."""
     split_address(dispatcher_address, "--dispatcher")
     configuration = load_valid_configuration(
-        config_dir, properties, {"jobmanager.bind-host": host, "jobmanager.rpc.port": _text(port)}
+        config_dir,
+        properties,
+        {"jobmanager.bind-host": host, "jobmanager.rpc.port": _text(port), "security.insecure": _flag(insecure)},
     )
     from flinkpy.jobmaster.entrypoint import run_jobmaster
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+
 import grpc
 import grpc.aio
 
 from flinkpy.common.errors import ConfigurationError
 from flinkpy.rpc.authorization import AuthorizationInterceptor
 from flinkpy.security import PEER_NAME, SecurityContext, check_bind
+
+logger = logging.getLogger(__name__)
 
 _NO_PROXY = ("grpc.enable_http_proxy", 0)
 #: Certificates are of members of the cluster and not of addresses, and all have this one name.
@@ -19,6 +23,8 @@ def check_server(bind_address: str, security: SecurityContext) -> None:
     check_bind(bind_address, security)
     if security.secret is None and not security.is_insecure:
         raise ConfigurationError("a server needs the cluster secret: a token alone lets nobody check another")
+    if security.is_insecure and security.tls is None:
+        logger.warning("INSECURE: %s is served without TLS; whoever can read the network can take over", bind_address)
 
 
 def interceptors(security: SecurityContext) -> list[grpc.aio.ServerInterceptor]:

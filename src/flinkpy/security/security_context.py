@@ -88,6 +88,13 @@ class SecurityContext:
         return SecurityContext(self.secret, self.secret.token(role), self.tls, self.is_insecure)
 
 
+def is_insecure(configuration: AnyConfiguration) -> bool:
+    """Whether plaintext beyond this host is accepted, and would be what is spoken."""
+    return read_option(configuration, security_options.INSECURE) and not read_option(
+        configuration, security_options.INTERNAL_ENABLED
+    )
+
+
 def secret_file(configuration: AnyConfiguration) -> Path:
     """`security.secret-file`, else FLINKPY_SECRET_FILE, else `~/.flinkpy/secret`."""
     configured = read_option(configuration, security_options.SECRET_FILE) or os.environ.get(SECRET_FILE_VARIABLE)
