@@ -14,6 +14,7 @@ Source: kazoo.client.KazooClient.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections import deque
 from collections.abc import Callable
 from random import Random
@@ -41,7 +42,10 @@ class SimulatedZooKeeperClient:
         loop: asyncio.AbstractEventLoop,
         random: Random,
         timeout_s: float = 4.0,
+        context: contextvars.Context | None = None,
     ) -> None:
+        """`context`: of the process, in which everything is called back."""
+        self._context = context or contextvars.copy_context()
         self._zookeeper = zookeeper
         self._loop = loop
         self._random = random
@@ -233,7 +237,7 @@ class SimulatedZooKeeperClient:
         return self._zookeeper.is_up and not self._is_cut
 
     def _later(self, delay_s: float, action: Callable[[], None]) -> None:
-        self._loop.call_later(delay_s, lambda: None if self._is_dead else action())
+        self._loop.call_later(delay_s, lambda: None if self._is_dead else action(), context=self._context)
 
     def _notice(self) -> None:
         if self._is_cut and self._has_connection:

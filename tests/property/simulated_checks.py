@@ -1,0 +1,201 @@
+"""What must hold all the time in a simulated cluster, whatever goes wrong.
+
+* A checkpoint is a consistent cut when it becomes durable, its id was never used before, and only one that has been
+  noted is confirmed to tasks or restored from.
+* A TaskExecutor runs tasks of one JobMaster of a job at a time, each in a slot of its own job, and no slot is given
+  twice. Tasks of a JobMaster that has been replaced end within the time in which its end is noticed.
+* What only a leader may write in ZooKeeper is written in the session of the leader.
+* A job whose result is stored gets no further JobMaster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from simulated_processes import CURRENT, SimulatedProcess
+from simulated_rpc import SimulatedRpcServer
+from simulated_tasks import DataPlane, SimulatedTask
+from simulated_world import SimulatedWorld
+
+from flinkpy.checkpoint.completed_checkpoint_store import CompletedCheckpointStore
+from flinkpy.highavailability.file_job_result_store import FileJobResultStore
+from flinkpy.jobmaster.checkpoint_io import CheckpointIo
+
+#: How long tasks of a former JobMaster may run beside those of its successor where its TaskExecutor hears of nothing:
+#: the time-out of heartbeats, twice the longest delay of a message, and what a cancellation takes.
+MAX_OVERLAP_S = 15.0
+
+
+class Checks:
+    def __init__(self, world: SimulatedWorld, plane: DataPlane) -> None:
+        self._world = world
+        self._plane = plane
+        self._loop = world.loop
+        #: The endpoint of each TaskExecutor that lives, or lived last.
+        self.executors: dict[str, tuple[SimulatedProcess, Any]] = {}
+        #: Ids of JobMasters per job in the order in which their tasks came, and when.
+        self._job_masters: dict[str, dict[str, float]] = {}
+        self._results: dict[str, float] = {}
+        self.num_refused_writes = 0
+        plane.on_deployed = self._on_deployed
+        world.network.on_call = self._on_call
+        world.zookeeper.on_change = self._on_change
+
+    def fail(self, message: str) -> None:
+        self._world.network.errors.append(AssertionError(f"at {self._loop.time():.3f}: {message}"))
+
+    def unexpected_end(self, process: SimulatedProcess) -> None:
+        assert process.error is not None
+        self._world.network.errors.append(process.error)
+
+    # Continuously
+
+    def run(self) -> None:
+        for process, executor in self.executors.values():
+            if not process.is_dead and not executor.is_closed:
+                executor.service.slots.validate()
+                executor.service.jobs.validate()
+        self._check_tasks()
+
+    def _check_tasks(self) -> None:
+        now_s = self._loop.time()
+        for job_id in self._plane.jobs:
+            tasks = [task for task in self._plane.living() if task.job_id == job_id]
+            by_executor: dict[str, set[str]] = {}
+            for task in tasks:
+                by_executor.setdefault(task.process.name, set()).add(task.job_master_id)
+            for name, job_masters in by_executor.items():
+                if len(job_masters) > 1:
+                    self.fail(f"{name} runs tasks of {len(job_masters)} JobMasters of job {job_id}")
+            begun = self._job_masters.get(job_id, {})
+            leading = {task.job_master_id for task in tasks}
+            newest_s = max((begun[one] for one in leading), default=now_s)
+            if len(leading) > 1 and now_s - newest_s > MAX_OVERLAP_S:
+                self.fail(f"tasks of {len(leading)} JobMasters of job {job_id} run beside each other")
+
+    def _on_deployed(self, task: SimulatedTask) -> None:
+        begun = self._job_masters.setdefault(task.job_id, {})
+        stored_s = self._results.get(task.job_id)
+        if task.job_master_id not in begun:
+            begun[task.job_master_id] = self._loop.time()
+            assert stored_s is None or self._loop.time() - stored_s < MAX_OVERLAP_S, "a job that has ended runs again"
+        others = [
+            other
+            for other in self._plane.tasks.values()
+            if other is not task and not other.process.is_dead and other.allocation_id == task.allocation_id
+        ]
+        for other in others:
+            assert other.job_id == task.job_id and other.process is task.process, "a slot is given twice"
+
+    def _on_call(self, server: SimulatedRpcServer, service: str, method: str, request: Any, token: str | None) -> None:
+        return
+
+    # ZooKeeper
+
+    def _on_change(self, kind: str, path: str, session: int) -> None:
+        """Written only by whose latch is the lowest, where it is a leader's to write."""
+        self._world.network.trace.note("zookeeper", kind, path)
+        component = _component_of(path)
+        if component is None or kind == "check":
+            return
+        nodes = self._world.zookeeper.nodes
+        latch = f"{path.partition(component)[0]}{component}/latch"
+        present = nodes.get(latch)
+        names = [] if present is None else sorted(present.children, key=lambda name: name[-10:])
+        owner = nodes[f"{latch}/{names[0]}"].owner if names else None
+        if owner != session:
+            self.fail(f"{kind} of {path} by session {session:x}, the leader's is {owner or 0:x}")
+
+    # Checkpoints and results
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        """See what becomes durable, at the moment it does."""
+        originals = (
+            CheckpointIo.__init__,
+            CheckpointIo.make_location,
+            CheckpointIo.finalize,
+            CompletedCheckpointStore.add,
+            FileJobResultStore.create_dirty,
+        )
+        initialize, make_location, finalize, add, create_dirty = originals
+        checks = self
+
+        def observed_initialize(io: Any, configuration: Any, job_id: str, *rest: Any, **further: Any) -> None:
+            initialize(io, configuration, job_id, *rest, **further)
+            io.simulated_job_id = job_id
+
+        def observed_location(io: Any, effect: Any) -> Any:
+            checks.location(io.simulated_job_id, effect.checkpoint_id)
+            return make_location(io, effect)
+
+        def observed_finalize(io: Any, effect: Any) -> Any:
+            checks.finalizing(io.simulated_job_id, effect)
+            finalized = finalize(io, effect)
+            if effect.properties.counts_for_recovery:
+                checks.finalized(io.simulated_job_id, effect.checkpoint_id)
+            return finalized
+
+        def observed_result(store: Any, terminated: Any, *rest: Any) -> Any:
+            answer = create_dirty(store, terminated, *rest)
+            checks.result_stored(terminated.job_id)
+            return answer
+
+        CheckpointIo.__init__ = observed_initialize  # type: ignore[method-assign]
+        CheckpointIo.make_location = observed_location  # type: ignore[method-assign]
+        CheckpointIo.finalize = observed_finalize  # type: ignore[method-assign]
+        FileJobResultStore.create_dirty = observed_result  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            (
+                CheckpointIo.__init__,  # type: ignore[method-assign]
+                CheckpointIo.make_location,  # type: ignore[method-assign]
+                CheckpointIo.finalize,  # type: ignore[method-assign]
+                CompletedCheckpointStore.add,  # type: ignore[method-assign]
+                FileJobResultStore.create_dirty,  # type: ignore[method-assign]
+            ) = originals
+
+    def location(self, job_id: str, checkpoint_id: int) -> None:
+        if self._loop.is_unwinding:  # type: ignore[attr-defined]
+            return
+        job = self._plane.jobs[job_id]
+        if checkpoint_id in job.used_ids:
+            self.fail(f"checkpoint id {checkpoint_id} is used again")
+        job.used_ids.add(checkpoint_id)
+
+    def finalizing(self, job_id: str, effect: Any) -> None:
+        job = self._plane.jobs[job_id]
+        try:
+            self._plane.check_cut(job, effect.metadata)
+        except AssertionError as error:
+            self._world.network.errors.append(error)
+        job.completed[effect.checkpoint_id] = effect.metadata
+        if effect.properties.counts_for_recovery:
+            job.tried.add(effect.checkpoint_id)
+
+    def finalized(self, job_id: str, checkpoint_id: int) -> None:
+        of = CURRENT.get()
+        self._world.network.trace.note("completed", of and of.name, job_id, checkpoint_id)
+        self._plane.jobs[job_id].counting.add(checkpoint_id)
+
+    def result_stored(self, job_id: str) -> None:
+        self._results.setdefault(job_id, self._loop.time())
+
+    def check_output(self, job_id: str) -> None:
+        job = self._plane.jobs[job_id]
+        newest = max(job.counting | job.completed.keys())
+        operators = {operator.operator_id: operator for operator in job.completed[newest].operators}
+        sources = operators["source-op"].subtasks
+        sent = [int(sources[i].operator[0].file.data.split(b",")[i]) for i in range(job.parallelism)]
+        assert job.committed == [sent] * job.parallelism, "what was committed is not what was sent up to the end"
+
+
+def _component_of(path: str) -> str | None:
+    """Whose leader may write there."""
+    parts = path.strip("/").split("/")
+    if "execution-plans" in parts and parts[-1] != "execution-plans":
+        return "leader/dispatcher"
+    return None

@@ -1,0 +1,182 @@
+"""Processes on one virtual-time loop: each has its own context, and can be killed between any two of its steps.
+
+What runs for a process carries it in a context variable, which tasks, timers and callbacks inherit. A killed process
+takes no further step: no `finally`, no timer, no answer; that is what `kill -9` leaves. At the end of a simulation the
+remains are unwound where they can do no harm, so that nothing of them is left to the garbage collector.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import Any
+
+from simulated_cluster import SimulationLoop
+
+CURRENT: contextvars.ContextVar[SimulatedProcess | None] = contextvars.ContextVar("process", default=None)
+#: What could not be unwound: if it were collected, its `finally` clauses would run in the middle of another test.
+_GRAVEYARD: list[Any] = []
+
+
+class ProcessKilled(BaseException):
+    """Raised where a process meets its end in the middle of a step."""
+
+
+class ProcessLoop(SimulationLoop):
+    """Knows of every callback whose it is."""
+
+    def __init__(self, random: Random) -> None:
+        super().__init__(random)
+        self.processes: list[SimulatedProcess] = []
+        self.is_unwinding = False
+        #: Whether something else than the end of a process goes wrong with the next blocking call of it.
+        self.disk_of: Callable[[SimulatedProcess], None] = lambda process: None
+
+    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> Any:
+        return super().call_soon(*self._of_process(callback, args, context), context=context)
+
+    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Any:
+        return super().call_at(when, *self._of_process(callback, args, context), context=context)
+
+    def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> Any:
+        return self.call_soon(callback, *args, context=context)
+
+    def _of_process(self, callback: Any, args: tuple[Any, ...], context: Any) -> tuple[Any, ...]:
+        process = CURRENT.get() if context is None else context.get(CURRENT)
+        if process is None:
+            return (callback, *args)
+        return (process.step, callback, context, *args)
+
+    def create_task(self, coroutine: Any, *, name: str | None = None, context: Any = None) -> Any:
+        task = super().create_task(coroutine, name=name, context=context)
+        process = CURRENT.get() if context is None else context.get(CURRENT)
+        if process is not None:
+            process.tasks[task] = None
+            task.add_done_callback(process.task_done, context=_NOBODY)
+        return task
+
+    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
+        process = CURRENT.get()
+
+        def call() -> Any:
+            if process is not None and not self.is_unwinding:
+                self.disk_of(process)
+            return func(*args)
+
+        return super().run_in_executor(executor, call)
+
+    def add_signal_handler(self, sig: int, callback: Any, *args: Any) -> None:
+        process = CURRENT.get()
+        if process is not None:
+            process.on_signal = lambda: callback(*args)
+
+    def remove_signal_handler(self, sig: int) -> bool:
+        return True
+
+
+#: For what belongs to no process: the network, the servers of ZooKeeper, whoever breaks things.
+_NOBODY = contextvars.Context()
+
+
+class SimulatedProcess:
+    """One process of a host; `main` is the coroutine of its entrypoint, and answers its exit status."""
+
+    def __init__(self, loop: ProcessLoop, name: str, host: str, pid: int) -> None:
+        self.loop = loop
+        self.name = name
+        self.host = host
+        self.pid = pid
+        self.context = _NOBODY.copy()
+        self.context.run(CURRENT.set, self)
+        self.is_dead = False
+        self.exit_status: int | None = None
+        self.error: BaseException | None = None
+        self.tasks: dict[asyncio.Task[Any], None] = {}
+        self._parked: list[tuple[Any, ...]] = []
+        self.on_signal: Callable[[], None] | None = None
+        #: In order: what the machine does when the process is gone.
+        self.at_exit: list[Callable[[], None]] = []
+        loop.processes.append(self)
+
+    def start(self, main: Callable[[], Coroutine[Any, Any, int]]) -> None:
+        async def run() -> None:
+            try:
+                self.exit_status = await main()
+            except Exception as error:  # noqa: BLE001 - as an interpreter does
+                self.exit_status, self.error = 1, error
+            self._gone()
+
+        self.loop.create_task(run(), context=self.context)
+
+    def step(self, callback: Any, context: Any, *args: Any) -> None:
+        if self.is_dead and not self.loop.is_unwinding:
+            self._parked.append((callback, context, *args))
+            return
+        callback(*args)
+
+    def task_done(self, task: asyncio.Task[Any]) -> None:
+        self.tasks.pop(task, None)
+
+    def spawn(self, coroutine: Coroutine[Any, Any, Any], name: str = "") -> asyncio.Task[Any]:
+        """In this process."""
+        return self.loop.create_task(coroutine, name=name, context=self.context)
+
+    def run(self, action: Callable[[], Any]) -> None:
+        """Soon, in this process."""
+        self.loop.call_soon(action, context=self.context)
+
+    def kill(self) -> None:
+        if not self.is_dead:
+            self.exit_status = -9
+            self._gone()
+
+    def terminate(self) -> None:
+        """SIGTERM."""
+        if self.is_dead:
+            return
+        if self.on_signal is None:
+            self.kill()
+        else:
+            self.run(self.on_signal)
+
+    def _gone(self) -> None:
+        self.is_dead = True
+        at_exit, self.at_exit = self.at_exit, []
+        for action in at_exit:
+            self.loop.call_soon(action, context=_NOBODY.copy())
+
+    def unwind(self) -> None:
+        self.is_dead = True
+        for callback, context, *args in self._parked:
+            self.loop.call_soon(callback, *args, context=context)
+        self._parked.clear()
+        for task in list(self.tasks):
+            task.cancel()
+
+    def __repr__(self) -> str:
+        return f"<{self.name} {self.pid}>"
+
+
+async def unwind(loop: ProcessLoop, for_s: float = 60.0) -> None:
+    """End everything that still runs in any process, dead or alive."""
+    for process in loop.processes:
+        process.is_dead = True
+    loop.is_unwinding = True
+    until = loop.time() + for_s
+    while loop.time() < until:
+        for process in loop.processes:
+            process.unwind()
+        await asyncio.sleep(0.5)
+        if not any(process.tasks for process in loop.processes):
+            break
+    for process in loop.processes:
+        _GRAVEYARD.extend(process.tasks)
+    loop.processes.clear()
+    await loop.shutdown_asyncgens()
+
+
+def nobody() -> contextvars.Context:
+    """A context of no process, for what the world does."""
+    return _NOBODY.copy()

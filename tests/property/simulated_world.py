@@ -1,0 +1,258 @@
+"""SimulatedWorld: the real entrypoints of the services, with everything they touch outside of themselves replaced.
+
+Clocks, random numbers, sockets, child processes, ZooKeeper's client and threads are those of the simulation while it
+lasts; the code between them is what runs in production. Each process sees those of its own host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import secrets
+import socket
+import sys
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import kazoo.client
+from simulated_processes import CURRENT, ProcessKilled, ProcessLoop, SimulatedProcess
+from simulated_rpc import HostNetwork, SimulatedRpcClient, SimulatedRpcServer
+from simulated_zookeeper import SimulatedZooKeeper
+from simulated_zookeeper_client import SimulatedZooKeeperClient
+
+from flinkpy.common import child_process, clock, process, working_directory
+from flinkpy.common.child_process import ProcessEnding
+from flinkpy.common.configuration import Configuration
+from flinkpy.rpc import client, endpoint, server
+
+#: What the services import when they start: it must be there before names in it are replaced.
+_MODULES = (
+    "flinkpy.dispatcher.entrypoint",
+    "flinkpy.resourcemanager.entrypoint",
+    "flinkpy.jobmaster.entrypoint",
+    "flinkpy.taskexecutor.task_executor",
+    "flinkpy.highavailability.services",
+    "flinkpy.highavailability.zookeeper.services",
+    "flinkpy.checkpoint.file_checkpoint_recovery",
+)
+
+#: The host of all servers of ZooKeeper.
+ZOOKEEPER = "zookeeper"
+
+
+class SimulatedWorld:
+    """The machine under all hosts."""
+
+    def __init__(self, loop: ProcessLoop, random: Random, directory: Path) -> None:
+        self.loop = loop
+        self.random = random
+        self.directory = directory
+        self.network = HostNetwork(loop, random)
+        self.zookeeper = SimulatedZooKeeper(loop, random)
+        self.clients: list[tuple[SimulatedProcess, SimulatedZooKeeperClient]] = []
+        #: How far the clock of a host is ahead of the true time, which begins at some date.
+        self.clock_offset_s: dict[str, float] = {}
+        self.processes: dict[str, SimulatedProcess] = {}
+        self._num_pids = 100
+        self._locks: list[int] = []
+        self.zookeeper_timeout_s = 4.0
+        #: Probability that a process dies when it makes something durable.
+        self.fsync_death = 0.0
+        #: Whether a child ends with its parent.
+        self.children_die_with_parent = True
+        self.on_fatal: Callable[[BaseException], None] = self.network.errors.append
+
+    def new_process(self, name: str, host: str) -> SimulatedProcess:
+        self._num_pids += 1
+        made = SimulatedProcess(self.loop, name, host, self._num_pids)
+        self.processes[name] = made
+        return made
+
+    def connect_zookeeper(self) -> None:
+        """Whoever can reach its servers now, and no others."""
+        for of, made in self.clients:
+            if not of.is_dead and self.network.connects(of.host, ZOOKEEPER) == made.is_cut:
+                (made.heal if made.is_cut else made.cut)()
+
+    def heal(self) -> None:
+        """Every host has all it needs, and keeps it."""
+        self.zookeeper.start()
+        for of, made in self.clients:
+            if not of.is_dead:
+                made.fault_probability = 0.0
+                made.heal()
+        self.fsync_death = 0.0
+
+    # What processes ask of the machine
+
+    def now_s(self) -> float:
+        of = CURRENT.get()
+        offset_s = 0.0 if of is None else self.clock_offset_s.get(of.host, 0.0)
+        return 1_700_000_000.0 + self.loop.time() + offset_s
+
+    def _kazoo_client(self, *_: Any, timeout: float = 10.0, **__: Any) -> SimulatedZooKeeperClient:
+        of = CURRENT.get()
+        assert of is not None
+        made = SimulatedZooKeeperClient(self.zookeeper, self.loop, self.random, timeout, context=of.context.copy())
+        if not self.network.connects(of.host, ZOOKEEPER):
+            made.cut()
+        of.at_exit.append(made.die)
+        self.clients.append((of, made))
+        return made
+
+    async def _spawn_child(self, command: Sequence[str], *, name: str, **_: Any) -> SimulatedChild:
+        parent = CURRENT.get()
+        assert parent is not None
+        words = list(command)
+        arguments = words[words.index("jobmaster") + 1 :]
+        entries, options = {}, {}
+        for flag, value in zip(arguments, arguments[1:], strict=False):
+            if flag == "-D":
+                key, _, setting = value.partition("=")
+                entries[key] = setting
+            elif flag.startswith("--"):
+                options[flag] = value
+        await asyncio.sleep(self.random.uniform(0.1, 0.5))
+        made = self.new_process(f"{parent.name}/{name}", parent.host)
+        child = SimulatedChild(made, name, self.loop)
+        if self.children_die_with_parent:
+            parent.at_exit.append(made.kill)
+
+        def main() -> Any:
+            from flinkpy.jobmaster.entrypoint import run_jobmaster
+
+            return run_jobmaster(Configuration.from_dict(entries), dispatcher_address=options["--dispatcher"])
+
+        made.start(main)
+        return child
+
+    def _try_lock(self, path: Path) -> int:
+        """Locks end with their process; nobody else uses these directories."""
+        lock = os.open(os.devnull, os.O_RDONLY)
+        self._locks.append(lock)
+        return lock
+
+    def _fsync(self, descriptor: int) -> None:
+        of = CURRENT.get()
+        if of is not None and not of.is_dead and self.random.random() < self.fsync_death:
+            self.network.trace.note("dies in fsync", of.name)
+            of.kill()
+            raise ProcessKilled
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        for name in _MODULES:
+            try:
+                importlib.import_module(name)
+            except ModuleNotFoundError as error:
+                if error.name != name and not name.startswith(str(error.name)):
+                    raise
+        world = self
+
+        class SeededRandom(Random):
+            def __init__(self, seed: Any = None) -> None:
+                super().__init__(world.random.getrandbits(64) if seed is None else seed)
+
+        class Client(SimulatedRpcClient):
+            network = world.network
+
+        class Server(SimulatedRpcServer):
+            network = world.network
+
+        replaced: dict[int, tuple[Any, Any]] = {
+            id(original): (original, replacement)
+            for original, replacement in (
+                (client.RpcClient, Client),
+                (server.RpcServer, Server),
+                (child_process.spawn_child, self._spawn_child),
+                (process.announce_ready, lambda *_, **__: None),
+                (Random, SeededRandom),
+                (kazoo.client.KazooClient, self._kazoo_client),
+            )
+        }
+        undo: list[tuple[Any, str, Any]] = []
+
+        def replace(owner: Any, name: str, value: Any) -> None:
+            undo.append((owner, name, owner.__dict__[name]))
+            setattr(owner, name, value)
+
+        for module in [module for name, module in sys.modules.items() if name.startswith("flinkpy.")]:
+            for name, value in list(vars(module).items()):
+                found = replaced.get(id(value))
+                if found is not None and value is found[0]:
+                    replace(module, name, found[1])
+        replace(kazoo.client, "KazooClient", self._kazoo_client)
+        replace(clock.SystemClock, "now_ms", lambda _: round(self.now_s() * 1000))
+        replace(clock.SystemClock, "monotonic_ms", lambda _: round(self.loop.time() * 1000))
+        replace(clock.SystemClock, "monotonic_ns", lambda _: round(self.loop.time() * 1_000_000_000))
+        replace(endpoint, "_log_unexpected", self._unexpected)
+        replace(working_directory, "_try_lock", self._try_lock)
+        replace(secrets, "token_hex", lambda size=32: f"{self.random.getrandbits(8 * size):0{2 * size}x}")
+        replace(secrets, "token_bytes", lambda size=32: self.random.randbytes(size))
+        replace(uuid, "uuid4", lambda: uuid.UUID(int=self.random.getrandbits(128), version=4))
+        replace(socket, "gethostname", lambda: _of_current("host", "nowhere"))
+        replace(os, "getpid", lambda real=os.getpid: _of_current("pid", None) or real())
+        replace(os, "fsync", self._fsync)
+        temporary = self.directory / "tmp"
+        temporary.mkdir()
+        replace(tempfile, "tempdir", str(temporary))
+        try:
+            yield
+        finally:
+            for owner, name, value in reversed(undo):
+                setattr(owner, name, value)
+            for lock in self._locks:
+                try:
+                    if os.readlink(f"/proc/self/fd/{lock}") == os.devnull:
+                        os.close(lock)
+                except OSError:
+                    continue  # its process closed it
+
+    def _unexpected(self, error: BaseException) -> None:
+        if not self.loop.is_unwinding:
+            self.on_fatal(error)
+
+
+def _of_current(attribute: str, otherwise: Any) -> Any:
+    of = CURRENT.get()
+    return otherwise if of is None else getattr(of, attribute)
+
+
+class SimulatedChild:
+    """What a parent has of its child."""
+
+    def __init__(self, made: SimulatedProcess, name: str, loop: ProcessLoop) -> None:
+        self._process = made
+        self.name = name
+        self.pid = made.pid
+        self._ended = asyncio.Event()
+        made.at_exit.append(lambda: loop.call_later(0.005, self._ended.set))
+
+    @property
+    def has_ended(self) -> bool:
+        return self._ended.is_set()
+
+    async def wait(self) -> ProcessEnding:
+        await self._ended.wait()
+        return ProcessEnding(self._process.exit_status or 0)
+
+    def terminate(self) -> None:
+        self._process.terminate()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    async def stop(self, grace_s: float) -> ProcessEnding:
+        self.terminate()
+        try:
+            async with asyncio.timeout(grace_s):
+                return await self.wait()
+        except TimeoutError:
+            self.kill()
+            return await self.wait()

@@ -1,0 +1,95 @@
+"""Whole clusters, every service the real one, on virtual time among faults of every kind, each run from one seed.
+
+FLINKPY_SIMULATION_SEEDS=1000 pytest tests/property/test_high_availability_simulation.py      # many
+FLINKPY_SIMULATION_SEED=17 pytest tests/property/test_high_availability_simulation.py         # one again
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from random import Random
+
+import pytest
+from simulated_nemesis import Nemesis
+from simulated_processes import ProcessLoop
+from simulated_services import ServiceCluster
+
+NUM_SEEDS = int(os.environ.get("FLINKPY_SIMULATION_SEEDS", "200"))
+FIRST_SEED = int(os.environ.get("FLINKPY_SIMULATION_FIRST_SEED", "0"))
+SEEDS = range(FIRST_SEED, FIRST_SEED + NUM_SEEDS)
+if "FLINKPY_SIMULATION_SEED" in os.environ:
+    SEEDS = range(int(os.environ["FLINKPY_SIMULATION_SEED"]), int(os.environ["FLINKPY_SIMULATION_SEED"]) + 1)
+#: Seeds of one test: they share what is imported and set up.
+BATCH = 10
+#: One of so many runs is of a cluster without high availability.
+STANDALONE_EVERY = 5
+#: How long things go wrong, in virtual time.
+FAULTY_S = 15.0
+#: Memory, where there is such a directory: what is synced there costs nothing.
+SHARED_MEMORY = Path("/dev/shm")
+JOBS = [f"{number:032x}" for number in range(1, 3)]
+
+
+async def run(cluster: ServiceCluster) -> None:
+    cluster.start()
+    nemesis = Nemesis(cluster)
+    disturbing = asyncio.ensure_future(nemesis.disturb(FAULTY_S))
+    try:
+        for job_id in JOBS[: cluster.random.randint(1, len(JOBS))]:
+            await asyncio.sleep(cluster.random.uniform(0.0, 2.0))
+            await cluster.as_client(lambda job_id=job_id: cluster.submit(job_id))
+        await disturbing
+        cluster.heal()
+        await cluster.finish()
+    finally:
+        disturbing.cancel()
+        await asyncio.gather(disturbing, return_exceptions=True)
+        await cluster.close()
+
+
+def simulate(seed: int, num_masters: int | None = None) -> ServiceCluster:
+    random = Random(seed)
+    if num_masters is None:
+        num_masters = 1 if seed % STANDALONE_EVERY == 0 else 2
+    parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
+    directory = Path(tempfile.mkdtemp(prefix="flinkpy-simulation-", dir=parent))
+    loop = ProcessLoop(random)
+    loop.set_exception_handler(lambda *_: None)
+    try:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            cluster = ServiceCluster(loop, random, directory, num_masters=num_masters)
+            with cluster.installed():
+                runner.run(run(cluster))
+            return cluster
+    except BaseException as error:
+        error.add_note(f"FLINKPY_SIMULATION_SEED={seed} replays this")
+        raise
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    """What is logged of thousands of faults says nothing."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("first", range(SEEDS.start, SEEDS.stop, BATCH))
+def test_whatever_goes_wrong_no_job_is_forgotten_and_its_output_is_exact(first):
+    for seed in range(first, min(first + BATCH, SEEDS.stop)):
+        cluster = simulate(seed)
+        assert cluster.network.num_faults > 0
+
+
+def test_a_seed_is_a_run():
+    """To the last message: a failing seed can be looked at again."""
+    for seed in (5, 11):
+        assert simulate(seed).network.trace.digest == simulate(seed).network.trace.digest
