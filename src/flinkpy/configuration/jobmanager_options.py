@@ -95,6 +95,13 @@ JOB_MASTER_RECOVERY_MAX_BACKOFF = duration_option(
     "The longest such pause.",
     minimum_ms=1,
 )
+JOB_MASTER_ADOPTION_TIMEOUT = duration_option(
+    "jobmaster.adoption-timeout",
+    "10 s",
+    "With high availability: how long a Dispatcher that has become leader, or lost the connection to a JobMaster, "
+    "waits for the JobMaster that leads the job to report, before it starts another.",
+    minimum_ms=1,
+)
 JOB_STORE_CACHE_SIZE = int_option(
     "jobstore.cache-size", 52_428_800, "Bytes of finished jobs' details kept in memory.", minimum=0
 )

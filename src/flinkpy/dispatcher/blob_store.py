@@ -13,7 +13,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from flinkpy.common.durable_file import CorruptFileError, remove_unfinished, sync_directory, unfinished_path
+from flinkpy.common.durable_file import (
+    UNFINISHED_SUFFIX,
+    CorruptFileError,
+    remove_unfinished,
+    sync_directory,
+    unfinished_path,
+)
 from flinkpy.common.errors import ExternalError, UserError
 
 _KEY = re.compile(r"[0-9a-f]{64}")
@@ -35,11 +41,14 @@ class BlobTooLargeError(UserError):
 
 
 class BlobStore:
-    def __init__(self, directory: Path, max_blob_bytes: int) -> None:
+    """`is_shared`: other processes store blobs in the same directory."""
+
+    def __init__(self, directory: Path, max_blob_bytes: int, *, is_shared: bool = False) -> None:
         self._directory = directory
         self._max_blob_bytes = max_blob_bytes
         directory.mkdir(parents=True, exist_ok=True)
-        remove_unfinished(directory)
+        if not is_shared:
+            remove_unfinished(directory)
 
     def begin(self) -> BlobWriter:
         """A writer; nothing is stored until it has finished."""
@@ -79,15 +88,19 @@ class BlobStore:
         return self._directory / key
 
     def remove_unused(self, used: Collection[str], not_before_s: float) -> list[str]:
-        """Remove blobs not in `used` whose last upload is older than that time; returns their keys."""
+        """Remove blobs not in `used` whose last upload is older than that time, and unfinished uploads that are;
+        returns the keys of the blobs.
+        """
         removed = []
         for path in self._directory.iterdir():
-            if not _KEY.fullmatch(path.name) or path.name in used:
+            is_blob = _KEY.fullmatch(path.name) is not None
+            if path.name in used or not (is_blob or path.name.endswith(UNFINISHED_SUFFIX)):
                 continue
             try:
                 if path.stat().st_mtime < not_before_s:
                     path.unlink()
-                    removed.append(path.name)
+                    if is_blob:
+                        removed.append(path.name)
             except FileNotFoundError:
                 continue
         return removed

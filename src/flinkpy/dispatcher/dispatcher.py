@@ -48,15 +48,13 @@ from flinkpy.common.errors import (
 )
 from flinkpy.common.ids import DispatcherId, JobID, JobMasterId
 from flinkpy.common.states import JobState
+from flinkpy.dispatcher.dispatcher_services import DispatcherServices
+from flinkpy.dispatcher.ended_jobs import check_cancellation_of_ended, status_to_proto
 from flinkpy.dispatcher.job_inquiries import JobInquiries
-from flinkpy.dispatcher.job_manager_runner import (
-    check_cancellation_of_ended,
-    status_to_proto,
-)
 from flinkpy.dispatcher.job_operations import JobOperations
 from flinkpy.dispatcher.job_status_watchers import JobStatusWatchers
 from flinkpy.dispatcher.options import DispatcherOptions
-from flinkpy.dispatcher.running_jobs import DispatcherServices, RunningJob, RunningJobs
+from flinkpy.dispatcher.running_jobs import RunningJob, RunningJobs
 from flinkpy.dispatcher.submission_check import check_submission
 from flinkpy.rpc.server import CallContext, unfenced
 from flinkpy.rpc.services import MAX_MESSAGE_BYTES
@@ -113,22 +111,32 @@ class Dispatcher(JobInquiries):
         return str(self._id)
 
     def start(
-        self, address: str, ended: Iterable[pb.JobTerminated] = (), unfinished: Iterable[job_pb2.JobGraph] = ()
+        self,
+        address: str,
+        ended: Iterable[pb.JobTerminated] = (),
+        unfinished: Iterable[job_pb2.JobGraph] = (),
+        dirty: Iterable[pb.JobTerminated] = (),
     ) -> None:
         """Begin to act; `address` is where JobMasters report to. Call once, when the server listens.
 
         Args:
             ended: results that a former Dispatcher left.
             unfinished: jobs that it left without a result; they are run again.
+            dirty: those of the results whose jobs have not been cleaned up.
         """
         self.validate_runs_in_main_thread()
-        self.jobs.start(address, ended, unfinished)
+        self.jobs.start(address, ended, unfinished, dirty)
         self.schedule(self._options.blob_cleanup_interval_s * 1000 or 1000, self._clean_up_blobs)
 
     async def stop_jobs(self, reason: str) -> None:
         """End all JobMaster processes; jobs that run are suspended. While the server still serves."""
         self._is_shutting_down = True
         await self.jobs.stop(reason)
+
+    def leave(self) -> None:
+        """Another Dispatcher leads: stop without ending what it goes on with."""
+        self._is_shutting_down = True
+        self.jobs.leave()
 
     # --- submission -------------------------------------------------------------------------------------------------
 
@@ -311,9 +319,12 @@ class Dispatcher(JobInquiries):
     ) -> pb.ClusterOverview:
         """Slots and TaskExecutors are -1 where the ResourceManager does not answer."""
         self.validate_runs_in_main_thread()
-        address = self._options.resource_manager_address
+        find = self._services.resource_manager_address
+        address = self._options.resource_manager_address if find is None else find() or ""
         resources = resourcemanager_pb2.ResourceOverview(num_task_managers=-1, num_slots_total=-1, num_slots_free=-1)
         try:
+            if not address:
+                raise RpcUnavailableError("none leads just now")
             resources = await self._services.gateways.gateway("ResourceManager", address).request_resource_overview(
                 resourcemanager_pb2.ResourceOverviewRequest(), timeout_s=OVERVIEW_TIMEOUT_S
             )
@@ -331,6 +342,7 @@ class Dispatcher(JobInquiries):
             version=__version__,
             dispatcher_id=str(self._id),
             resource_manager_address=address,
+            is_insecure=self._options.is_insecure,
         )
 
     @unfenced

@@ -4,62 +4,67 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from pathlib import Path
 
-from flinkpy.common.clock import SystemClock
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.ids import DispatcherId
 from flinkpy.common.process import announce_ready
 from flinkpy.common.shutdown import ShutdownRequest
 from flinkpy.common.working_directory import WorkingDirectory
 from flinkpy.dispatcher.blob_server import BlobServer
 from flinkpy.dispatcher.blob_store import BlobStore
-from flinkpy.dispatcher.checkpoint_cleanup import clean_up_checkpoints
-from flinkpy.dispatcher.dispatcher import Dispatcher
-from flinkpy.dispatcher.job_graph_store import FileJobGraphStore
-from flinkpy.dispatcher.job_master_launcher import JobMasterLauncher
-from flinkpy.dispatcher.job_recovery_directories import JobRecoveryDirectories
-from flinkpy.dispatcher.job_result_store import FileJobResultStore
+from flinkpy.dispatcher.dispatcher_terms import DispatcherTerms
 from flinkpy.dispatcher.options import DispatcherOptions, dispatcher_options
-from flinkpy.dispatcher.recovery import recover
-from flinkpy.dispatcher.running_jobs import DispatcherServices
-from flinkpy.highavailability.standalone import SingleLeadership, StandaloneLeaderElection
+from flinkpy.highavailability.services import HighAvailabilityServices, create_high_availability_services
 from flinkpy.rpc.client import RpcClient
+from flinkpy.rpc.leader_endpoint import LeaderEndpoint
+from flinkpy.rpc.leader_runner import LeaderRunner
 from flinkpy.rpc.server import RpcServer
 from flinkpy.security import SecurityContext
 
 logger = logging.getLogger(__name__)
 
+#: sysexits.h EX_SOFTWARE: it was elected and cannot lead.
+EXIT_STATUS_FAILED = 70
+
 
 async def run_dispatcher(configuration: Configuration, *, ready_file: str | None = None) -> int:
     """Run a Dispatcher until SIGTERM, SIGINT or ShutDownCluster; returns the exit status.
 
-    Raises: AddressInUseError, ConfigurationError.
+    With high availability it stands for election for as long as it runs, and leads any number of times, or never.
+
+    Raises: AddressInUseError, ConfigurationError, HighAvailabilityError.
     """
     shutdown = ShutdownRequest()
     shutdown.listen_to_signals()
     options = dispatcher_options(configuration)
+    security = SecurityContext.of_service(configuration)
     directory = WorkingDirectory.open(options.working_directory, options.temporary_root, "dispatcher")
     try:
-        await _serve(configuration, options, directory, shutdown, ready_file)
+        services = await asyncio.to_thread(
+            create_high_availability_services,
+            configuration,
+            security,
+            asyncio.get_running_loop(),
+            process="dispatcher",
+            resource_manager_address=options.resource_manager_address,
+            directory=directory.path,
+        )
+        try:
+            return await _serve(configuration, options, security, services, directory, shutdown, ready_file)
+        finally:
+            await asyncio.to_thread(services.close)
     finally:
         directory.close()
-    return 0
 
 
 async def _serve(
     configuration: Configuration,
     options: DispatcherOptions,
+    security: SecurityContext,
+    services: HighAvailabilityServices,
     directory: WorkingDirectory,
     shutdown: ShutdownRequest,
     ready_file: str | None,
-) -> None:
-    loop = asyncio.get_running_loop()
-    leadership = SingleLeadership()
-    election = StandaloneLeaderElection()
-    election.start(leadership)
-    security = SecurityContext.of_service(configuration)
+) -> int:
     server = RpcServer(
         bind_address=options.bind_address,
         port=options.port,
@@ -67,60 +72,36 @@ async def _serve(
         security=security,
     )
     gateways = RpcClient(security=security)
-    blobs = BlobStore(Path(options.blob_directory or directory.subdirectory("blobs")), options.max_blob_bytes)
-
-    temporary = directory.subdirectory("tmp", empty=True)
-
-    def launcher(on_exited: Callable[[str, str], None]) -> JobMasterLauncher:
-        return JobMasterLauncher(configuration.to_dict(), options.bind_address, temporary, on_exited)
-
-    services = DispatcherServices(
-        gateways=gateways,
-        launcher=launcher,
-        job_graphs=FileJobGraphStore(directory.subdirectory("jobgraphs")),
-        job_results=FileJobResultStore(directory.subdirectory("results")),
-        recovery_directories=JobRecoveryDirectories(directory.subdirectory("recovery")),
-        blobs=blobs,
-        on_shutdown_requested=shutdown.request,
-        dispose_savepoint=lambda path: _dispose_savepoint(path, configuration),
-        clean_up_checkpoints=lambda terminated, path: clean_up_checkpoints(terminated, path, configuration.to_dict()),
-    )
-    endpoint = Dispatcher(
-        loop,
-        options=options,
-        dispatcher_id=DispatcherId(leadership.token),
-        services=services,
-        configuration=configuration.to_dict(),
-    )
+    blobs = BlobStore(services.blob_directory(), options.max_blob_bytes, is_shared=services.is_highly_available)
     blob_server = BlobServer(blobs)
-    server.add_endpoint("Dispatcher", endpoint)
+    served = LeaderEndpoint("Dispatcher")
+    terms = DispatcherTerms(
+        configuration=configuration,
+        options=options,
+        services=services,
+        served=served,
+        gateways=gateways,
+        blobs=blobs,
+        temporary=None if services.is_highly_available else directory.subdirectory("tmp", empty=True),
+        on_shutdown_requested=shutdown.request,
+    )
+    retrieval = services.dispatcher_retrieval() if services.is_highly_available else None
+    runner = LeaderRunner("Dispatcher", terms, services.dispatcher_election(), served, server, retrieval)
+    server.add_endpoint("Dispatcher", served)
     server.add_endpoint("BlobServer", blob_server)
     try:
-        # What is left of a former life is settled before anybody can ask for it.
-        recovered = recover(
-            services.job_graphs,
-            services.job_results,
-            services.recovery_directories,
-            SystemClock().now_ms(),
-            services.clean_up_checkpoints,
-        )
+        runner.start()
+        if not services.is_highly_available:
+            await runner.wait_until_made()
         await server.start()
-        election.confirm_leadership(leadership.token, server.address)
-        endpoint.start(server.address, recovered.ended, recovered.unfinished)
+        runner.serve(server.address)
         announce_ready("dispatcher", server.address, ready_file=ready_file)
-        logger.info("shutting down: %s", await shutdown.wait())
+        reason = await runner.wait_for(shutdown)
+        logger.info("shutting down: %s", reason)
+        return EXIT_STATUS_FAILED if runner.failed.done() else 0
     finally:
-        election.close()
-        await endpoint.stop_jobs("the Dispatcher is shutting down")
+        await runner.close()
         await server.stop()
-        await endpoint.close()
+        await terms.close()
         await gateways.close()
         blob_server.close()
-
-
-def _dispose_savepoint(path: str, configuration: Configuration) -> None:
-    """Blocking. The file systems are imported here, because a Dispatcher must start fast."""
-    from flinkpy.checkpoint.savepoint_loader import dispose_savepoint
-    from flinkpy.checkpoint.storage.file_systems import FileSystems
-
-    dispose_savepoint(path, FileSystems(configuration))

@@ -6,6 +6,12 @@
     |   ^                          |                |                                       ^
     |   +------- lost (recovery) --+----------------+                                       |
     +-- canceled, no process ----- lost, and not to be recovered ---------------------------+
+
+   with high availability:
+                                      hello
+   found, or its session broke --> ADOPTING -----> RUNNING      (a late hello takes WAITING there too)
+                                      | no hello
+                                      +----------> WAITING
 ```
 
 Rules:
@@ -20,6 +26,10 @@ Rules:
   the checkpoints in the job's recovery directory. That is no restart in the sense of the restart strategy. Where they
   are lost again and again, the pauses grow, and after some the job fails; a JobMaster that has lived for a while lets
   the count begin anew. A job without checkpoints whose restart strategy is `none` is not run twice: it fails at once.
+* With high availability a JobMaster outlives the Dispatcher, and a broken session. One that may lead the job is waited
+  for; its hello, under the JobMasterId it leads with, makes the job RUNNING as it is, without any restart. Where it
+  does not come, another is started, which cannot lead before the latch of the former is gone. The hello of any other
+  JobMaster is refused.
 
 Pure. Source: org.apache.flink.runtime.dispatcher.Dispatcher,
 org.apache.flink.runtime.jobmaster.JobMasterServiceLeadershipRunner.
@@ -30,20 +40,35 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
 
-from flinkpy._proto import common_pb2, dispatcher_pb2, job_pb2
+from flinkpy._proto import dispatcher_pb2, job_pb2
 from flinkpy.common.errors import (
     FlinkError,
     InternalError,
     InvalidTransitionError,
     JobMasterLostError,
-    JobTerminatedWithoutCancellationError,
     StaleFencingTokenError,
 )
 from flinkpy.common.ids import JobID, JobMasterId
 from flinkpy.common.states import JobState
-from flinkpy.rpc.error_codec import error_to_proto
+from flinkpy.dispatcher.ended_jobs import (
+    check_cancellation_of_ended,
+    status_to_proto,
+    terminated_without_job_master,
+)
+from flinkpy.dispatcher.runner_effects import (
+    AbandonJobMaster,
+    AwaitJobMaster,
+    CancelAtJobMaster,
+    Effects,
+    JobMasterReady,
+    PublishStatus,
+    RecoverAfter,
+    ReleaseJobMaster,
+    RequestJobMaster,
+    StoreResult,
+    WithdrawRequest,
+)
 
 
 class RunnerState(enum.Enum):
@@ -52,6 +77,7 @@ class RunnerState(enum.Enum):
     RUNNING = 3
     ARCHIVING = 4
     ARCHIVED = 5
+    ADOPTING = 6
 
 
 _S = RunnerState
@@ -65,72 +91,15 @@ RUNNER_TRANSITIONS: frozenset[tuple[RunnerState, RunnerState]] = frozenset(
         (_S.STARTING, _S.ARCHIVING),
         (_S.RUNNING, _S.ARCHIVING),
         (_S.ARCHIVING, _S.ARCHIVED),
+        (_S.WAITING, _S.ADOPTING),
+        (_S.STARTING, _S.ADOPTING),
+        (_S.RUNNING, _S.ADOPTING),
+        (_S.ADOPTING, _S.RUNNING),
+        (_S.ADOPTING, _S.WAITING),
+        (_S.ADOPTING, _S.ARCHIVING),
+        (_S.WAITING, _S.RUNNING),
     }
 )
-
-
-@dataclass(frozen=True, slots=True)
-class RequestJobMaster:
-    """Get a process for the job; answer with `process_assigned` or `failed_to_start`."""
-
-
-@dataclass(frozen=True, slots=True)
-class AbandonJobMaster:
-    """The present JobMaster does not lead the job any more, whether it is dead or only seems so."""
-
-    reason: str
-    address: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class RecoverAfter:
-    """Call `recover` with this number after that time."""
-
-    delay_ms: int
-    recovery: int
-
-
-@dataclass(frozen=True, slots=True)
-class WithdrawRequest:
-    """No process is needed any more."""
-
-
-@dataclass(frozen=True, slots=True)
-class CancelAtJobMaster:
-    address: str
-    job_master_id: JobMasterId
-
-
-@dataclass(frozen=True, slots=True)
-class StoreResult:
-    """Make the result durable; answer with `result_stored`."""
-
-    terminated: dispatcher_pb2.JobTerminated
-
-
-@dataclass(frozen=True, slots=True)
-class PublishStatus:
-    """Tell who watches."""
-
-    status: JobState
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseJobMaster:
-    """The process has done its work."""
-
-
-RunnerEffect = (
-    RequestJobMaster
-    | AbandonJobMaster
-    | RecoverAfter
-    | WithdrawRequest
-    | CancelAtJobMaster
-    | StoreResult
-    | PublishStatus
-    | ReleaseJobMaster
-)
-Effects = list[RunnerEffect]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +124,13 @@ class RecoveryPolicy:
 
 
 class JobManagerRunner:
-    """`is_recovered`: a former Dispatcher has run the job."""
+    """One job.
+
+    Args:
+        is_recovered: a former Dispatcher has run the job.
+        adoption_timeout_ms: how long a JobMaster that has no session may take to say hello; None where none outlives
+            its session.
+    """
 
     def __init__(
         self,
@@ -165,6 +140,7 @@ class JobManagerRunner:
         *,
         policy: RecoveryPolicy = RecoveryPolicy(),
         is_recovered: bool = False,
+        adoption_timeout_ms: int | None = None,
     ) -> None:
         self.job_graph = job_graph
         self.job_id = JobID(job_graph.job_id)
@@ -176,6 +152,9 @@ class JobManagerRunner:
         self._is_cancel_requested = False
         self._policy = policy
         self._is_recovered = is_recovered
+        self._adoption_timeout_ms = adoption_timeout_ms
+        #: the present adoption, which tells a timer of one from that of another
+        self._adoption = 0
         #: losses one soon after the other, and of all the number, which tells a timer of one from that of another
         self._losses_in_row = 0
         self._num_losses = 0
@@ -206,7 +185,9 @@ class JobManagerRunner:
         return self._state in (RunnerState.ARCHIVING, RunnerState.ARCHIVED)
 
     def submitted(self) -> Effects:
-        """The graph is stored and the client told."""
+        """The graph is stored and the client told, or it was found in the store."""
+        if self._is_recovered and self._adoption_timeout_ms is not None:
+            return [PublishStatus(self._status), *self._await_job_master()]
         return [PublishStatus(self._status), RequestJobMaster()]
 
     def process_assigned(self, now_ms: int) -> JobMasterId:
@@ -220,11 +201,69 @@ class JobManagerRunner:
     def job_master_started(self, job_master_id: JobMasterId, address: str) -> Effects:
         """Raises: StaleFencingTokenError."""
         self.check_job_master(job_master_id)
-        if self._state is not RunnerState.STARTING:
+        if self._state not in (RunnerState.STARTING, RunnerState.ADOPTING):
             return []
-        self._move_to(RunnerState.RUNNING)
+        return self._led_by(job_master_id, address)
+
+    def _led_by(self, job_master_id: JobMasterId, address: str) -> Effects:
+        if self._state is not RunnerState.RUNNING:
+            self._move_to(RunnerState.RUNNING)
+        self.job_master_id = job_master_id
         self.job_master_address = address
-        return [CancelAtJobMaster(address, job_master_id)] if self._is_cancel_requested else []
+        effects: Effects = [JobMasterReady(address)]
+        return [*effects, CancelAtJobMaster(address, job_master_id)] if self._is_cancel_requested else effects
+
+    # --- JobMasters that outlive their session ----------------------------------------------------------------------
+
+    def hello(self, job_master_id: JobMasterId, address: str, status: JobState | None, now_ms: int) -> Effects:
+        """A JobMaster that leads the job opened a session.
+
+        Args:
+            status: the job's, as far as it says.
+
+        Raises: StaleFencingTokenError where it is not taken: it has to stop.
+        """
+        is_known = job_master_id == self.job_master_id
+        is_first = self.job_master_id is None and self._is_recovered
+        if self._adoption_timeout_ms is None or self.is_over or not (is_known or is_first):
+            raise self._stale(job_master_id)
+        effects: Effects = [WithdrawRequest()] if self._state is RunnerState.WAITING else []
+        if not is_known:
+            self._led_since_ms = now_ms
+            self._last_notified_ms = 0
+        effects += self._led_by(job_master_id, address)
+        if status is not None and not status.is_terminal and status is not self._status:
+            effects.append(self._set_status(status, now_ms))
+        return effects
+
+    def job_master_disconnected(self) -> Effects:
+        """The session broke, and nothing tells that the process has ended."""
+        if self._adoption_timeout_ms is None or self._state not in (RunnerState.STARTING, RunnerState.RUNNING):
+            return []
+        return self._await_job_master()
+
+    def adoption_failed(self, adoption: int, reason: str, now_ms: int) -> Effects:
+        """The JobMaster that an AwaitJobMaster waits for has not come in time, or does not lead any more."""
+        if self._state is not RunnerState.ADOPTING or adoption != self._adoption:
+            return []
+        if self.job_master_id is None:
+            self._move_to(RunnerState.WAITING)
+            return [RequestJobMaster()]
+        return self.job_master_lost(reason, now_ms)
+
+    def result_found(self, terminated: dispatcher_pb2.JobTerminated) -> Effects:
+        """A JobMaster has brought the result to a former Dispatcher, which stored it in its last moments."""
+        if self._state not in (RunnerState.WAITING, RunnerState.ADOPTING):
+            return []
+        return [WithdrawRequest(), *self._end(terminated)]
+
+    def _await_job_master(self) -> Effects:
+        assert self._adoption_timeout_ms is not None
+        self._move_to(RunnerState.ADOPTING)
+        self._adoption += 1
+        return [AwaitJobMaster(self._adoption, self._adoption_timeout_ms, self.job_master_id)]
+
+    # --- the rest of its life ---------------------------------------------------------------------------------------
 
     def status_notified(self, job_master_id: JobMasterId, status: JobState, timestamp_ms: int) -> Effects:
         """Raises: StaleFencingTokenError."""
@@ -245,7 +284,7 @@ class JobManagerRunner:
         self._is_cancel_requested = True
         if self._state is RunnerState.WAITING and not self.is_recovery:
             return [WithdrawRequest(), *self._end_with(JobState.CANCELED, None, now_ms)]
-        if self._state in (RunnerState.WAITING, RunnerState.STARTING):
+        if self._state in (RunnerState.WAITING, RunnerState.STARTING, RunnerState.ADOPTING):
             if self._status is JobState.CANCELLING:
                 return []
             return [self._set_status(JobState.CANCELLING, now_ms)]
@@ -267,7 +306,7 @@ class JobManagerRunner:
 
     def job_master_lost(self, reason: str, now_ms: int) -> Effects:
         """The process ended, its session broke, or it hangs, before the result had come."""
-        if self._state not in (RunnerState.STARTING, RunnerState.RUNNING):
+        if self._state not in (RunnerState.STARTING, RunnerState.RUNNING, RunnerState.ADOPTING):
             return []
         if now_ms - self._led_since_ms >= self._policy.reset_after_ms:
             self._losses_in_row = 0
@@ -368,10 +407,13 @@ class JobManagerRunner:
     def check_job_master(self, job_master_id: JobMasterId) -> None:
         """Raises: StaleFencingTokenError where another leadership of the job is, or was, the last, or none is."""
         if job_master_id != self.job_master_id or self._state is RunnerState.WAITING:
-            raise StaleFencingTokenError(
-                f"JobMaster {job_master_id} does not lead job {self.job_id}",
-                details={"expected": str(self.job_master_id), "got": str(job_master_id)},
-            )
+            raise self._stale(job_master_id)
+
+    def _stale(self, job_master_id: JobMasterId) -> StaleFencingTokenError:
+        return StaleFencingTokenError(
+            f"JobMaster {job_master_id} does not lead job {self.job_id}",
+            details={"expected": str(self.job_master_id), "got": str(job_master_id)},
+        )
 
     def _end_with(self, status: JobState, error: FlinkError | None, now_ms: int) -> Effects:
         self._status_ms.setdefault(status, now_ms)
@@ -393,41 +435,3 @@ class JobManagerRunner:
         if (self._state, state) not in RUNNER_TRANSITIONS:
             raise InvalidTransitionError(f"job {self.job_id} cannot go from {self._state.name} to {state.name}")
         self._state = state
-
-
-def check_cancellation_of_ended(job_id: JobID, status: JobState) -> None:
-    """Canceling a canceled job is fine; any other end is told. Raises: JobTerminatedWithoutCancellationError."""
-    if status is not JobState.CANCELED:
-        raise JobTerminatedWithoutCancellationError(
-            f"job {job_id} cannot be canceled: it has ended ({status.name})",
-            details={"job_id": str(job_id), "status": status.name},
-        )
-
-
-def terminated_without_job_master(
-    details: job_pb2.JobDetails, status: JobState, error: FlinkError | None, now_ms: int, job_master_id: str = ""
-) -> dispatcher_pb2.JobTerminated:
-    """The result of a job whose JobMaster did not live to tell one."""
-    archived = job_pb2.JobDetails()
-    archived.CopyFrom(details)
-    proto_status = status_to_proto(status)
-    archived.status = proto_status
-    archived.end_time_ms = now_ms
-    archived.status_timestamps[status.name] = now_ms
-    result = job_pb2.JobResult(
-        job_id=details.job_id,
-        name=details.name,
-        status=proto_status,
-        net_runtime_ms=max(0, now_ms - details.start_time_ms),
-    )
-    if error is not None:
-        result.error.CopyFrom(error_to_proto(error))
-        archived.exception_history.add(timestamp_ms=now_ms, error=result.error)
-    return dispatcher_pb2.JobTerminated(
-        job_id=details.job_id, job_master_id=job_master_id, result=result, details=archived
-    )
-
-
-def status_to_proto(status: JobState) -> common_pb2.JobStatus:
-    """Values are the same by definition; the stubs know enum members only."""
-    return cast("common_pb2.JobStatus", status.value)

@@ -20,26 +20,39 @@ STOP_GRACE_S = 2.0
 
 
 class JobMasterLauncher:
-    """`on_exited(process_id, ending)` is called on the loop for every child that was spawned, once."""
+    """`on_exited(process_id, ending)` is called on the loop for every child that was spawned, once.
+
+    Args:
+        temporary_directory: of the children; that of this process where None.
+        outlive_parent: the children go on when this process is killed. Their output is this process's then.
+    """
 
     def __init__(
         self,
         configuration: Mapping[str, str],
         bind_address: str,
-        temporary_directory: Path,
+        temporary_directory: Path | None,
         on_exited: Callable[[str, str], None],
+        *,
+        outlive_parent: bool = False,
     ) -> None:
         self._configuration = dict(configuration)
-        self._temporary_directory = temporary_directory
+        self._temporary_directory = None if temporary_directory is None else str(temporary_directory)
+        self._outlive_parent = outlive_parent
         self._bind_address = bind_address
         self._on_exited = on_exited
         self._children: dict[str, ChildProcess] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._is_closed = False
+        self._is_left = False
 
     def spawn(self, process_id: str, dispatcher_address: str) -> None:
         """Start a standby that will say hello with `process_id` as its ResourceID."""
         self._run(self._spawn(process_id, dispatcher_address), f"spawn {process_id}")
+
+    @property
+    def has_children(self) -> bool:
+        return bool(self._children or self._tasks)
 
     def pid_of(self, process_id: str) -> int | None:
         child = self._children.get(process_id)
@@ -59,6 +72,10 @@ class JobMasterLauncher:
         else:
             self._run(child.stop(RELEASE_GRACE_S), f"stop {process_id}")
 
+    def leave(self) -> None:
+        """Start no more; children that live go on until they end, or `close` is called."""
+        self._is_left = True
+
     async def close(self) -> None:
         """End all children and return when none is left."""
         self._is_closed = True
@@ -71,15 +88,16 @@ class JobMasterLauncher:
         task.add_done_callback(self._tasks.discard)
 
     async def _spawn(self, process_id: str, dispatcher_address: str) -> None:
-        if self._is_closed:
+        if self._is_closed or self._is_left:
             return
         try:
             child = await spawn_child(
                 self._command(process_id, dispatcher_address),
                 name=process_id,
-                output=ChildOutput.TEE,
+                output=ChildOutput.INHERIT if self._outlive_parent else ChildOutput.TEE,
                 # What a killed JobMaster leaves there goes with the Dispatcher.
-                temporary_directory=str(self._temporary_directory),
+                temporary_directory=self._temporary_directory,
+                dies_with_parent=not self._outlive_parent,
             )
         except OSError as error:
             self._on_exited(process_id, f"it could not be started: {error}")
@@ -87,6 +105,8 @@ class JobMasterLauncher:
         self._children[process_id] = child
         if self._is_closed:
             await child.stop(STOP_GRACE_S)
+        elif self._is_left:
+            child.kill()  # it came too late to be told
         ending = await child.wait()
         del self._children[process_id]
         logger.info("JobMaster process %s (pid %d) ended: %s", process_id, child.pid, ending.description)

@@ -14,6 +14,8 @@
 * Processes that end before they say hello are start failures. After `MAX_START_FAILURES` in a row the jobs in line
   fail with the reason, and the next start waits, longer each time.
 * One process runs one job: it is never used again.
+* With high availability a process outlives its session: one that has a job is missed, not lost, when its session
+  breaks; it may say hello again, to this Dispatcher or the next, and brings its job along.
 
 Pure. Differs: Flink runs its JobMasters as threads of the Dispatcher's process.
 """
@@ -78,6 +80,13 @@ class JobMasterLost:
 
 
 @dataclass(frozen=True, slots=True)
+class JobMasterDisconnected:
+    """The session of the job's JobMaster broke; it may live, and say hello again."""
+
+    job_id: JobID
+
+
+@dataclass(frozen=True, slots=True)
 class JobMasterGone:
     """The job's JobMaster was released and has ended, or there was none: nobody touches what it left any more.
 
@@ -103,7 +112,16 @@ class ReplenishAfter:
     delay_ms: int
 
 
-PoolEffect = SpawnProcess | AssignJob | EndProcess | JobMasterLost | JobMasterGone | CannotStart | ReplenishAfter
+PoolEffect = (
+    SpawnProcess
+    | AssignJob
+    | EndProcess
+    | JobMasterLost
+    | JobMasterDisconnected
+    | JobMasterGone
+    | CannotStart
+    | ReplenishAfter
+)
 Effects = list[PoolEffect]
 
 
@@ -120,8 +138,16 @@ class _Process:
 
 
 class JobMasterPool:
-    def __init__(self, num_standbys: int) -> None:
+    """
+    Args:
+        name: what the names of processes begin with.
+        outlive_sessions: see the last rule.
+    """
+
+    def __init__(self, num_standbys: int, name: str = "jobmaster", *, outlive_sessions: bool = False) -> None:
         self._num_standbys = num_standbys
+        self._name = name
+        self._outlive_sessions = outlive_sessions
         self._processes: dict[str, _Process] = {}
         self._waiting: OrderedDict[JobID, None] = OrderedDict()
         self._num_started = 0
@@ -179,12 +205,29 @@ class JobMasterPool:
             return [self._assign(process_id, job_id), *self._replenish()]
         return []
 
+    def session_adopted(self, process_id: str, job_id: JobID, *, is_child: bool) -> Effects:
+        """A process that leads the job said hello, and is taken. Its former session, if there was one, is over."""
+        effects: Effects = []
+        for former, process in list(self._processes.items()):
+            if process.job_id == job_id and former != process_id:
+                if process.is_child:
+                    effects.append(self._end(former, f"{process_id} leads its job", at_once=True))
+                else:
+                    del self._processes[former]
+        process = self._processes.setdefault(process_id, _Process(ProcessState.BUSY, is_child=is_child))
+        process.state, process.job_id, process.has_session, process.prelude = ProcessState.BUSY, job_id, True, ""
+        return effects + self._replenish()
+
     def session_closed(self, process_id: str) -> Effects:
         """The stream to the process broke: it is dead, or must not go on. A child's exit tells more of it."""
         process = self._processes.get(process_id)
         if process is None or not process.has_session:
             return []
         process.has_session = False
+        if self._outlive_sessions and process.job_id is not None:
+            if not process.is_child:
+                del self._processes[process_id]
+            return [JobMasterDisconnected(process.job_id)]
         if process.is_child:
             if process.state is ProcessState.ENDING:
                 return []
@@ -240,6 +283,14 @@ class JobMasterPool:
         self._is_closed = True
         self._waiting.clear()
         return [self._end(process_id, "shutting down") for process_id in list(self._processes)]
+
+    def leave(self) -> Effects:
+        """Start nothing more; what has a job, or clears up after one, goes on; the standbys end."""
+        self._is_closed = True
+        self._waiting.clear()
+        unused = (ProcessState.STARTING, ProcessState.STANDBY)
+        idle = [name for name, process in self._processes.items() if process.state in unused]
+        return [self._end(process_id, "this Dispatcher does not lead any more", at_once=True) for process_id in idle]
 
     def job_of(self, process_id: str) -> JobID | None:
         process = self._processes.get(process_id)
@@ -309,7 +360,7 @@ class JobMasterPool:
         effects: Effects = []
         for _ in range(min(num_missing, MAX_STARTING - num_starting)):
             self._num_started += 1
-            process_id = f"jobmaster-{self._num_started}"
+            process_id = f"{self._name}-{self._num_started}"
             self._processes[process_id] = _Process(ProcessState.STARTING, is_child=True)
             effects.append(SpawnProcess(process_id))
         return effects

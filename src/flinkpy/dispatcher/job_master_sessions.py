@@ -38,6 +38,10 @@ class JobMasterProcesses(Protocol):
 
     def stop(self, process_id: str, *, at_once: bool) -> None: ...
 
+    def leave(self) -> None:
+        """Children that live go on, and their exits are not told any more."""
+        ...
+
     async def close(self) -> None: ...
 
 
@@ -46,6 +50,18 @@ class JobMasterEvents(Protocol):
 
     def start_command(self, job_id: JobID) -> pb.StartJob | None:
         """A process takes the job: what it is to run, or None where the job needs none any more."""
+        ...
+
+    def job_master_hello(self, hello: pb.JobMasterHello) -> bool:
+        """A process says that it leads a job; whether it is taken."""
+        ...
+
+    def job_master_disconnected(self, job_id: JobID) -> None:
+        """Its session broke; with high availability it may live and come back."""
+        ...
+
+    def job_master_exited(self, job_id: JobID, job_master_id: str) -> None:
+        """The process that was given this leadership has ended, for certain."""
         ...
 
     def job_master_lost(self, job_id: JobID, reason: str) -> None: ...
@@ -59,7 +75,7 @@ class JobMasterEvents(Protocol):
 
 @dataclass(slots=True, eq=False)
 class JobMasterSession:
-    """One stream. At most one StartJob, one StopJobMaster and the end mark are ever queued."""
+    """One stream. At most a StartJob or an adoption, one StopJobMaster and the end mark are ever queued."""
 
     process_id: str
     pid: int
@@ -67,6 +83,10 @@ class JobMasterSession:
 
     def stop(self, reason: str) -> None:
         self.commands.put_nowait(pb.JobMasterCommand(stop=pb.StopJobMaster(reason=reason)))
+        self.end()
+
+    def end(self) -> None:
+        """Without a word."""
         self.commands.put_nowait(None)
 
 
@@ -78,13 +98,21 @@ class JobMasterSessions:
         events: JobMasterEvents,
         make_launcher: Callable[[Callable[[str, str], None]], JobMasterProcesses],
         schedule: Callable[[float, Callable[[], None]], object],
+        dispatcher_id: str = "",
+        is_highly_available: bool = False,
     ) -> None:
-        self.pool = JobMasterPool(num_standbys)
+        # Processes of a former leadership may still live: no name is used twice.
+        name = f"jobmaster-{dispatcher_id[:8]}" if is_highly_available else "jobmaster"
+        self.pool = JobMasterPool(num_standbys, name, outlive_sessions=is_highly_available)
+        self._dispatcher_id = dispatcher_id
+        #: by process, what it was last told to lead
+        self._leaderships: dict[str, tuple[JobID, str]] = {}
         self._events = events
         self._launcher = make_launcher(self._process_exited)
         self._schedule = schedule
         self._sessions: dict[str, JobMasterSession] = {}
         self._num_opened = 0
+        self._is_left = False
         self._dispatcher_address = ""
 
     def start(self, dispatcher_address: str) -> None:
@@ -112,6 +140,9 @@ class JobMasterSessions:
         self._num_opened += 1
         process_id = child if child is not None and is_child else f"{hello.resource_id}#{self._num_opened}"
         session = JobMasterSession(process_id, hello.pid)
+        if hello.job_master_id:
+            self._adopt(session, hello, is_child=is_child)
+            return session
         if process_id in self._sessions:
             session.stop("this process has another session")
             return session
@@ -120,6 +151,19 @@ class JobMasterSessions:
         logger.info("JobMaster process %s (pid %d on %s) is ready", process_id, hello.pid, hello.host)
         self._run(self.pool.session_opened(process_id, is_child=is_child, wanted_job=wanted))
         return session
+
+    def _adopt(self, session: JobMasterSession, hello: pb.JobMasterHello, *, is_child: bool) -> None:
+        if not self._events.job_master_hello(hello):
+            session.stop(f"job {hello.job_id} is over, or led by another JobMaster")
+            return
+        logger.info("job %s is led by %s (pid %d on %s)", hello.job_id, session.process_id, hello.pid, hello.host)
+        job_id = JobID(hello.job_id)
+        former = [name for name in self._sessions if name == session.process_id or self.pool.job_of(name) == job_id]
+        for process_id in former:
+            self._sessions.pop(process_id).end()
+        self._sessions[session.process_id] = session
+        session.commands.put_nowait(pb.JobMasterCommand(adopted=pb.JobMasterAdopted(dispatcher_id=self._dispatcher_id)))
+        self._run(self.pool.session_adopted(session.process_id, job_id, is_child=is_child))
 
     def closed(self, session: JobMasterSession) -> None:
         """The stream ended."""
@@ -135,7 +179,21 @@ class JobMasterSessions:
         self._sessions.clear()
         await self._launcher.close()
 
+    def leave(self) -> None:
+        """This Dispatcher leads no more. JobMasters with a job go on; the others end."""
+        self._run(self.pool.leave())
+        for session in self._sessions.values():
+            session.end()
+        self._sessions.clear()
+        self._is_left = True
+        self._launcher.leave()
+
     def _process_exited(self, process_id: str, ending: str) -> None:
+        leadership = self._leaderships.pop(process_id, None)
+        if leadership is not None:
+            self._events.job_master_exited(*leadership)
+        if self._is_left:
+            return
         self._run(self.pool.process_exited(process_id, ending))
 
     def _run(self, effects: Iterable[pools.PoolEffect]) -> None:
@@ -150,6 +208,8 @@ class JobMasterSessions:
                     if session is not None:
                         session.stop(effect.reason)
                     self._launcher.stop(effect.process_id, at_once=effect.at_once)
+                case pools.JobMasterDisconnected():
+                    self._events.job_master_disconnected(effect.job_id)
                 case pools.JobMasterLost():
                     self._events.job_master_lost(effect.job_id, effect.reason)
                 case pools.JobMasterGone():
@@ -176,4 +236,5 @@ class JobMasterSessions:
             self._run(self.pool.release(job_id))
         else:
             logger.info("job %s is led by %s (pid %d)", job_id, process_id, session.pid)
+            self._leaderships[process_id] = (job_id, command.job_master_id)
             session.commands.put_nowait(pb.JobMasterCommand(start=command))

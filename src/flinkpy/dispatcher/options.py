@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from flinkpy.common.addresses import LOOPBACK
 from flinkpy.common.errors import ConfigurationError
@@ -18,6 +18,9 @@ from flinkpy.configuration import (
     rpc_options,
 )
 from flinkpy.configuration.options import AnyConfiguration
+from flinkpy.dispatcher.job_clean_up import CleanUpPolicy, clean_up_policy
+from flinkpy.highavailability.services import is_highly_available
+from flinkpy.security.security_context import is_insecure
 
 ANY_ADDRESSES = ("0.0.0.0", "::", "[::]")
 
@@ -27,6 +30,7 @@ MAX_KEPT_RESULTS = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatcherOptions:
+    #: empty with high availability: it is looked up
     resource_manager_address: str
     bind_address: str = LOOPBACK
     advertised_host: str = LOOPBACK
@@ -41,6 +45,8 @@ class DispatcherOptions:
     job_master_recovery_reset_ms: int = 30_000
     job_master_recovery_initial_backoff_ms: int = 100
     job_master_recovery_max_backoff_ms: int = 10_000
+    adoption_timeout_ms: int = 10_000
+    clean_up_policy: CleanUpPolicy = field(default_factory=CleanUpPolicy)
     max_kept_results: int = MAX_KEPT_RESULTS
     result_expiration_ms: int = 3_600_000
     result_cache_bytes: int = 50 << 20
@@ -49,6 +55,7 @@ class DispatcherOptions:
     blob_directory: str | None = None
     working_directory: str | None = None
     temporary_root: str | None = None
+    is_insecure: bool = False
 
     @property
     def rpc_timeout_s(self) -> float:
@@ -78,18 +85,23 @@ def dispatcher_options(configuration: AnyConfiguration) -> DispatcherOptions:
         job_master_recovery_max_backoff_ms=read_option(
             configuration, jobmanager_options.JOB_MASTER_RECOVERY_MAX_BACKOFF
         ),
+        adoption_timeout_ms=read_option(configuration, jobmanager_options.JOB_MASTER_ADOPTION_TIMEOUT),
+        clean_up_policy=clean_up_policy(configuration),
         max_kept_results=min(read_option(configuration, jobmanager_options.JOB_STORE_MAX_CAPACITY), MAX_KEPT_RESULTS),
         result_expiration_ms=read_option(configuration, jobmanager_options.JOB_STORE_EXPIRATION_TIME) * 1000,
         result_cache_bytes=read_option(configuration, jobmanager_options.JOB_STORE_CACHE_SIZE),
         max_blob_bytes=read_option(configuration, blob_options.MAX_BLOB_SIZE),
         blob_cleanup_interval_s=read_option(configuration, blob_options.CLEANUP_INTERVAL_S),
         blob_directory=read_option(configuration, blob_options.STORAGE_DIRECTORY),
+        is_insecure=is_insecure(configuration),
         working_directory=read_option(configuration, jobmanager_options.WORKING_DIR),
         temporary_root=_first_directory(read_option(configuration, core_options.TMP_DIRS)),
     )
 
 
 def _resource_manager_address(configuration: AnyConfiguration) -> str:
+    if is_highly_available(configuration):
+        return ""
     host = read_option(configuration, resource_manager_options.ADDRESS) or LOOPBACK
     port = read_option(configuration, resource_manager_options.IPC_PORT)
     if port == 0:

@@ -24,8 +24,8 @@ from flinkpy.common.durable_file import CorruptFileError
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.ids import JobID
 from flinkpy.common.states import JobState
-from flinkpy.dispatcher.job_manager_runner import terminated_without_job_master
-from flinkpy.dispatcher.job_recovery_directories import JobRecoveryDirectories
+from flinkpy.dispatcher.ended_jobs import terminated_without_job_master
+from flinkpy.highavailability.job_recovery_directories import JobRecoveryDirectories
 from flinkpy.highavailability.job_stores import JobGraphStore, JobResultStore
 
 logger = logging.getLogger(__name__)
@@ -33,10 +33,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RecoveredJobs:
-    """`ended`: the oldest first. `unfinished`: in the order they were made."""
+    """`ended`: the oldest first. `unfinished`: in the order they were made. `dirty`: of `ended`, to be cleaned up.
+
+    Only `recover_shared` leaves any dirty.
+    """
 
     ended: list[dispatcher_pb2.JobTerminated]
     unfinished: list[job_pb2.JobGraph]
+    dirty: list[dispatcher_pb2.JobTerminated]
 
 
 CleanUpCheckpoints = Callable[[dispatcher_pb2.JobTerminated, Path], None]
@@ -72,7 +76,30 @@ def recover(
     # That of a job with a damaged graph may hold its only checkpoint: it stays as long as the job's result.
     directories.remove_others({JobID(graph.job_id) for graph in unfinished} | set(results.clean_job_ids()))
     unfinished.sort(key=lambda graph: graph.created_ms)
-    return RecoveredJobs(_ended(results, now_ms), unfinished)
+    return RecoveredJobs(_ended(results, results.clean_job_ids(), now_ms), unfinished, [])
+
+
+def recover_shared(
+    graphs: JobGraphStore, results: JobResultStore, directories: JobRecoveryDirectories, now_ms: int
+) -> RecoveredJobs:
+    """The same with stores that all Dispatchers of a cluster share.
+
+    A clean-up may take long and fail for long, and others wait for this leader: interrupted ones are only found here.
+    Directories of unknown jobs stay: who asks may have ceased to lead, and the job be one of the next leader's.
+    """
+    unfinished = []
+    for job_id in graphs.job_ids():
+        if results.contains(job_id):
+            graphs.remove(job_id)
+            continue
+        graph = _graph_of(job_id, graphs, results, now_ms)
+        if graph is not None:
+            logger.warning("job %s ('%s') has not ended and goes on", job_id, graph.name)
+            directories.create(job_id)
+            unfinished.append(graph)
+    unfinished.sort(key=lambda graph: graph.created_ms)
+    dirty = _ended(results, results.dirty_job_ids(), now_ms)
+    return RecoveredJobs([*_ended(results, results.clean_job_ids(), now_ms), *dirty], unfinished, dirty)
 
 
 def _clean_up(
@@ -95,9 +122,9 @@ def _graph_of(job_id: JobID, graphs: JobGraphStore, results: JobResultStore, now
         return None
 
 
-def _ended(results: JobResultStore, now_ms: int) -> list[dispatcher_pb2.JobTerminated]:
+def _ended(results: JobResultStore, job_ids: list[JobID], now_ms: int) -> list[dispatcher_pb2.JobTerminated]:
     ended = []
-    for job_id in results.clean_job_ids():
+    for job_id in job_ids:
         try:
             terminated = results.load(job_id)
         except CorruptFileError as error:

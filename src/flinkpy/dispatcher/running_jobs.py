@@ -7,26 +7,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from flinkpy._proto import common_pb2, job_pb2
 from flinkpy._proto import dispatcher_pb2 as pb
-from flinkpy.common.errors import JobNotFoundError, RpcTimeoutError, RpcUnavailableError
+from flinkpy.common.errors import JobNotFoundError, RpcTimeoutError, RpcUnavailableError, StaleFencingTokenError
 from flinkpy.common.ids import JobID, JobMasterId
 from flinkpy.common.states import JobState
-from flinkpy.dispatcher import job_manager_runner as runners
-from flinkpy.dispatcher.blob_store import BlobStore
+from flinkpy.dispatcher import runner_effects as wanted
+from flinkpy.dispatcher.dispatcher_services import DispatcherServices
+from flinkpy.dispatcher.ended_jobs import status_to_proto
+from flinkpy.dispatcher.job_adoption import JobAdoptions
 from flinkpy.dispatcher.job_archive import JobArchive
+from flinkpy.dispatcher.job_clean_up import JobCleanUp
 from flinkpy.dispatcher.job_manager_runner import JobManagerRunner, RunnerState
-from flinkpy.dispatcher.job_master_sessions import JobMasterProcesses, JobMasterSessions
+from flinkpy.dispatcher.job_master_sessions import JobMasterSessions
 from flinkpy.dispatcher.job_recovery import recovery_policy
-from flinkpy.dispatcher.job_recovery_directories import JobRecoveryDirectories
 from flinkpy.dispatcher.job_status_watchers import JobStatusWatchers
 from flinkpy.dispatcher.options import DispatcherOptions
-from flinkpy.highavailability.job_stores import JobGraphStore, JobResultStore
 from flinkpy.rpc.endpoint import RpcEndpoint
 from flinkpy.rpc.heartbeat import HeartbeatMonitor
 
@@ -41,31 +42,6 @@ EXPIRATION_CHECK_INTERVAL_MS = 60_000
 
 #: Results that are being stored when the Dispatcher ends get this long.
 LAST_RESULTS_TIMEOUT_S = 1.0
-
-
-class Gateways(Protocol):
-    """What is used of RpcClient; tests hand in their own."""
-
-    def gateway(self, service: str, address: str, fencing_token: str | None = None) -> Any: ...
-
-    async def drop(self, address: str) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class DispatcherServices:
-    """What a Dispatcher works with."""
-
-    gateways: Gateways
-    launcher: Callable[[Callable[[str, str], None]], JobMasterProcesses]
-    job_graphs: JobGraphStore
-    job_results: JobResultStore
-    recovery_directories: JobRecoveryDirectories
-    blobs: BlobStore
-    on_shutdown_requested: Callable[[str], None]
-    dispose_savepoint: Callable[[str], None]
-    #: what the JobMasters of an ended job left of its checkpoints; blocking
-    clean_up_checkpoints: Callable[[pb.JobTerminated, Path], None]
-    new_job_master_id: Callable[[], JobMasterId] = JobMasterId.generate
 
 
 @dataclass(slots=True)
@@ -106,7 +82,19 @@ class RunningJobs:
             events=self,
             make_launcher=services.launcher,
             schedule=endpoint.schedule,
+            dispatcher_id=dispatcher_id,
+            is_highly_available=services.is_highly_available,
         )
+        self._clean_up = JobCleanUp(endpoint, services.clean_up, options.clean_up_policy)
+        self._adoptions: JobAdoptions | None = None
+        if services.is_highly_available:
+            assert services.job_master_retrieval is not None
+            self._adoptions = JobAdoptions(
+                endpoint,
+                retrieval=services.job_master_retrieval,
+                gateway=services.gateways.gateway,
+                on_failed=self._adoption_failed,
+            )
         self._jobs: dict[JobID, RunningJob] = {}
         self._monitor: HeartbeatMonitor[JobID] = HeartbeatMonitor(
             options.heartbeat_timeout_ms, options.heartbeat_rpc_failure_threshold
@@ -125,17 +113,24 @@ class RunningJobs:
         return len(self._jobs)
 
     def start(
-        self, address: str, ended: Iterable[pb.JobTerminated] = (), unfinished: Iterable[job_pb2.JobGraph] = ()
+        self,
+        address: str,
+        ended: Iterable[pb.JobTerminated] = (),
+        unfinished: Iterable[job_pb2.JobGraph] = (),
+        dirty: Iterable[pb.JobTerminated] = (),
     ) -> None:
         """Get JobMasters ready that report to that address, and watch over those that work.
 
         Args:
             ended: results of a former life.
             unfinished: jobs of a former life that have none; they are run again.
+            dirty: those of the results whose jobs have not been cleaned up.
         """
         for terminated in ended:
             self._add_to_archive(terminated)
         self.expire_results()
+        for terminated in dirty:
+            self._clean_up.start(terminated)
         self.job_masters.start(address)
         for graph in unfinished:
             self.run(graph, is_recovered=True)
@@ -150,6 +145,7 @@ class RunningJobs:
             self._services.new_job_master_id,
             policy=recovery_policy(graph, self._configuration, self._options),
             is_recovered=is_recovered,
+            adoption_timeout_ms=self._options.adoption_timeout_ms if self._services.is_highly_available else None,
         )
         job = RunningJob(runner, asyncio.get_running_loop().create_future())
         self._jobs[runner.job_id] = job
@@ -160,11 +156,7 @@ class RunningJobs:
         self.run_effects(job, job.runner.cancel(self._endpoint.clock.now_ms()))
 
     def job_master_started(self, job: RunningJob, request: pb.JobMasterStarted) -> None:
-        effects = job.runner.job_master_started(JobMasterId(request.job_master_id), request.address)
-        job.decided.set()
-        if not job.runner.is_over:
-            self._monitor.add_target(job.runner.job_id, self._endpoint.clock.monotonic_ms())
-        self.run_effects(job, effects)
+        self.run_effects(job, job.runner.job_master_started(JobMasterId(request.job_master_id), request.address))
 
     async def stop(self, reason: str) -> None:
         """End all JobMaster processes; jobs that run are suspended."""
@@ -173,6 +165,12 @@ class RunningJobs:
         if self._jobs:
             await asyncio.wait([job.ended for job in self], timeout=LAST_RESULTS_TIMEOUT_S)
         await self.job_masters.close(reason)
+
+    def leave(self) -> None:
+        """Another Dispatcher leads: JobMasters with a job go on without this one."""
+        self.job_masters.leave()
+        if self._adoptions is not None:
+            self._adoptions.close()
 
     # --- events of the JobMaster processes --------------------------------------------------------------------------
 
@@ -184,13 +182,39 @@ class RunningJobs:
         return pb.StartJob(
             job_graph=job.runner.job_graph,
             job_master_id=str(job.runner.process_assigned(self._endpoint.clock.now_ms())),
-            resource_manager_address=self._options.resource_manager_address,
+            resource_manager_address=self._options.resource_manager_address,  # empty with high availability
             configuration=common_pb2.Configuration(entries=self._configuration),
             dispatcher_id=self._dispatcher_id,
             submitted_ms=job.runner.submitted_ms,
             recovery_directory=str(self._services.recovery_directories.path_of(job_id)),
             is_recovery=is_recovery,
         )
+
+    def job_master_hello(self, hello: pb.JobMasterHello) -> bool:
+        job = self._jobs.get(JobID(hello.job_id))
+        if job is None:
+            return False
+        status = JobState(hello.status) if hello.status else None
+        with suppress(StaleFencingTokenError):
+            effects = job.runner.hello(
+                JobMasterId(hello.job_master_id), hello.address, status, self._endpoint.clock.now_ms()
+            )
+            self.run_effects(job, effects)
+            return True
+        return False
+
+    def job_master_disconnected(self, job_id: JobID) -> None:
+        job = self._jobs.get(job_id)
+        if job is not None:
+            self.run_effects(job, job.runner.job_master_disconnected())
+
+    def job_master_exited(self, job_id: JobID, job_master_id: str) -> None:
+        self._services.release_dead_leader(job_id, job_master_id)
+
+    def _adoption_failed(self, job_id: JobID, adoption: int, reason: str) -> None:
+        job = self._jobs.get(job_id)
+        if job is not None:
+            self.run_effects(job, job.runner.adoption_failed(adoption, reason, self._endpoint.clock.now_ms()))
 
     def job_master_lost(self, job_id: JobID, reason: str) -> None:
         job = self._jobs.get(job_id)
@@ -202,18 +226,7 @@ class RunningJobs:
         terminated = self._to_clean_up.pop(job_id, None)
         if terminated is None:
             return  # suspended, or the result could not be stored: the next Dispatcher has to find everything
-        services = self._services
-
-        def clean_up() -> None:
-            services.clean_up_checkpoints(terminated, services.recovery_directories.path_of(job_id))
-            services.recovery_directories.remove(job_id)
-            services.job_results.mark_clean(job_id)
-
-        def cleaned_up(_: None, error: BaseException | None) -> None:
-            if error is not None:
-                logger.error("job %s is cleaned up by the next Dispatcher: %s", job_id, error)
-
-        self._endpoint.run_blocking(clean_up, cleaned_up, f"clean up job {job_id}")
+        self._clean_up.start(terminated)
 
     def job_master_cannot_start(self, job_id: JobID, reason: str) -> None:
         job = self._jobs.get(job_id)
@@ -264,7 +277,7 @@ class RunningJobs:
             pb.JobOverview(
                 job_id=str(job.runner.job_id),
                 name=job.runner.job_graph.name,
-                status=runners.status_to_proto(job.runner.status),
+                status=status_to_proto(job.runner.status),
                 start_time_ms=job.runner.submitted_ms,
                 end_time_ms=-1,
             )
@@ -299,49 +312,83 @@ class RunningJobs:
 
     # --- effects ----------------------------------------------------------------------------------------------------
 
-    def run_effects(self, job: RunningJob, effects: Iterable[runners.RunnerEffect]) -> None:
+    def run_effects(self, job: RunningJob, effects: Iterable[wanted.RunnerEffect]) -> None:
         job_id = job.runner.job_id
         for effect in effects:
             match effect:
-                case runners.RequestJobMaster():
-                    self.job_masters.request(job_id)
-                case runners.AbandonJobMaster():
+                case wanted.RequestJobMaster():
+                    self._request_job_master(job)
+                case wanted.AwaitJobMaster():
+                    job.decided.clear()
+                    self._monitor.remove(job_id)
+                    assert self._adoptions is not None
+                    self._adoptions.wait_for(job_id, effect)
+                case wanted.JobMasterReady():
+                    self._stop_waiting(job)
+                    self._monitor.add_target(job_id, self._endpoint.clock.monotonic_ms())
+                case wanted.AbandonJobMaster():
                     self._abandon_job_master(job, effect)
-                case runners.RecoverAfter():
+                case wanted.RecoverAfter():
                     self._recover_after(job, effect)
-                case runners.WithdrawRequest():
+                case wanted.WithdrawRequest():
                     self.job_masters.withdraw(job_id)
-                case runners.CancelAtJobMaster():
+                case wanted.CancelAtJobMaster():
                     self._cancel_at_job_master(job, effect)
-                case runners.StoreResult():
-                    job.decided.set()
+                case wanted.StoreResult():
+                    self._stop_waiting(job)
                     self._monitor.remove(job_id)
                     self._store_result(job, effect.terminated, attempt=1)
-                case runners.PublishStatus():
+                case wanted.PublishStatus():
                     logger.info("job %s is %s", job_id, effect.status.name)
                     job.watchers.publish(effect.status)
                     if effect.status.is_terminal:
                         self._archive(job)
-                case runners.ReleaseJobMaster():
+                case wanted.ReleaseJobMaster():
                     self.job_masters.release(job_id)
 
-    def _abandon_job_master(self, job: RunningJob, effect: runners.AbandonJobMaster) -> None:
+    def _stop_waiting(self, job: RunningJob) -> None:
+        job.decided.set()
+        if self._adoptions is not None:
+            self._adoptions.settled(job.runner.job_id)
+
+    def _request_job_master(self, job: RunningJob) -> None:
+        job_id = job.runner.job_id
+        if not (self._services.is_highly_available and job.runner.is_recovery):
+            self.job_masters.request(job_id)
+            return
+
+        def looked_up(terminated: pb.JobTerminated | None, error: BaseException | None) -> None:
+            if error is not None:
+                logger.warning("job %s is run again, though it is not known whether it has ended: %s", job_id, error)
+            if terminated is not None:
+                self.run_effects(job, job.runner.result_found(terminated))
+            elif job.runner.state is RunnerState.WAITING:
+                self.job_masters.request(job_id)
+
+        # A Dispatcher that just did not know yet that it leads no more may have taken the result.
+        self._endpoint.run_blocking(
+            lambda: self._services.job_results.load(job_id), looked_up, f"look for a result of {job_id}"
+        )
+
+    def _abandon_job_master(self, job: RunningJob, effect: wanted.AbandonJobMaster) -> None:
         job_id = job.runner.job_id
         logger.warning("the JobMaster of job %s is lost and is replaced: %s", job_id, effect.reason)
         job.decided.clear()
         self._monitor.remove(job_id)
+        if self._adoptions is not None:
+            self._adoptions.settled(job_id)
         self.job_masters.abandon(job_id, effect.reason)
         if effect.address is not None:
             self._endpoint.run_async(self._services.gateways.drop(effect.address), None, "drop JobMaster channel")
 
-    def _recover_after(self, job: RunningJob, effect: runners.RecoverAfter) -> None:
+    def _recover_after(self, job: RunningJob, effect: wanted.RecoverAfter) -> None:
         if effect.delay_ms == 0:
             self.run_effects(job, job.runner.recover(effect.recovery))
             return
         logger.info("job %s gets another JobMaster in %d ms", job.runner.job_id, effect.delay_ms)
         self._endpoint.schedule(effect.delay_ms, lambda: self.run_effects(job, job.runner.recover(effect.recovery)))
 
-    def _cancel_at_job_master(self, job: RunningJob, effect: runners.CancelAtJobMaster) -> None:
+    def _cancel_at_job_master(self, job: RunningJob, effect: wanted.CancelAtJobMaster) -> None:
         gateway = self._services.gateways.gateway("JobMaster", effect.address, str(effect.job_master_id))
 
         def answered(_: Any, error: BaseException | None) -> None:

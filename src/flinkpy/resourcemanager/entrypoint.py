@@ -11,31 +11,57 @@ from flinkpy.common.configuration import Configuration
 from flinkpy.common.ids import ResourceID, ResourceManagerId
 from flinkpy.common.process import announce_ready
 from flinkpy.common.shutdown import ShutdownRequest
-from flinkpy.highavailability.standalone import SingleLeadership, StandaloneLeaderElection
+from flinkpy.highavailability.leader_election import Leadership
+from flinkpy.highavailability.services import HighAvailabilityServices, create_high_availability_services
 from flinkpy.resourcemanager.driver.local import LocalTaskExecutorDriver
 from flinkpy.resourcemanager.driver.resource_manager_driver import ResourceManagerDriver
 from flinkpy.resourcemanager.driver.standalone import StandaloneDriver
-from flinkpy.resourcemanager.options import resource_manager_options
+from flinkpy.resourcemanager.options import ResourceManagerOptions, resource_manager_options
 from flinkpy.resourcemanager.resource_manager import ResourceManager
 from flinkpy.rpc.client import RpcClient
+from flinkpy.rpc.leader_endpoint import LeaderEndpoint
+from flinkpy.rpc.leader_runner import LeaderRunner
 from flinkpy.rpc.server import RpcServer
 from flinkpy.security import SecurityContext
 
 logger = logging.getLogger(__name__)
 
+#: sysexits.h EX_SOFTWARE: it was elected and cannot lead.
+EXIT_STATUS_FAILED = 70
+
 
 async def run_resourcemanager(configuration: Configuration, *, ready_file: str | None = None) -> int:
     """Run a ResourceManager until SIGTERM or SIGINT; returns the exit status.
 
-    Raises: AddressInUseError, ConfigurationError.
+    With high availability it stands for election for as long as it runs, and leads any number of times, or never.
+
+    Raises: AddressInUseError, ConfigurationError, HighAvailabilityError.
     """
     shutdown = ShutdownRequest()
     shutdown.listen_to_signals()
     options = resource_manager_options(configuration)
-    leadership = SingleLeadership()
-    election = StandaloneLeaderElection()
-    election.start(leadership)
     security = SecurityContext.of_service(configuration)
+    services = await asyncio.to_thread(
+        create_high_availability_services,
+        configuration,
+        security,
+        asyncio.get_running_loop(),
+        process="resourcemanager",
+    )
+    try:
+        return await _serve(configuration, options, security, services, shutdown, ready_file)
+    finally:
+        await asyncio.to_thread(services.close)
+
+
+async def _serve(
+    configuration: Configuration,
+    options: ResourceManagerOptions,
+    security: SecurityContext,
+    services: HighAvailabilityServices,
+    shutdown: ShutdownRequest,
+    ready_file: str | None,
+) -> int:
     server = RpcServer(
         bind_address=options.bind_address,
         port=options.port,
@@ -43,27 +69,66 @@ async def run_resourcemanager(configuration: Configuration, *, ready_file: str |
         security=security,
     )
     peers = RpcClient(security=security)
-    driver: ResourceManagerDriver = StandaloneDriver()
-    if options.has_local_driver:
-        driver = LocalTaskExecutorDriver(configuration.to_dict())
-    endpoint = ResourceManager(
-        asyncio.get_running_loop(),
-        options=options,
-        resource_id=ResourceID(f"resourcemanager-{socket.gethostname()}-{os.getpid()}"),
-        resource_manager_id=ResourceManagerId(leadership.token),
-        peers=peers,
-        driver=driver,
-    )
-    server.add_endpoint("ResourceManager", endpoint)
+    served = LeaderEndpoint("ResourceManager")
+    terms = ResourceManagerTerms(configuration, options, peers)
+    retrieval = services.resource_manager_retrieval() if services.is_highly_available else None
+    runner = LeaderRunner("ResourceManager", terms, services.resource_manager_election(), served, server, retrieval)
+    server.add_endpoint("ResourceManager", served)
     try:
+        runner.start()
+        if not services.is_highly_available:
+            await runner.wait_until_made()
         await server.start()
-        election.confirm_leadership(leadership.token, server.address)
-        endpoint.start(server.address)
+        runner.serve(server.address)
         announce_ready("resourcemanager", server.address, ready_file=ready_file)
-        logger.info("shutting down: %s", await shutdown.wait())
+        logger.info("shutting down: %s", await runner.wait_for(shutdown))
+        return EXIT_STATUS_FAILED if runner.failed.done() else 0
     finally:
-        election.close()
+        await runner.close()
         await server.stop()
-        await endpoint.close()
+        await terms.close()
         await peers.close()
-    return 0
+
+
+class ResourceManagerTerms:
+    """A new ResourceManager for each time this process leads: TaskExecutors and JobMasters tell it what there is.
+
+    TaskExecutors that a local driver has started end with the term.
+
+    Source: org.apache.flink.runtime.resourcemanager.ResourceManagerServiceImpl. Thread: the process's loop.
+    """
+
+    def __init__(self, configuration: Configuration, options: ResourceManagerOptions, peers: RpcClient) -> None:
+        self._configuration = configuration
+        self._options = options
+        self._peers = peers
+        self._last: ResourceManager | None = None
+
+    async def make(self, leadership: Leadership) -> ResourceManager:
+        driver: ResourceManagerDriver = StandaloneDriver()
+        if self._options.has_local_driver:
+            driver = LocalTaskExecutorDriver(self._configuration.to_dict())
+        self._last = ResourceManager(
+            asyncio.get_running_loop(),
+            options=self._options,
+            resource_id=ResourceID(f"resourcemanager-{socket.gethostname()}-{os.getpid()}"),
+            resource_manager_id=ResourceManagerId(leadership.token),
+            peers=self._peers,
+            driver=driver,
+        )
+        return self._last
+
+    def activate(self, endpoint: ResourceManager, address: str) -> None:
+        endpoint.start(address)
+
+    async def revoked(self, endpoint: ResourceManager) -> None:
+        await endpoint.close()
+        if self._last is endpoint:
+            self._last = None
+
+    async def ended(self, endpoint: ResourceManager) -> None:
+        """It is closed when nothing is served any more."""
+
+    async def close(self) -> None:
+        if self._last is not None:
+            await self._last.close()

@@ -14,6 +14,7 @@ import logging
 from typing import Any, Generic, Protocol, TypeVar
 
 from flinkpy.common.errors import FlinkError
+from flinkpy.common.shutdown import ShutdownRequest
 from flinkpy.highavailability.leader_election import LeaderElection, LeaderInformation, LeaderRetrieval, Leadership
 from flinkpy.rpc.leader_endpoint import LeaderEndpoint
 from flinkpy.rpc.server import RpcServer
@@ -95,6 +96,16 @@ class LeaderRunner(Generic[E]):
         await asyncio.wait(outcomes, return_when=asyncio.FIRST_COMPLETED)
         if self.failed.done():
             raise self.failed.result()
+
+    async def wait_for(self, shutdown: ShutdownRequest) -> str:
+        """Returns why the process has to end: it is asked to, or cannot lead (see `failed`)."""
+        waiting = asyncio.ensure_future(shutdown.wait())
+        outcomes: set[asyncio.Future[Any]] = {waiting, self.failed}
+        await asyncio.wait(outcomes, return_when=asyncio.FIRST_COMPLETED)
+        if waiting.done():
+            return waiting.result()
+        waiting.cancel()
+        return f"the {self._name} cannot lead: {self.failed.result()}"
 
     def serve(self, address: str) -> None:
         """The server listens at `address`."""
@@ -196,7 +207,6 @@ class LeaderRunner(Generic[E]):
         if endpoint is not None:
             leads = self._present == self._wanted
             await (self._terms.ended(endpoint) if leads else self._terms.revoked(endpoint))
-        self._service.detach()
         if self._retrieval is not None:
             self._retrieval.close()
         self._election.close()

@@ -18,9 +18,9 @@ from flinkpy._proto import dispatcher_pb2 as pb
 from flinkpy.common.ids import DispatcherId, JobID, JobMasterId
 from flinkpy.dispatcher.blob_store import BlobStore
 from flinkpy.dispatcher.dispatcher import Dispatcher
+from flinkpy.dispatcher.dispatcher_services import DispatcherServices
 from flinkpy.dispatcher.job_recovery_directories import JobRecoveryDirectories
 from flinkpy.dispatcher.options import DispatcherOptions
-from flinkpy.dispatcher.running_jobs import DispatcherServices
 from flinkpy.rpc.server import CallContext
 
 DISPATCHER_ID = "dispatcher-1"

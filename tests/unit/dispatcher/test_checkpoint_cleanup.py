@@ -14,6 +14,8 @@ from flinkpy.checkpoint.file_checkpoint_recovery import FileCheckpointPointerSto
 from flinkpy.common.ids import JobID
 from flinkpy.dispatcher.checkpoint_cleanup import clean_up_checkpoints
 from flinkpy.dispatcher.job_recovery_directories import JobRecoveryDirectories
+from flinkpy.highavailability.leader_election import Leadership
+from flinkpy.highavailability.standalone_services import StandaloneHaServices
 
 RETENTION = "execution.checkpointing.externalized-checkpoint-retention"
 
@@ -24,11 +26,22 @@ def terminated(root: Path, status: common_pb2.JobStatus, retention: str) -> pb.J
     return pb.JobTerminated(job_id=JOB_ID, result=job_pb2.JobResult(job_id=JOB_ID, status=status), details=details)
 
 
+def recovery_directory(root: Path) -> Path:
+    path = root / "recovery" / JOB_ID
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def clean_up(terminated: pb.JobTerminated, root: Path) -> None:
+    services = StandaloneHaServices({}, directory=root)
+    clean_up_checkpoints(terminated, root / "recovery" / JOB_ID, {}, services, Leadership("token"))
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A job took a checkpoint, and its JobMaster died."""
     storage = make_storage(tmp_path)
-    store = CompletedCheckpointStore(FileCheckpointPointerStore(tmp_path / "recovery"), storage, 1)
+    store = CompletedCheckpointStore(FileCheckpointPointerStore(recovery_directory(tmp_path)), storage, 1)
     store.add(write_checkpoint(storage, 3))
     return tmp_path
 
@@ -47,20 +60,20 @@ def test_checkpoints_of_an_ended_job_go_unless_they_are_to_be_retained(
     root: Path, status: common_pb2.JobStatus, retention: str, kept: bool
 ) -> None:
     for _ in range(2):  # it may be interrupted and done again
-        clean_up_checkpoints(terminated(root, status, retention), root / "recovery", {})
+        clean_up(terminated(root, status, retention), root)
         assert bool(files_below(root / "checkpoints")) == kept
 
 
 def test_where_the_job_master_has_done_it_nothing_is_read(tmp_path: Path) -> None:
-    clean_up_checkpoints(terminated(tmp_path, common_pb2.FINISHED, "nonsense"), tmp_path / "missing", {})
-    (tmp_path / "recovery").mkdir()
-    clean_up_checkpoints(terminated(tmp_path, common_pb2.FINISHED, "nonsense"), tmp_path / "recovery", {})
+    clean_up(terminated(tmp_path, common_pb2.FINISHED, "nonsense"), tmp_path)
+    recovery_directory(tmp_path)
+    clean_up(terminated(tmp_path, common_pb2.FINISHED, "nonsense"), tmp_path)
 
 
 def test_what_cannot_be_removed_is_told_and_stays(root: Path, caplog: pytest.LogCaptureFixture) -> None:
     before = files_below(root / "checkpoints")
 
-    clean_up_checkpoints(terminated(root, common_pb2.FINISHED, "nonsense"), root / "recovery", {})
+    clean_up(terminated(root, common_pb2.FINISHED, "nonsense"), root)
 
     assert f"checkpoints of job {JOB_ID}, which is FINISHED, are left behind" in caplog.text
     assert files_below(root / "checkpoints") == before

@@ -186,7 +186,7 @@ def test_the_directory_of_a_job_that_was_never_stored_is_removed(tmp_path: Path)
     stores = Stores(tmp_path)
     stores.directories.create(JobID(JOB))
 
-    assert stores.recover() == RecoveredJobs([], [])
+    assert stores.recover() == RecoveredJobs([], [], [])
     assert stores.job_ids_with_directories == set()
 
 

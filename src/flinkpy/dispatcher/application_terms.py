@@ -1,0 +1,122 @@
+"""An application as part of its Dispatcher's terms: its program runs while, and only while, this process leads.
+
+Source: org.apache.flink.runtime.dispatcher.runner.ApplicationDispatcherLeaderProcessFactoryFactory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+from flinkpy.common.errors import ApplicationError, ConfigurationError
+from flinkpy.configuration import application_options, high_availability_options, jobmanager_options
+from flinkpy.configuration.options import AnyConfiguration, read_option
+from flinkpy.dispatcher.application_runner import ApplicationRunner
+from flinkpy.dispatcher.application_status import ApplicationResult
+from flinkpy.dispatcher.application_store import ApplicationDescription, ApplicationStore
+from flinkpy.dispatcher.dispatcher import Dispatcher
+from flinkpy.highavailability.leader_election import Leadership
+from flinkpy.rpc.client import Gateway
+from flinkpy.rpc.leader_runner import Terms
+
+_ID = re.compile(r"[0-9a-fA-F]{32}")
+
+
+def application_id(configuration: AnyConfiguration) -> str:
+    """`cluster.id`, else one made of `high-availability.cluster-id` where masters share what they know, else a new one.
+
+    A configured working directory is shared by a Dispatcher and the one that follows it, so there the id is made of the
+    directory's path. Raises: ConfigurationError.
+    """
+    configured = read_option(configuration, application_options.CLUSTER_ID)
+    if not _ID.fullmatch(configured):
+        raise ConfigurationError(
+            f"option `cluster.id`: {configured!r} is not 32 hex digits",
+            details={"option": application_options.CLUSTER_ID.key},
+        )
+    if configured != application_options.NO_CLUSTER_ID:
+        return configured.lower()
+    if _is_highly_available(configuration):
+        name = f"cluster {read_option(configuration, high_availability_options.HA_CLUSTER_ID)}"
+    elif directory := read_option(configuration, jobmanager_options.WORKING_DIR):
+        name = f"directory {Path(directory).absolute()}"
+    else:
+        return secrets.token_hex(16)
+    return hashlib.sha256(f"application of {name}".encode()).hexdigest()[:32]
+
+
+def application_store(configuration: AnyConfiguration) -> ApplicationStore | None:
+    """Where applications of this cluster are noted; None where nothing outlives the process.
+
+    Raises: ConfigurationError.
+    """
+    configured = read_option(configuration, application_options.APPLICATION_RESULT_STORE_PATH)
+    if configured:
+        return ApplicationStore(Path(configured))
+    if _is_highly_available(configuration):
+        storage = read_option(configuration, high_availability_options.HA_STORAGE_PATH)
+        if not storage:
+            raise ConfigurationError("high availability needs the option `high-availability.storageDir`")
+        cluster = read_option(configuration, high_availability_options.HA_CLUSTER_ID).strip("/").replace("/", "-")
+        return ApplicationStore(Path(storage.removeprefix("file://")) / "application-result-store" / cluster)
+    directory = read_option(configuration, jobmanager_options.WORKING_DIR)
+    return None if directory is None else ApplicationStore(Path(directory) / "application")
+
+
+def describe_application(
+    program: str, arguments: tuple[str, ...], configuration: AnyConfiguration
+) -> ApplicationDescription:
+    """Raises: ApplicationError where the program is not there, or the cluster id belongs to another one already."""
+    if not Path(program).is_file():
+        raise ApplicationError(f"the program {program} does not exist on this host, or is no file")
+    application = ApplicationDescription(application_id(configuration), str(Path(program).absolute()), arguments)
+    store = application_store(configuration)
+    if store is not None:
+        store.claim(application)
+    return application
+
+
+class ApplicationTerms(Terms[Dispatcher]):
+    """Those of `terms`, in each of which the application runs."""
+
+    def __init__(self, terms: Terms[Dispatcher], runner: ApplicationRunner) -> None:
+        self._terms = terms
+        self._runner = runner
+
+    async def make(self, leadership: Leadership) -> Dispatcher:
+        return await self._terms.make(leadership)
+
+    def activate(self, endpoint: Dispatcher, address: str) -> None:
+        self._terms.activate(endpoint, address)
+        self._runner.leads(address)
+
+    async def revoked(self, endpoint: Dispatcher) -> None:
+        await self._runner.leads_no_more()
+        await self._terms.revoked(endpoint)
+
+    async def ended(self, endpoint: Dispatcher) -> None:
+        await self._runner.leads_no_more()
+        await self._terms.ended(endpoint)
+
+
+def application_runner(
+    application: ApplicationDescription,
+    configuration: AnyConfiguration,
+    entries: dict[str, str],
+    gateway: Callable[[str], Gateway],
+    on_shutdown_requested: Callable[[str], None],
+) -> ApplicationRunner:
+    """Asks for the end of this process when the application has ended, unless its cluster is to stay."""
+
+    def ended(result: ApplicationResult) -> None:
+        if read_option(configuration, application_options.SHUTDOWN_ON_APPLICATION_FINISH):
+            on_shutdown_requested(f"the application has ended: {result.state.value}")
+
+    return ApplicationRunner(application, entries, application_store(configuration), gateway, ended)
+
+
+def _is_highly_available(configuration: AnyConfiguration) -> bool:
+    return read_option(configuration, high_availability_options.HA_MODE) != "NONE"

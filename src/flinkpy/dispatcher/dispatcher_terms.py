@@ -1,0 +1,176 @@
+"""DispatcherTerms: a new Dispatcher for each time this process leads, with what the stores hold.
+
+| end of a term | without high availability           | with it                                          |
+|---------------|-------------------------------------|--------------------------------------------------|
+| revoked       | -                                   | JobMasters with a job go on, for the next leader |
+| orderly end   | JobMasters stop, jobs are suspended | those of this host stop; clients turn elsewhere  |
+| kill -9       | JobMasters end with this process    | JobMasters go on, for the next leader            |
+
+Source: org.apache.flink.runtime.dispatcher.runner.{SessionDispatcherLeaderProcess,DefaultDispatcherRunner}.
+Thread: the process's loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from flinkpy._proto import dispatcher_pb2 as pb
+from flinkpy.common.clock import SystemClock
+from flinkpy.common.configuration import Configuration
+from flinkpy.common.ids import DispatcherId, JobID
+from flinkpy.dispatcher.blob_store import BlobStore
+from flinkpy.dispatcher.checkpoint_cleanup import clean_up_checkpoints
+from flinkpy.dispatcher.dispatcher import Dispatcher
+from flinkpy.dispatcher.dispatcher_services import DispatcherServices, Gateways
+from flinkpy.dispatcher.job_master_launcher import JobMasterLauncher
+from flinkpy.dispatcher.options import DispatcherOptions
+from flinkpy.dispatcher.recovery import RecoveredJobs, recover, recover_shared
+from flinkpy.highavailability.leader_election import LeaderInformation, Leadership
+from flinkpy.highavailability.services import HighAvailabilityServices
+from flinkpy.rpc.leader_endpoint import LeaderEndpoint
+
+logger = logging.getLogger(__name__)
+
+
+class DispatcherTerms:
+    """`temporary`: for the children's temporary files; None where they outlive this process."""
+
+    def __init__(
+        self,
+        *,
+        configuration: Configuration,
+        options: DispatcherOptions,
+        services: HighAvailabilityServices,
+        served: LeaderEndpoint,
+        gateways: Gateways,
+        blobs: BlobStore,
+        temporary: Path | None,
+        on_shutdown_requested: Callable[[str], None],
+    ) -> None:
+        self._configuration = configuration
+        self._options = options
+        self._ha = services
+        self._served = served
+        self._gateways = gateways
+        self._blobs = blobs
+        self._temporary = temporary
+        self._on_shutdown_requested = on_shutdown_requested
+        #: of every term: children of a former one may live
+        self._launchers: list[JobMasterLauncher] = []
+        self._recovered = RecoveredJobs([], [], [])
+        self._last: Dispatcher | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._resource_manager: LeaderInformation | None = None
+        if services.is_highly_available:
+            self._retrieval = services.resource_manager_retrieval()
+            self._retrieval.start(self._resource_manager_changed)
+
+    async def make(self, leadership: Leadership) -> Dispatcher:
+        services = await asyncio.to_thread(self._services, leadership)
+        # What is left of a former leader is settled before anybody can ask for it.
+        self._recovered = await asyncio.to_thread(self._recover, services)
+        self._last = Dispatcher(
+            asyncio.get_running_loop(),
+            options=self._options,
+            dispatcher_id=DispatcherId(leadership.token),
+            services=services,
+            configuration=self._configuration.to_dict(),
+        )
+        return self._last
+
+    def activate(self, endpoint: Dispatcher, address: str) -> None:
+        recovered, self._recovered = self._recovered, RecoveredJobs([], [], [])
+        endpoint.start(address, recovered.ended, recovered.unfinished, recovered.dirty)
+
+    async def revoked(self, endpoint: Dispatcher) -> None:
+        endpoint.leave()
+        await endpoint.close()
+
+    async def ended(self, endpoint: Dispatcher) -> None:
+        if not self._ha.is_highly_available:
+            await endpoint.stop_jobs("the Dispatcher is shutting down")
+            return
+        # Jobs go on elsewhere: nobody is to be told that they are suspended.
+        self._served.detach()
+        await self.revoked(endpoint)
+
+    async def close(self) -> None:
+        """End all that is left. Once nothing is served any more."""
+        if self._ha.is_highly_available:
+            self._retrieval.close()
+        await asyncio.gather(*(launcher.close() for launcher in self._launchers))
+        if self._last is not None:
+            await self._last.close()
+        await asyncio.gather(*list(self._tasks), return_exceptions=True)
+
+    def _services(self, leadership: Leadership) -> DispatcherServices:
+        """Blocking: some stores look at once what is there."""
+        ha = self._ha
+        return DispatcherServices(
+            gateways=self._gateways,
+            launcher=self._launcher,
+            job_graphs=ha.job_graph_store(leadership),
+            job_results=ha.job_result_store(leadership),
+            recovery_directories=ha.recovery_directories(),
+            blobs=self._blobs,
+            on_shutdown_requested=self._on_shutdown_requested,
+            dispose_savepoint=self._dispose_savepoint,
+            clean_up_checkpoints=lambda terminated, path: self._clean_up_checkpoints(terminated, path, leadership),
+            is_highly_available=ha.is_highly_available,
+            job_master_retrieval=ha.job_master_retrieval if ha.is_highly_available else None,
+            clean_up_job=ha.clean_up_job,
+            release_dead_leader=self._release_dead_leader,
+            resource_manager_address=self._resource_manager_address if ha.is_highly_available else None,
+        )
+
+    def _recover(self, services: DispatcherServices) -> RecoveredJobs:
+        stores = (services.job_graphs, services.job_results, services.recovery_directories, SystemClock().now_ms())
+        if self._ha.is_highly_available:
+            return recover_shared(*stores)
+        return recover(*stores, services.clean_up_checkpoints)
+
+    def _launcher(self, on_exited: Callable[[str, str], None]) -> JobMasterLauncher:
+        launcher = JobMasterLauncher(
+            self._configuration.to_dict(),
+            self._options.bind_address,
+            self._temporary,
+            on_exited,
+            outlive_parent=self._ha.is_highly_available,
+        )
+        self._launchers = [former for former in self._launchers if former.has_children] + [launcher]
+        return launcher
+
+    def _release_dead_leader(self, job_id: JobID, job_master_id: str) -> None:
+        async def release() -> None:
+            try:
+                await asyncio.to_thread(self._ha.release_dead_leader, job_id, job_master_id)
+            except Exception as error:  # noqa: BLE001 - its session ends without this too, only later
+                logger.warning("the leadership of job %s ends with its session: %s", job_id, error)
+
+        if self._ha.is_highly_available:
+            self._run(release())
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _resource_manager_changed(self, leader: LeaderInformation | None) -> None:
+        self._resource_manager = leader
+
+    def _resource_manager_address(self) -> str | None:
+        return None if self._resource_manager is None else self._resource_manager.address
+
+    def _clean_up_checkpoints(self, terminated: pb.JobTerminated, path: Path, leadership: Leadership) -> None:
+        clean_up_checkpoints(terminated, path, self._configuration.to_dict(), self._ha, leadership)
+
+    def _dispose_savepoint(self, path: str) -> None:
+        """Blocking. The file systems are imported here, because a Dispatcher must start fast."""
+        from flinkpy.checkpoint.savepoint_loader import dispose_savepoint
+        from flinkpy.checkpoint.storage.file_systems import FileSystems
+
+        dispose_savepoint(path, FileSystems(self._configuration))
