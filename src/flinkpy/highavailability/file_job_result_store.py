@@ -40,7 +40,7 @@ class FileJobResultStore:
         remove_unfinished(directory)
 
     def create_dirty(self, terminated: dispatcher_pb2.JobTerminated) -> None:
-        write_checksummed(self._directory / f"{terminated.job_id}{_DIRTY}", terminated.SerializeToString())
+        write_checksummed(self.dirty_path(JobID(terminated.job_id)), terminated.SerializeToString())
 
     def mark_clean(self, job_id: JobID) -> None:
         """Idempotent."""
@@ -75,6 +75,10 @@ class FileJobResultStore:
     def clean_job_ids(self) -> list[JobID]:
         """The oldest first."""
         return [JobID(path.name.removesuffix(_CLEAN)) for path in self._clean_paths()]
+
+    def dirty_path(self, job_id: JobID) -> Path:
+        """Where the result of a job lies until nothing else is left of it."""
+        return self._directory / f"{job_id}{_DIRTY}"
 
     def _clean_paths(self) -> list[Path]:
         paths = [path for path in self._directory.glob(f"*{_CLEAN}") if not path.name.endswith(_DIRTY)]

@@ -7,6 +7,7 @@ lives as long as the job. Blocking, except `path_of`.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from flinkpy.common.durable_file import sync_directory
@@ -14,8 +15,13 @@ from flinkpy.common.ids import JobID
 
 
 class JobRecoveryDirectories:
-    def __init__(self, root: Path) -> None:
+    """Args:
+    check_leadership: raises where this process does not lead any more; others may use the same directories then.
+    """
+
+    def __init__(self, root: Path, check_leadership: Callable[[], None] = lambda: None) -> None:
         self._root = root
+        self._check_leadership = check_leadership
 
     def path_of(self, job_id: JobID) -> Path:
         return self._root / str(job_id)
@@ -37,7 +43,10 @@ class JobRecoveryDirectories:
 
     def remove_others(self, job_ids: set[JobID]) -> None:
         """Of jobs that nobody knows any more: a crash came between the removal of the job and that of its directory."""
-        for path in self._root.iterdir():
+        # Listed before the check: what another leader makes after it is not among them, however long this takes.
+        paths = list(self._root.iterdir())
+        self._check_leadership()
+        for path in paths:
             if JobID(path.name) not in job_ids:
                 shutil.rmtree(path, ignore_errors=True)
 

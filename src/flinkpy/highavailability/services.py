@@ -65,8 +65,11 @@ class HighAvailabilityServices(Protocol):
         self, job_id: JobID, leadership: Leadership, at_least: int = 1
     ) -> CheckpointIDCounter: ...
 
-    def recovery_directories(self) -> JobRecoveryDirectories:
-        """What the JobMasters of a job leave in files: event logs, and checkpoints without a place of their own."""
+    def recovery_directories(self, leadership: Leadership | None = None) -> JobRecoveryDirectories:
+        """With the `leadership` of a Dispatcher, those of jobs that it does not know are removed only while it leads.
+
+        What the JobMasters of a job leave in files: event logs, and checkpoints without a place of their own.
+        """
         ...
 
     def blob_directory(self) -> Path: ...
@@ -76,7 +79,10 @@ class HighAvailabilityServices(Protocol):
         ...
 
     def clean_up_job(self, job_id: JobID) -> None:
-        """Forget all that is kept of an ended job beside its result. Blocking; idempotent, and repeated on errors."""
+        """Remove the nodes of an ended job: its graph, checkpoints, counter and election. Its files are left.
+
+        Blocking; idempotent: the caller repeats it after an error, until it succeeds.
+        """
         ...
 
     def close(self) -> None:

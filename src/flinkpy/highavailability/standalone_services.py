@@ -78,7 +78,7 @@ class StandaloneHaServices:
 
         return FileCheckpointIDCounter(self._checkpoint_directory(job_id), at_least)
 
-    def recovery_directories(self) -> JobRecoveryDirectories:
+    def recovery_directories(self, leadership: Leadership | None = None) -> JobRecoveryDirectories:
         return JobRecoveryDirectories(self._subdirectory("recovery"))
 
     def blob_directory(self) -> Path:
@@ -89,7 +89,7 @@ class StandaloneHaServices:
         """A JobMaster that has ended leads nothing."""
 
     def clean_up_job(self, job_id: JobID) -> None:
-        self.recovery_directories().remove(job_id)
+        """There are no nodes."""
 
     def close(self) -> None:
         """Nothing is held."""

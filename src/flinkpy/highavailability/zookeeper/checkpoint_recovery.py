@@ -1,0 +1,167 @@
+"""Pointers and counter of a job's checkpoints in ZooKeeper: a node per checkpoint with less than a kilobyte.
+
+```
+  /jobs/<job-id>/checkpoints/0000000000000000042   where checkpoint 42 lies, and the digest of its `_metadata`
+  /jobs/<job-id>/checkpoint_id_counter             the next id
+```
+
+Source: org.apache.flink.runtime.checkpoint.{ZooKeeperCheckpointIDCounter,ZooKeeperCheckpointStoreUtil}.
+Differs: the nodes of all retained checkpoints change in one transaction.
+Blocking. Raises everywhere: HighAvailabilityError, LeadershipLostError.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+
+from google.protobuf.message import DecodeError
+
+from flinkpy._proto import checkpoint_pb2
+from flinkpy.common.durable_file import CorruptFileError
+from flinkpy.common.errors import HighAvailabilityError
+from flinkpy.common.ids import JobID
+from flinkpy.highavailability.zookeeper.client import ZooKeeperClient
+from flinkpy.highavailability.zookeeper.fenced_writes import FencedWrites
+from flinkpy.highavailability.zookeeper.requests import (
+    Create,
+    Delete,
+    NodeMissingError,
+    NodeThereError,
+    Operation,
+    SetData,
+)
+
+#: Before the digest and the message, so that what others have written is told from what is damaged.
+_MAGIC = b"FLKP1 "
+_DIGEST_BYTES = 8
+_NAME_DIGITS = 19
+#: A transaction that failed in part was done by an earlier attempt; more than once in a row somebody else writes.
+_ATTEMPTS = 5
+
+
+class ZooKeeperCheckpointPointerStore:
+    def __init__(self, client: ZooKeeperClient, writes: FencedWrites, job_id: JobID) -> None:
+        self._client = client
+        self._writes = writes
+        self._job_id = job_id
+        self._path = client.settings.checkpoints(job_id)
+        #: What the nodes hold, by their names; None: not known.
+        self._stored: dict[str, bytes] | None = None
+
+    def load(self) -> checkpoint_pb2.CompletedCheckpointPointers:
+        """Raises: CorruptFileError naming the node, where one is damaged or written by somebody else."""
+        self._stored = self._read()
+        pointers = checkpoint_pb2.CompletedCheckpointPointers(next_checkpoint_id=1)
+        for name in sorted(self._stored):
+            pointer = _decode(self._stored[name], f"{self._path}/{name}")
+            pointers.pointers.append(pointer)
+            pointers.next_checkpoint_id = max(pointers.next_checkpoint_id, pointer.checkpoint_id + 1)
+        return pointers
+
+    def save(self, pointers: checkpoint_pb2.CompletedCheckpointPointers) -> None:
+        wanted = {f"{pointer.checkpoint_id:0{_NAME_DIGITS}d}": _encode(pointer) for pointer in pointers.pointers}
+        what = f"note the checkpoints of job {self._job_id}"
+        for _ in range(_ATTEMPTS):
+            stored = self._read() if self._stored is None else self._stored
+            self._stored = None
+            try:
+                self._writes.write(self._changes(stored, wanted), what)
+            except NodeMissingError:
+                self._client.ensure(self._path)
+            except NodeThereError:
+                pass  # done by an attempt whose answer was lost
+            else:
+                self._stored = wanted
+                return
+        raise HighAvailabilityError(f"somebody else writes below {self._path}", details={"path": self._path})
+
+    def remove(self) -> None:
+        self._writes.check(f"forget the checkpoints of job {self._job_id}")
+        self._stored = None
+        self._client.delete_tree(self._path)
+
+    def _read(self) -> dict[str, bytes]:
+        self._client.sync(self._path)
+        stored = {name: self._client.get_data(f"{self._path}/{name}") for name in self._client.get_children(self._path)}
+        return {name: data for name, data in stored.items() if data is not None}
+
+    def _changes(self, stored: dict[str, bytes], wanted: dict[str, bytes]) -> list[Operation]:
+        operations: list[Operation] = []
+        for name, data in wanted.items():
+            if name not in stored:
+                operations.append(Create(f"{self._path}/{name}", data))
+            elif stored[name] != data:
+                operations.append(SetData(f"{self._path}/{name}", data))
+        return operations + [Delete(f"{self._path}/{name}") for name in stored if name not in wanted]
+
+
+class ZooKeeperCheckpointIDCounter:
+    """Thread: any.
+
+    Args:
+        at_least: the lowest id there may be, from what else is known; decides where the node is missing or damaged.
+    """
+
+    def __init__(self, client: ZooKeeperClient, writes: FencedWrites, job_id: JobID, at_least: int = 1) -> None:
+        self._client = client
+        self._writes = writes
+        self._job_id = job_id
+        self._path = client.settings.checkpoint_id_counter(job_id)
+        self._lock = threading.Lock()
+        self._next = max(at_least, self._stored())
+
+    @property
+    def next_id(self) -> int:
+        return self._next
+
+    def get_and_increment(self) -> int:
+        with self._lock:
+            drawn = self._next
+            self._store(drawn + 1)
+            return drawn
+
+    def advance_to(self, next_id: int) -> None:
+        with self._lock:
+            if next_id > self._next:
+                self._store(next_id)
+
+    def remove(self) -> None:
+        self._writes.check(f"forget the checkpoint ids of job {self._job_id}")
+        self._client.delete_tree(self._path)
+
+    def _store(self, next_id: int) -> None:
+        self._writes.put(self._path, str(next_id).encode(), f"draw a checkpoint id of job {self._job_id}")
+        self._next = next_id
+
+    def _stored(self) -> int:
+        self._client.sync(self._path)
+        data = self._client.get_data(self._path)
+        if data is None:
+            return 1
+        if not data.isdigit() or len(data) > _NAME_DIGITS:
+            raise HighAvailabilityError(
+                f"node {self._path} of ZooKeeper holds no checkpoint id: is high-availability.cluster-id used by "
+                "another system?",
+                details={"path": self._path},
+            )
+        return int(data)
+
+
+def _encode(pointer: checkpoint_pb2.CompletedCheckpointPointers.Pointer) -> bytes:
+    content = pointer.SerializeToString(deterministic=True)
+    return _MAGIC + _digest(content) + content
+
+
+def _decode(data: bytes, node: str) -> checkpoint_pb2.CompletedCheckpointPointers.Pointer:
+    content = data[len(_MAGIC) + _DIGEST_BYTES :]
+    if not data.startswith(_MAGIC) or data[len(_MAGIC) : len(_MAGIC) + _DIGEST_BYTES] != _digest(content):
+        raise CorruptFileError(f"node {node} of ZooKeeper holds no pointer to a checkpoint", details={"path": node})
+    try:
+        return checkpoint_pb2.CompletedCheckpointPointers.Pointer.FromString(content)
+    except DecodeError as error:
+        raise CorruptFileError(f"node {node} holds no pointer: {error}", details={"path": node}) from error
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()[:_DIGEST_BYTES]

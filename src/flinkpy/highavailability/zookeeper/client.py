@@ -1,0 +1,426 @@
+"""ZooKeeperClient: one session of one process, for stores that wait and for elections that must not.
+
+Stores wait: their requests are repeated where the connection failed, so each must be right when it is done twice.
+Elections are called back on the loop; they repeat by themselves.
+
+Source: org.apache.flink.runtime.util.ZooKeeperUtils, org.apache.curator.framework.CuratorFramework.
+Thread: blocking requests from any but the loop; the others from the loop. kazoo's own threads only hand over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    AuthFailedError,
+    ConnectionClosedError,
+    ConnectionLoss,
+    KazooException,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    OperationTimeoutError,
+    RolledBackError,
+    RuntimeInconsistency,
+    SessionExpiredError,
+    SessionMovedError,
+)
+from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
+from kazoo.protocol.states import EventType, KazooState
+from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, make_acl
+
+from flinkpy.common.errors import HighAvailabilityError
+from flinkpy.highavailability.zookeeper.requests import (
+    Check,
+    ConnectionState,
+    Create,
+    Done,
+    NodeMissingError,
+    NodeThereError,
+    Operation,
+    RequestError,
+    SetData,
+)
+from flinkpy.highavailability.zookeeper.settings import ZooKeeperSettings
+
+logger = logging.getLogger(__name__)
+
+#: kazoo tells of every attempt to connect, and at its lowest level of the credentials it shows.
+_kazoo_logger = logging.getLogger("flinkpy.highavailability.zookeeper.kazoo")
+_kazoo_logger.setLevel(logging.ERROR)
+
+#: Attempts to connect again come at most this far apart.
+_MAX_RECONNECT_DELAY_S = 1.0
+_PROBE_TIMEOUT_S = 1.0
+#: CREATE, WRITE, DELETE and ADMIN of ZooKeeper's bits.
+_WRITE_PERMISSIONS = 2 | 4 | 8 | 16
+_STATES = {
+    KazooState.CONNECTED: ConnectionState.CONNECTED,
+    KazooState.SUSPENDED: ConnectionState.SUSPENDED,
+    KazooState.LOST: ConnectionState.LOST,
+}
+#: The request may have been done, or not: it may be repeated.
+_UNCERTAIN = (ConnectionLoss, SessionExpiredError, SessionMovedError, OperationTimeoutError, KazooTimeoutError)
+
+T = TypeVar("T")
+
+
+class ZooKeeperClient:
+    """Args:
+    loop: where listeners, watches and answers come; None where only waiting requests are made.
+    """
+
+    def __init__(self, settings: ZooKeeperSettings, loop: asyncio.AbstractEventLoop | None) -> None:
+        self.settings = settings
+        self._loop = loop
+        self._listeners: list[Callable[[ConnectionState], None]] = []
+        #: As the loop knows it.
+        self._loop_state = ConnectionState.LOST
+        self._is_connected = threading.Event()
+        self._closed = threading.Event()
+        self._acl = list(OPEN_ACL_UNSAFE if settings.is_open else CREATOR_ALL_ACL)
+        patience_s = max(settings.connection_timeout_s / len(settings.hosts), 0.2)
+        self._kazoo = KazooClient(
+            hosts=settings.quorum,
+            timeout=settings.session_timeout_s,
+            handler=_PatientHandler(patience_s),
+            default_acl=self._acl,
+            auth_data=list(settings.credentials),
+            connection_retry={"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": _MAX_RECONNECT_DELAY_S},
+            logger=_kazoo_logger,
+        )
+        self._contact = _Contact(self._kazoo, settings.session_timeout_s, patience_s)
+        self._kazoo.add_listener(self._on_state)
+
+    def connect(self) -> None:
+        """Wait for the session. Raises: HighAvailabilityError within the connection time-out, saying who did what."""
+        connected = self._kazoo.start_async()
+        if not connected.wait(self.settings.connection_timeout_s):
+            self.close()
+            told = "; ".join(_probe(host, port) for host, port in self.settings.hosts)
+            raise HighAvailabilityError(
+                f"no connection to ZooKeeper at {self.settings.quorum} within "
+                f"{self.settings.connection_timeout_s:g} s: {told}",
+                details={"quorum": self.settings.quorum},
+            )
+
+    def close(self) -> None:
+        """End the session; ephemeral nodes go with it. Blocking, within the time for it; idempotent."""
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        # kazoo waits for its threads without limit, and one of them may just be waiting for a host that is not there.
+        closing = threading.Thread(target=self._stop, name="zookeeper-close", daemon=True)
+        closing.start()
+        closing.join(self.settings.close_wait_s)
+
+    def _stop(self) -> None:
+        try:
+            self._kazoo.stop()
+            self._kazoo.close()
+        except Exception as error:  # noqa: BLE001 - whatever kazoo has to say, the process goes on to end
+            logger.debug("the connection to ZooKeeper was not closed in order: %r", error)
+
+    # --- state
+
+    @property
+    def is_connected(self) -> bool:
+        return self._loop_state is ConnectionState.CONNECTED
+
+    @property
+    def session_timeout_s(self) -> float:
+        """What the server has agreed to, which may be less than was asked for, or more."""
+        return self._contact.session_timeout_s
+
+    @property
+    def grace_left_s(self) -> float:
+        return max(self._contact.last_s + self.session_timeout_s * 2 / 3 - time.monotonic(), 0)
+
+    def add_listener(self, listener: Callable[[ConnectionState], None]) -> None:
+        self._listeners.append(listener)
+
+    def remove_listener(self, listener: Callable[[ConnectionState], None]) -> None:
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+
+    def _on_state(self, kazoo_state: str) -> None:
+        """Thread: kazoo's connection."""
+        state = _STATES[kazoo_state]
+        if state is ConnectionState.CONNECTED:
+            self._is_connected.set()
+            logger.debug("connected to ZooKeeper at %s", self.settings.quorum)
+        else:
+            self._is_connected.clear()
+            if not self._closed.is_set():
+                outcome = "is suspended" if state is ConnectionState.SUSPENDED else "has ended"
+                logger.warning("the session with ZooKeeper at %s %s", self.settings.quorum, outcome)
+        self._on_loop(lambda: self._tell(state))
+
+    def _tell(self, state: ConnectionState) -> None:
+        self._loop_state = state
+        for listener in list(self._listeners):
+            listener(state)
+
+    def _on_loop(self, call: Callable[[], None]) -> None:
+        if self._loop is None:
+            return
+        try:
+            self._loop.call_soon_threadsafe(call)
+        except RuntimeError:
+            logger.debug("ZooKeeper told something after the end of the loop")
+
+    # --- requests that wait
+
+    def sync(self, path: str) -> None:
+        """What others were told is done is seen by the next reading: a server may be behind the one that leads them."""
+        self._wait(lambda: self._kazoo.sync_async(path), f"bring {path} up to date")
+
+    def is_world_writable(self, path: str) -> bool:
+        answer: Any = self._wait(lambda: self._kazoo.get_acls_async(path), f"read who may use {path}")
+        acls = answer[0]
+        return any(acl.id.scheme == "world" and acl.perms & _WRITE_PERMISSIONS for acl in acls)
+
+    def get_data(self, path: str) -> bytes | None:
+        """None where there is no such node."""
+        try:
+            data: bytes = self._wait(lambda: self._kazoo.get_async(path), f"read {path}")[0]
+            return data
+        except NodeMissingError:
+            return None
+
+    def get_children(self, path: str) -> list[str]:
+        """None of a node that is not there."""
+        try:
+            return sorted(self._wait(lambda: self._kazoo.get_children_async(path), f"list {path}"))
+        except NodeMissingError:
+            return []
+
+    def create(self, path: str, data: bytes) -> None:
+        """With its parents. Raises: NodeThereError, also where an earlier attempt has made it."""
+        self._wait(lambda: self._kazoo.create_async(path, data, makepath=True), f"create {path}")
+
+    def ensure(self, path: str, data: bytes = b"", *, is_shared: bool = False) -> None:
+        """Make the node where it is not there; `is_shared`: others may have their own nodes in it."""
+        acl: list[ACL] | None = None
+        if is_shared and not self.settings.is_open:
+            acl = [*CREATOR_ALL_ACL, make_acl("world", "anyone", read=True, create=True)]
+        try:
+            self._wait(lambda: self._kazoo.create_async(path, data, acl=acl, makepath=True), f"create {path}")
+        except NodeThereError:
+            return
+
+    def transact_and_wait(self, operations: Sequence[Operation], what: str) -> None:
+        """All or nothing. After a failed connection it may have been done, and is done again.
+
+        Raises: NodeMissingError, NodeThereError, HighAvailabilityError.
+        """
+        self._wait(lambda: self._commit(operations), what, lambda results: _check_results(operations, results))
+
+    def delete_tree(self, path: str) -> None:
+        """The node and all below it; idempotent. Raises: HighAvailabilityError."""
+        for child in self.get_children(path):
+            self.delete_tree(f"{path}/{child}")
+        try:
+            self._wait(lambda: self._kazoo.delete_async(path), f"remove {path}")
+        except NodeMissingError:
+            return
+
+    def _wait(self, request: Callable[[], Any], what: str, finish: Callable[[Any], T] = lambda answer: answer) -> T:
+        wait_s = self.settings.retry_wait_s
+        for attempt in range(self.settings.max_retry_attempts + 1):
+            if attempt:
+                # No longer than until there is a connection again; the pause is for a server that is there and fails.
+                self._pause(min(wait_s, self.settings.max_retry_wait_s))
+                wait_s *= 2
+            try:
+                return finish(request().get(timeout=self.settings.connection_timeout_s))
+            except NoNodeError:
+                raise NodeMissingError(what) from None
+            except NodeExistsError:
+                raise NodeThereError(what) from None
+            except (NoAuthError, AuthFailedError):
+                raise self.refusal(what) from None
+            except ConnectionClosedError as error:
+                failure: Exception = error
+                if self._closed.is_set():
+                    break
+            except (*_UNCERTAIN, NotEmptyError) as error:
+                failure = error
+            except (KazooException, RequestError) as error:
+                raise HighAvailabilityError(f"ZooKeeper refused to {what}: {error!r}") from error
+        raise HighAvailabilityError(
+            f"ZooKeeper at {self.settings.quorum} did not {what}: {type(failure).__name__}",
+            details={"quorum": self.settings.quorum},
+        ) from failure
+
+    def _pause(self, seconds: float) -> None:
+        if self._is_connected.is_set():
+            self._closed.wait(min(seconds, 0.2))
+            return
+        self._is_connected.wait(seconds)
+
+    def refusal(self, what: str) -> HighAvailabilityError:
+        return HighAvailabilityError(
+            f"ZooKeeper at {self.settings.quorum} does not let this process {what}: the nodes below "
+            f"{self.settings.cluster} belong to a cluster with another secret or authorization; give this process the "
+            "cluster's secret, or another high-availability.cluster-id",
+            details={"path": self.settings.cluster},
+        )
+
+    def _commit(self, operations: Sequence[Operation]) -> Any:
+        transaction = self._kazoo.transaction()
+        for operation in operations:
+            match operation:
+                case Check(path):
+                    transaction.check(path, -1)
+                case Create(path, data, is_ephemeral):
+                    transaction.create(path, data, ephemeral=is_ephemeral)
+                case SetData(path, data):
+                    transaction.set_data(path, data)
+                case _:
+                    transaction.delete(operation.path)
+        return transaction.commit_async()
+
+    # --- requests of the loop
+
+    def create_sequential(self, prefix: str, data: bytes, done: Done) -> None:
+        self._request(
+            lambda: self._kazoo.create_async(prefix, data, ephemeral=True, sequence=True, makepath=True),
+            lambda path: path,
+            prefix,
+            done,
+        )
+
+    def children(self, path: str, done: Done) -> None:
+        def answered(names: Any, error: Exception | None) -> None:
+            done([], None) if isinstance(error, NodeMissingError) else done(names, error)
+
+        self._request(lambda: self._kazoo.get_children_async(path), list, path, answered)
+
+    def exists(self, path: str, watch: Callable[[], None] | None, done: Done) -> None:
+        def on_event(event: Any) -> None:
+            if event.type != EventType.NONE and watch is not None:
+                self._on_loop(watch)
+
+        watcher = on_event if watch is not None else None
+        self._request(lambda: self._kazoo.exists_async(path, watch=watcher), lambda stat: stat is not None, path, done)
+
+    def get(self, path: str, done: Done) -> None:
+        self._request(lambda: self._kazoo.get_async(path), lambda answer: answer[0], path, done)
+
+    def delete(self, path: str, done: Done) -> None:
+        self._request(lambda: self._kazoo.delete_async(path), lambda answer: None, path, done)
+
+    def transact(self, operations: Sequence[Operation], done: Done) -> None:
+        def finish(results: Any) -> None:
+            _check_results(operations, results)
+
+        self._request(lambda: self._commit(operations), finish, operations[0].path, done)
+
+    def _request(self, request: Callable[[], Any], finish: Callable[[Any], Any], path: str, done: Done) -> None:
+        def completed(result: Any) -> None:
+            """Thread: kazoo's completions."""
+            answer: Any = None
+            error: Exception | None = None
+            try:
+                answer = finish(result.get())
+            except NoNodeError:
+                error = NodeMissingError(path)
+            except NodeExistsError:
+                error = NodeThereError(path)
+            except (NodeMissingError, NodeThereError) as told:
+                error = told
+            except (NoAuthError, AuthFailedError):
+                error = self.refusal(f"use {path}")
+            except Exception as failure:  # noqa: BLE001 - the answer is handed over, whatever it is
+                error = RequestError(f"{path}: {failure!r}")
+            self._on_loop(lambda: done(answer, error))
+
+        try:
+            request().rawlink(completed)
+        except Exception as failure:  # noqa: BLE001 - the client is closed or closing
+            told = RequestError(f"{path}: {failure!r}")
+            self._on_loop(lambda: done(None, told))
+
+
+def _check_results(operations: Sequence[Operation], results: Sequence[Any]) -> None:
+    """Raise for the operation that the transaction failed at; those around it only say that they were not done."""
+    for index, (operation, result) in enumerate(zip(operations, results, strict=True)):
+        if isinstance(result, NoNodeError):
+            raise NodeMissingError(operation.path, index)
+        if isinstance(result, NodeExistsError):
+            raise NodeThereError(operation.path)
+        if isinstance(result, Exception) and not isinstance(result, RolledBackError | RuntimeInconsistency):
+            raise result
+    if any(isinstance(result, Exception) for result in results):
+        raise RequestError(f"a transaction was not done: {list(results)!r}")
+
+
+class _PatientHandler(SequentialThreadingHandler):  # type: ignore[misc]
+    """Does not wait a whole session time-out for one host, which is all there is for the whole ensemble."""
+
+    def __init__(self, patience_s: float) -> None:
+        super().__init__()
+        self._patience_s = patience_s
+
+    def create_connection(self, *args: Any, **kwargs: Any) -> Any:
+        kwargs["timeout"] = min(kwargs.get("timeout", self._patience_s), self._patience_s)
+        return super().create_connection(*args, **kwargs)
+
+
+class _Contact:
+    """When the server was last heard, and what session time-out it agreed to: kazoo keeps both to itself."""
+
+    def __init__(self, kazoo: Any, session_timeout_s: float, patience_s: float) -> None:
+        self.session_timeout_s = session_timeout_s
+        self.last_s = time.monotonic()
+        connection = kazoo._connection
+        invoke, read = connection._invoke, connection._read_socket
+
+        def invoke_and_note(timeout: float, request: Any, *args: Any, **kwargs: Any) -> Any:
+            # The first request of a connection is the one for the session; a server that has stopped never answers it.
+            answer = invoke(min(timeout, max(patience_s, 1.0)), request, *args, **kwargs)
+            self.last_s = time.monotonic()
+            agreed = getattr(answer[0], "time_out", 0) if isinstance(answer, tuple) else 0
+            if agreed > 0:
+                self.session_timeout_s = agreed / 1000
+            return answer
+
+        def read_and_note(*args: Any, **kwargs: Any) -> Any:
+            answer = read(*args, **kwargs)
+            self.last_s = time.monotonic()
+            return answer
+
+        connection._invoke = invoke_and_note
+        connection._read_socket = read_and_note
+
+
+def _probe(host: str, port: int) -> str:
+    """One clause on what the server does instead of answering."""
+    try:
+        with socket.create_connection((host, port), _PROBE_TIMEOUT_S) as connection:
+            connection.settimeout(_PROBE_TIMEOUT_S)
+            connection.sendall(b"srvr")
+            answer = b""
+            while received := connection.recv(4096):
+                answer += received
+    except TimeoutError:
+        return f"{host}:{port} does not answer"
+    except OSError as error:
+        return f"{host}:{port} cannot be reached ({error.strerror or error})"
+    text = answer.decode(errors="replace")
+    if "read-only" in text.lower():
+        return f"{host}:{port} is read-only, because it has no quorum"
+    if "not currently serving" in text:
+        return f"{host}:{port} serves nobody, because it has no quorum"
+    if "Zookeeper version" in text:
+        return f"{host}:{port} is there, and did not take the connection in time"
+    return f"{host}:{port} is no ZooKeeper server, or has no `srvr` in its whitelist"

@@ -1,0 +1,116 @@
+"""ZooKeeperJobGraphStore: a node per accepted job, which names the checksummed file with its JobGraph.
+
+The file is whole before the node names it, and every file has a name of its own, so a job is accepted by one
+transaction. A file that no node names is the remains of a crash; it is removed by the next leader.
+
+Source: org.apache.flink.runtime.jobmanager.{DefaultExecutionPlanStore,ZooKeeperExecutionPlanStoreUtil},
+org.apache.flink.runtime.zookeeper.ZooKeeperStateHandleStore.
+Blocking. Raises everywhere: HighAvailabilityError, LeadershipLostError, OSError.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from google.protobuf.message import DecodeError
+
+from flinkpy._proto import job_pb2
+from flinkpy.common.durable_file import CorruptFileError, read_checksummed, remove_durably, write_checksummed
+from flinkpy.common.errors import LeadershipLostError
+from flinkpy.common.ids import JobID, StringId
+from flinkpy.highavailability.zookeeper.client import ZooKeeperClient
+from flinkpy.highavailability.zookeeper.fenced_writes import FencedWrites
+from flinkpy.highavailability.zookeeper.requests import Delete, NodeMissingError
+
+logger = logging.getLogger(__name__)
+
+_SUFFIX = ".jobgraph"
+
+
+class ZooKeeperJobGraphStore:
+    """Args:
+    directory: of the files, shared by all masters.
+    verify_storage: raises where the directory is not the shared one any more.
+    """
+
+    def __init__(
+        self, client: ZooKeeperClient, writes: FencedWrites, directory: Path, verify_storage: Callable[[], None]
+    ) -> None:
+        self._client = client
+        self._writes = writes
+        self._directory = directory
+        self._verify_storage = verify_storage
+
+    def put(self, job_graph: job_pb2.JobGraph) -> None:
+        job_id = JobID(job_graph.job_id)
+        former = self._files_of(job_id)
+        path = self._directory / f"{job_id}-{StringId.generate()}{_SUFFIX}"
+        write_checksummed(path, job_graph.SerializeToString())
+        pointer = json.dumps({"file": path.name}).encode()
+        try:
+            self._writes.put(self._node(job_id), pointer, f"note job {job_id} as accepted")
+        except LeadershipLostError:
+            remove_durably(path)
+            raise
+        for replaced in former:
+            remove_durably(replaced)
+
+    def remove(self, job_id: JobID) -> None:
+        """Idempotent."""
+        files = self._files_of(job_id)
+        try:
+            self._writes.write([Delete(self._node(job_id))], f"forget job {job_id}")
+        except NodeMissingError:
+            self._writes.check(f"forget job {job_id}")
+        for path in files:
+            remove_durably(path)
+
+    def job_ids(self) -> list[JobID]:
+        """Removes files that no job has, too: the first that a new leader does with its store."""
+        files = list(self._directory.iterdir())
+        self._client.sync(self._client.settings.job_graphs)
+        names = self._client.get_children(self._client.settings.job_graphs)
+        # Who still leads has had nobody beside it who could have made use of one of these files.
+        self._writes.check("find the jobs")
+        for path in files:
+            if path.name.partition("-")[0] not in names:
+                logger.info("%s belongs to no job and is removed", path)
+                path.unlink(missing_ok=True)
+        return [JobID(name) for name in names]
+
+    def recover(self, job_id: JobID) -> job_pb2.JobGraph:
+        """Raises: FileNotFoundError for an unknown job; CorruptFileError where its file or node is damaged."""
+        node = self._node(job_id)
+        self._client.sync(node)
+        data = self._client.get_data(node)
+        if data is None:
+            raise FileNotFoundError(f"there is no node {node}")
+        path = self._directory / _file_name(data, node)
+        try:
+            return job_pb2.JobGraph.FromString(read_checksummed(path))
+        except FileNotFoundError:
+            # A job is lost only where the storage itself is certainly there.
+            self._verify_storage()
+            raise CorruptFileError(f"{path} is gone, and node {node} needs it", details={"path": str(path)}) from None
+        except DecodeError as error:
+            raise CorruptFileError(f"{path} holds no JobGraph: {error}", details={"path": str(path)}) from error
+
+    def _node(self, job_id: JobID) -> str:
+        return f"{self._client.settings.job_graphs}/{job_id}"
+
+    def _files_of(self, job_id: JobID) -> list[Path]:
+        return list(self._directory.glob(f"{job_id}-*{_SUFFIX}"))
+
+
+def _file_name(data: bytes, node: str) -> str:
+    """Raises: CorruptFileError naming the node."""
+    try:
+        name = json.loads(data.decode())["file"]
+        if isinstance(name, str) and name.endswith(_SUFFIX) and "/" not in name and not name.startswith("."):
+            return name
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    raise CorruptFileError(f"node {node} of ZooKeeper names no JobGraph", details={"path": node})

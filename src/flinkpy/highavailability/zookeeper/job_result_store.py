@@ -1,0 +1,54 @@
+"""The results of ended jobs in the directory that all Dispatchers share: written once, by whoever leads.
+
+Source: org.apache.flink.runtime.highavailability.nonha.embedded.EmbeddedJobResultStore, FileSystemJobResultStore.
+Differs: the first result of a job stays (Flink overwrites it), and only a Dispatcher that leads adds one.
+Blocking.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+from flinkpy._proto import dispatcher_pb2
+from flinkpy.common.durable_file import sync_directory, unfinished_path, write_checksummed
+from flinkpy.common.ids import JobID
+from flinkpy.highavailability.file_job_result_store import FileJobResultStore
+from flinkpy.highavailability.zookeeper.fenced_writes import FencedWrites
+
+logger = logging.getLogger(__name__)
+
+
+class SharedJobResultStore(FileJobResultStore):
+    """Raises, beside what the files do: LeadershipLostError, HighAvailabilityError."""
+
+    def __init__(self, directory: Path, writes: FencedWrites) -> None:
+        # Whoever led before may still be writing; what it has not finished is not wanted any more.
+        writes.check("use the results of jobs")
+        super().__init__(directory)
+        self._writes = writes
+
+    def create_dirty(self, terminated: dispatcher_pb2.JobTerminated) -> None:
+        job_id = JobID(terminated.job_id)
+        aside = unfinished_path(self._directory / f"{job_id}.whole")
+        write_checksummed(aside, terminated.SerializeToString())
+        try:
+            self._writes.check(f"note the result of job {job_id}")
+            if self.contains(job_id):
+                logger.warning("job %s has a result already, which stays", job_id)
+                return
+            os.link(aside, self.dirty_path(job_id))
+        except FileExistsError:
+            logger.warning("job %s has a result already, which stays", job_id)
+        finally:
+            aside.unlink(missing_ok=True)
+        sync_directory(self._directory)
+
+    def mark_clean(self, job_id: JobID) -> None:
+        self._writes.check(f"note that nothing is left of job {job_id}")
+        super().mark_clean(job_id)
+
+    def remove(self, job_id: JobID) -> None:
+        self._writes.check(f"forget the result of job {job_id}")
+        super().remove(job_id)

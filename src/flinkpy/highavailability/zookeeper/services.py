@@ -1,0 +1,247 @@
+"""ZooKeeperHaServices: one session of one process, and what it is used for.
+
+Source: org.apache.flink.runtime.leaderelection.ZooKeeperLeaderElectionHaServices.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flinkpy.common.errors import HighAvailabilityError
+from flinkpy.common.ids import JobID
+from flinkpy.configuration.options import AnyConfiguration
+from flinkpy.highavailability.job_recovery_directories import JobRecoveryDirectories
+from flinkpy.highavailability.leader_election import LeaderInformation, Leadership
+from flinkpy.highavailability.leader_latch import token_of
+from flinkpy.highavailability.zookeeper.checkpoint_recovery import (
+    ZooKeeperCheckpointIDCounter,
+    ZooKeeperCheckpointPointerStore,
+)
+from flinkpy.highavailability.zookeeper.client import ZooKeeperClient
+from flinkpy.highavailability.zookeeper.fenced_writes import FencedWrites
+from flinkpy.highavailability.zookeeper.job_graph_store import ZooKeeperJobGraphStore
+from flinkpy.highavailability.zookeeper.job_result_store import SharedJobResultStore
+from flinkpy.highavailability.zookeeper.leader_election import ZooKeeperLeaderElection
+from flinkpy.highavailability.zookeeper.leader_information import decode
+from flinkpy.highavailability.zookeeper.leader_retrieval import ZooKeeperLeaderRetrieval
+from flinkpy.highavailability.zookeeper.requests import Check, Delete, NodeMissingError, Operation
+from flinkpy.highavailability.zookeeper.settings import ZooKeeperSettings
+from flinkpy.highavailability.zookeeper.storage import HaStorage
+
+if TYPE_CHECKING:
+    from flinkpy.security import SecurityContext
+
+logger = logging.getLogger(__name__)
+
+#: The node of a cluster holds this, so that it is not taken for that of another system, or of Flink.
+CLUSTER_MARK = b"flinkpy 1"
+
+_DISPATCHER = "dispatcher"
+_RESOURCE_MANAGER = "resource_manager"
+#: Processes that keep something in the storage directory.
+_STORING_PROCESSES = ("dispatcher", "jobmaster")
+_MASTERS = (*_STORING_PROCESSES, "resourcemanager")
+#: Requests of elections are repeated after the configured pause, but no later than this: nobody leads meanwhile.
+_MAX_ELECTION_RETRY_S = 1.0
+_POLL_S = 0.1
+
+
+class ZooKeeperHaServices:
+    """See `HighAvailabilityServices`."""
+
+    is_highly_available = True
+
+    def __init__(
+        self, client: ZooKeeperClient, loop: asyncio.AbstractEventLoop | None, storage: HaStorage | None
+    ) -> None:
+        self._client = client
+        self._settings = client.settings
+        self._loop = loop
+        self._open_storage = storage
+
+    @classmethod
+    def connect(
+        cls,
+        configuration: AnyConfiguration,
+        security: SecurityContext,
+        loop: asyncio.AbstractEventLoop | None,
+        *,
+        process: str,
+    ) -> ZooKeeperHaServices:
+        """Blocking. Raises: ConfigurationError, HighAvailabilityError."""
+        settings = ZooKeeperSettings.of(configuration, security)
+        storage = HaStorage(configuration) if process in _STORING_PROCESSES else None
+        if settings.is_open and process in _MASTERS:
+            logger.warning("anybody who reaches ZooKeeper at %s may change this cluster's nodes", settings.quorum)
+        client = ZooKeeperClient(settings, loop)
+        client.connect()
+        try:
+            if process in _MASTERS:
+                client.ensure(settings.root, is_shared=True)
+                client.ensure(settings.cluster, CLUSTER_MARK)
+            _check_cluster_node(client)
+            if storage is not None:
+                storage.open(client)
+        except BaseException:
+            client.close()
+            raise
+        return cls(client, loop, storage)
+
+    @property
+    def client(self) -> ZooKeeperClient:
+        return self._client
+
+    # --- leaders
+
+    def dispatcher_election(self) -> ZooKeeperLeaderElection:
+        return self._election(_DISPATCHER)
+
+    def dispatcher_retrieval(self) -> ZooKeeperLeaderRetrieval:
+        return self._retrieval(_DISPATCHER)
+
+    def resource_manager_election(self) -> ZooKeeperLeaderElection:
+        return self._election(_RESOURCE_MANAGER)
+
+    def resource_manager_retrieval(self) -> ZooKeeperLeaderRetrieval:
+        return self._retrieval(_RESOURCE_MANAGER)
+
+    def job_master_election(self, job_id: JobID, job_master_id: str) -> ZooKeeperLeaderElection:
+        return self._election(str(job_id), job_master_id)
+
+    def job_master_retrieval(self, job_id: JobID) -> ZooKeeperLeaderRetrieval:
+        return self._retrieval(str(job_id))
+
+    def find_dispatcher(self, timeout_s: float) -> LeaderInformation:
+        deadline = time.monotonic() + timeout_s
+        path = self._settings.connection_info(_DISPATCHER)
+        while True:
+            data = self._client.get_data(path)
+            if data is not None:
+                return decode(data, path)
+            if time.monotonic() >= deadline:
+                raise HighAvailabilityError(
+                    f"no Dispatcher leads cluster '{self._settings.cluster_id}' in ZooKeeper at {self._settings.quorum}"
+                    f" (node {path}): none has been started, or high-availability.cluster-id is that of another one",
+                    details={"path": path},
+                )
+            time.sleep(_POLL_S)
+
+    # --- stores
+
+    def job_graph_store(self, leadership: Leadership) -> ZooKeeperJobGraphStore:
+        storage = self._storage
+        return ZooKeeperJobGraphStore(
+            self._client,
+            FencedWrites(self._client, leadership),
+            storage.execution_plans,
+            lambda: storage.verify(self._client),
+        )
+
+    def job_result_store(self, leadership: Leadership) -> SharedJobResultStore:
+        return SharedJobResultStore(self._storage.results, FencedWrites(self._client, leadership))
+
+    def checkpoint_pointer_store(self, job_id: JobID, leadership: Leadership) -> ZooKeeperCheckpointPointerStore:
+        return ZooKeeperCheckpointPointerStore(self._client, FencedWrites(self._client, leadership), job_id)
+
+    def checkpoint_id_counter(
+        self, job_id: JobID, leadership: Leadership, at_least: int = 1
+    ) -> ZooKeeperCheckpointIDCounter:
+        return ZooKeeperCheckpointIDCounter(self._client, FencedWrites(self._client, leadership), job_id, at_least)
+
+    def recovery_directories(self, leadership: Leadership | None = None) -> JobRecoveryDirectories:
+        if leadership is None:
+            return JobRecoveryDirectories(self._storage.recovery)
+        writes = FencedWrites(self._client, leadership)
+        return JobRecoveryDirectories(self._storage.recovery, lambda: writes.check("remove what jobs have left"))
+
+    def blob_directory(self) -> Path:
+        return self._storage.blobs
+
+    # --- the end of others
+
+    def release_dead_leader(self, job_id: JobID, job_master_id: str) -> None:
+        latch = self._settings.latch(str(job_id))
+        for name in self._client.get_children(latch):
+            if token_of(name) == job_master_id:
+                self._remove_latch_node(f"{latch}/{name}", str(job_id))
+
+    def _remove_latch_node(self, path: str, component: str) -> None:
+        """With the address that its owner has published, which only the owner of a latch could have replaced since."""
+        published = self._settings.connection_info(component)
+        what = f"release {path}"
+        withdrawals: tuple[list[Operation], ...] = ([Check(path), Delete(published), Delete(path)], [Delete(path)])
+        data = self._client.get_data(published)
+        if data is None or decode(data, published).fencing_token != token_of(path.rpartition("/")[2]):
+            withdrawals = withdrawals[1:]
+        for operations in withdrawals:
+            try:
+                self._client.transact_and_wait(operations, what)
+                return
+            except NodeMissingError:
+                continue
+
+    def clean_up_job(self, job_id: JobID) -> None:
+        self._client.delete_tree(self._settings.job(job_id))
+        self._client.delete_tree(f"{self._settings.job_graphs}/{job_id}")
+        self._client.delete_tree(self._settings.leader(str(job_id)))
+
+    def close(self) -> None:
+        self._client.close()
+
+    # ---
+
+    @property
+    def _storage(self) -> HaStorage:
+        if self._open_storage is None:
+            raise HighAvailabilityError("only Dispatchers and JobMasters use the storage directory")
+        return self._open_storage
+
+    def _election(self, component: str, fixed_token: str | None = None) -> ZooKeeperLeaderElection:
+        return ZooKeeperLeaderElection(
+            self._running_loop,
+            self._client,
+            self._settings.leader(component),
+            fixed_token=fixed_token,
+            tolerates_suspension=self._settings.tolerates_suspension,
+            retry_delay_s=min(self._settings.retry_wait_s, _MAX_ELECTION_RETRY_S),
+        )
+
+    def _retrieval(self, component: str) -> ZooKeeperLeaderRetrieval:
+        return ZooKeeperLeaderRetrieval(
+            self._running_loop,
+            self._client,
+            self._settings.leader(component),
+            tolerates_suspension=self._settings.tolerates_suspension,
+            retry_delay_s=min(self._settings.retry_wait_s, _MAX_ELECTION_RETRY_S),
+        )
+
+    @property
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            raise HighAvailabilityError("these services were made without a loop that could be called back")
+        return self._loop
+
+
+def _check_cluster_node(client: ZooKeeperClient) -> None:
+    """It is this system's, and not everybody's. Raises: HighAvailabilityError."""
+    settings = client.settings
+    data = client.get_data(settings.cluster)
+    if data is None:
+        return  # no master has been here yet
+    if data != CLUSTER_MARK:
+        raise HighAvailabilityError(
+            f"node {settings.cluster} of ZooKeeper at {settings.quorum} was made by another system: choose another "
+            "high-availability.cluster-id or high-availability.zookeeper.path.root",
+            details={"path": settings.cluster},
+        )
+    if not settings.is_open and client.is_world_writable(settings.cluster):
+        raise HighAvailabilityError(
+            f"anybody may change node {settings.cluster} of ZooKeeper at {settings.quorum}: it was made with "
+            "high-availability.zookeeper.client.acl: open, or without a secret; remove it, or choose another "
+            "high-availability.cluster-id",
+            details={"path": settings.cluster},
+        )
