@@ -52,7 +52,7 @@ class ZooKeeperCheckpointPointerStore:
     def load(self) -> checkpoint_pb2.CompletedCheckpointPointers:
         """Raises: CorruptFileError naming the node, where one is damaged or written by somebody else."""
         self._stored = self._read()
-        pointers = checkpoint_pb2.CompletedCheckpointPointers(next_checkpoint_id=1)
+        pointers = checkpoint_pb2.CompletedCheckpointPointers()
         for name in sorted(self._stored):
             pointer = _decode(self._stored[name], f"{self._path}/{name}")
             pointers.pointers.append(pointer)

@@ -56,7 +56,10 @@ class ZooKeeperLeaderElection:
         self._latch = latch.LeaderLatch(new_token, fixed_token=fixed_token, tolerates_suspension=tolerates_suspension)
         self._contender: LeaderContender | None = None
         self._grace: asyncio.TimerHandle | None = None
+        #: Of the present term, once it is confirmed.
         self._published: LeaderInformation | None = None
+        #: Of the term whose address may still be there.
+        self._published_token = ""
 
     def start(self, contender: LeaderContender) -> None:
         if self._contender is not None:
@@ -68,6 +71,7 @@ class ZooKeeperLeaderElection:
     def confirm_leadership(self, fencing_token: str, address: str) -> None:
         if self.has_leadership(fencing_token):
             self._published = LeaderInformation(address, fencing_token)
+            self._published_token = fencing_token
             self._publish(self._published)
 
     def has_leadership(self, fencing_token: str) -> bool:
@@ -82,8 +86,6 @@ class ZooKeeperLeaderElection:
         if self._contender is None:
             return
         self._zookeeper.remove_listener(self._on_connection)
-        if self._published is not None and self.leadership is not None:
-            self._withdraw()
         self._published = None
         self._handle(latch.Close())
 
@@ -167,7 +169,22 @@ class ZooKeeperLeaderElection:
             return lambda _, error: removed(name, error)
 
         for name in names:
-            self._zookeeper.delete(f"{self._latch_path}/{name}", removal_of(name))
+            path = f"{self._latch_path}/{name}"
+            if latch.token_of(name) == self._published_token:
+                self._withdraw(path, removal_of(name))
+            else:
+                self._zookeeper.delete(path, removal_of(name))
+
+    def _withdraw(self, path: str, done: Done) -> None:
+        """Remove the node with the address published under it: while the node is there, it is no other leader's."""
+
+        def withdrawn(_: Any, error: Exception | None) -> None:
+            if isinstance(error, NodeMissingError):
+                self._zookeeper.delete(path, done)
+            else:
+                done(None, error)
+
+        self._zookeeper.transact([Check(path), Delete(self._connection_info_path), Delete(path)], withdrawn)
 
     # --- the leader's address
 
@@ -193,9 +210,3 @@ class ZooKeeperLeaderElection:
                 self._loop.call_later(self._retry_delay_s, lambda: self._publish(information))
 
         self._zookeeper.transact(operations, published)
-
-    def _withdraw(self) -> None:
-        leadership = self.leadership
-        assert leadership is not None and leadership.latch_path is not None
-        operations: list[Operation] = [Check(leadership.latch_path), Delete(self._connection_info_path)]
-        self._zookeeper.transact(operations, lambda answer, error: None)
