@@ -1,0 +1,99 @@
+"""docker-compose.yml as data: what each service runs, sees and publishes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+COMPOSE_FILE = ROOT / "docker-compose.yml"
+#: The entrypoint of our image; see Dockerfile.
+ENTRYPOINT = ("tini", "--", "flinkpy")
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A volume of a service: a path of this project, a named volume, or None: one of the container's own."""
+
+    source: str | None
+    target: str
+    is_writable: bool
+
+    @property
+    def is_named(self) -> bool:
+        return self.source is not None and not self.source.startswith(".")
+
+
+@dataclass(frozen=True)
+class ComposeService:
+    """A service of the file. `settings` is all that is said of it."""
+
+    name: str
+    settings: Mapping[str, Any]
+
+    @property
+    def is_ours(self) -> bool:
+        return str(self.settings["image"]).partition(":")[0] in ("flinkpy", "flinkpy-spark")
+
+    @property
+    def is_default(self) -> bool:
+        """Whether `docker compose up` starts it."""
+        return not self.settings.get("profiles")
+
+    @property
+    def command(self) -> list[str]:
+        """What the container runs, entrypoint included. Only for images of this project."""
+        return [*self.settings.get("entrypoint", ENTRYPOINT), *self.settings["command"]]
+
+    @property
+    def flinkpy_arguments(self) -> list[str] | None:
+        """The arguments of `flinkpy`, where it runs that."""
+        words = self.command
+        return words[len(ENTRYPOINT) :] if tuple(words[: len(ENTRYPOINT)]) == ENTRYPOINT else None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {key: str(value) for key, value in self.settings.get("environment", {}).items()}
+
+    @property
+    def mounts(self) -> list[Mount]:
+        return [_mount(text) for text in self.settings.get("volumes", ())]
+
+    @property
+    def scratch(self) -> dict[str, str]:
+        """Its tmpfs, with their sizes."""
+        return {path: options.split(",")[0].removeprefix("size=") for path, _, options in self._tmpfs()}
+
+    def _tmpfs(self) -> Sequence[tuple[str, str, str]]:
+        return [text.partition(":") for text in self.settings.get("tmpfs", ())]
+
+    @property
+    def replicas(self) -> int:
+        return int(self.settings.get("deploy", {}).get("replicas", 1))
+
+    @property
+    def ports(self) -> list[str]:
+        return list(self.settings.get("ports", ()))
+
+
+def _mount(text: str) -> Mount:
+    parts = text.split(":")
+    if len(parts) == 1:
+        return Mount(None, parts[0], True)
+    return Mount(parts[0], parts[1], parts[2:] != ["ro"])
+
+
+@cache
+def document() -> dict[str, Any]:
+    """The file, with what it refers to in place."""
+    loaded: dict[str, Any] = yaml.safe_load(COMPOSE_FILE.read_text())
+    return loaded
+
+
+def services() -> dict[str, ComposeService]:
+    return {name: ComposeService(name, settings) for name, settings in document()["services"].items()}

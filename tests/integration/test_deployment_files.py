@@ -1,0 +1,333 @@
+"""Dockerfile, docker-compose.yml and the Kubernetes manifests: what they say is what flinkpy and the engines accept."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+from compose_file import COMPOSE_FILE, ENTRYPOINT, ROOT, ComposeService, document, services
+from requirements import require
+
+import flinkpy
+from flinkpy.cli.health import SERVICES
+from flinkpy.cli.main import flinkpy as command_line
+from flinkpy.common.errors import ConfigurationError, SecretError
+from flinkpy.configuration import load_configuration, validate
+from flinkpy.configuration.registry import implemented_options
+from flinkpy.security import ClusterSecret, SecurityContext
+
+KUBERNETES = ROOT / "deploy" / "kubernetes"
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+UNPRIVILEGED = "9999"
+
+
+def ours() -> list[ComposeService]:
+    return [service for service in services().values() if service.is_ours]
+
+
+def parsed(arguments: list[str]) -> click.Context:
+    """The command line understood, and not run."""
+    context = command_line.make_context("flinkpy", [*arguments], resilient_parsing=False)
+    name, command, rest = command_line.resolve_command(context, [*context._protected_args, *context.args])
+    assert command is not None, name
+    return command.make_context(name, rest, parent=context)
+
+
+def check_configuration(path: Path, arguments: list[str]) -> Any:
+    """Of a service: file and command line; every key is one that flinkpy has."""
+    configuration = load_configuration(path, parsed(arguments).params["properties"])
+    validate(configuration)
+    assert set(configuration.to_dict()) <= set(implemented_options())
+    return configuration
+
+
+# --- docker-compose.yml
+
+
+@pytest.mark.parametrize("service", ours(), ids=lambda service: service.name)
+def test_every_command_is_one_of_flinkpy(service: ComposeService) -> None:
+    arguments = service.flinkpy_arguments
+    if arguments is None or arguments == ["--help"]:
+        return
+    configuration = check_configuration(ROOT / "deploy/compose/config.yaml", arguments)
+    # What it binds takes TLS.
+    assert configuration.get_string("security.ssl.internal.enabled", "") == "true"
+    assert "insecure" not in " ".join(arguments)
+    host = arguments[1].partition("=")[2] if len(arguments) > 1 else None
+    assert host in (None, service.settings.get("hostname")), "it is known by its own name"
+
+
+@pytest.mark.parametrize("service", services().values(), ids=lambda service: service.name)
+def test_no_service_may_do_more_than_it_must(service: ComposeService) -> None:
+    settings = service.settings
+    assert settings["read_only"] is True
+    assert settings["cap_drop"] == ["ALL"]
+    assert settings["security_opt"] == ["no-new-privileges:true"]
+    assert settings["pids_limit"] <= 1024
+    assert re.fullmatch(r"\d+[mg]", settings["mem_limit"])
+    assert settings["user"].partition(":")[0] not in ("", "0", "root")
+    assert not set(settings) & {"privileged", "cap_add", "network_mode", "pid", "ipc", "devices", "userns_mode"}
+    assert [mount for mount in service.mounts if "docker.sock" in (mount.source or "")] == []
+    # Files of this project are read, not written.
+    assert [mount for mount in service.mounts if mount.source and not mount.is_named and mount.is_writable] == []
+
+
+@pytest.mark.parametrize("service", services().values(), ids=lambda service: service.name)
+def test_ports_are_published_on_the_loopback_address_only(service: ComposeService) -> None:
+    for port in service.ports:
+        assert re.fullmatch(r"127\.0\.0\.1:\d+:\d+", port)
+    published = [port.split(":")[1] for each in services().values() for port in each.ports]
+    assert len(set(published)) == len(published)
+
+
+@pytest.mark.parametrize("service", services().values(), ids=lambda service: service.name)
+def test_images_are_pinned_and_what_is_mounted_is_there(service: ComposeService) -> None:
+    image, _, tag = service.settings["image"].partition(":")
+    assert re.fullmatch(r"\d+\.\d+\.\d+", tag), f"{image} has the tag {tag!r}"
+    if service.is_ours:
+        assert tag == flinkpy.__version__
+    for mount in service.mounts:
+        if mount.is_named:
+            assert mount.source in document()["volumes"]
+        elif mount.source is not None:
+            assert (ROOT / mount.source).exists(), mount.source
+
+
+def test_what_services_write_outside_of_volumes_is_scratch() -> None:
+    """Their temporary files are below /tmp or a volume of their own."""
+    configuration = load_configuration(ROOT / "deploy/compose/config.yaml", ())
+    work = configuration.get_string("io.tmp.dirs", "")
+    for service in ours():
+        assert list(service.scratch) == ["/tmp"]
+        if service.flinkpy_arguments not in (None, ["--help"]):
+            assert [mount.source for mount in service.mounts if mount.target == work] == [None]
+
+
+def test_services_that_are_probed_are_asked_where_they_are() -> None:
+    ports = {"dispatcher": 6123, "resourcemanager": 6124, "taskexecutor": 6122}
+    for service in ours():
+        if service.flinkpy_arguments in (None, ["--help"]):
+            continue
+        verb = service.flinkpy_arguments[0]
+        assert service.environment["FLINKPY_HEALTH_SERVICE"] == verb
+        assert service.environment["FLINKPY_HEALTH_ADDRESS"] == f"127.0.0.1:{ports[verb]}"
+        assert verb in SERVICES
+        assert set(service.settings["depends_on"]) == {"init", "zookeeper"}
+
+
+def test_masters_are_there_twice() -> None:
+    verbs = [service.flinkpy_arguments[0] for service in ours() if service.flinkpy_arguments]
+    assert (verbs.count("dispatcher"), verbs.count("resourcemanager")) == (2, 2)
+    assert services()["taskexecutor"].replicas == 2
+    assert "container_name" not in services()["taskexecutor"].settings, "it could not be scaled"
+    assert "hostname" not in services()["taskexecutor"].settings
+    assert services()["taskexecutor"].ports == []
+
+
+def compose_command() -> list[str] | None:
+    """`docker compose` or `docker-compose`: neither needs an engine to check a file."""
+    for command in (["docker", "compose"], ["docker-compose"]):
+        if shutil.which(command[0]) is None:
+            continue
+        done = subprocess.run([*command, "version"], capture_output=True, text=True, check=False)
+        if done.returncode == 0 and "ompose" in done.stdout:
+            return command
+    return None
+
+
+def test_docker_compose_accepts_the_file() -> None:
+    command = compose_command()
+    require(
+        "compose", command is not None, "NOT TESTED: `docker compose config` (docs/deployment.md says how to get it)"
+    )
+    assert command is not None
+    options = ["-f", str(COMPOSE_FILE), "--profile", "client", "config", "--format", "json"]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "", "no warnings"
+    understood = json.loads(done.stdout)["services"]
+    assert set(understood) == set(services())
+    for name, service in services().items():
+        # What `compose_file` makes of the file is what Compose makes of it.
+        assert understood[name].get("command") == (service.settings.get("command") or None) or not understood[name].get(
+            "command"
+        )
+        assert understood[name].get("environment", {}) == service.environment
+        assert {port["host_ip"] for port in understood[name].get("ports", ())} <= {"127.0.0.1"}
+
+
+# --- Dockerfile
+
+
+def instructions(name: str) -> list[str]:
+    joined = DOCKERFILE.replace("\\\n", " ")
+    return [line.removeprefix(name).strip() for line in joined.splitlines() if line.startswith(f"{name} ")]
+
+
+def test_the_image_is_pinned_unprivileged_and_probed() -> None:
+    assert re.fullmatch(r"BASE=python:3\.\d+\.\d+-slim-\w+", instructions("ARG")[0])
+    assert [line.split()[0] for line in instructions("FROM")] == ["${BASE}", "${BASE}"]
+    assert instructions("USER") == [f"{UNPRIVILEGED}:{UNPRIVILEGED}"]
+    assert json.loads(instructions("ENTRYPOINT")[0]) == list(ENTRYPOINT)
+    probe = json.loads(instructions("HEALTHCHECK")[0].partition("CMD ")[2])
+    assert probe[0] == "flinkpy"
+    assert probe[1] == "health"
+    assert "ADD" not in {line.partition(" ")[0] for line in DOCKERFILE.splitlines()}
+    assert "latest" not in DOCKERFILE
+    # The Python of the image is one that flinkpy supports, and nothing is said of another.
+    version = re.search(r"python:(3\.\d+)", DOCKERFILE)
+    assert version is not None
+    assert set(re.findall(r"python(3\.\d+)", DOCKERFILE)) == {version.group(1)}
+
+
+def test_the_image_is_made_of_what_is_there() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    defaults = {line.partition("=")[2] for line in instructions("ARG") if line.startswith("EXTRAS=")}
+    assert len(defaults) == 1
+    for extras in (*defaults, *(service.settings["build"]["args"]["EXTRAS"] for service in ours())):
+        assert set(extras.split(",")) <= set(project["optional-dependencies"])
+    assert f"VERSION={project['version']}" in instructions("ARG")
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    for line in instructions("COPY"):
+        for source in line.split()[:-1]:
+            if not line.startswith("--from"):
+                assert (ROOT / source).exists(), source
+                assert f"!{source.removeprefix('./')}" in ignored
+
+
+def test_java_is_only_in_images_for_spark() -> None:
+    """The line that chooses packages is run by a shell."""
+    chosen = re.search(r"\$\((case .*esac)\)", DOCKERFILE)
+    assert chosen is not None
+    for extras, has_java in (("tls,rocksdb", False), ("tls,spark", True), ("all", True), ("", False)):
+        done = subprocess.run(
+            ["sh", "-c", chosen.group(1)],
+            env={**os.environ, "EXTRAS": extras},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert ("jre" in done.stdout) is has_java
+
+
+def test_directories_of_volumes_belong_to_the_user_of_the_image() -> None:
+    """An empty named volume gets the owner of the directory it covers."""
+    made = re.search(r"install -d -o (\d+) -g (\d+) -m 0700((?:\s+/\S+)+)", DOCKERFILE.replace("\\\n", " "))
+    assert made is not None
+    assert made.group(1) == made.group(2) == UNPRIVILEGED
+    targets = {mount.target for service in ours() for mount in service.mounts if mount.is_named or not mount.source}
+    assert targets <= set(made.group(3).split())
+
+
+# --- Kubernetes
+
+
+def manifests() -> Iterator[tuple[str, dict[str, Any]]]:
+    listed = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())["resources"]
+    assert sorted(listed) == sorted(path.name for path in KUBERNETES.glob("*.yaml") if path.stem != "kustomization")
+    for name in listed:
+        for manifest in yaml.safe_load_all((KUBERNETES / name).read_text()):
+            yield f"{manifest['kind']}/{manifest['metadata']['name']}", manifest
+
+
+MANIFESTS = dict(manifests())
+WORKLOADS = {name: each for name, each in MANIFESTS.items() if each["kind"] in ("StatefulSet", "Deployment")}
+SERVICES_OF_OURS = ["StatefulSet/dispatcher", "StatefulSet/resourcemanager", "Deployment/taskexecutor"]
+
+
+def pod(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = WORKLOADS[name]["spec"]["template"]["spec"]
+    return found
+
+
+@pytest.mark.parametrize("name", list(MANIFESTS))
+def test_the_schemas_of_kubernetes_accept_each_manifest(name: str) -> None:
+    kubernetes_validate = importlib.import_module("kubernetes_validate")
+    kubernetes_validate.validate(MANIFESTS[name], "1.33", strict=True)
+
+
+@pytest.mark.parametrize("name", list(WORKLOADS))
+def test_pods_meet_the_restricted_standard(name: str) -> None:
+    spec = pod(name)
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in spec["containers"]:
+        context = container["securityContext"]
+        assert context["allowPrivilegeEscalation"] is False
+        assert context["readOnlyRootFilesystem"] is True
+        assert context["capabilities"] == {"drop": ["ALL"]}
+        assert set(container["resources"]) == {"requests", "limits"}
+        assert re.fullmatch(r"[a-z]+:\d+\.\d+\.\d+", container["image"])
+        volumes = {volume["name"] for volume in spec["volumes"]}
+        volumes |= {claim["metadata"]["name"] for claim in WORKLOADS[name]["spec"].get("volumeClaimTemplates", ())}
+        assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
+    assert not set(spec) & {"hostNetwork", "hostPID", "hostIPC"}
+
+
+@pytest.mark.parametrize("name", SERVICES_OF_OURS)
+def test_pods_run_what_flinkpy_accepts_and_are_probed(name: str, tmp_path: Path) -> None:
+    container = pod(name)["containers"][0]
+    config = tmp_path / "config.yaml"
+    config.write_text(MANIFESTS["ConfigMap/flinkpy-configuration"]["data"]["config.yaml"])
+    arguments = [word.replace("$(POD_IP)", "10.0.0.7") for word in container["args"]]
+    configuration = check_configuration(config, arguments)
+    assert configuration.get_string("security.ssl.internal.enabled", "") == "true"
+    environment = {each["name"]: each.get("value") for each in container["env"]}
+    assert environment["FLINKPY_HEALTH_SERVICE"] == arguments[0]
+    port = container["ports"][0]["containerPort"]
+    assert environment["FLINKPY_HEALTH_ADDRESS"] == f"$(POD_IP):{port}"
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        words = container[probe]["exec"]["command"]
+        assert words[0] == "flinkpy"
+        assert parsed([*words[1:], arguments[0]]).params["expect"] == (
+            "ready" if probe == "readinessProbe" else "alive"
+        )
+    assert WORKLOADS[name]["spec"]["replicas"] == 2
+    disruption = MANIFESTS[f"PodDisruptionBudget/{name.partition('/')[2]}"]["spec"]
+    labels = WORKLOADS[name]["spec"]["template"]["metadata"]["labels"]
+    for selector in (WORKLOADS[name]["spec"]["selector"], disruption["selector"]):
+        assert selector["matchLabels"].items() <= labels.items()
+    assert MANIFESTS[f"Service/{name.partition('/')[2]}"]["spec"]["selector"].items() <= labels.items()
+
+
+def test_nobody_reaches_a_pod_who_is_not_named() -> None:
+    policies = {name: each["spec"] for name, each in MANIFESTS.items() if each["kind"] == "NetworkPolicy"}
+    assert policies["NetworkPolicy/deny-all-ingress"] == {"podSelector": {}, "policyTypes": ["Ingress"]}
+    for spec in policies.values():
+        for rule in spec.get("ingress", ()):
+            assert rule["from"]
+            for source in rule["from"]:
+                assert set(source) == {"podSelector"}
+
+
+def test_placeholders_of_secrets_are_refused(tmp_path: Path) -> None:
+    data = MANIFESTS["Secret/flinkpy-security"]["stringData"]
+    for name, value in data.items():
+        (tmp_path / name).write_text(value)
+        (tmp_path / name).chmod(0o440)
+    with pytest.raises(SecretError, match="does not hold a secret"):
+        ClusterSecret.load(tmp_path / "secret")
+    ClusterSecret.load_or_create(tmp_path / "real")
+    config = load_configuration(
+        None,
+        {
+            "security.secret-file": str(tmp_path / "real"),
+            "security.ssl.internal.enabled": "true",
+            "security.ssl.internal.keystore": str(tmp_path / "service.pem"),
+            "security.ssl.internal.truststore": str(tmp_path / "ca.pem"),
+        },
+    )
+    with pytest.raises(ConfigurationError, match=r"service\.pem"):
+        SecurityContext.of_service(config)
