@@ -16,6 +16,7 @@ from testing_gateways import CONTEXT, Process
 from flinkpy._proto import checkpoint_pb2 as pb
 from flinkpy._proto import common_pb2, dispatcher_pb2
 from flinkpy.checkpoint.coordinator.pending_checkpoint import inline_handle
+from flinkpy.checkpoint.file_checkpoint_recovery import FileCheckpointPointerStore, FileCheckpointRecovery
 from flinkpy.checkpoint.metadata import decode_metadata
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason, checkpoint_error
 from flinkpy.common.errors import (
@@ -23,6 +24,7 @@ from flinkpy.common.errors import (
     ConfigurationError,
     CorruptStateError,
     FunctionError,
+    LeadershipLostError,
     RpcTimeoutError,
 )
 from flinkpy.common.states import JobState
@@ -43,7 +45,7 @@ def in_loop(test):
 class CheckpointedProcess(Process):
     """With tasks that acknowledge when the test says so."""
 
-    def __init__(self, graph, tmp_path, configuration=None):
+    def __init__(self, graph, tmp_path, configuration=None, **environment):
         self.checkpoint_directory = tmp_path / "checkpoints"
         super().__init__(
             graph,
@@ -56,6 +58,7 @@ class CheckpointedProcess(Process):
                 "restart-strategy.fixed-delay.delay": "0 ms",
                 **(configuration or {}),
             },
+            **environment,
         )
 
     async def run(self, slots=2):
@@ -802,3 +805,46 @@ async def test_a_job_that_cannot_start_from_its_checkpoint_leaves_it_as_it_is(pr
     await third.run()
     assert {task.restore.checkpoint_id for task in third.peers.requests("submit_tasks")[-1].tasks} == {1}
     await third.job_master.close()
+
+
+# Under a leadership that may end
+
+
+class LeaderPointers(FileCheckpointPointerStore):
+    """As ZooKeeper's: written only while the leadership lasts."""
+
+    leads = True
+
+    def save(self, pointers):
+        if not self.leads:
+            raise LeadershipLostError("the latch of this JobMaster is gone")
+        super().save(pointers)
+
+
+class LeaderRecovery(FileCheckpointRecovery):
+    def __init__(self, directory):
+        super().__init__(directory)
+        self.store = LeaderPointers(directory)
+
+    def pointers(self):
+        return self.store
+
+
+@in_loop
+async def test_a_checkpoint_that_another_leader_would_not_know_is_not_completed_and_nothing_is_deleted(tmp_path):
+    recovery = LeaderRecovery(tmp_path)
+    job = CheckpointedProcess(source_and_sink(), tmp_path, checkpoint_recovery=recovery)
+    await job.run()
+    await job.triggered()
+    await job.complete(1)
+    await job.triggered(2)
+    recovery.store.leads = False
+    await job.acknowledge_all(2)
+    await job.until(lambda: job.job_master.state is JobState.SUSPENDED)
+    assert len(job.lost_leaderships) == 1
+    assert job.statistics().latest_completed.checkpoint_id == 1
+    assert [c.checkpoint_id for c in job.peers.requests("confirm_checkpoints")] == [1]
+    await job.settle()
+    for checkpoint_id in (1, 2):
+        assert (job.checkpoint_directory / "job" / f"chk-{checkpoint_id}" / "_metadata").exists()
+    await job.job_master.close()

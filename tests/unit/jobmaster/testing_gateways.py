@@ -94,7 +94,7 @@ class TestingPeers:
 class Process:
     """A JobMaster between a Dispatcher, a ResourceManager and TaskExecutors that only exist as gateways."""
 
-    def __init__(self, graph, tmp_path, configuration=None):
+    def __init__(self, graph, tmp_path, configuration=None, **environment):
         self.peers = TestingPeers()
         self.peers.answers["register_job_master"] = lambda _: _registered()
         self.clock = ManualClock(5_000)
@@ -109,6 +109,7 @@ class Process:
             working_directory=tmp_path,
             random=Random(0),
             graph_id="g",
+            **environment,
         )
         self.job_master = JobMaster(
             asyncio.get_running_loop(),
@@ -121,10 +122,16 @@ class Process:
             clock=self.clock,
         )
         self.fatal = []
+        self.lost_leaderships = []
         self.event_numbers = itertools.count(1)
         self.job_master.on_fatal_error = self.fatal.append
+        self.job_master.on_leadership_lost = self._leadership_lost
         self.servicer = JobMasterServicer("jm")
         self.servicer.attach(self.job_master, "jmid")
+
+    def _leadership_lost(self, error):
+        self.lost_leaderships.append(error)
+        self.job_master.suspend(str(error))
 
     async def _fetch_blob(self, key):
         yield self.blobs[key]

@@ -12,6 +12,7 @@ from virtual_time import LoopClock, VirtualTimeLoop
 
 from flinkpy._proto import common_pb2, job_pb2, jobmaster_pb2, resourcemanager_pb2, taskexecutor_pb2
 from flinkpy.common.errors import FlinkError, SlotAllocationError
+from flinkpy.highavailability.leader_election import LeaderRetrieval
 from flinkpy.rpc.server import CallContext
 from flinkpy.taskexecutor.options import TaskExecutorOptions
 from flinkpy.taskexecutor.task_executor import TaskExecutor
@@ -228,7 +229,7 @@ class FakeDeployer:
 class Harness:
     """A TaskExecutor among fakes. Made inside the running loop."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, resource_managers: LeaderRetrieval | None = None, **options: Any) -> None:
         self.loop = asyncio.get_running_loop()
         self.peers = FakePeers()
         self.deployer = FakeDeployer()
@@ -246,6 +247,7 @@ class Harness:
             clock=LoopClock(self.loop),
             make_thread=self._make_thread,
             on_renewal=self._renewed,
+            resource_managers=resource_managers,
         )
         self.renewals = 0
         self.unexpected: list[BaseException] = []
