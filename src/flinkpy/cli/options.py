@@ -48,8 +48,11 @@ def load_valid_configuration(
 ) -> Configuration:
     """The validated configuration of file, `-D` and command-line options (those that are not None)."""
     from flinkpy.configuration import load_configuration, validate
+    from flinkpy.security.confidential_settings import inherited_settings
 
     configuration = load_configuration(config_dir, properties)
+    for key, value in inherited_settings().items():
+        configuration.set_string(key, value)
     for key, value in overrides.items():
         if value is not None:
             configuration.set_string(key, value)

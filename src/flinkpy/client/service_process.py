@@ -24,6 +24,8 @@ from flinkpy.common.process import (
     ProcessIdentity,
     environment_for_child,
 )
+from flinkpy.security.confidential_settings import settings_for_child
+from flinkpy.security.security_context import TOKEN_VARIABLE
 
 #: Bytes at the end of a dead service's output in which its reason is looked for.
 _TAIL_BYTES = 8_192
@@ -38,6 +40,7 @@ class ServiceSpec:
         inherit_output: let what user code prints appear where this process prints, instead.
         dies_with_parent: end the service when this process ends, however it ends.
         temporary_dir: where the service and user code in it put temporary files; the system's directory where None.
+        trailing: words at the end of the command line, behind all options.
     """
 
     name: str
@@ -48,6 +51,7 @@ class ServiceSpec:
     inherit_output: bool = False
     dies_with_parent: bool = True
     temporary_dir: Path | None = None
+    trailing: tuple[str, ...] = ()
 
 
 class ServiceProcess:
@@ -61,15 +65,15 @@ class ServiceProcess:
         self._reason: str | None = None
         self._ready_pipe, child_end = os.pipe()
         try:
-            with _open_log(spec) as log:
+            with _open_log(spec) as log, settings_for_child(spec.properties) as settings:
                 self._log_descriptor = os.dup(log.fileno())
                 self.popen = subprocess.Popen(
-                    command_line(spec, ready_descriptor=child_end),
+                    command_line(spec, child_end, settings.arguments),
                     stdin=subprocess.DEVNULL,
                     stdout=None if spec.inherit_output else log,
                     stderr=None if spec.inherit_output else log,
-                    env=_environment(spec),
-                    pass_fds=(child_end,),
+                    env={**_environment(spec), **settings.environment},
+                    pass_fds=(child_end, *settings.descriptors),
                     # Ctrl-C at a terminal is for the client, which then stops its services in order.
                     start_new_session=True,
                 )
@@ -124,12 +128,9 @@ class ServiceProcess:
             self._log_descriptor = -1
 
 
-def command_line(spec: ServiceSpec, ready_descriptor: int) -> list[str]:
+def command_line(spec: ServiceSpec, ready_descriptor: int, settings: Sequence[str] = ()) -> list[str]:
     command = [sys.executable, "-m", "flinkpy.cli.main", spec.verb, *spec.arguments]
-    command += ["--ready-file", f"fd:{ready_descriptor}"]
-    for key, value in sorted(spec.properties.items()):
-        command += ["-D", f"{key}={value}"]
-    return command
+    return [*command, "--ready-file", f"fd:{ready_descriptor}", *settings, *spec.trailing]
 
 
 def _open_log(spec: ServiceSpec) -> IO[bytes]:
@@ -146,7 +147,8 @@ def _environment(spec: ServiceSpec) -> dict[str, str]:
     if spec.temporary_dir is not None:
         environment["TMPDIR"] = str(spec.temporary_dir)
     # What the parent read from a file or its own environment is in `properties` already.
-    for variable in ("FLINKPY_CONF_DIR", "FLINK_CONF_DIR", "FLINKPY_DYNAMIC_PROPERTIES"):
+    # And a client's token is none of theirs.
+    for variable in ("FLINKPY_CONF_DIR", "FLINK_CONF_DIR", "FLINKPY_DYNAMIC_PROPERTIES", TOKEN_VARIABLE):
         environment.pop(variable, None)
     return environment
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from flinkpy.common.child_process import ChildOutput, ChildProcess, spawn_child
+from flinkpy.security.confidential_settings import settings_for_child
 
 logger = logging.getLogger(__name__)
 
@@ -91,14 +92,17 @@ class JobMasterLauncher:
         if self._is_closed or self._is_left:
             return
         try:
-            child = await spawn_child(
-                self._command(process_id, dispatcher_address),
-                name=process_id,
-                output=ChildOutput.INHERIT if self._outlive_parent else ChildOutput.TEE,
-                # What a killed JobMaster leaves there goes with the Dispatcher.
-                temporary_directory=self._temporary_directory,
-                dies_with_parent=not self._outlive_parent,
-            )
+            with settings_for_child(self._settings(process_id)) as settings:
+                child = await spawn_child(
+                    [*self._command(dispatcher_address), *settings.arguments],
+                    name=process_id,
+                    output=ChildOutput.INHERIT if self._outlive_parent else ChildOutput.TEE,
+                    # What a killed JobMaster leaves there goes with the Dispatcher.
+                    temporary_directory=self._temporary_directory,
+                    dies_with_parent=not self._outlive_parent,
+                    environment=settings.environment,
+                    pass_fds=settings.descriptors,
+                )
         except OSError as error:
             self._on_exited(process_id, f"it could not be started: {error}")
             return
@@ -112,11 +116,13 @@ class JobMasterLauncher:
         logger.info("JobMaster process %s (pid %d) ended: %s", process_id, child.pid, ending.description)
         self._on_exited(process_id, str(ending))
 
-    def _command(self, process_id: str, dispatcher_address: str) -> list[str]:
+    def _settings(self, process_id: str) -> dict[str, str]:
         entries = {**self._configuration, "jobmanager.resource-id": process_id}
         # The Dispatcher's own ports; a JobMaster takes any free one.
         for key in ("jobmanager.rpc.port", "jobmanager.rpc.bind-port"):
             entries.pop(key, None)
+        return entries
+
+    def _command(self, dispatcher_address: str) -> list[str]:
         arguments = ["--dispatcher", dispatcher_address, "--bind-address", self._bind_address, "--port", "0"]
-        settings = [word for key, value in sorted(entries.items()) for word in ("-D", f"{key}={value}")]
-        return [sys.executable, "-m", "flinkpy.cli.main", "jobmaster", *arguments, *settings]
+        return [sys.executable, "-m", "flinkpy.cli.main", "jobmaster", *arguments]

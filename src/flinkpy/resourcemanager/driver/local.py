@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from flinkpy.common.child_process import ChildOutput, ChildProcess, spawn_child
 from flinkpy.common.ids import ResourceID
 from flinkpy.resourcemanager.driver.resource_manager_driver import OnWorkerTerminated
+from flinkpy.security.confidential_settings import settings_for_child
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +48,14 @@ class LocalTaskExecutorDriver:
 
     async def start_worker(self, resource_id: ResourceID) -> None:
         name = f"TaskExecutor {resource_id}"
-        child = await spawn_child(self._command(resource_id), name=name, output=self._output)
+        with settings_for_child(self._settings(resource_id)) as settings:
+            child = await spawn_child(
+                [sys.executable, "-m", "flinkpy.cli.main", "taskexecutor", *settings.arguments],
+                name=name,
+                output=self._output,
+                environment=settings.environment,
+                pass_fds=settings.descriptors,
+            )
         self._children[resource_id] = child
         watch = asyncio.get_running_loop().create_task(self._watch(resource_id, child), name=f"watch {resource_id}")
         self._watches.add(watch)
@@ -67,9 +75,9 @@ class LocalTaskExecutorDriver:
     def worker_pids(self) -> dict[ResourceID, int]:
         return {resource_id: child.pid for resource_id, child in self._children.items()}
 
-    def _command(self, resource_id: ResourceID) -> list[str]:
+    def _settings(self, resource_id: ResourceID) -> dict[str, str]:
         host, _, port = self._address.rpartition(":")
-        entries = {
+        return {
             **self._configuration,
             "resourcemanager.rpc.address": host,
             "resourcemanager.rpc.port": port,
@@ -78,8 +86,6 @@ class LocalTaskExecutorDriver:
             "taskmanager.rpc.port": "0",
             "taskmanager.data.port": "0",
         }
-        settings = [word for key, value in sorted(entries.items()) for word in ("-D", f"{key}={value}")]
-        return [sys.executable, "-m", "flinkpy.cli.main", "taskexecutor", *settings]
 
     async def _watch(self, resource_id: ResourceID, child: ChildProcess) -> None:
         ending = await child.wait()
