@@ -30,6 +30,7 @@ from flinkpy.common.errors import (
     CheckpointStorageError,
     CorruptStateError,
     FlinkError,
+    HighAvailabilityError,
     LeadershipLostError,
     StateRestoreError,
 )
@@ -138,8 +139,8 @@ class CompletedCheckpointStore:
         """The checkpoint, whose `_metadata` is written, counts when this returns.
 
         Returns: those it replaces, oldest first; to be given to `cleaner.discard_completed` once it is confirmed.
-        Raises: CheckpointStorageError; it does not count then, and the others do as before. LeadershipLostError;
-            nothing of this store counts any more then.
+        Raises: CheckpointStorageError; it does not count then, and the others do as before. LeadershipLostError,
+            HighAvailabilityError: it is open whether it counts, and nothing may be added to this store any more.
         """
         with self._changing:
             others = tuple(c for c in self._retained if c.checkpoint_id != checkpoint.checkpoint_id)
@@ -158,7 +159,7 @@ class CompletedCheckpointStore:
                 # there is one to something that still exists.
                 self._save(retained)
                 failpoint("completed.after_pointers")
-            except LeadershipLostError:
+            except (LeadershipLostError, HighAvailabilityError):
                 raise  # the next leader knows which are noted; here nothing may be given up because of it
             except (OSError, FlinkError) as error:
                 if checkpoint.checkpoint_id not in {c.checkpoint_id for c in self._retained}:

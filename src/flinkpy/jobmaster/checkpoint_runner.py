@@ -19,7 +19,7 @@ from flinkpy.checkpoint.coordinator import effects as fx
 from flinkpy.checkpoint.coordinator import events as ev
 from flinkpy.checkpoint.coordinator.checkpoint_properties import CheckpointProperties
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason, checkpoint_error, failure_reason
-from flinkpy.common.errors import FlinkError, LeadershipLostError
+from flinkpy.common.errors import FlinkError, HighAvailabilityError, LeadershipLostError
 from flinkpy.common.ids import ExecutionAttemptID
 from flinkpy.common.states import JobState
 from flinkpy.jobmaster.checkpoint_io import CheckpointIo, Finalized
@@ -33,6 +33,9 @@ logger = logging.getLogger(__name__)
 
 #: Clients' requests remembered with their answers, so that one that is repeated gets the same.
 MAX_REMEMBERED_REQUESTS = 256
+
+#: Another one leads the job, or it is open whether what this JobMaster noted last will be found: it must not go on.
+LEADERSHIP_ERRORS = (LeadershipLostError, HighAvailabilityError)
 
 
 class CheckpointHost(Protocol):
@@ -309,8 +312,9 @@ class CheckpointRunner:
     def _begin(self, call: Callable[[], Any], on_done: OnDone, name: str) -> None:
         def done(result: Any, error: BaseException | None) -> None:
             try:
-                if not (isinstance(error, LeadershipLostError) and self._host.leadership_lost(error)):
-                    on_done(result, error)
+                if isinstance(error, LEADERSHIP_ERRORS) and self._host.leadership_lost(error):
+                    return
+                on_done(result, error)
             finally:
                 self._under_way -= 1
                 self._look_for_rest()

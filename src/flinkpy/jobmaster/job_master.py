@@ -23,9 +23,7 @@ from flinkpy.common.clock import Clock
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import (
     FlinkError,
-    HighAvailabilityError,
     JobMasterLostError,
-    LeadershipLostError,
     NotRegisteredError,
     RpcUnavailableError,
 )
@@ -36,7 +34,7 @@ from flinkpy.highavailability.standalone import StandaloneLeaderRetrieval
 from flinkpy.jobmaster import conversions
 from flinkpy.jobmaster.accumulators import accumulator_reports, merge_accumulators
 from flinkpy.jobmaster.checkpoint_io import CheckpointIo
-from flinkpy.jobmaster.checkpoint_runner import CheckpointRunner
+from flinkpy.jobmaster.checkpoint_runner import LEADERSHIP_ERRORS, CheckpointRunner
 from flinkpy.jobmaster.coordination.coordinator_services import CoordinatorServices
 from flinkpy.jobmaster.deadline_timer import DeadlineTimer
 from flinkpy.jobmaster.dispatcher_connection import DispatcherConnection
@@ -186,7 +184,7 @@ class JobMaster(RpcEndpoint):
     def _job_loaded(self, loaded: Any, error: BaseException | None) -> None:
         if self.state is not JobState.INITIALIZING:  # cancelled in the meantime
             return
-        if isinstance(error, HighAvailabilityError | LeadershipLostError) and self.leadership_lost(error):
+        if isinstance(error, LEADERSHIP_ERRORS) and self.leadership_lost(error):
             return  # that is not the job's fault
         try:
             if error is not None:
