@@ -42,8 +42,8 @@ class DispatcherServices:
     #: whether JobMasters outlive a Dispatcher; then the retrieval says who leads a job
     is_highly_available: bool = False
     job_master_retrieval: Callable[[JobID], LeaderRetrieval] | None = None
-    #: what is kept of an ended job beside its result and checkpoints; blocking
-    clean_up_job: Callable[[JobID], None] | None = None
+    #: what is kept of an ended job beside its result and files; blocking
+    clean_up_job: Callable[[JobID], None] = lambda job_id: None
     #: a JobMaster's process has ended while it may still be taken for the leader; does not block
     release_dead_leader: Callable[[JobID, str], None] = lambda job_id, job_master_id: None
     #: where the ResourceManager is, if it is not the configured one; None where none is known
@@ -53,5 +53,6 @@ class DispatcherServices:
         """Remove all that is kept of the job beside its result. Blocking; may be repeated."""
         job_id = JobID(terminated.job_id)
         self.clean_up_checkpoints(terminated, self.recovery_directories.path_of(job_id))
-        (self.clean_up_job or self.recovery_directories.remove)(job_id)
+        self.clean_up_job(job_id)
+        self.recovery_directories.remove(job_id)
         self.job_results.mark_clean(job_id)

@@ -115,7 +115,7 @@ class DispatcherTerms:
             launcher=self._launcher,
             job_graphs=ha.job_graph_store(leadership),
             job_results=ha.job_result_store(leadership),
-            recovery_directories=ha.recovery_directories(),
+            recovery_directories=ha.recovery_directories(leadership),
             blobs=self._blobs,
             on_shutdown_requested=self._on_shutdown_requested,
             dispose_savepoint=self._dispose_savepoint,

@@ -85,7 +85,6 @@ def recover_shared(
     """The same with stores that all Dispatchers of a cluster share.
 
     A clean-up may take long and fail for long, and others wait for this leader: interrupted ones are only found here.
-    Directories of unknown jobs stay: who asks may have ceased to lead, and the job be one of the next leader's.
     """
     unfinished = []
     for job_id in graphs.job_ids():
@@ -98,6 +97,8 @@ def recover_shared(
             directories.create(job_id)
             unfinished.append(graph)
     unfinished.sort(key=lambda graph: graph.created_ms)
+    ended = {*results.clean_job_ids(), *results.dirty_job_ids()}
+    directories.remove_others({JobID(graph.job_id) for graph in unfinished} | ended)
     dirty = _ended(results, results.dirty_job_ids(), now_ms)
     return RecoveredJobs([*_ended(results, results.clean_job_ids(), now_ms), *dirty], unfinished, dirty)
 
