@@ -1,69 +1,163 @@
-"""A cluster whose services run on hosts of a `Network`; and the verifying job on it while the network is broken."""
+"""A cluster whose services run on hosts of a `Network`, so that hosts can be lost and the network between them broken."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
+import yaml
 from job_support import wait_until
 from namespaces import Host, HostProcess, Network, flinkpy
+from zookeeper_server import ZooKeeperServer
 
 from flinkpy._proto import resourcemanager_pb2
 from flinkpy.client.cluster_client import ClusterClient
+from flinkpy.common.errors import FlinkError
+from flinkpy.rpc.health_check import Health, check_health
 from flinkpy.rpc.sync_client import SyncGateway
+from flinkpy.security import ClusterSecret, Role, SecurityContext
 
-DISPATCHER_PORT, RESOURCE_MANAGER_PORT = 6123, 6124
-#: Losses are noticed within a test's patience.
+PORTS = {"dispatcher": 6123, "resourcemanager": 6124, "taskexecutor": 6122}
+NAMES = {"dispatcher": "Dispatcher", "resourcemanager": "ResourceManager"}
+ZOOKEEPER_PORT = 2181
+#: Losses are noticed within a test's patience, and what was lost is tried again soon.
 FAST = {
     "heartbeat.interval": "500 ms",
     "heartbeat.timeout": "4 s",
     "slot.request.timeout": "1 min",
+    "taskmanager.data.port": "6121",
 }
 
 
 class HostsCluster:
-    """Masters on one host, a TaskExecutor on each other one; this process is a host of the network too.
+    """Masters on one host, or on two with ZooKeeper on a third; a TaskExecutor on each worker.
 
-    It offers what `clusters.RunningCluster` offers to those who run jobs on it.
+    This process is a host of the network too. The cluster offers what `clusters.RunningCluster` offers to those who run
+    jobs on it. All services have one `config.yaml` and one secret. Use as a context manager.
     """
 
-    def __init__(self, network: Network, *, workers: int = 2, slots: int = 1, properties: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        network: Network,
+        *,
+        workers: int = 2,
+        slots: int = 1,
+        is_highly_available: bool = False,
+        properties: Mapping[str, str] | None = None,
+        session_timeout: str = "4 s",
+    ) -> None:
         self.network = network
         self.client_host = network.add_own_host()
-        self.master = network.add_host("master")
+        self.zookeeper: ZooKeeperServer | None = None
+        self.masters = [network.add_host(f"master-{number + 1}") for number in range(1 + is_highly_available)]
         self.workers = [network.add_host(f"worker-{number + 1}") for number in range(workers)]
-        self._slots = slots
-        self._configuration = {**FAST, **properties}
         self.services: dict[str, HostProcess] = {}
+        self._slots = slots
+        secret_file = network.directory / "secret"
+        self._secret = ClusterSecret.load_or_create(secret_file)
+        self.security = SecurityContext.of_secret(self._secret, Role.CLUSTER, is_insecure=True)
+        configuration = {
+            **FAST,
+            "jobmanager.rpc.address": self.masters[0].address,
+            "resourcemanager.rpc.address": self.masters[0].address,
+            "taskmanager.numberOfTaskSlots": str(slots),
+            "taskmanager.rpc.port": str(PORTS["taskexecutor"]),
+            "jobmanager.rpc.port": str(PORTS["dispatcher"]),
+            "resourcemanager.rpc.port": str(PORTS["resourcemanager"]),
+            "security.secret-file": str(secret_file),
+            "security.insecure": "true",
+        }
+        if is_highly_available:
+            self.zookeeper_host = network.add_host("zookeeper")
+            self.zookeeper = ZooKeeperServer(
+                network.directory / "zookeeper",
+                host=self.zookeeper_host.address,
+                port=ZOOKEEPER_PORT,
+                prefix=self.zookeeper_host.command_line([]),
+            )
+            configuration |= {
+                "high-availability.type": "zookeeper",
+                "high-availability.storageDir": str(network.directory / "ha"),
+                "high-availability.zookeeper.quorum": self.zookeeper.quorum,
+                "high-availability.zookeeper.client.session-timeout": session_timeout,
+                "high-availability.zookeeper.client.connection-timeout": "3 s",
+            }
+        self.properties = {**configuration, **(properties or {}), "execution.target": "remote"}
+        self.config_file = network.directory / "config.yaml"
+        self.config_file.write_text(yaml.safe_dump(self.properties))
+
+    # --- its life
 
     def start(self) -> None:
-        manager = f"--resourcemanager={self.master.address}:{RESOURCE_MANAGER_PORT}"
-        self._start("resourcemanager", self.master, f"--port={RESOURCE_MANAGER_PORT}")
-        self._start("dispatcher", self.master, f"--port={DISPATCHER_PORT}", manager)
+        if self.zookeeper is not None:
+            self.zookeeper.start()
+        for master in self.masters:
+            self.start_service("resourcemanager", master)
+            self.start_service("dispatcher", master)
         for worker in self.workers:
-            self._start("taskexecutor", worker, manager, f"--slots={self._slots}")
+            self.start_service("taskexecutor", worker)
         for service in self.services.values():
             service.wait_until_ready()
-        self.client = ClusterClient(f"{self.master.address}:{DISPATCHER_PORT}")
+        self.leader("dispatcher")
+        self.client = self._make_client()
         wait_until(lambda: self.num_free_slots() == self._slots * len(self.workers), "all workers are registered")
 
-    def _start(self, verb: str, host: Host, *arguments: str) -> None:
-        properties = [f"-D{key}={value}" for key, value in self._configuration.items()]
+    def start_service(self, verb: str, host: Host) -> HostProcess:
+        """As in a container: a common configuration file, and what is of this host."""
         name = f"{verb}-{host.name}"
-        self.services[name] = host.start(name, flinkpy(verb, f"--host={host.address}", *arguments, *properties))
+        own = {"dispatcher": "jobmanager", "resourcemanager": "resourcemanager", "taskexecutor": "taskmanager"}[verb]
+        arguments = [f"-D{own}.bind-host={host.address}"]
+        if verb != "taskexecutor":
+            arguments.append(f"-D{own}.rpc.address={host.address}")
+        environment = {"FLINKPY_CONF_DIR": str(self.config_file)}
+        self.services[name] = host.start(name, flinkpy(verb, *arguments), environment=environment)
+        return self.services[name]
+
+    def restart_what_died(self) -> list[str]:
+        """As a container engine does; returns their names."""
+        died = [name for name, service in self.services.items() if not service.is_alive]
+        for name in died:
+            self.start_service(name.partition("-")[0], self.services[name].host)
+        return died
+
+    def __enter__(self) -> HostsCluster:
+        self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.client.close()
+        if self.zookeeper is not None:
+            self.zookeeper.kill()
+
+    def _make_client(self) -> ClusterClient:
+        return ClusterClient(
+            ",".join(f"{master.address}:{PORTS['dispatcher']}" for master in self.masters), security=self.security
+        )
+
+    # --- what it is like
+
+    def leader(self, verb: str) -> Host:
+        """The host whose `dispatcher` or `resourcemanager` leads; waits until one does."""
+        leader: Host = wait_until(lambda: self._leader(verb), f"a {verb} leads")
+        return leader
+
+    def _leader(self, verb: str) -> Host | None:
+        for master in self.masters:
+            try:
+                address = f"{master.address}:{PORTS[verb]}"
+                if check_health(NAMES[verb], address, security=self.security, timeout_s=2) is Health.SERVING:
+                    return master
+            except FlinkError:
+                continue
+        return None
 
     @property
-    def properties(self) -> dict[str, str]:
-        return {
-            "jobmanager.rpc.address": self.master.address,
-            "jobmanager.rpc.port": str(DISPATCHER_PORT),
-            "execution.target": "remote",
-        }
+    def resource_manager_address(self) -> str:
+        return f"{self.leader('resourcemanager').address}:{PORTS['resourcemanager']}"
 
     def num_free_slots(self) -> int:
-        with SyncGateway("ResourceManager", f"{self.master.address}:{RESOURCE_MANAGER_PORT}") as gateway:
+        with SyncGateway("ResourceManager", self.resource_manager_address, security=self.security) as gateway:
             request = resourcemanager_pb2.ResourceOverviewRequest()
             return int(gateway.request_resource_overview(request, timeout_s=10).num_slots_free)
 
-    def close(self) -> None:
-        self.client.close()
+    def log(self, name: str) -> str:
+        return self.services[name].log
