@@ -382,7 +382,9 @@ class _Contact:
     def __init__(self, kazoo: Any, session_timeout_s: float, patience_s: float) -> None:
         self.session_timeout_s = session_timeout_s
         self.last_s = time.monotonic()
-        connection = kazoo._connection
+        connection = getattr(kazoo, "_connection", None)
+        if connection is None:
+            return
         invoke, read = connection._invoke, connection._read_socket
 
         def invoke_and_note(timeout: float, request: Any, *args: Any, **kwargs: Any) -> Any:
