@@ -18,6 +18,7 @@ from flinkpy.common.errors import ErrorDomain, FlinkError
 #: verb -> (module of flinkpy.cli, name of the command there, line of the help; without one it is for flinkpy itself)
 _VERBS: dict[str, tuple[str, str, str]] = {
     "run": ("jobs", "run", "Run a Python program and submit its jobs to the cluster."),
+    "run-application": ("applications", "run_application", "Run a Python program in a cluster of its own."),
     "list": ("jobs", "list_jobs", "List jobs."),
     "info": ("jobs", "info", "Show one job: its vertices, metrics and failures."),
     "metrics": ("metrics", "metrics", "Show what the metrics of a job say now."),
@@ -32,6 +33,8 @@ _VERBS: dict[str, tuple[str, str, str]] = {
     "dispatcher": ("services", "dispatcher", "Run a Dispatcher process."),
     "resourcemanager": ("services", "resourcemanager", "Run a ResourceManager process."),
     "taskexecutor": ("services", "taskexecutor", "Run a TaskExecutor process."),
+    "standalone-job": ("applications", "standalone_job", "Run a Dispatcher process for one program, and the program."),
+    "application-main": ("applications", "application_main", ""),
     "jobmaster": ("services", "jobmaster", "Run a JobMaster process (the Dispatcher starts these)."),
 }
 

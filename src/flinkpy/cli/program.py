@@ -106,12 +106,17 @@ def run_program(program: str, verbose: bool) -> int:
     except Exception as error:
         if verbose:
             raise
-        trace = error.__traceback__
-        while trace is not None and trace.tb_frame.f_code.co_filename != program:
-            trace = trace.tb_next
-        traceback.print_exception(error.with_traceback(trace or error.__traceback__))
+        traceback.print_exception(from_program_on(error, program))
         return 1
     return 0
+
+
+def from_program_on(error: Exception, program: str) -> Exception:
+    """The error with a traceback that begins with the lines of the program."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename != program:
+        trace = trace.tb_next
+    return error.with_traceback(trace or error.__traceback__)
 
 
 @contextmanager

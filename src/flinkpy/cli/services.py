@@ -22,7 +22,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 _LOG_FORMAT = "%(asctime)s %(levelname)-5s [%(threadName)s] %(name)s - %(message)s"
 
 
-def _service_options(command: F) -> F:
+def service_options(command: F) -> F:
+    """Adds what every service has: --host, --port, --ready-file, --insecure, and the options of the configuration."""
     for option in (
         click.option("--host", "--bind-address", "host", help="Address to bind; loopback where not given."),
         click.option("--port", type=click.IntRange(0, 65535), help="Port to bind; 0 takes any free one."),
@@ -58,7 +59,8 @@ def configure_logging(configuration: Configuration) -> None:
     logging.basicConfig(level=numeric, format=_LOG_FORMAT)
 
 
-def _serve(service: Coroutine[Any, Any, int], configuration: Configuration) -> int:
+def serve(service: Coroutine[Any, Any, int], configuration: Configuration) -> int:
+    """Run a service until it ends; returns its exit status."""
     configure_logging(configuration)
     # flinkpy.rpc turns every error of a call into a status and logs what is unexpected; what gRPC itself has to say is
     # that calls were canceled because this process or its caller is ending.
@@ -66,8 +68,22 @@ def _serve(service: Coroutine[Any, Any, int], configuration: Configuration) -> i
     return asyncio.run(service)
 
 
+def dispatcher_overrides(
+    host: str | None, port: int | None, insecure: bool, resourcemanager: str | None
+) -> dict[str, str | None]:
+    """What the options of a process that has a Dispatcher in it stand for."""
+    manager_host, manager_port = _host_and_port(resourcemanager, "--resourcemanager")
+    return {
+        "jobmanager.bind-host": host,
+        "jobmanager.rpc.port": _text(port),
+        "security.insecure": _flag(insecure),
+        "resourcemanager.rpc.address": manager_host,
+        "resourcemanager.rpc.port": manager_port,
+    }
+
+
 @click.command()
-@_service_options
+@service_options
 @click.option("--resourcemanager", metavar="HOST:PORT", help="Where the ResourceManager is reached.")
 def dispatcher(
     host: str | None,
@@ -80,25 +96,15 @@ def dispatcher(
     verbose: bool,
 ) -> int:
     """Run a Dispatcher process: takes jobs from clients and starts a JobMaster process for each."""
-    manager_host, manager_port = _host_and_port(resourcemanager, "--resourcemanager")
-    configuration = load_valid_configuration(
-        config_dir,
-        properties,
-        {
-            "jobmanager.bind-host": host,
-            "jobmanager.rpc.port": _text(port),
-            "security.insecure": _flag(insecure),
-            "resourcemanager.rpc.address": manager_host,
-            "resourcemanager.rpc.port": manager_port,
-        },
-    )
+    overrides = dispatcher_overrides(host, port, insecure, resourcemanager)
+    configuration = load_valid_configuration(config_dir, properties, overrides)
     from flinkpy.dispatcher.entrypoint import run_dispatcher
 
-    return _serve(run_dispatcher(configuration, ready_file=ready_file), configuration)
+    return serve(run_dispatcher(configuration, ready_file=ready_file), configuration)
 
 
 @click.command()
-@_service_options
+@service_options
 def resourcemanager(
     host: str | None,
     port: int | None,
@@ -120,11 +126,11 @@ def resourcemanager(
     )
     from flinkpy.resourcemanager.entrypoint import run_resourcemanager
 
-    return _serve(run_resourcemanager(configuration, ready_file=ready_file), configuration)
+    return serve(run_resourcemanager(configuration, ready_file=ready_file), configuration)
 
 
 @click.command()
-@_service_options
+@service_options
 @click.option("--data-port", type=click.IntRange(0, 65535), help="Port of the data plane; 0 takes any free one.")
 @click.option("--resourcemanager", metavar="HOST:PORT", help="Where the ResourceManager is reached.")
 @click.option("--slots", type=click.IntRange(1), help="Slots of this process.")
@@ -157,11 +163,11 @@ def taskexecutor(
     )
     from flinkpy.taskexecutor.entrypoint import run_taskexecutor
 
-    return _serve(run_taskexecutor(configuration, ready_file=ready_file), configuration)
+    return serve(run_taskexecutor(configuration, ready_file=ready_file), configuration)
 
 
 @click.command()
-@_service_options
+@service_options
 @click.option("--dispatcher", "dispatcher_address", metavar="HOST:PORT", required=True, help="The Dispatcher to serve.")
 @click.option("--job-id", help="The job this process is started for; without it, it waits for any.")
 def jobmaster(
@@ -184,7 +190,7 @@ def jobmaster(
     )
     from flinkpy.jobmaster.entrypoint import run_jobmaster
 
-    return _serve(
+    return serve(
         run_jobmaster(configuration, dispatcher_address=dispatcher_address, job_id=job_id, ready_file=ready_file),
         configuration,
     )

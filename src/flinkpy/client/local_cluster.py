@@ -137,7 +137,7 @@ class LocalCluster:
             wait_until_ready(self._processes, timeout_s)
             if self._options.restart_services:
                 self._supervisor = ServiceSupervisor(self._respawn, self._restarted, timeout_s)
-                self._supervisor.watch(self._processes)
+                self._supervisor.watch(self._replaceable())
         except BaseException:
             self.stop()
             raise
@@ -226,6 +226,10 @@ class LocalCluster:
             dies_with_parent=options.dies_with_parent,
             temporary_dir=options.temporary_dir,
         )
+
+    def _replaceable(self) -> list[ServiceProcess]:
+        """Those that are started again when they die."""
+        return self._processes
 
     def _dispatcher_spec(self) -> ServiceSpec:
         return self._spec(

@@ -45,6 +45,8 @@ PROGRAM_GRACE_S = 5.0
 STOP_GRACE_S = 2.0
 #: One question for a job's result is left open for this long.
 RESULT_POLL_MS = 30_000
+#: Exit status of a process that was told to end before its application did: that of one killed by SIGTERM.
+EXIT_TERMINATED = 143
 #: Pause where the Dispatcher does not answer questions: it is about to lead no more, or to end.
 RETRY_PAUSE_S = 0.5
 
@@ -72,6 +74,11 @@ class ApplicationRunner:
         self._term: asyncio.Task[None] | None = None
         #: how the application ended, once it has
         self.result: ApplicationResult | None = None
+
+    @property
+    def exit_status(self) -> int:
+        """Of this process: where the application has not ended, that of a process that SIGTERM ended."""
+        return EXIT_TERMINATED if self.result is None else self.result.exit_status
 
     def leads(self, address: str) -> None:
         """The Dispatcher of this process leads and serves at `address`."""

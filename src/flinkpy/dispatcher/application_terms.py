@@ -13,13 +13,13 @@ from pathlib import Path
 
 from flinkpy.common.errors import ApplicationError, ConfigurationError
 from flinkpy.configuration import application_options, high_availability_options, jobmanager_options
-from flinkpy.configuration.options import AnyConfiguration, read_option
+from flinkpy.configuration.options import AnyConfiguration, entries_of, read_option
 from flinkpy.dispatcher.application_runner import ApplicationRunner
 from flinkpy.dispatcher.application_status import ApplicationResult
 from flinkpy.dispatcher.application_store import ApplicationDescription, ApplicationStore
 from flinkpy.dispatcher.dispatcher import Dispatcher
 from flinkpy.highavailability.leader_election import Leadership
-from flinkpy.rpc.client import Gateway
+from flinkpy.rpc.client import RpcClient
 from flinkpy.rpc.leader_runner import Terms
 
 _ID = re.compile(r"[0-9a-fA-F]{32}")
@@ -46,6 +46,16 @@ def application_id(configuration: AnyConfiguration) -> str:
     else:
         return secrets.token_hex(16)
     return hashlib.sha256(f"application of {name}".encode()).hexdigest()[:32]
+
+
+def local_application_id(configuration: AnyConfiguration) -> str:
+    """The same for a cluster that ends with the command that started it: what it leaves in a working directory is no
+    matter of the next one. Raises: ConfigurationError.
+    """
+    if not _is_highly_available(configuration):
+        configuration = dict(entries_of(configuration))
+        configuration.pop(jobmanager_options.WORKING_DIR.key, None)
+    return application_id(configuration)
 
 
 def application_store(configuration: AnyConfiguration) -> ApplicationStore | None:
@@ -105,8 +115,7 @@ class ApplicationTerms(Terms[Dispatcher]):
 def application_runner(
     application: ApplicationDescription,
     configuration: AnyConfiguration,
-    entries: dict[str, str],
-    gateway: Callable[[str], Gateway],
+    gateways: RpcClient,
     on_shutdown_requested: Callable[[str], None],
 ) -> ApplicationRunner:
     """Asks for the end of this process when the application has ended, unless its cluster is to stay."""
@@ -115,7 +124,13 @@ def application_runner(
         if read_option(configuration, application_options.SHUTDOWN_ON_APPLICATION_FINISH):
             on_shutdown_requested(f"the application has ended: {result.state.value}")
 
-    return ApplicationRunner(application, entries, application_store(configuration), gateway, ended)
+    return ApplicationRunner(
+        application,
+        entries_of(configuration),
+        application_store(configuration),
+        lambda address: gateways.gateway("Dispatcher", address),
+        ended,
+    )
 
 
 def _is_highly_available(configuration: AnyConfiguration) -> bool:

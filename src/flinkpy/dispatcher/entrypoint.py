@@ -9,14 +9,17 @@ from flinkpy.common.configuration import Configuration
 from flinkpy.common.process import announce_ready
 from flinkpy.common.shutdown import ShutdownRequest
 from flinkpy.common.working_directory import WorkingDirectory
+from flinkpy.dispatcher.application_store import ApplicationDescription
+from flinkpy.dispatcher.application_terms import ApplicationTerms, application_runner
 from flinkpy.dispatcher.blob_server import BlobServer
 from flinkpy.dispatcher.blob_store import BlobStore
+from flinkpy.dispatcher.dispatcher import Dispatcher
 from flinkpy.dispatcher.dispatcher_terms import DispatcherTerms
 from flinkpy.dispatcher.options import DispatcherOptions, dispatcher_options
 from flinkpy.highavailability.services import HighAvailabilityServices, create_high_availability_services
 from flinkpy.rpc.client import RpcClient
 from flinkpy.rpc.leader_endpoint import LeaderEndpoint
-from flinkpy.rpc.leader_runner import LeaderRunner
+from flinkpy.rpc.leader_runner import LeaderRunner, Terms
 from flinkpy.rpc.server import RpcServer
 from flinkpy.security import SecurityContext
 
@@ -26,10 +29,13 @@ logger = logging.getLogger(__name__)
 EXIT_STATUS_FAILED = 70
 
 
-async def run_dispatcher(configuration: Configuration, *, ready_file: str | None = None) -> int:
+async def run_dispatcher(
+    configuration: Configuration, *, ready_file: str | None = None, application: ApplicationDescription | None = None
+) -> int:
     """Run a Dispatcher until SIGTERM, SIGINT or ShutDownCluster; returns the exit status.
 
     With high availability it stands for election for as long as it runs, and leads any number of times, or never.
+    Where there is an application its program runs while this process leads, and the exit status is the application's.
 
     Raises: AddressInUseError, ConfigurationError, HighAvailabilityError.
     """
@@ -49,7 +55,9 @@ async def run_dispatcher(configuration: Configuration, *, ready_file: str | None
             directory=directory.path,
         )
         try:
-            return await _serve(configuration, options, security, services, directory, shutdown, ready_file)
+            return await _serve(
+                configuration, options, security, services, directory, shutdown, ready_file, application
+            )
         finally:
             await asyncio.to_thread(services.close)
     finally:
@@ -64,6 +72,7 @@ async def _serve(
     directory: WorkingDirectory,
     shutdown: ShutdownRequest,
     ready_file: str | None,
+    application: ApplicationDescription | None,
 ) -> int:
     server = RpcServer(
         bind_address=options.bind_address,
@@ -75,7 +84,7 @@ async def _serve(
     blobs = BlobStore(services.blob_directory(), options.max_blob_bytes, is_shared=services.is_highly_available)
     blob_server = BlobServer(blobs)
     served = LeaderEndpoint("Dispatcher")
-    terms = DispatcherTerms(
+    dispatcher_terms = DispatcherTerms(
         configuration=configuration,
         options=options,
         services=services,
@@ -85,6 +94,11 @@ async def _serve(
         temporary=None if services.is_highly_available else directory.subdirectory("tmp", empty=True),
         on_shutdown_requested=shutdown.request,
     )
+    terms: Terms[Dispatcher] = dispatcher_terms
+    program = None
+    if application is not None:
+        program = application_runner(application, configuration, gateways, shutdown.request)
+        terms = ApplicationTerms(terms, program)
     retrieval = services.dispatcher_retrieval() if services.is_highly_available else None
     runner = LeaderRunner("Dispatcher", terms, services.dispatcher_election(), served, server, retrieval)
     server.add_endpoint("Dispatcher", served)
@@ -98,10 +112,12 @@ async def _serve(
         announce_ready("dispatcher", server.address, ready_file=ready_file)
         reason = await runner.wait_for(shutdown)
         logger.info("shutting down: %s", reason)
-        return EXIT_STATUS_FAILED if runner.failed.done() else 0
+        if runner.failed.done():
+            return EXIT_STATUS_FAILED
+        return 0 if program is None else program.exit_status
     finally:
         await runner.close()
         await server.stop()
-        await terms.close()
+        await dispatcher_terms.close()
         await gateways.close()
         blob_server.close()

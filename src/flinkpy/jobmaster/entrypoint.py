@@ -133,7 +133,10 @@ class _JobMasterProcess:
         self._job_id = job_id or ""
         self._shutdown.listen_to_signals()
         await self._server.start()
-        announce_ready("jobmaster", self._server.address, ready_file=ready_file)
+        if ready_file is None:  # the Dispatcher that started it learns it from the session
+            logger.info("serving at %s", self._server.address)
+        else:
+            announce_ready("jobmaster", self._server.address, ready_file=ready_file)
         loop = asyncio.get_running_loop()
         session = loop.create_task(self._sessions.run(), name="sessions with Dispatchers")
         ended = loop.create_task(self._shutdown.wait(), name="shutdown request")
