@@ -97,12 +97,6 @@ class AuthorizationError(UserError):
     """The token shown on a call is of too low a role; names the call and the role it needs."""
 
 
-class TlsError(ExternalError):
-    """A TLS connection could not be made; names the peer and the likely cause."""
-
-    retry = ErrorRetry.BACKOFF
-
-
 class AddressInUseError(ExternalError):
     retry = ErrorRetry.NEVER
 
@@ -261,6 +255,10 @@ class RpcUnavailableError(ExternalError):
     """Nobody answers at that address, or the connection broke before an answer came."""
 
     retry = ErrorRetry.BACKOFF
+
+
+class TlsError(RpcUnavailableError):
+    """A TLS connection could not be made; names the peer and the likely cause."""
 
 
 class RpcTimeoutError(ExternalError):

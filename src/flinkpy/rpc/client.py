@@ -14,11 +14,19 @@ import grpc
 import grpc.aio
 
 from flinkpy._proto import common_pb2
-from flinkpy.common.errors import FlinkError, InternalError, RpcTimeoutError, RpcUnavailableError, VersionMismatchError
+from flinkpy.common.errors import (
+    FlinkError,
+    InternalError,
+    RpcTimeoutError,
+    RpcUnavailableError,
+    TlsError,
+    VersionMismatchError,
+)
 from flinkpy.rpc.authorization import token_metadata
 from flinkpy.rpc.error_codec import ERROR_METADATA_KEY, error_from_proto
 from flinkpy.rpc.security import open_aio_channel
 from flinkpy.rpc.services import MAX_MESSAGE_BYTES, METADATA_FENCING_TOKEN, service_methods
+from flinkpy.rpc.tls_diagnosis import may_be_tls
 from flinkpy.rpc.versions import CALLER_METADATA, agreed
 from flinkpy.security import SecurityContext
 
@@ -88,7 +96,7 @@ class Gateway:
                 self.protocol = agreed(await pending.trailing_metadata(), self.address)
                 return response
             except grpc.aio.AioRpcError as error:
-                raise typed_error(error, self._service, name, self.address) from None
+                raise await self._explained(typed_error(error, self._service, name, self.address)) from None
             except grpc.aio.UsageError as error:
                 raise RpcUnavailableError(f"{self._service}.{name} at {self.address}: {error}") from None
             except asyncio.CancelledError as error:
@@ -104,7 +112,7 @@ class Gateway:
                         is_first = False
                     yield response
             except grpc.aio.AioRpcError as error:
-                raise typed_error(error, self._service, name, self.address) from None
+                raise await self._explained(typed_error(error, self._service, name, self.address)) from None
             except asyncio.CancelledError as error:
                 raise dropped(error) from None
             finally:
@@ -113,6 +121,9 @@ class Gateway:
         wrapped = stream if method.server_streaming else unary
         self.__dict__[name] = wrapped
         return wrapped
+
+    async def _explained(self, error: FlinkError) -> FlinkError:
+        return await asyncio.to_thread(explained, error, self._security) if _may_be_tls(error) else error
 
     def __repr__(self) -> str:
         return f"{self._service}Gateway({self.address})"
@@ -192,6 +203,21 @@ def call_metadata(fencing_token: str | None, security: SecurityContext) -> tuple
     if fencing_token is None:
         return metadata
     return (*metadata, (METADATA_FENCING_TOKEN, fencing_token))
+
+
+def _may_be_tls(error: FlinkError) -> bool:
+    return type(error) is RpcUnavailableError and may_be_tls(error.message)
+
+
+def explained(error: FlinkError, security: SecurityContext) -> FlinkError:
+    """A TlsError in place of an RpcUnavailableError where that is the reason. Blocking; asks the peer."""
+    if not _may_be_tls(error):
+        return error
+    from flinkpy.rpc.tls_diagnosis import diagnose
+
+    address = error.details["address"]
+    reason = diagnose(address, security.tls)
+    return error if reason is None else TlsError(f"no connection to {address}: {reason}", details=error.details)
 
 
 def typed_error(error: Any, service: str, call: str, address: str) -> FlinkError:

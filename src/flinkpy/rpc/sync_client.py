@@ -7,7 +7,7 @@ from typing import Any
 
 import grpc
 
-from flinkpy.rpc.client import CHANNEL_OPTIONS, DEFAULT_TIMEOUT_S, call_metadata, typed_error
+from flinkpy.rpc.client import CHANNEL_OPTIONS, DEFAULT_TIMEOUT_S, call_metadata, explained, typed_error
 from flinkpy.rpc.security import open_channel
 from flinkpy.rpc.services import service_methods
 from flinkpy.rpc.versions import agreed
@@ -22,6 +22,7 @@ class SyncGateway:
     ) -> None:
         self._service = service
         self._methods = service_methods(service)
+        self._security = security
         self._channel = open_channel(address, CHANNEL_OPTIONS, security)
         self._metadata = call_metadata(fencing_token, security)
         self.address = address
@@ -40,7 +41,7 @@ class SyncGateway:
                 self.protocol = agreed(answered.trailing_metadata(), self.address)
                 return response
             except grpc.RpcError as error:
-                raise typed_error(error, self._service, name, self.address) from None
+                raise explained(typed_error(error, self._service, name, self.address), self._security) from None
 
         def stream(request: Any, timeout_s: float | None = None) -> Iterator[Any]:
             responses = call(request, timeout=timeout_s, metadata=self._metadata)
@@ -52,7 +53,7 @@ class SyncGateway:
                         is_first = False
                     yield response
             except grpc.RpcError as error:
-                raise typed_error(error, self._service, name, self.address) from None
+                raise explained(typed_error(error, self._service, name, self.address), self._security) from None
             finally:
                 responses.cancel()
 

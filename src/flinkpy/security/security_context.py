@@ -43,7 +43,7 @@ class SecurityContext:
         secret = ClusterSecret.load_or_create(secret_file(configuration))
         return cls.of_secret(
             secret,
-            tls=TlsMaterial.of_configuration(configuration),
+            tls=_tls(configuration, is_service=True),
             is_insecure=read_option(configuration, security_options.INSECURE),
         )
 
@@ -66,7 +66,7 @@ class SecurityContext:
         Where there is neither, the calls show no token, and the cluster says what is missing. Raises: SecretError
         where a file is named or there and cannot be used, ConfigurationError.
         """
-        tls = TlsMaterial.of_configuration(configuration)
+        tls = _tls(configuration, is_service=False)
         is_insecure = read_option(configuration, security_options.INSECURE)
         token = _given_token(configuration)
         if token is not None:
@@ -86,6 +86,13 @@ class SecurityContext:
         if self.secret is None:
             raise SecretError(f"a token of role {role.label} cannot be made without the cluster secret")
         return SecurityContext(self.secret, self.secret.token(role), self.tls, self.is_insecure)
+
+
+def _tls(configuration: AnyConfiguration, *, is_service: bool) -> TlsMaterial | None:
+    material = TlsMaterial.of_configuration(configuration)
+    if material is not None:
+        material.check(is_service=is_service)
+    return material
 
 
 def is_insecure(configuration: AnyConfiguration) -> bool:

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
+from flinkpy.common.errors import ConfigurationError
 from flinkpy.configuration import security_options
 from flinkpy.configuration.options import AnyConfiguration, read_option
 
@@ -80,6 +81,43 @@ class TlsMaterial:
         digests = {hashlib.sha1(certificate_der).hexdigest(), hashlib.sha256(certificate_der).hexdigest()}
         return digests.isdisjoint(self.fingerprints)
 
+    def check(self, *, is_service: bool) -> None:
+        """Shake hands with oneself: what is certain to fail with every peer is told at the start.
+
+        Raises: ConfigurationError naming the files and the likely cause.
+        """
+        import ssl
+
+        try:
+            server, client = self.server_context(), self.client_context()
+        except ssl.SSLError as error:
+            raise self._refused(_CAUSES.get(error.reason or "", error.reason or str(error))) from None
+        if not is_service:
+            # Only what it shows is looked at: no peer asks a client for the name of a service.
+            client.check_hostname = False
+            client.verify_mode = ssl.CERT_NONE
+        there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+        sides = (
+            client.wrap_bio(back, there, server_hostname=PEER_NAME),
+            server.wrap_bio(there, back, server_side=True),
+        )
+        try:
+            unfinished = list(sides)
+            while unfinished:
+                for side in list(unfinished):
+                    try:
+                        side.do_handshake()
+                    except ssl.SSLWantReadError:
+                        continue
+                    unfinished.remove(side)
+        except ssl.SSLCertVerificationError as error:
+            raise self._refused(verification_failure(error.verify_message)) from None
+        except ssl.SSLError as error:
+            raise self._refused(error.reason or str(error)) from None
+
+    def _refused(self, cause: str) -> ConfigurationError:
+        return ConfigurationError(f"TLS cannot work with {self.source or 'this certificate'}: {cause}")
+
     def _fill(self, context: ssl.SSLContext) -> ssl.SSLContext:
         import ssl
 
@@ -92,6 +130,28 @@ class TlsMaterial:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("TlsMaterial holds a private key and is not pickled")
+
+
+_CAUSES = {
+    "KEY_VALUES_MISMATCH": "the private key is not that of the first certificate in the key store",
+    "NO_CERTIFICATE_OR_CRL_FOUND": "the trust store has no certificate that can be read",
+    "PEM_LIB": "the key store cannot be read: it is damaged, or no PEM",
+}
+
+
+def verification_failure(reason: str) -> str:
+    """Why a certificate was refused, in words and with the likely cause."""
+    if "expired" in reason:
+        return "the certificate has expired (`flinkpy certs --renew` makes a new one), or a clock is wrong"
+    if "not yet valid" in reason:
+        return "the certificate is not valid yet: a clock is wrong"
+    if "ostname mismatch" in reason or "IP address mismatch" in reason:
+        return f"the certificate has not the name {PEER_NAME}: it is a client's, or not of flinkpy"
+    if "purpose" in reason:
+        return "the certificate is a client's, which is not good for a service"
+    if "issuer" in reason or "self-signed" in reason or "self signed" in reason:
+        return "the certificate is not signed by an authority in the trust store: they are of different authorities"
+    return reason
 
 
 @contextmanager

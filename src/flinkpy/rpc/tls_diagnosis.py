@@ -1,0 +1,81 @@
+"""Why a connection could not be made: gRPC says that a handshake failed, and of a peer's refusal not even that.
+
+The peer is called once more with Python's own TLS, which tells. Blocking.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+
+from flinkpy.security import PEER_NAME, TlsMaterial
+from flinkpy.security.tls_material import verification_failure
+
+_TIMEOUT_S = 2.0
+#: What an HTTP/2 client says first (RFC 9113, 3.4), and an empty SETTINGS frame.
+_HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+#: First byte of a TLS record that holds an alert (RFC 8446, 5.1).
+_TLS_ALERT = 0x15
+
+_REFUSES = "the peer refuses this process's certificate"
+_HINTS = ("handshake", "Handshake", "Socket closed", "Connection reset")
+
+
+def may_be_tls(details: str) -> bool:
+    """Whether what gRPC says of a call that reached nobody looks as if the two sides differ in TLS."""
+    return "failed to connect" in details and any(hint in details for hint in _HINTS)
+
+
+def diagnose(address: str, tls: TlsMaterial | None) -> str | None:
+    """What is wrong between this process and the peer at `address`, or None where it is not TLS."""
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=_TIMEOUT_S) as connection:
+            return _speaks_tls(connection) if tls is None else _handshake(connection, tls)
+    except (OSError, ValueError):
+        return None
+
+
+def _speaks_tls(connection: socket.socket) -> str | None:
+    connection.sendall(_HTTP2_PREFACE)
+    answer = connection.recv(16)
+    if (answer and answer[0] == _TLS_ALERT) or not answer:
+        return (
+            "the peer speaks TLS, or no gRPC at all, and this process plaintext: set `security.ssl.internal.enabled` "
+            "with a key store and a trust store"
+        )
+    return None
+
+
+def _handshake(connection: socket.socket, tls: TlsMaterial) -> str | None:
+    context = tls.client_context()
+    context.set_alpn_protocols(["h2"])
+    own = f" ({tls.source})" if tls.source else ""
+    try:
+        with context.wrap_socket(connection, server_hostname=PEER_NAME) as secured:
+            secured.sendall(_HTTP2_PREFACE)
+            # With TLS 1.3 a server looks at the client's certificate when the client has finished already.
+            if not secured.recv(1):
+                return f"{_REFUSES}: it is of an authority that the peer does not trust, or has expired{own}"
+    except ssl.SSLCertVerificationError as error:
+        return f"the peer is refused: {verification_failure(error.verify_message)}{own}"
+    except ssl.SSLError as error:
+        return _of_alert(error, own)
+    except TimeoutError:
+        return "the peer does not answer the TLS handshake: it speaks plaintext, or something else"
+    except OSError:
+        return f"{_REFUSES}, or speaks plaintext{own}"
+    return None
+
+
+def _of_alert(error: ssl.SSLError, own: str) -> str:
+    reason = (error.reason or str(error)).upper()
+    if "WRONG_VERSION" in reason or "UNKNOWN_PROTOCOL" in reason or "RECORD_LAYER" in reason:
+        return "the peer speaks plaintext, this process TLS: enable it on both sides (`security.ssl.internal.enabled`)"
+    if "EXPIRED" in reason:
+        return f"{_REFUSES}: it has expired (`flinkpy certs --renew`){own}"
+    if "UNKNOWN_CA" in reason:
+        return f"{_REFUSES}: it is of an authority that the peer does not trust{own}"
+    if "ALERT" in reason:
+        return f"{_REFUSES}: {error.reason}{own}"
+    return f"TLS fails: {error.reason or error}"

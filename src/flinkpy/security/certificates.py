@@ -1,0 +1,171 @@
+"""Makes an authority of one's own and certificates that it signs. Needs the package `cryptography`.
+
+An authority is of one cluster: whoever has a certificate of it is a member. Services have the name
+`flinkpy-internal`, which those that connect to them check; clients have another, so that the certificate of a client
+lets nobody pass as a service.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from flinkpy.common.errors import UserError
+from flinkpy.security.tls_material import PEER_NAME
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.x509 import Certificate
+
+CLIENT_NAME = "flinkpy-client"
+#: The clocks of two hosts differ a little.
+_CLOCK_DIFFERENCE = timedelta(minutes=5)
+#: An authority outlives the certificates that are renewed.
+_AUTHORITY_LIFETIME = timedelta(days=3650)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A private key and its certificate."""
+
+    key: EllipticCurvePrivateKey = field(repr=False)
+    certificate: Certificate
+
+    @property
+    def key_pem(self) -> bytes:
+        serialization = _cryptography()
+        return self.key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+
+    @property
+    def certificate_pem(self) -> bytes:
+        return self.certificate.public_bytes(_cryptography().Encoding.PEM)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256, as `security.ssl.internal.cert.fingerprint` takes it."""
+        from cryptography.hazmat.primitives import hashes
+
+        return self.certificate.fingerprint(hashes.SHA256()).hex()
+
+    def as_pkcs12(self, name: str, authority: Identity, password: bytes) -> bytes:
+        """A key store that Java reads too."""
+        serialization = _cryptography()
+        from cryptography.hazmat.primitives.serialization import pkcs12
+
+        return pkcs12.serialize_key_and_certificates(
+            name.encode(),
+            self.key,
+            self.certificate,
+            [authority.certificate],
+            serialization.BestAvailableEncryption(password),
+        )
+
+    @classmethod
+    def of_pem(cls, key_pem: bytes, certificate_pem: bytes) -> Identity:
+        """Raises: ValueError."""
+        serialization = _cryptography()
+        from cryptography import x509
+
+        key: Any = serialization.load_pem_private_key(key_pem, None)
+        return cls(key, x509.load_pem_x509_certificate(certificate_pem))
+
+
+def trust_store_pkcs12(authority: Identity, password: bytes) -> bytes:
+    serialization = _cryptography()
+    from cryptography.hazmat.primitives.serialization import pkcs12
+
+    return pkcs12.serialize_java_truststore(
+        [pkcs12.PKCS12Certificate(authority.certificate, b"authority")],
+        serialization.BestAvailableEncryption(password),
+    )
+
+
+def make_authority(now_ms: int, name: str = "flinkpy cluster authority") -> Identity:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = _name(name)
+    builder = _builder(subject, subject, key, now_ms, _AUTHORITY_LIFETIME)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    builder = builder.add_extension(_key_usage(signs_certificates=True), critical=True)
+    return Identity(key, _signed(builder, key))
+
+
+def make_certificate(authority: Identity, name: str, now_ms: int, lifetime: timedelta) -> Identity:
+    """A key of its own and a certificate for `name`: PEER_NAME is a service, which connects too; all else a client."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import ExtendedKeyUsageOID
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    builder = _builder(_name(name), authority.certificate.subject, key, now_ms, lifetime)
+    uses = [ExtendedKeyUsageOID.CLIENT_AUTH]
+    if name == PEER_NAME:
+        uses.append(ExtendedKeyUsageOID.SERVER_AUTH)
+    for extension, is_critical in (
+        (x509.BasicConstraints(ca=False, path_length=None), True),
+        (x509.SubjectAlternativeName([x509.DNSName(name)]), False),
+        (_key_usage(signs_certificates=False), True),
+        (x509.ExtendedKeyUsage(uses), False),
+        (x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()), False),
+    ):
+        builder = builder.add_extension(extension, critical=is_critical)
+    return Identity(key, _signed(builder, authority.key))
+
+
+def _name(name: str) -> Any:
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _builder(subject: Any, issuer: Any, key: EllipticCurvePrivateKey, now_ms: int, lifetime: timedelta) -> Any:
+    from cryptography import x509
+
+    now = datetime.fromtimestamp(now_ms / 1000, tz=UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(min(now, now + lifetime) - _CLOCK_DIFFERENCE)
+        .not_valid_after(now + lifetime)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def _key_usage(*, signs_certificates: bool) -> Any:
+    from cryptography import x509
+
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _signed(builder: Any, key: EllipticCurvePrivateKey) -> Certificate:
+    from cryptography.hazmat.primitives import hashes
+
+    certificate: Certificate = builder.sign(key, hashes.SHA256())
+    return certificate
+
+
+def _cryptography() -> Any:
+    try:
+        from cryptography.hazmat.primitives import serialization
+    except ImportError:
+        raise UserError("certificates are made with another package: pip install 'flinkpy[tls]'") from None
+    return serialization
