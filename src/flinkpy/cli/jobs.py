@@ -67,12 +67,20 @@ def connect(configuration: Configuration, address: str | None) -> ClusterClient:
 @configuration_options
 @cluster_address_option
 @click.option("-d", "--detached", is_flag=True, help="Return once the job is submitted.")
+@click.option(
+    "-t",
+    "--target",
+    metavar="TARGET",
+    help="`remote`, the default: a cluster that runs; `local`: one inside the program; `local-application`: one for "
+    "the program, in which it runs too (see `flinkpy run-application`).",
+)
 @program_options
 @click.argument("program", type=click.Path(exists=True, dir_okay=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def run(
     address: str | None,
     detached: bool,
+    target: str | None,
     program: str,
     arguments: tuple[str, ...],
     config_dir: str | None,
@@ -84,16 +92,22 @@ def run(
 
     Ctrl-C cancels the job that is running.
     """
-    configuration = load_valid_configuration(
-        config_dir,
-        properties,
-        program_overrides(settings),
-    )
-    host, port = split_address(dispatcher_address(configuration, address), "-m")
-    configuration.set_string("execution.target", "remote")
-    configuration.set_string("jobmanager.rpc.address", host)
-    configuration.set_string("jobmanager.rpc.port", str(port))
-    configuration.set_string("execution.attached", "false" if detached else "true")
+    from flinkpy.cli.applications import LOCAL_APPLICATION, check_target, start_application
+    from flinkpy.configuration import core_options, read_option
+
+    check_target(target)
+    overrides = {**program_overrides(settings), core_options.EXECUTION_TARGET.key: target}
+    configuration = load_valid_configuration(config_dir, properties, overrides)
+    target = read_option(configuration, core_options.EXECUTION_TARGET)
+    if detached or not configuration.contains_key(core_options.EXECUTION_ATTACHED.key):
+        configuration.set_string(core_options.EXECUTION_ATTACHED.key, "false" if detached else "true")
+    if target == LOCAL_APPLICATION:
+        return start_application(configuration, program, arguments)
+    if target not in ("local", "embedded") or address is not None:
+        host, port = split_address(dispatcher_address(configuration, address), "-m")
+        configuration.set_string(core_options.EXECUTION_TARGET.key, "remote")
+        configuration.set_string("jobmanager.rpc.address", host)
+        configuration.set_string("jobmanager.rpc.port", str(port))
     from flinkpy.cli.progress import show_submitted, terminal_observer
     from flinkpy.client.job_watch import observe_jobs
 

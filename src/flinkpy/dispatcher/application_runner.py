@@ -36,8 +36,11 @@ from flinkpy.configuration.options import read_option
 from flinkpy.dispatcher.application_status import EXIT_FAILED, ApplicationResult, ApplicationState, ApplicationStatus
 from flinkpy.dispatcher.application_store import ApplicationDescription, ApplicationStore
 from flinkpy.rpc.client import Gateway
+from flinkpy.security.confidential_settings import settings_for_child
 
 logger = logging.getLogger(__name__)
+
+_CONFIGURATION_VARIABLES = (*CONFIG_DIR_VARIABLES, DYNAMIC_PROPERTIES_VARIABLE)
 
 #: How long a program may go on after one of its jobs has failed: its own error says more than the job's.
 PROGRAM_GRACE_S = 5.0
@@ -179,14 +182,15 @@ class _Term:
         try:
             command = [sys.executable, "-m", "flinkpy.cli.main", "application-main"]
             command += ["--report-fd", str(write_end), "--application-id", application.application_id]
-            command += ["--", application.program, *application.arguments]
-            self._child = await spawn_child(
-                command,
-                name=f"program {application.name}",
-                output=ChildOutput.INHERIT,
-                environment=self._environment(),
-                pass_fds=(write_end,),
-            )
+            with settings_for_child(self._settings()) as settings:
+                self._child = await spawn_child(
+                    [*command, *settings.arguments, "--", application.program, *application.arguments],
+                    name=f"program {application.name}",
+                    output=ChildOutput.INHERIT,
+                    # What this process read from files and its environment is among the settings.
+                    environment={**settings.environment, **dict.fromkeys(_CONFIGURATION_VARIABLES, "")},
+                    pass_fds=(write_end, *settings.descriptors),
+                )
         finally:
             os.close(write_end)
         logger.info("the program %s runs (pid %d)", application.program, self._child.pid)
@@ -196,16 +200,17 @@ class _Term:
         )
         return reader
 
-    def _environment(self) -> dict[str, str]:
-        """The cluster's configuration, and where it is. Not on the command line, which every user of the host sees."""
+    def _settings(self) -> dict[str, str]:
+        """The cluster's configuration, and where it is."""
         entries = dict(self._configuration)
         # The address is that of this very process, whoever may be elected later.
         for key in ("high-availability.type", "high-availability", "jobmanager.rpc.bind-port"):
             entries.pop(key, None)
         host, _, port = self._address.rpartition(":")
         entries.update({"jobmanager.rpc.address": host, "jobmanager.rpc.port": port, "execution.target": "remote"})
-        lines = "\n".join(f"{key}={value}" for key, value in sorted(entries.items()))
-        return {DYNAMIC_PROPERTIES_VARIABLE: lines, **dict.fromkeys(CONFIG_DIR_VARIABLES, "")}
+        # What `execute()` waits for is the application's business, not that of the command that has started it.
+        entries["execution.attached"] = "true"
+        return entries
 
     async def _read_reports(self, reader: asyncio.StreamReader) -> None:
         while line := await reader.readline():
