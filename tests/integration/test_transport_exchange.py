@@ -31,6 +31,7 @@ from flinkpy.network.transport import frames
 from flinkpy.network.transport.authenticator import Introductions, LoopbackAuthenticator, PeerRole
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import CheckpointBarrier, Element, EndOfPartition, Watermark
+from tests.certificates import authority
 
 TIMEOUT_S = 20.0
 
@@ -45,9 +46,11 @@ def _exists(name: str) -> bool:
     return os.path.lexists(f"/proc/self/fd/{name}")
 
 
-@pytest.fixture
-def start() -> Iterator[Start]:
-    """Starts environments; closes them after the test and checks that no thread, descriptor or port is left."""
+@pytest.fixture(params=["plain", "tls"])
+def start(request: pytest.FixtureRequest) -> Iterator[Start]:
+    """Starts environments, with and without TLS; closes them after the test and checks that no thread, descriptor or
+    port is left."""
+    material = authority().member() if request.param == "tls" else None
     environments: list[NetworkEnvironment] = []
     threads, open_before = set(threading.enumerate()), descriptors()
 
@@ -57,6 +60,7 @@ def start() -> Iterator[Start]:
             NetworkOptions(**options),  # type: ignore[arg-type]
             resource_id=f"environment-{len(environments)}",
             authenticator=authenticator,  # type: ignore[arg-type]
+            tls=material,
         )
         environments.append(environment)
         environment.start()
@@ -541,6 +545,7 @@ threading.Event().wait()
 """
 
 
+@pytest.mark.parametrize("start", ["plain"], indirect=True)
 def test_a_killed_producer_process_fails_all_its_channels_at_once(start: Start) -> None:
     process = subprocess.Popen([sys.executable, "-c", _PRODUCER], stdout=subprocess.PIPE, text=True)
     try:

@@ -219,8 +219,16 @@ def compress_rows(pickled: Any, compression: str) -> Any:
     return _COMPRESSED_HEAD.pack(len(pickled) << 8 | _CODEC_NUMBERS[compression]) + data
 
 
+def declared_row_bytes(payload: Any) -> int:
+    """What a compressed pickle says that it becomes; 0 for a plain one."""
+    data = memoryview(payload)
+    return _COMPRESSED_HEAD.unpack_from(data)[0] >> 8 if data[0] in _CODEC_NAMES else 0
+
+
 def _load_rows(payload: pa.Buffer) -> Any:
     data = memoryview(payload)
+    if not len(data):
+        raise BrokenError("a batch of rows without rows")
     compression = _CODEC_NAMES.get(data[0])
     if compression is None:
         return pickle.loads(data)

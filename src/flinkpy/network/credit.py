@@ -41,6 +41,20 @@ from flinkpy.network.buffer_pool import LocalBufferPool
 # other is processed. More would only add latency under back-pressure.
 MAX_WINDOW_SEGMENTS = 128
 
+# What a buffer costs is found out before it is encoded, which adds some bytes for every column. What is more than twice
+# that and a little is charged as it is, so a receiver knows how long a frame can be.
+_SLACK_FACTOR, _SLACK_SEGMENTS = 2, 8
+
+
+def is_undercharged(cost: int, encoded_segments: int) -> bool:
+    """Whether a buffer that was estimated to cost `cost` is so much larger that it has to cost what it has."""
+    return encoded_segments > _SLACK_FACTOR * cost + _SLACK_SEGMENTS
+
+
+def most_bytes(cost: int, segment_size_bytes: int) -> int:
+    """The longest frame that may come for `cost` credits."""
+    return (_SLACK_FACTOR * cost + _SLACK_SEGMENTS) * segment_size_bytes
+
 
 @dataclass(slots=True)
 class Grant:
@@ -180,6 +194,11 @@ class CreditManager:
                 self._grow(channel)
                 return self._due(channel)
             return _NO_GRANTS
+
+    def has_credit(self, index: int, cost: int) -> bool:
+        """Whether the sender has that much. A channel that is closed has had all there can be."""
+        channel = self._channels.get(index)
+        return cost <= (MAX_WINDOW_SEGMENTS if channel is None else channel.outstanding)
 
     def consumed(self, index: int, cost: int) -> list[Grant]:
         """The task has taken a buffer of `cost` out of the channel."""

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from flinkpy.common.errors import BrokenError, PartitionConnectionError
-from flinkpy.network.codec import decode_batch
+from flinkpy.common.errors import BrokenError, PartitionAuthenticationError, PartitionConnectionError
 from flinkpy.network.credit import CreditManager, Grant
 from flinkpy.network.in_flight import InFlightBatch, freeze
 from flinkpy.network.input_channel import InputChannel, RequestBackoff
 from flinkpy.network.partition_manager import Timers
 from flinkpy.network.priority import PriorityMarker
+from flinkpy.network.received import receive_batch
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import CheckpointBarrier, Element, EndOfPartition
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 class PartitionRequestClient(Protocol):
     """A connection to a producer's process, as a channel sees it. Thread: any."""
+
+    #: Whether that process has to prove that it is of this cluster, before anything comes from it.
+    is_to_members: bool
 
     def send_grant(self, channel_id: int, grant: Grant) -> None: ...
 
@@ -76,6 +79,9 @@ class RemoteInputChannel(InputChannel):
         self._queue: deque[_Received | Batch | PriorityMarker | Element] = deque()
         #: The parts so far of a record too large for the credit window.
         self._fragments: list[Any] = []
+        self._fragment_bytes = 0
+        #: Whether what comes is from a process of this cluster. Nothing comes before that is known.
+        self._is_from_member = False
 
     @property
     def has_data(self) -> bool:
@@ -84,7 +90,9 @@ class RemoteInputChannel(InputChannel):
     def request_subpartition(self) -> None:
         initial = self._credits.open_channel(self.index)
         try:
-            self._client, self._channel_id = self._connect(self, self._subpartition_index, initial)
+            client, self._channel_id = self._connect(self, self._subpartition_index, initial)
+            self._is_from_member = client.is_to_members
+            self._client = client
         except PartitionConnectionError as error:
             self.on_connection_failed(error)
         else:
@@ -104,7 +112,21 @@ class RemoteInputChannel(InputChannel):
                 self.gate.send_grants(grants)
             self.batches_in += 1
             self.bytes_in += body.size
-            return decode_batch(schema, body, payload_bytes, timestamps_bytes, kinds_bytes)
+            try:
+                return receive_batch(
+                    schema,
+                    body,
+                    payload_bytes,
+                    timestamps_bytes,
+                    kinds_bytes,
+                    is_member=self._is_from_member,
+                    may_be_compressed=self.is_blocking,
+                )
+            except BrokenError as error:
+                self.on_connection_failed(error)
+                raise PartitionConnectionError(
+                    f"partition {self.partition_id} came broken: {error}", details=self._details
+                ) from error
         if isinstance(item, EndOfPartition):
             self.is_finished = True
             self._let_go()
@@ -157,12 +179,13 @@ class RemoteInputChannel(InputChannel):
             # Kept outside the pool, as Flink keeps records that span buffers: one record per channel at most.
             grants = grants + self._credits.consumed(self.index, cost)
             cost = 0
-            self._fragments.append(body)
+            self._add_fragment(body, payload_bytes + timestamps_bytes + kinds_bytes)
             if not is_partial:
                 body = pa.py_buffer(b"".join(self._fragments))
                 self._fragments = []
+                self._fragment_bytes = 0
         if not is_partial:
-            if body is None or body.size < payload_bytes + timestamps_bytes + kinds_bytes:
+            if body.size < payload_bytes + timestamps_bytes + kinds_bytes:
                 raise BrokenError(f"partition {self.partition_id}: a batch is longer than its frame")
             schema = None if is_pickled else self._schema
             if schema is None and not is_pickled:
@@ -171,6 +194,19 @@ class RemoteInputChannel(InputChannel):
             self.gate.on_channel_data(self)
         if grants:
             self.gate.send_grants(grants)
+
+    def _add_fragment(self, body: pa.Buffer, declared_bytes: int) -> None:
+        """They say how long the record is, and must not become longer, since no credit bounds them."""
+        self._fragment_bytes += body.size
+        if self._fragment_bytes > declared_bytes + 2 * 8:  # each part is padded
+            raise BrokenError(
+                f"partition {self.partition_id}: a record of {declared_bytes} bytes came as {self._fragment_bytes}"
+            )
+        self._fragments.append(body)
+
+    def has_credit(self, cost: int) -> bool:
+        """Whether the producer may send a buffer that costs this much. Thread: I/O."""
+        return self._credits.has_credit(self.index, cost)
 
     def on_element(self, element: Element) -> None:
         self._queue.append(element)
@@ -199,8 +235,9 @@ class RemoteInputChannel(InputChannel):
         super().on_partition_not_found()
 
     def on_connection_failed(self, error: Exception) -> None:
+        is_authentication = isinstance(error, PartitionAuthenticationError)
         self._fail(
-            PartitionConnectionError(
+            (PartitionAuthenticationError if is_authentication else PartitionConnectionError)(
                 f"channel to partition {self.partition_id} broke: {error}",
                 details=self._details,
             )

@@ -15,6 +15,8 @@ from .network_fakes import UNIT, ManualTimers
 
 
 class Client:
+    is_to_members = True
+
     def __init__(self) -> None:
         self.closed: list[int] = []
 

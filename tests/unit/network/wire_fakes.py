@@ -24,6 +24,8 @@ class Wire:
     `connect` is given to the channel; the partition is attached by `attach`.
     """
 
+    is_to_members = True
+
     def __init__(self, unit: int) -> None:
         self.write_lock = threading.Lock()
         self.sender: SubpartitionSender | None = None

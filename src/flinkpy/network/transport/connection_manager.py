@@ -201,6 +201,7 @@ class ConnectionManager:
                 on_closed=self._forget_consumer,
                 on_unused=self._close_if_unused_later,
                 tls=self._tls,
+                segment_size_bytes=self._options.segment_size_bytes,
             )
             self._consumers[address] = connection
         self._loop.call_soon(lambda: connection.connect(target))

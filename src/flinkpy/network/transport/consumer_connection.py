@@ -16,8 +16,10 @@ from collections.abc import Callable
 from typing import Any
 
 from flinkpy.common.errors import BrokenError, ExternalError, PartitionAuthenticationError, PartitionConnectionError
-from flinkpy.network.codec import PRIORITY_BARRIER, decode_element, decode_schema
-from flinkpy.network.credit import Grant
+from flinkpy.network.codec import PRIORITY_BARRIER, decode_element
+from flinkpy.network.credit import MAX_WINDOW_SEGMENTS, Grant, most_bytes
+from flinkpy.network.options import KIB
+from flinkpy.network.received import receive_schema
 from flinkpy.network.remote_input_channel import RemoteInputChannel
 from flinkpy.network.transport import frames, greeting
 from flinkpy.network.transport.authenticator import DataPlaneAuthenticator, PeerRole
@@ -44,10 +46,13 @@ class ConsumerConnection(FramedConnection):
         on_closed: Callable[[ConsumerConnection], None],
         on_unused: Callable[[ConsumerConnection], None],
         tls: TlsTransports | None = None,
+        segment_size_bytes: int = 32 * KIB,
     ) -> None:
         super().__init__(loop, sock, address, tls)
         self.address = address
-        self._resource_id = resource_id
+        self.is_to_members = authenticator.is_proof
+        #: Of the producer, by which its buffers cost credits; ours until it has said so.
+        self._segment_size_bytes = segment_size_bytes
         self._authenticator = authenticator
         self._on_closed = on_closed
         self._on_unused = on_unused
@@ -160,17 +165,27 @@ class ConsumerConnection(FramedConnection):
 
     def on_frame(self, kind: int, flags: int, channel: int, a: int, b: int, c: int, d: int, e: int, body: Any) -> None:
         if kind == frames.DATA and self._is_authenticated:
+            if body is None or len(body) > most_bytes(e, self._segment_size_bytes):
+                raise BrokenError(f"a buffer of {e} segments has another size")
             target = self._channels.get(channel)
             if target is not None:
                 target.on_data(bool(flags & frames.PICKLED), bool(flags & frames.MORE), body, a, b, c, d, e)
             return
-        small = b"" if body is None else bytes(body)
+        small = b"" if body is None else _small(kind, body)
         if kind == frames.ERROR:
             self._on_error(channel, a, small[:b].decode(errors="replace"))
         elif not self._is_authenticated:
-            self._on_challenge(kind, a, b, c, small)
+            self._on_challenge(kind, a, b, c, d, small)
         else:
             self._on_control(kind, flags, channel, a, b, small)
+
+    def may_send_long(self, kind: int, channel: int, body_bytes: int, e: int) -> bool:
+        if kind != frames.DATA:
+            return body_bytes <= _LIMITS.get(kind, 0)
+        target = self._channels.get(channel)
+        # Its channel may have been closed while it was under way.
+        has_credit = e <= MAX_WINDOW_SEGMENTS if target is None else target.has_credit(e)
+        return has_credit and body_bytes <= most_bytes(e, self._segment_size_bytes)
 
     def _on_control(self, kind: int, flags: int, channel_id: int, a: int, b: int, body: bytes) -> None:
         channel = self._channels.get(channel_id)
@@ -183,7 +198,7 @@ class ConsumerConnection(FramedConnection):
             else:
                 channel.on_element(element)
         elif kind == frames.SCHEMA:
-            channel.on_schema(decode_schema(body[:a]))
+            channel.on_schema(receive_schema(body[:a]))
         elif kind == frames.BACKLOG:
             channel.on_backlog(a, b)
         elif kind == frames.RETURNED:
@@ -191,10 +206,12 @@ class ConsumerConnection(FramedConnection):
         else:
             raise BrokenError(f"a frame of type {kind}, which only consumers send")
 
-    def _on_challenge(self, kind: int, version: int, proof_bytes: int, name_bytes: int, body: bytes) -> None:
+    def _on_challenge(
+        self, kind: int, version: int, proof_bytes: int, name_bytes: int, segment: int, body: bytes
+    ) -> None:
         if kind != frames.CHALLENGE:
             raise BrokenError(f"a frame of type {kind} before the greeting")
-        challenge = greeting.Challenge.of_frame(version, proof_bytes, name_bytes, body)
+        challenge = greeting.Challenge.of_frame(version, proof_bytes, name_bytes, segment, body)
         if not frames.OLDEST_PROTOCOL_VERSION <= version <= frames.PROTOCOL_VERSION:
             self.fail(PartitionConnectionError(f"{self.address} speaks data plane protocol {version}"))
             return
@@ -208,6 +225,16 @@ class ConsumerConnection(FramedConnection):
                 )
             )
             return
+        ours, theirs = self._segment_size_bytes, challenge.segment_size_bytes
+        if theirs > _LARGEST_SEGMENT_RATIO * ours:
+            self.fail(
+                PartitionConnectionError(
+                    f"{self.address} has network buffers of {theirs} bytes, and this process of {ours} "
+                    f"(taskmanager.memory.segment-size)"
+                )
+            )
+            return
+        self._segment_size_bytes = max(ours, theirs)
         self._timer.cancel()
         self._is_authenticated = True
         self.allow_large_frames(frames.MAX_BODY_BYTES)
@@ -248,3 +275,16 @@ class ConsumerConnection(FramedConnection):
             self._channels.clear()
         for channel in channels:
             channel.on_connection_failed(error)
+
+
+# How much larger than ours a producer's segments may be.
+_LARGEST_SEGMENT_RATIO = 32
+
+#: The longest body of the frames that are not DATA; of the others it is that of a greeting.
+_LIMITS = {frames.SCHEMA: frames.MAX_SCHEMA_BYTES, frames.ELEMENT: frames.MAX_ELEMENT_BYTES}
+
+
+def _small(kind: int, body: Any) -> bytes:
+    if len(body) > _LIMITS.get(kind, frames.MAX_SMALL_BODY_BYTES):
+        raise BrokenError(f"a frame of type {kind} with {len(body)} bytes")
+    return bytes(body)

@@ -118,6 +118,10 @@ class FramedConnection:
         """The connection is of no use any more. Called once. Thread: any."""
         raise NotImplementedError
 
+    def may_send_long(self, kind: int, channel: int, body_bytes: int, e: int) -> bool:
+        """Whether a frame of some megabytes, of which the header has come, is wanted. Thread: I/O."""
+        return True
+
     def refuse(self, error: PartitionAuthenticationError) -> None:
         """Give the connection up, and tell the peer why where it can be told."""
         self.fail(error)
@@ -314,6 +318,8 @@ class FramedConnection:
                 raise BrokenError(f"a frame of type {kind} with {body_bytes} bytes")
             needed = header_bytes + body_bytes
             if end - start < needed:
+                if body_bytes > _UNPROVEN_BYTES and not self.may_send_long(kind, channel, body_bytes, e):
+                    raise BrokenError(f"a frame of type {kind} with {body_bytes} bytes, which nobody asked for")
                 break
             body = buffer.slice(start + header_bytes, body_bytes) if body_bytes else None
             start += needed

@@ -6,7 +6,7 @@ buffer are aligned. All numbers are little-endian.
 | type              | from | channel | a            | b          | c          | d     | e    | body                 |
 |-------------------|------|---------|--------------|------------|------------|-------|------|----------------------|
 | HELLO             | C    |         | newest       | oldest     | id size    | size  |      | nonce, id, address   |
-| CHALLENGE         | P    |         | version      | proof size | id size    |       |      | nonce, proof, id     |
+| CHALLENGE         | P    |         | version      | proof size | id size    | unit  |      | nonce, proof, id     |
 | PROOF             | C    |         |              | proof size |            |       |      | proof                |
 | PARTITION_REQUEST | C    | new     | first        | credits    | window     | size  | many | partition id         |
 | SCHEMA            | P    | x       | size         |            |            |       |      | Arrow IPC schema     |
@@ -20,7 +20,7 @@ buffer are aligned. All numbers are little-endian.
 | ERROR             | P    | x       | code         | size       |            |       |      | message              |
 
 P: the producer's process, C: the consumer's. Sizes are in bytes without padding; credits, costs, windows and backlogs
-in segments.
+in segments, whose size is the producer's `unit`.
 
 A PARTITION_REQUEST asks for `many` subpartitions from `first` on.
 

@@ -47,17 +47,27 @@ class Challenge:
     nonce: bytes
     proof: bytes
     producer_id: str
+    #: In which a buffer's cost is counted.
+    segment_size_bytes: int
 
     def to_frame(self) -> bytes:
         name = self.producer_id.encode()
-        body = self.nonce + self.proof + name
-        return frames.frame(frames.CHALLENGE, a=self.version, b=len(self.proof), c=len(name), body=body)
+        return frames.frame(
+            frames.CHALLENGE,
+            a=self.version,
+            b=len(self.proof),
+            c=len(name),
+            d=self.segment_size_bytes,
+            body=self.nonce + self.proof + name,
+        )
 
     @classmethod
-    def of_frame(cls, version: int, proof_bytes: int, name_bytes: int, body: bytes) -> Challenge:
+    def of_frame(
+        cls, version: int, proof_bytes: int, name_bytes: int, segment_size_bytes: int, body: bytes
+    ) -> Challenge:
         """Raises: BrokenError."""
         nonce, proof, name = _cut(body, frames.NONCE_BYTES, proof_bytes, name_bytes)
-        return cls(version, nonce, proof, _text(name))
+        return cls(version, nonce, proof, _text(name), segment_size_bytes)
 
 
 def proof_frame(proof: bytes) -> bytes:

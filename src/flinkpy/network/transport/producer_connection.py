@@ -150,7 +150,8 @@ class ProducerConnection(FramedConnection):
         nonce = secrets.token_bytes(frames.NONCE_BYTES)
         said = self._introductions = greeting.introductions(hello, version, self._resource_id, nonce)
         proof = self._authenticator.proof(said, PeerRole.PRODUCER)
-        self.send(greeting.Challenge(version, nonce, proof, self._resource_id).to_frame())
+        challenge = greeting.Challenge(version, nonce, proof, self._resource_id, self._segment_size_bytes)
+        self.send(challenge.to_frame())
 
     def _on_proof(self, said: Introductions, proof: bytes) -> None:
         if not self._authenticator.accepts(self._peer_host, said, PeerRole.CONSUMER, proof):

@@ -14,7 +14,7 @@ from flinkpy.network.codec import (
     encode_priority_barrier,
     encode_rows,
 )
-from flinkpy.network.credit import SenderCredit
+from flinkpy.network.credit import SenderCredit, is_undercharged
 from flinkpy.network.in_flight import InFlightBatch, freeze
 from flinkpy.network.priority import PriorityMarker, items_before, position_of
 from flinkpy.network.subpartition import BufferedBatch, Subpartition, freeze_all
@@ -152,15 +152,15 @@ class SubpartitionSender:
         encoded, size = self._encode(item, parts)
         if encoded is None:
             return 0
-        if encoded.is_pickled:
-            actual = -(-encoded.size_bytes // self._segment_size_bytes) or 1
-            if actual > cost:  # the estimate of its size was too low
-                item.charge(actual - cost)
-                item.encoded = encoded
-                cost = actual
-                if cost > available and item.batch.num_rows > 1:
-                    self._subpartition.unpoll(item)
-                    return self._starve(cost, parts)
+        actual = -(-encoded.size_bytes // self._segment_size_bytes) or 1
+        if actual > cost and (encoded.is_pickled or is_undercharged(cost, actual)):
+            # The estimate of its size was too low: rows are seldom alike, and dictionaries are sent decoded.
+            item.charge(actual - cost)
+            item.encoded = encoded
+            cost = actual
+            if cost > available and item.batch.num_rows > 1:
+                self._subpartition.unpoll(item)
+                return self._starve(cost, parts)
         on_sent.append(item)
         if cost > available:
             self._rest = _Fragments(item.batch, encoded)

@@ -1,0 +1,154 @@
+"""What another process sent, looked at before it is used.
+
+A peer that has proved to be of the cluster may have this process run any code, so looking at what it sends is no
+defence: it finds bytes that a network or a bug has changed, before they crash the interpreter, and costs half a
+microsecond for each batch (`RecordBatch.validate`). What an unproven peer sends is looked at down to every string and
+offset (`validate(full=True)`, 0.35 ms for each MB of strings); there are such peers only where an environment has no
+cluster around it, or was told to do without a secret.
+
+A compressed batch says how large it will be. That is believed up to a bound only, and before memory is asked for.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pyarrow as pa
+
+from flinkpy.common.errors import BrokenError
+from flinkpy.network.codec import declared_row_bytes, decode_batch, decode_schema
+from flinkpy.records.batch import Batch
+
+# A frame of a gigabyte is refused, so what one becomes may be as large; one that is larger than a few megabytes may
+# become more, as very long records do.
+_MAX_DECODED_BYTES = 1 << 30
+_MAX_RATIO = 64
+# Deeper types are no data of anybody's, and everything that walks through a type does so recursively.
+_MAX_TYPE_DEPTH = 32
+_MAX_FIELDS = 100_000
+
+_HEAD = struct.Struct("<IiI")
+_I32 = struct.Struct("<i")
+_U32 = struct.Struct("<I")
+_U16 = struct.Struct("<H")
+_BUFFER = struct.Struct("<qq")
+_I64 = struct.Struct("<q")
+_CONTINUATION = 0xFFFFFFFF
+# Numbers of fields in Arrow's Message and RecordBatch.
+_HEADER_FIELD, _BUFFERS_FIELD, _COMPRESSION_FIELD = 2, 2, 3
+
+
+def receive_schema(message: Any) -> pa.Schema:
+    """The schema of a SCHEMA frame.
+
+    Raises: BrokenError.
+    """
+    try:
+        schema = decode_schema(message)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise BrokenError(f"a schema does not parse: {error}") from error
+    fields = 0
+    level = [field.type for field in schema]
+    for _ in range(_MAX_TYPE_DEPTH):
+        fields += len(level)
+        if fields > _MAX_FIELDS:
+            raise BrokenError(f"a schema of more than {_MAX_FIELDS:,} fields")
+        level = [kind.field(index).type for kind in level for index in range(kind.num_fields)]
+        if not level:
+            return schema
+    raise BrokenError(f"a schema with types nested deeper than {_MAX_TYPE_DEPTH}")
+
+
+def receive_batch(
+    schema: pa.Schema | None,
+    body: pa.Buffer,
+    payload_bytes: int,
+    timestamps_bytes: int,
+    kinds_bytes: int,
+    *,
+    is_member: bool,
+    may_be_compressed: bool,
+) -> Batch:
+    """`decode_batch` of what came from another process.
+
+    Args:
+        is_member: whether the peer has proved to be of this cluster.
+        may_be_compressed: whether its producer compresses what it sends.
+
+    Raises:
+        BrokenError: it is no batch. What unpickling the user's rows raises comes as it is.
+    """
+    if may_be_compressed or not is_member:
+        check_decoded_size(schema is None, body, payload_bytes)
+    try:
+        batch = decode_batch(schema, body, payload_bytes, timestamps_bytes, kinds_bytes)
+        values = batch.values
+        if schema is not None:
+            values.validate(full=not is_member)  # type: ignore[union-attr]
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if schema is None:
+            raise
+        raise BrokenError(f"a batch of columns does not parse: {error}") from error
+    rows = len(values)
+    if (timestamps_bytes and timestamps_bytes != 8 * rows) or (kinds_bytes and kinds_bytes != rows):
+        raise BrokenError(f"a batch of {rows} rows with {timestamps_bytes} bytes of timestamps and {kinds_bytes} kinds")
+    return batch
+
+
+def check_decoded_size(is_pickled: bool, body: Any, payload_bytes: int) -> None:
+    """Raises: BrokenError where a compressed batch says that it becomes too large."""
+    try:
+        declared = declared_row_bytes(body) if is_pickled else _declared_column_bytes(body)
+    except (struct.error, IndexError, ValueError) as error:
+        raise BrokenError(f"the head of a batch does not parse: {error}") from error
+    if declared > max(_MAX_DECODED_BYTES, _MAX_RATIO * payload_bytes):
+        raise BrokenError(f"a compressed batch of {payload_bytes:,} bytes says that it becomes {declared:,} bytes")
+
+
+def _declared_column_bytes(message: Any) -> int:
+    """The size that an Arrow record batch message declares for its decompressed buffers; 0 where it is not compressed.
+
+    The message has not been verified, so nothing in it is believed: what points outside raises struct.error.
+    """
+    data = memoryview(message)
+    continuation, metadata_bytes, root = _HEAD.unpack_from(data)
+    if continuation != _CONTINUATION:
+        raise ValueError("it does not begin as a message does")
+    table = 8 + root
+    header = _field_of(data, table, _HEADER_FIELD)
+    if header is None:
+        raise ValueError("a message without a header")
+    batch = header + _U32.unpack_from(data, header)[0]
+    if _field_of(data, batch, _COMPRESSION_FIELD) is None:
+        return 0
+    buffers = _field_of(data, batch, _BUFFERS_FIELD)
+    if buffers is None:
+        return 0
+    vector = buffers + _U32.unpack_from(data, buffers)[0]
+    count = _U32.unpack_from(data, vector)[0]
+    body = 8 + metadata_bytes
+    if body < 0 or vector + 4 + count * _BUFFER.size > len(data):
+        raise ValueError(f"{count} buffers")
+    declared = 0
+    for index in range(count):
+        offset, length = _BUFFER.unpack_from(data, vector + 4 + index * _BUFFER.size)
+        if length < _I64.size:
+            continue
+        if offset < 0:
+            raise ValueError("a buffer before its body")
+        size = _I64.unpack_from(data, body + offset)[0]
+        declared += size if size >= 0 else length  # -1: this one is not compressed
+    return declared
+
+
+def _field_of(data: memoryview, table: int, number: int) -> int | None:
+    """Where a field of a flatbuffers table is, None where it has its default."""
+    vtable = table - _I32.unpack_from(data, table)[0]
+    if vtable < 0:
+        raise ValueError("a table outside its message")
+    entry = 4 + 2 * number
+    if _U16.unpack_from(data, vtable)[0] < entry + 2:
+        return None
+    offset = _U16.unpack_from(data, vtable + entry)[0]
+    return table + offset if offset else None
