@@ -9,11 +9,18 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from flinkpy._proto import checkpoint_pb2, dispatcher_pb2, job_pb2, metrics_pb2
-from flinkpy.common.errors import RpcTimeoutError, RpcUnavailableError
+from flinkpy.client.leading_dispatcher import LeadingDispatcher
+from flinkpy.common.errors import (
+    DuplicateJobSubmissionError,
+    FlinkError,
+    NotLeaderError,
+    RpcTimeoutError,
+    RpcUnavailableError,
+)
 from flinkpy.common.states import JobState
 from flinkpy.rpc.sync_client import SyncGateway
 from flinkpy.security import SecurityContext
@@ -26,6 +33,10 @@ BLOB_CHUNK_BYTES = 256 * 1024
 RESULT_POLL_MS = 30_000
 #: How long one question for a checkpoint or savepoint is left open; then it is repeated, with the same trigger id.
 OPERATION_POLL_S = 30.0
+#: The same where another Dispatcher may lead by then: one that hangs must not be waited for.
+FOLLOWING_POLL_S = 5.0
+#: How long a call that does not wait is left open there.
+FOLLOWING_TIMEOUT_S = 10.0
 #: Pause between two attempts to reach a Dispatcher that is being restarted.
 RETRY_PAUSE_S = 0.2
 
@@ -35,22 +46,57 @@ class ClusterClient:
 
     Calls that wait for something - a job's end, a savepoint - outlive a restart of the Dispatcher, if it answers again
     within `timeout_s`. All others fail at once where nobody answers.
+
+    Where several Dispatchers may lead, all calls go to the one that does, and outlive a change of it. That is so where
+    `address` is several (`host:port,host:port`), or `find_leader` looks the leader up: it blocks and returns an
+    address, or raises a FlinkError.
     """
 
-    def __init__(self, address: str, timeout_s: float = 60.0, *, security: SecurityContext) -> None:
-        self.address = address
+    def __init__(
+        self,
+        address: str,
+        timeout_s: float = 60.0,
+        *,
+        security: SecurityContext,
+        find_leader: Callable[[], str] | None = None,
+        on_close: Callable[[], None] | None = None,
+    ) -> None:
+        addresses = [part.strip() for part in address.split(",") if part.strip()]
+        self._follows = len(addresses) > 1 or find_leader is not None
+        self._on_close = on_close
         self._security = security
         self._timeout_s = timeout_s
         self._closed = threading.Event()
-        self._dispatcher = SyncGateway("Dispatcher", address, security=security)
+        self._dispatcher = LeadingDispatcher(addresses, security=security, find_leader=find_leader)
+
+    @property
+    def address(self) -> str:
+        """Of the Dispatcher that is thought to lead."""
+        return self._dispatcher.address
 
     def submit_job(self, job_graph: job_pb2.JobGraph) -> str:
-        """Hand the job over; returns its id. Raises: JobSubmissionError, VersionMismatchError, RpcUnavailableError."""
+        """Hand the job over; returns its id. Raises: JobSubmissionError, VersionMismatchError, RpcUnavailableError.
+
+        Where an answer was lost with a leader, the job is handed over again, and is known then if it was accepted.
+        """
         if job_graph.ByteSize() > MAX_INLINE_GRAPH_BYTES:
             request = dispatcher_pb2.SubmitJobRequest(job_graph_blob_key=self.put_blob(job_graph.SerializeToString()))
         else:
             request = dispatcher_pb2.SubmitJobRequest(job_graph=job_graph)
-        return str(self._dispatcher.submit_job(request, timeout_s=self._timeout_s).job_id)
+        patience = _Patience(self)
+        is_repeated = False
+        while True:
+            try:
+                return str(self._dispatcher.submit_job(request, timeout_s=self._timeout_s).job_id)
+            except DuplicateJobSubmissionError:
+                if is_repeated:
+                    return job_graph.job_id
+                raise
+            except (NotLeaderError, RpcUnavailableError, RpcTimeoutError) as error:
+                if not self._may_try_again(error):
+                    raise
+                is_repeated = True
+                patience.wait_or_raise(error)
 
     def put_blob(self, content: bytes) -> str:
         """Upload `content`; returns its key, which is the same for the same content."""
@@ -60,20 +106,46 @@ class ClusterClient:
             for start in range(0, len(view), BLOB_CHUNK_BYTES):
                 yield dispatcher_pb2.BlobChunk(data=bytes(view[start : start + BLOB_CHUNK_BYTES]))
 
-        with SyncGateway("BlobServer", self.address, security=self._security) as blob_server:
-            return str(blob_server.put_blob(chunks(), timeout_s=self._timeout_s).sha256)
+        patience = _Patience(self)
+        while True:
+            address = self.address
+            try:
+                with SyncGateway("BlobServer", address, security=self._security) as blob_server:
+                    return str(blob_server.put_blob(chunks(), timeout_s=self._timeout_s).sha256)
+            except (RpcUnavailableError, RpcTimeoutError) as error:
+                if not self._may_try_again(error):
+                    raise
+                self._dispatcher.turn_from(address, error)
+                patience.wait_or_raise(error)
+
+    def _call(self, method: str, request: Any, timeout_s: float) -> Any:
+        """At the leader; where that changes, at the next one. What is asked may be asked twice."""
+        patience = _Patience(self)
+        while True:
+            try:
+                return getattr(self._dispatcher, method)(
+                    request, timeout_s=min(timeout_s, FOLLOWING_TIMEOUT_S) if self._follows else timeout_s
+                )
+            except (NotLeaderError, RpcUnavailableError, RpcTimeoutError) as error:
+                if not self._may_try_again(error):
+                    raise
+                patience.wait_or_raise(error)
+
+    def _may_try_again(self, error: FlinkError) -> bool:
+        """One that does not lead says who does, or is about to lead itself."""
+        return self._follows or isinstance(error, NotLeaderError)
 
     def list_jobs(self) -> list[dispatcher_pb2.JobOverview]:
-        response = self._dispatcher.list_jobs(dispatcher_pb2.ListJobsRequest(), timeout_s=self._timeout_s)
+        response = self._call("list_jobs", dispatcher_pb2.ListJobsRequest(), timeout_s=self._timeout_s)
         return list(response.jobs)
 
     def request_job(self, job_id: str) -> job_pb2.JobDetails:
         """Vertices, metrics and failures of a job, running or finished. Raises: JobNotFoundError."""
-        details: job_pb2.JobDetails = self._dispatcher.request_job(_id(job_id), timeout_s=self._timeout_s)
+        details: job_pb2.JobDetails = self._call("request_job", _id(job_id), timeout_s=self._timeout_s)
         return details
 
     def request_job_status(self, job_id: str) -> JobState:
-        response = self._dispatcher.request_job_status(_id(job_id), timeout_s=self._timeout_s)
+        response = self._call("request_job_status", _id(job_id), timeout_s=self._timeout_s)
         return JobState(response.status)
 
     def watch_job_status(self, job_id: str) -> Iterator[JobState]:
@@ -82,7 +154,7 @@ class ClusterClient:
         last: JobState | None = None
         while last is None or not last.is_terminal:
             try:
-                for response in self._dispatcher.watch_job_status(_id(job_id)):
+                for response in self._watch(job_id):
                     patience.renew()
                     status = JobState(response.status)
                     if status is not last:
@@ -90,21 +162,34 @@ class ClusterClient:
                         yield status
                     if status is JobState.SUSPENDED:
                         return
-            except RpcUnavailableError as error:
+            except RpcTimeoutError:
+                continue  # `_watch` asks anew now and then
+            except (RpcUnavailableError, NotLeaderError) as error:
                 patience.wait_or_raise(error)
+
+    def _watch(self, job_id: str) -> Iterator[Any]:
+        if self._follows:  # one that hangs says nothing for ever
+            return self._dispatcher.watch_job_status(_id(job_id), timeout_s=FOLLOWING_POLL_S)  # type: ignore[no-any-return]
+        return self._dispatcher.watch_job_status(_id(job_id))  # type: ignore[no-any-return]
 
     def wait_for_result(self, job_id: str) -> job_pb2.JobResult:
         """The result of the job once it has ended, however long that takes."""
-        request = dispatcher_pb2.RequestJobResultRequest(job_id=job_id, timeout_ms=RESULT_POLL_MS)
+        poll_ms = int(FOLLOWING_POLL_S * 1000) if self._follows else RESULT_POLL_MS
+        answer_s = FOLLOWING_TIMEOUT_S if self._follows else self._timeout_s
+        request = dispatcher_pb2.RequestJobResultRequest(job_id=job_id, timeout_ms=poll_ms)
         patience = _Patience(self)
         while True:
             try:
-                response = self._dispatcher.request_job_result(
-                    request, timeout_s=RESULT_POLL_MS / 1000 + self._timeout_s
-                )
+                response = self._dispatcher.request_job_result(request, timeout_s=poll_ms / 1000 + answer_s)
             except RpcTimeoutError as error:
-                raise RpcUnavailableError(f"the cluster at {self.address} does not answer any more: {error}") from error
-            except RpcUnavailableError as error:
+                unavailable = RpcUnavailableError(
+                    f"the cluster at {self.address} does not answer any more: {error}", details=error.details
+                )
+                if not self._follows:
+                    raise unavailable from error
+                patience.wait_or_raise(unavailable)
+                continue
+            except (RpcUnavailableError, NotLeaderError) as error:
                 patience.wait_or_raise(error)
                 continue
             patience.renew()
@@ -114,7 +199,7 @@ class ClusterClient:
 
     def cancel_job(self, job_id: str) -> None:
         """Ask for the job to be canceled; returns before it is. Raises: JobNotFoundError."""
-        self._dispatcher.cancel_job(_id(job_id), timeout_s=self._timeout_s)
+        self._call("cancel_job", _id(job_id), timeout_s=self._timeout_s)
 
     def trigger_checkpoint(
         self, job_id: str, *, full: bool = False, trigger_id: str | None = None
@@ -182,53 +267,65 @@ class ClusterClient:
     def request_checkpoint_statistics(self, job_id: str) -> checkpoint_pb2.CheckpointStatisticsResponse:
         """Raises: JobNotFoundError (also where the job has ended)."""
         request = checkpoint_pb2.CheckpointStatisticsRequest(job_id=job_id)
-        statistics: checkpoint_pb2.CheckpointStatisticsResponse = self._dispatcher.request_checkpoint_statistics(
-            request, timeout_s=self._timeout_s
+        statistics: checkpoint_pb2.CheckpointStatisticsResponse = self._call(
+            "request_checkpoint_statistics", request, timeout_s=self._timeout_s
         )
         return statistics
 
     def request_accumulators(self, job_id: str) -> list[job_pb2.AccumulatorResult]:
         """The accumulators of a job over all its subtasks: as they are, or final. Raises: JobNotFoundError."""
-        response = self._dispatcher.request_accumulators(_id(job_id), timeout_s=self._timeout_s)
+        response = self._call("request_accumulators", _id(job_id), timeout_s=self._timeout_s)
         return list(response.accumulators)
 
     def request_metrics(self, job_id: str) -> list[metrics_pb2.MetricGroupDump]:
         """What the metrics of a running job's tasks and operators say now. Raises: JobNotFoundError (also where the
         job has ended)."""
         request = metrics_pb2.MetricsRequest(job_id=job_id)
-        return list(self._dispatcher.request_metrics(request, timeout_s=self._timeout_s).groups)
+        return list(self._call("request_metrics", request, timeout_s=self._timeout_s).groups)
 
     def dispose_savepoint(self, path: str) -> None:
         """Delete the files of a savepoint, as the cluster sees them. Raises: CheckpointStorageError."""
-        self._dispatcher.dispose_savepoint(checkpoint_pb2.DisposeSavepointRequest(path=path), timeout_s=self._timeout_s)
+        self._call("dispose_savepoint", checkpoint_pb2.DisposeSavepointRequest(path=path), timeout_s=self._timeout_s)
 
     def _operation(self, method: str, request: Any) -> checkpoint_pb2.CheckpointResult:
         patience = _Patience(self)
         while True:
             try:
                 result: checkpoint_pb2.CheckpointResult = getattr(self._dispatcher, method)(
-                    request, timeout_s=OPERATION_POLL_S
+                    request, timeout_s=FOLLOWING_POLL_S if self._follows else OPERATION_POLL_S
                 )
                 return result
             except RpcTimeoutError:
                 patience.renew()  # it is still under way
-            except RpcUnavailableError as error:
+            except (RpcUnavailableError, NotLeaderError) as error:
                 patience.wait_or_raise(error)
 
     def send_coordination_request(self, job_id: str, operator_id: str, payload: bytes, timeout_s: float) -> bytes:
         """A question to the coordinator of one operator of a running job; the answer is the coordinator's."""
         request = dispatcher_pb2.CoordinationRequest(job_id=job_id, operator_id=operator_id, payload=payload)
-        return bytes(self._dispatcher.send_coordination_request(request, timeout_s=timeout_s).payload)
+        patience = _Patience(self)
+        while True:
+            try:
+                return bytes(self._dispatcher.send_coordination_request(request, timeout_s=timeout_s).payload)
+            except NotLeaderError as error:
+                patience.wait_or_raise(error)
+            except RpcUnavailableError as error:
+                if not self._follows:
+                    raise
+                patience.wait_or_raise(error)
 
     def request_cluster_overview(self) -> dispatcher_pb2.ClusterOverview:
-        overview: dispatcher_pb2.ClusterOverview = self._dispatcher.request_cluster_overview(
-            dispatcher_pb2.ClusterOverviewRequest(), timeout_s=self._timeout_s
+        overview: dispatcher_pb2.ClusterOverview = self._call(
+            "request_cluster_overview", dispatcher_pb2.ClusterOverviewRequest(), timeout_s=self._timeout_s
         )
         return overview
 
     def close(self) -> None:
         self._closed.set()
         self._dispatcher.close()
+        if self._on_close is not None:
+            self._on_close()
+            self._on_close = None
 
     def __enter__(self) -> ClusterClient:
         return self
@@ -248,7 +345,7 @@ class _Patience:
         """It has answered."""
         self._since_s = None
 
-    def wait_or_raise(self, error: RpcUnavailableError) -> None:
+    def wait_or_raise(self, error: FlinkError) -> None:
         """Pause before the next attempt. Raises the error where the last answer is too long ago."""
         now_s = time.monotonic()
         self._since_s = now_s if self._since_s is None else self._since_s
