@@ -27,6 +27,8 @@ _VERBS: dict[str, tuple[str, str, str]] = {
     "savepoint": ("checkpoints", "savepoint", "Take a savepoint of a job, or dispose of one."),
     "checkpoint": ("checkpoints", "checkpoint", "Take a checkpoint of a job now."),
     "checkpoints": ("checkpoints", "checkpoints", "Show the checkpoints of a job."),
+    "certs": ("certs", "certs", "Make an authority and certificates for TLS."),
+    "token": ("token", "token", "Print a token for another program."),
     "health": ("health", "health", "Tell whether a service is well, as an exit status."),
     "cluster": ("cluster", "cluster", "Start, stop and look at a cluster on this host."),
     "cluster-supervisor": ("cluster_supervisor", "cluster_supervisor", ""),

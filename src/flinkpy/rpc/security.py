@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import logging
+import ssl
+from collections.abc import Callable, Iterable, Mapping
 
 import grpc
 import grpc.aio
 
-from flinkpy.common.errors import ConfigurationError
+from flinkpy.common.errors import AuthenticationError, ConfigurationError
 from flinkpy.rpc.authorization import AuthorizationInterceptor
-from flinkpy.security import PEER_NAME, SecurityContext, check_bind
+from flinkpy.security import PEER_NAME, SecurityContext, TlsMaterial, check_bind
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +32,22 @@ def check_server(bind_address: str, security: SecurityContext) -> None:
 
 def interceptors(security: SecurityContext) -> list[grpc.aio.ServerInterceptor]:
     return [] if security.secret is None else [AuthorizationInterceptor(security)]
+
+
+def check_certificate(security: SecurityContext, auth_context: Callable[[], Mapping[str, Iterable[bytes]]]) -> None:
+    """Raises: AuthenticationError where fingerprints are asked for and the caller's certificate has none of them."""
+    if security.tls is None or not security.tls.fingerprints:
+        return
+    pem = next(iter(auth_context().get("x509_pem_cert", ())), b"")
+    if not _is_pinned(security.tls, pem):
+        raise AuthenticationError(
+            "the caller's certificate has none of the fingerprints of `security.ssl.internal.cert.fingerprint`"
+        )
+
+
+@functools.lru_cache(maxsize=256)
+def _is_pinned(tls: TlsMaterial, pem: bytes) -> bool:
+    return bool(pem) and not tls.is_pinned_out(ssl.PEM_cert_to_DER_cert(pem.decode("ascii")))
 
 
 def bind_port(server: grpc.aio.Server, address: str, security: SecurityContext) -> int:

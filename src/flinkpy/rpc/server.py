@@ -24,13 +24,14 @@ from grpc_reflection.v1alpha import reflection
 
 from flinkpy.common.errors import (
     AddressInUseError,
+    AuthenticationError,
     ErrorDomain,
     ErrorRetry,
     FlinkError,
     StaleFencingTokenError,
 )
 from flinkpy.rpc.error_codec import bounded_error_metadata
-from flinkpy.rpc.security import bind_port, check_server, interceptors
+from flinkpy.rpc.security import bind_port, check_certificate, check_server, interceptors
 from flinkpy.rpc.services import (
     MAX_MESSAGE_BYTES,
     METADATA_FENCING_TOKEN,
@@ -58,6 +59,10 @@ _OPTIONS = [
     ("grpc.max_metadata_size", 64 * 1024),
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 1),
+    # Calls under way on one connection; more of them wait at their caller.
+    ("grpc.max_concurrent_streams", 1_000),
+    # A connection that has not said what HTTP/2 (and TLS) begin with after this is closed; gRPC's default is 2 minutes.
+    ("grpc.server_handshake_timeout_ms", 20_000),
 ]
 
 #: How long calls that were cut may take to end.
@@ -116,7 +121,7 @@ class RpcServer:
         """Serve `service` (e.g. "Dispatcher") by the snake_case methods of `endpoint`; all must exist."""
         full_name = full_service_name(service)
         handlers = {
-            method.path.rpartition("/")[2]: _handler(method, endpoint, self._calls)
+            method.path.rpartition("/")[2]: _handler(method, endpoint, self._calls, self._security)
             for method in service_methods(service).values()
         }
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(full_name, handlers),))
@@ -193,12 +198,15 @@ def _raise_if_taken(host: str, port: int) -> None:
             raise AddressInUseError(message, details={"address": f"{host}:{port}"}) from error
 
 
-def _handler(method: Method, endpoint: object, calls: set[asyncio.Task[Any]]) -> grpc.RpcMethodHandler:
+def _handler(
+    method: Method, endpoint: object, calls: set[asyncio.Task[Any]], security: SecurityContext
+) -> grpc.RpcMethodHandler:
     function = getattr(endpoint, method.name, None)
     if function is None:
         raise TypeError(f"{type(endpoint).__name__} does not implement {method.path}")
 
     def check(servicer_context: Any) -> CallContext:
+        check_certificate(security, servicer_context.auth_context)
         context = _call_context(servicer_context)
         check_fencing_token(endpoint, function, context, method.path)
         return context
@@ -268,7 +276,9 @@ _STATUS = {
 async def _abort(servicer_context: Any, method: Method, error: Exception) -> None:
     if isinstance(error, grpc.aio.AbortError):
         raise error
-    if isinstance(error, FlinkError):
+    if isinstance(error, AuthenticationError):
+        code = grpc.StatusCode.UNAUTHENTICATED
+    elif isinstance(error, FlinkError):
         code = _STATUS.get((error.domain, error.retry), grpc.StatusCode.ABORTED)
     else:
         logger.exception("%s failed", method.path)
