@@ -1,0 +1,226 @@
+"""What is wrong with ZooKeeper or the shared storage is one clear error of the process that cannot start."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from job_support import wait_until
+from kazoo.client import KazooClient
+from zookeeper_server import ZooKeeperEnsemble, ZooKeeperServer
+from zookeeper_support import ha_configuration
+
+from flinkpy.common.errors import ConfigurationError, HighAvailabilityError
+from flinkpy.common.process import free_port
+from flinkpy.highavailability.services import create_high_availability_services
+from flinkpy.highavailability.zookeeper.requests import SetData
+from flinkpy.highavailability.zookeeper.services import ZooKeeperHaServices
+from flinkpy.security import ClusterSecret, SecurityContext
+
+SECURITY = SecurityContext.of_secret(ClusterSecret.generate())
+
+
+def connect(
+    configuration: dict[str, str], security: SecurityContext = SECURITY, process: str = "dispatcher"
+) -> ZooKeeperHaServices:
+    services = create_high_availability_services(configuration, security, None, process=process)
+    assert isinstance(services, ZooKeeperHaServices)
+    return services
+
+
+def refusal(configuration: dict[str, str], security: SecurityContext = SECURITY, process: str = "dispatcher") -> str:
+    """The error, which has no line break, came in time, and left no thread of the client behind."""
+    began = time.monotonic()
+    with pytest.raises(HighAvailabilityError) as raised:
+        connect(configuration, security, process)
+    # Far less than the session time-outs of these tests: nobody is left to wait for them.
+    assert time.monotonic() - began < 30
+    message = str(raised.value)
+    assert "\n" not in message
+    return message
+
+
+@pytest.fixture
+def configuration(zookeeper: ZooKeeperServer, tmp_path: Path) -> dict[str, str]:
+    return ha_configuration(zookeeper.quorum, tmp_path / f"cluster-{tmp_path.name}")
+
+
+@pytest.fixture
+def kazoo(zookeeper: ZooKeeperServer) -> Iterator[KazooClient]:
+    """Somebody else's client."""
+    client = KazooClient(zookeeper.quorum)
+    client.start()
+    yield client
+    client.stop()
+    client.close()
+
+
+def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
+    port = free_port()
+    configuration = ha_configuration(f"127.0.0.1:{port}", tmp_path, connection_timeout="1 s", session_timeout="60 s")
+    message = refusal(configuration)
+    assert f"no connection to ZooKeeper at 127.0.0.1:{port} within 1 s" in message
+    assert f"127.0.0.1:{port} cannot be reached (Connection refused)" in message
+
+
+def test_a_server_that_does_not_answer_is_not_waited_for_longer_than_allowed(
+    zookeeper: ZooKeeperServer, tmp_path: Path
+) -> None:
+    zookeeper.pause()
+    try:
+        configuration = ha_configuration(zookeeper.quorum, tmp_path, connection_timeout="1 s", session_timeout="60 s")
+        assert f"{zookeeper.address} does not answer" in refusal(configuration)
+    finally:
+        zookeeper.resume()
+
+
+def test_something_else_than_zookeeper_is_told(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            try:
+                while True:
+                    connection, _ = server.accept()
+                    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                    connection.close()
+            except OSError:
+                return
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        quorum = f"127.0.0.1:{server.getsockname()[1]}"
+        message = refusal(ha_configuration(quorum, tmp_path, connection_timeout="1 s"))
+        assert f"{quorum} is no ZooKeeper server" in message or f"{quorum} cannot be reached" in message
+        server.shutdown(socket.SHUT_RDWR)
+    thread.join(10)
+
+
+def test_a_server_without_quorum_is_called_read_only(zookeeper_ensemble: ZooKeeperEnsemble, tmp_path: Path) -> None:
+    survivor, *others = zookeeper_ensemble.servers
+    for server in others:
+        server.kill()
+    try:
+        wait_until(lambda: survivor.mode() == "read-only", "the last server is read-only")
+        message = refusal(ha_configuration(zookeeper_ensemble.quorum, tmp_path, connection_timeout="2 s"))
+        assert f"{survivor.address} is read-only, because it has no quorum" in message
+        assert f"{others[0].address} cannot be reached" in message
+    finally:
+        zookeeper_ensemble.start()
+
+
+def test_another_secret_is_refused_for_every_process(configuration: dict[str, str]) -> None:
+    connect(configuration).close()
+    for process in ("dispatcher", "resourcemanager", "jobmaster", "taskexecutor", "client"):
+        for stranger in (SecurityContext.of_secret(ClusterSecret.generate()), SecurityContext.insecure()):
+            message = refusal(configuration, stranger, process)
+            assert "belong to a cluster with another secret or authorization" in message
+            assert configuration["high-availability.cluster-id"] in message
+
+
+def test_a_storage_directory_that_is_not_shared_is_refused(configuration: dict[str, str], tmp_path: Path) -> None:
+    connect(configuration).close()
+    connect(configuration).close()
+    elsewhere = {**configuration, "high-availability.storageDir": str(tmp_path / "of-this-host")}
+    for process in ("dispatcher", "jobmaster"):
+        assert "of-this-host" in (message := refusal(elsewhere, process=process))
+        assert "is not the directory that the other masters" in message
+    # A ResourceManager keeps nothing there.
+    connect(elsewhere, process="resourcemanager").close()
+
+
+def test_two_clusters_with_one_id_are_told_apart_by_their_storage(
+    configuration: dict[str, str], tmp_path: Path
+) -> None:
+    root = {"high-availability.zookeeper.path.root": "/elsewhere"}
+    other = {**configuration, **root, "high-availability.storageDir": str(tmp_path / "other")}
+    connect(configuration).close()
+    connect(other).close()
+    message = refusal({**configuration, "high-availability.storageDir": str(tmp_path / "other")})
+    assert "belongs to another cluster than the directory" in message and "high-availability.cluster-id" in message
+
+
+def test_a_storage_directory_that_cannot_be_used_is_named(configuration: dict[str, str], tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    message = refusal({**configuration, "high-availability.storageDir": str(file)})
+    assert str(file) in message and "Not a directory" in message
+
+
+def test_nodes_of_another_system_are_left_alone(configuration: dict[str, str], kazoo: KazooClient) -> None:
+    configuration["high-availability.zookeeper.path.root"] = "/of-all"
+    node = "/of-all" + configuration["high-availability.cluster-id"]
+    kazoo.create(node, b"", makepath=True)
+    assert f"node {node} of ZooKeeper" in (message := refusal(configuration)) and "made by another system" in message
+    kazoo.set(node, b"flinkpy 1")
+    assert f"anybody may change node {node}" in refusal(configuration)
+    kazoo.delete(node)
+    connect(configuration).close()
+
+
+def test_a_foreign_storage_id_is_named(configuration: dict[str, str], kazoo: KazooClient) -> None:
+    services = connect(configuration)
+    services.client.transact_and_wait([SetData(services.client.settings.storage_id, b"\xac\xed")], "break it")
+    services.close()
+    assert "storage_id of ZooKeeper does not hold the id of a storage directory" in refusal(configuration)
+
+
+def test_a_storage_directory_outlives_the_nodes_and_keeps_its_id(
+    configuration: dict[str, str], zookeeper: ZooKeeperServer
+) -> None:
+    services = connect(configuration)
+    client = services.client
+    before = client.get_data(client.settings.storage_id)
+    client.delete_tree(client.settings.cluster)
+    services.close()
+    services = connect(configuration)
+    assert services.client.get_data(client.settings.storage_id) == before
+    services.close()
+
+
+def test_without_a_secret_nodes_are_everybodys_and_with_authorization_they_are_not(
+    configuration: dict[str, str], kazoo: KazooClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    services = connect(configuration, SecurityContext.insecure())
+    assert "may change this cluster's nodes" in caplog.text
+    assert kazoo.get("/flink" + configuration["high-availability.cluster-id"])[0] == b"flinkpy 1"
+    services.close()
+    protected = {
+        **configuration,
+        "high-availability.cluster-id": "/protected" + configuration["high-availability.cluster-id"],
+        "high-availability.zookeeper.client.authorization": "digest:somebody:s3cret",
+        "high-availability.zookeeper.client.acl": "creator",
+    }
+    connect(protected, SecurityContext.insecure()).close()
+    connect(protected, SecurityContext.insecure()).close()
+    del protected["high-availability.zookeeper.client.authorization"]
+    with pytest.raises(ConfigurationError, match=r"acl: creator` needs the cluster's secret"):
+        connect(protected, SecurityContext.insecure())
+
+
+def test_an_error_in_the_middle_of_work_says_what_was_not_done(
+    zookeeper: ZooKeeperServer, configuration: dict[str, str]
+) -> None:
+    impatient = {
+        **configuration,
+        "high-availability.zookeeper.client.connection-timeout": "1 s",
+        "high-availability.zookeeper.client.max-retry-attempts": "1",
+    }
+    services = connect(impatient)
+    zookeeper.kill()
+    try:
+        with pytest.raises(HighAvailabilityError, match=r"did not read /flink/.*connection_info"):
+            services.find_dispatcher(1)
+    finally:
+        services.close()
+        zookeeper.start()
+
+
+def test_the_loop_is_needed_only_for_elections_and_retrievals(configuration: dict[str, str]) -> None:
+    services = connect(configuration)
+    with pytest.raises(HighAvailabilityError, match="without a loop"):
+        services.dispatcher_election()
+    services.close()
