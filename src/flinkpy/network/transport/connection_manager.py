@@ -38,6 +38,11 @@ _ACCEPT_PAUSE_MS = 200
 _IDLE_CLOSE_MS = 60_000
 # A peer whose host vanished without a word is noticed after 10 + 3 * 5 seconds.
 _KEEPALIVE = ((socket.TCP_KEEPIDLE, 10), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
+# The same where something was sent that nobody acknowledges: TCP alone would go on for a quarter of an hour.
+_UNACKNOWLEDGED_MS = 30_000
+# Longest pause before it is sent again; it doubles up to two minutes otherwise, and a network that has come back would
+# be waited for as long. TCP_RTO_MAX_MS of linux/tcp.h, from Linux 6.15 on.
+_TCP_RTO_MAX_MS, _RESEND_PAUSE_MS = 44, 5_000
 
 
 class ConnectionManager:
@@ -257,3 +262,5 @@ def _configure(sock: socket.socket) -> None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in _KEEPALIVE:
             sock.setsockopt(socket.IPPROTO_TCP, option, value)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNACKNOWLEDGED_MS)
+        sock.setsockopt(socket.IPPROTO_TCP, _TCP_RTO_MAX_MS, _RESEND_PAUSE_MS)
