@@ -153,6 +153,10 @@ class TypeMismatchError(UserError):
     """A value does not match the type declared for its stream."""
 
 
+class UnsafePathError(UserError):
+    """A name from outside cannot become part of a path: it would lead out of the directory it is for."""
+
+
 class InputFormatError(UserError):
     """A record of an input could not be parsed; file and row are in `details` and in the message."""
 

@@ -70,11 +70,3 @@ def import_entry(path: Path) -> Path:
         unpack(path, directory)
         return directory
     return path if path.suffix in _IMPORTABLE_ARCHIVES else path.parent
-
-
-def below(root: Path, name: str, what: str) -> Path:
-    """`root / name`. Raises: UserError where that is not below `root`."""
-    target = root / name
-    if not target.resolve().is_relative_to(root.resolve()) or target.resolve() == root.resolve():
-        raise UserError(f"{what}: {name!r} leaves the job's directory")
-    return target

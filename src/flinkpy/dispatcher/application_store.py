@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from flinkpy.common.durable_file import CorruptFileError, read_checksummed, write_checksummed
 from flinkpy.common.errors import ApplicationError, ExternalError
+from flinkpy.common.safe_paths import safe_join
 from flinkpy.dispatcher.application_status import ApplicationResult, ApplicationState
 
 FORMAT_VERSION = 1
@@ -109,4 +109,4 @@ class ApplicationStore:
         write_checksummed(path, json.dumps({"version": FORMAT_VERSION, **value}).encode())
 
     def _path(self, application_id: str) -> Path:
-        return self._directory / f"{os.path.basename(application_id)}{_SUFFIX}"
+        return safe_join(self._directory, f"{application_id}{_SUFFIX}")

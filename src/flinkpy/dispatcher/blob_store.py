@@ -21,6 +21,7 @@ from flinkpy.common.durable_file import (
     unfinished_path,
 )
 from flinkpy.common.errors import ExternalError, UserError
+from flinkpy.common.safe_paths import safe_join
 
 _KEY = re.compile(r"[0-9a-f]{64}")
 
@@ -85,7 +86,7 @@ class BlobStore:
         """Where the blob is or would be. Raises: BlobKeyError; what is no key never becomes part of a path."""
         if not _KEY.fullmatch(key):
             raise BlobKeyError(f"{key[:80]!r} is not a blob key", details={"key": key[:80]})
-        return self._directory / key
+        return safe_join(self._directory, key)
 
     def remove_unused(self, used: Collection[str], not_before_s: float) -> list[str]:
         """Remove blobs not in `used` whose last upload is older than that time, and unfinished uploads that are;

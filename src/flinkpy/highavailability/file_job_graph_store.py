@@ -18,6 +18,7 @@ from flinkpy.common.durable_file import (
     write_checksummed,
 )
 from flinkpy.common.ids import JobID
+from flinkpy.common.safe_paths import safe_join
 
 _SUFFIX = ".jobgraph"
 
@@ -45,4 +46,4 @@ class FileJobGraphStore:
             raise CorruptFileError(f"{path} holds no JobGraph: {error}", details={"path": str(path)}) from error
 
     def _path(self, job_id: JobID) -> Path:
-        return self._directory / f"{job_id}{_SUFFIX}"
+        return safe_join(self._directory, f"{job_id}{_SUFFIX}")

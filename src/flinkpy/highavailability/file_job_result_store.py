@@ -29,6 +29,7 @@ from flinkpy.common.durable_file import (
     write_checksummed,
 )
 from flinkpy.common.ids import JobID
+from flinkpy.common.safe_paths import safe_join
 
 _CLEAN = ".result"
 _DIRTY = "_DIRTY.result"
@@ -44,23 +45,23 @@ class FileJobResultStore:
 
     def mark_clean(self, job_id: JobID) -> None:
         """Idempotent."""
-        dirty = self._directory / f"{job_id}{_DIRTY}"
+        dirty = safe_join(self._directory, f"{job_id}{_DIRTY}")
         if dirty.exists():
-            os.replace(dirty, self._directory / f"{job_id}{_CLEAN}")
+            os.replace(dirty, safe_join(self._directory, f"{job_id}{_CLEAN}"))
             sync_directory(self._directory)
 
     def remove(self, job_id: JobID) -> None:
         """Forget the entry. Idempotent."""
         for suffix in (_CLEAN, _DIRTY):
-            remove_durably(self._directory / f"{job_id}{suffix}")
+            remove_durably(safe_join(self._directory, f"{job_id}{suffix}"))
 
     def contains(self, job_id: JobID) -> bool:
-        return any((self._directory / f"{job_id}{suffix}").exists() for suffix in (_CLEAN, _DIRTY))
+        return any((safe_join(self._directory, f"{job_id}{suffix}")).exists() for suffix in (_CLEAN, _DIRTY))
 
     def load(self, job_id: JobID) -> dispatcher_pb2.JobTerminated | None:
         """None where there is no entry. Raises: CorruptFileError."""
         for suffix in (_CLEAN, _DIRTY):
-            path = self._directory / f"{job_id}{suffix}"
+            path = safe_join(self._directory, f"{job_id}{suffix}")
             try:
                 return dispatcher_pb2.JobTerminated.FromString(read_checksummed(path))
             except FileNotFoundError:
@@ -78,7 +79,7 @@ class FileJobResultStore:
 
     def dirty_path(self, job_id: JobID) -> Path:
         """Where the result of a job lies until nothing else is left of it."""
-        return self._directory / f"{job_id}{_DIRTY}"
+        return safe_join(self._directory, f"{job_id}{_DIRTY}")
 
     def _clean_paths(self) -> list[Path]:
         paths = [path for path in self._directory.glob(f"*{_CLEAN}") if not path.name.endswith(_DIRTY)]

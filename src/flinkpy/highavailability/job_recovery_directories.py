@@ -12,6 +12,7 @@ from pathlib import Path
 
 from flinkpy.common.durable_file import sync_directory
 from flinkpy.common.ids import JobID
+from flinkpy.common.safe_paths import safe_join
 
 
 class JobRecoveryDirectories:
@@ -24,7 +25,7 @@ class JobRecoveryDirectories:
         self._check_leadership = check_leadership
 
     def path_of(self, job_id: JobID) -> Path:
-        return self._root / str(job_id)
+        return safe_join(self._root, str(job_id))
 
     def create(self, job_id: JobID) -> None:
         """Durable when this returns; may be repeated."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from flinkpy.common.errors import InternalError
+from flinkpy.common.safe_paths import safe_join
 from flinkpy.graph.spark_region import SparkRegionSpec, output_tag
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import CheckpointBarrier, Element, Watermark
@@ -167,5 +168,5 @@ register_operator(SparkRegionSpec, SparkRegionOperator)
 def _staging_directory(environment: TaskEnvironment, settings: SparkSettings) -> Path | None:
     """A directory of this attempt's own; None: there is none that the executors could reach."""
     if settings.staging_dir is not None:
-        return Path(settings.staging_dir) / environment.job_id / environment.execution_attempt_id
+        return safe_join(Path(settings.staging_dir), environment.job_id, environment.execution_attempt_id)
     return environment.state.directory / "spark-staging" if settings.is_local else None

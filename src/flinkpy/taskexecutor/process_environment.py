@@ -27,7 +27,8 @@ from flinkpy.common.python_environment import (
     environment_profile,
     install,
 )
-from flinkpy.common.user_files import FetchBlob, below, fetch_file, unpack
+from flinkpy.common.safe_paths import safe_join, safe_join_below
+from flinkpy.common.user_files import FetchBlob, fetch_file, unpack
 from flinkpy.streaming.tasks.environment import ShippedFiles
 
 
@@ -88,8 +89,8 @@ class ProcessEnvironment:
     async def _unpack_archives(self, archives: list[job_pb2.UserArtifact], fetch_blob: FetchBlob) -> None:
         root = self._directory / "archives"
         for archive in archives:
-            target = below(root, archive.attributes.get("target_dir") or archive.name, f"archive {archive.name!r}")
-            path = self._directory / "fetched" / archive.blob_key / os.path.basename(archive.name)
+            target = safe_join_below(root, archive.attributes.get("target_dir") or archive.name)
+            path = safe_join(self._directory, "fetched", archive.blob_key, os.path.basename(archive.name))
             await fetch_file(archive.name, archive.blob_key, path, fetch_blob)
             await asyncio.to_thread(unpack, path, target)
             path.unlink()
@@ -100,7 +101,9 @@ class ProcessEnvironment:
         paths: dict[str, Path] = {}
         for artifact in artifacts:
             if artifact.kind in (PYTHON_REQUIREMENTS, PYTHON_REQUIREMENTS_CACHE):
-                path = paths[artifact.kind] = self._directory / "requirements" / os.path.basename(artifact.name)
+                path = paths[artifact.kind] = safe_join(
+                    self._directory, "requirements", os.path.basename(artifact.name)
+                )
                 await fetch_file(artifact.name, artifact.blob_key, path, fetch_blob)
         if PYTHON_REQUIREMENTS not in paths:
             return

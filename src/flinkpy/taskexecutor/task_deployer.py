@@ -10,7 +10,6 @@ Source: org.apache.flink.runtime.taskexecutor.TaskExecutor#submitTask, org.apach
 from __future__ import annotations
 
 import itertools
-import os
 import pickle
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from flinkpy.common.errors import (
     format_user_traceback,
 )
 from flinkpy.common.python_environment import environments_root
+from flinkpy.common.safe_paths import safe_join
 from flinkpy.common.working_directory import WorkingDirectory
 from flinkpy.configuration import checkpointing_options, cluster_options, python_options, read_option
 from flinkpy.graph.spark_region import SPARK_TASK
@@ -233,8 +233,8 @@ class NetworkTaskDeployer:
         self.process_environment.dedicate(profile)
 
     def user_code(self, job: taskexecutor_pb2.JobInformation) -> JobResources:
-        name = f"{os.path.basename(job.job_id)}-{next(self._numbers)}"
-        directory = self._working_directory.path / name
+        name = f"{job.job_id}-{next(self._numbers)}"
+        directory = safe_join(self._working_directory.path, name)
         fetch_blob = self._fetcher(job.blob_server_address)
         user_code = UserCode(job, directory, self._python_path, self.process_environment, fetch_blob)
         return JobResources(user_code, LocalStateStore(self._local_state_directories.of_job(name), self._io_executor))

@@ -20,8 +20,8 @@ import shutil
 from pathlib import Path
 
 from flinkpy._proto import job_pb2, taskexecutor_pb2
-from flinkpy.common.errors import UserError
 from flinkpy.common.python_environment import CACHED_FILE, ENVIRONMENT_KINDS
+from flinkpy.common.safe_paths import safe_join
 from flinkpy.common.user_files import FetchBlob, fetch_file, import_entry, unpack
 from flinkpy.streaming.tasks.environment import ShippedFiles
 from flinkpy.taskexecutor.process_environment import ProcessEnvironment
@@ -93,12 +93,9 @@ class UserCode:
             shutil.rmtree(self._directory, ignore_errors=True)
 
     def _target(self, artifact: job_pb2.UserArtifact) -> Path:
-        name = os.path.basename(artifact.name)
-        if name in ("", ".", "..") or not artifact.blob_key.isalnum():
-            raise UserError(f"artifact {artifact.name!r} has no usable name or key")
         # A directory per blob: two files of one name may be shipped, and each `.py` is found by its directory.
         part = "cache" if artifact.kind == CACHED_FILE else "files"
-        return self._directory / part / artifact.blob_key[:16] / name
+        return safe_join(self._directory, part, artifact.blob_key[:16], os.path.basename(artifact.name))
 
 
 def _cached(path: Path, artifact: job_pb2.UserArtifact) -> Path:

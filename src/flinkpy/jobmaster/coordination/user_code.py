@@ -23,7 +23,8 @@ from flinkpy.common.python_environment import (
     check_loaded_packages,
     install,
 )
-from flinkpy.common.user_files import FetchBlob, below, fetch_file, import_entry, unpack
+from flinkpy.common.safe_paths import safe_join, safe_join_below
+from flinkpy.common.user_files import FetchBlob, fetch_file, import_entry, unpack
 
 _KINDS = (PYTHON_FILE, PYTHON_ARCHIVE, PYTHON_REQUIREMENTS, PYTHON_REQUIREMENTS_CACHE)
 
@@ -54,12 +55,12 @@ async def fetch_artifacts(
     for artifact in artifacts:
         if artifact.kind not in _KINDS:
             continue
-        path = directory / artifact.blob_key[:16] / os.path.basename(artifact.name)
+        path = safe_join(directory, artifact.blob_key[:16], os.path.basename(artifact.name))
         await fetch_file(artifact.name, artifact.blob_key, path, fetch_blob)
         paths[artifact.kind] = path
         if artifact.kind == PYTHON_ARCHIVE:
             target = artifact.attributes.get("target_dir") or artifact.name
-            await asyncio.to_thread(unpack, path, below(archives, target, f"archive {artifact.name!r}"))
+            await asyncio.to_thread(unpack, path, safe_join_below(archives, target))
         elif artifact.kind == PYTHON_FILE:
             entries.append(str(await asyncio.to_thread(import_entry, path)))
     if archives.exists():

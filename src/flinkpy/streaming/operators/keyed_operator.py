@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.key_groups import KeyGroupRange, key_group_range
+from flinkpy.common.safe_paths import safe_join
 from flinkpy.configuration import read_option
 from flinkpy.configuration.execution_options import RUNTIME_MODE
 from flinkpy.state.backend import KeyContext, KeyedStateBackend, KeyedStateBackendParameters
@@ -35,7 +36,7 @@ def create_backend(
 ) -> KeyedStateBackend:
     """The keyed state of one operator, with what is restored in it."""
     environment = context.environment
-    directory = environment.state.directory / f"op-{context.operator_id}"
+    directory = safe_join(environment.state.directory, f"op-{context.operator_id}")
     directory.mkdir(parents=True, exist_ok=True)
     return create_keyed_state_backend(
         KeyedStateBackendParameters(
