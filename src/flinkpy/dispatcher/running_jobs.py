@@ -287,7 +287,7 @@ class RunningJobs:
 
     def poll_job_masters(self) -> None:
         """Ask every JobMaster for its job's details: it shows that it lives, and they are there when it does not."""
-        for job_id in self._monitor.expired(self._endpoint.clock.monotonic_ms()):
+        for job_id in self._monitor.expired(self._endpoint.awake_ms()):
             self.job_master_lost(job_id, "its heartbeat timed out")
         for job_id, job in self._jobs.items():
             gateway = self.job_master_gateway(job)
@@ -301,7 +301,7 @@ class RunningJobs:
         def answered(details: job_pb2.JobDetails | None, error: BaseException | None) -> None:
             self._polls_in_flight.discard(job_id)
             if details is not None:
-                self._monitor.received(job_id, self._endpoint.clock.monotonic_ms())
+                self._monitor.received(job_id, self._endpoint.awake_ms())
                 job.runner.details_reported(details)
             elif isinstance(error, RpcUnavailableError):
                 self._monitor.rpc_failed(job_id)
@@ -325,7 +325,7 @@ class RunningJobs:
                     self._adoptions.wait_for(job_id, effect)
                 case wanted.JobMasterReady():
                     self._stop_waiting(job)
-                    self._monitor.add_target(job_id, self._endpoint.clock.monotonic_ms())
+                    self._monitor.add_target(job_id, self._endpoint.awake_ms())
                 case wanted.AbandonJobMaster():
                     self._abandon_job_master(job, effect)
                 case wanted.RecoverAfter():

@@ -271,7 +271,7 @@ class JobMaster(RpcEndpoint):
             job_master_id=self._job_master_id,
             rpc_timeout_ms=self._options.rpc_timeout_ms,
         )
-        self._heartbeats.add_target(location.resource_id, self.clock.monotonic_ms())
+        self._heartbeats.add_target(location.resource_id, self.awake_ms())
         self.handle(ev.TaskManagerRegistered(location))
 
     def offer_slots(
@@ -356,7 +356,7 @@ class JobMaster(RpcEndpoint):
 
     def on_heartbeat(self, heartbeat: jobmaster_pb2.TaskManagerToJobMasterHeartbeat) -> None:
         resource_id = ResourceID(heartbeat.resource_id)
-        if not self._heartbeats.received(resource_id, self.clock.monotonic_ms()):
+        if not self._heartbeats.received(resource_id, self.awake_ms()):
             return
         if heartbeat.metrics:
             self.handle(conversions.metrics_report(heartbeat.metrics))
@@ -407,7 +407,7 @@ class JobMaster(RpcEndpoint):
         self.schedule(self._options.heartbeat_interval_ms, self._send_heartbeats)
 
     def _check_heartbeats(self) -> None:
-        for resource_id in self._heartbeats.expired(self.clock.monotonic_ms()):
+        for resource_id in self._heartbeats.expired(self.awake_ms()):
             connection = self._task_managers.get(resource_id)
             if connection is not None:
                 connection.lost(

@@ -121,7 +121,7 @@ class ResourceManagerConnection:
             if gateway is not self._gateway:
                 return
             if error is None and response.registered:
-                self._monitor.received(_PEER, self._endpoint.clock.monotonic_ms())
+                self._monitor.received(_PEER, self._endpoint.awake_ms())
             elif error is None:
                 self._lost("it does not know this job (any more)")
             elif isinstance(error, RpcUnavailableError):
@@ -132,7 +132,7 @@ class ResourceManagerConnection:
         self._endpoint.run_async(
             gateway.heartbeat_from_job_master(request, timeout_s=self._timeout_s), done, "heartbeat to ResourceManager"
         )
-        if self._monitor.expired(self._endpoint.clock.monotonic_ms()):
+        if self._monitor.expired(self._endpoint.awake_ms()):
             self._lost(f"no heartbeat for {self._options.heartbeat_timeout_ms} ms, or it cannot be called")
 
     async def disconnect(self, reason: str) -> None:
@@ -195,7 +195,7 @@ class ResourceManagerConnection:
     def _registered(self, leader: LeaderInformation, response: Any) -> None:
         logger.info("job %s is registered at the ResourceManager %s", self._job_id, leader.address)
         self._gateway = self._peers.gateway("ResourceManager", leader.address, response.resource_manager_id)
-        self._monitor.add_target(_PEER, self._endpoint.clock.monotonic_ms())
+        self._monitor.add_target(_PEER, self._endpoint.awake_ms())
         self._watch = self._peers.watch_peer(leader.address, lambda: self._lost("its connection broke"))
         self._acknowledged = None
         self._declare_if_needed()

@@ -305,7 +305,7 @@ class ResourceManager(RpcEndpoint):
 
     @property
     def _now_ms(self) -> int:
-        return self.clock.monotonic_ms()
+        return self.awake_ms()
 
     def _registered_instance(self, instance_id: str, resource_id: str) -> InstanceID:
         found = self.slot_manager.task_executors.find(InstanceID(instance_id))

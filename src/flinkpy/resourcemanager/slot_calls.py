@@ -64,7 +64,7 @@ class SlotCalls:
                 self._run_effects(self._slot_manager.slot_request_acknowledged(*slot))
                 return
             logger.info("slot %d of %s was not to be had: %s", effect.slot_index, info.resource_id, error)
-            self._run_effects(self._slot_manager.slot_request_failed(*slot, self._endpoint.clock.monotonic_ms()))
+            self._run_effects(self._slot_manager.slot_request_failed(*slot, self._endpoint.awake_ms()))
 
         request = taskexecutor_pb2.RequestSlotRequest(
             slot_index=effect.slot_index,

@@ -25,6 +25,9 @@ OnDone = Callable[[Any, BaseException | None], None]
 #: Blocking work of a control-path endpoint is file I/O and user enumerators: a few at a time are enough.
 MAX_BLOCKING_THREADS = 8
 
+#: A timer that is later than this did not wait for its turn: the process stood still.
+STALL_MS = 1_000
+
 
 class TimerHandle:
     """A scheduled action; `cancel` before it ran means it never will."""
@@ -50,6 +53,9 @@ class RpcEndpoint:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._executor: ThreadPoolExecutor | None = None
         self._is_closed = False
+        #: How long this process stood still in all, and up to when (of the loop's time) that has been counted.
+        self._stalled_s = 0.0
+        self._stalls_known_until_s = 0.0
         #: Called with an error no handler expected; by default it is logged. A service may make it fatal.
         self.on_fatal_error: Callable[[BaseException], None] = _log_unexpected
 
@@ -67,13 +73,31 @@ class RpcEndpoint:
 
     def schedule(self, delay_ms: float, action: Callable[[], None]) -> TimerHandle:
         """Run `action()` on the main thread after `delay_ms`."""
+        due_s = self._loop.time() + delay_ms / 1000
 
         def fire() -> None:
+            self._note_stall(due_s)
             self._timers.discard(handle)
             self._guarded(action)
 
         handle = TimerHandle(self._loop.call_later(delay_ms / 1000, fire), self._timers)
         return handle
+
+    def awake_ms(self) -> int:
+        """Monotonic time, less that in which this process stood still: stopped, swapped out, or its host asleep.
+
+        It is what the silence of peers is measured in: who could not be heard has not been silent.
+        """
+        return self.clock.monotonic_ms() - round(self._stalled_s * 1000)
+
+    def _note_stall(self, due_s: float) -> None:
+        """A timer that was due then is run now."""
+        now_s = self._loop.time()
+        late_s = now_s - max(due_s, self._stalls_known_until_s)
+        if late_s * 1000 > STALL_MS:
+            self._stalled_s += late_s
+            self._stalls_known_until_s = now_s
+            logger.warning("this process stood still for %d ms", late_s * 1000)
 
     def run_async(self, coroutine: Coroutine[Any, Any, T], on_done: OnDone | None, name: str) -> asyncio.Task[T]:
         """Start `coroutine`; `on_done(result, None)` or `on_done(None, error)` follows on the main thread.

@@ -74,7 +74,7 @@ class PeerConnection(ABC):
 
     def heard(self) -> None:
         """The peer called us, or answered."""
-        self._monitor.received(_PEER, self._endpoint.clock.monotonic_ms())
+        self._monitor.received(_PEER, self._endpoint.awake_ms())
 
     def close(self) -> None:
         """Stop everything; `_on_lost` will not be called any more. Idempotent."""
@@ -144,7 +144,7 @@ class PeerConnection(ABC):
         if self.is_closed:
             return
         self.is_registered = True
-        self._monitor.add_target(_PEER, self._endpoint.clock.monotonic_ms())
+        self._monitor.add_target(_PEER, self._endpoint.awake_ms())
         self._watch = self._rpc_client.watch_peer(self.address, lambda: self._lose("its connection broke"))
         self._heartbeat_timer = self._endpoint.schedule(self._options.heartbeat_interval_ms, self._heartbeat)
         self._schedule_expiry()
@@ -168,7 +168,7 @@ class PeerConnection(ABC):
 
     def _schedule_expiry(self) -> None:
         last_heard_ms = self._monitor.last_heard_ms(_PEER) or 0
-        due_ms = last_heard_ms + self._options.heartbeat_timeout_ms - self._endpoint.clock.monotonic_ms()
+        due_ms = last_heard_ms + self._options.heartbeat_timeout_ms - self._endpoint.awake_ms()
         self._expiry_timer = self._endpoint.schedule(max(1, due_ms), self._expiry_due)
 
     def _expiry_due(self) -> None:
@@ -176,7 +176,7 @@ class PeerConnection(ABC):
             self._schedule_expiry()
 
     def _check_expired(self) -> bool:
-        if not self._monitor.expired(self._endpoint.clock.monotonic_ms()):
+        if not self._monitor.expired(self._endpoint.awake_ms()):
             return False
         self._lose(f"no heartbeat for {self._options.heartbeat_timeout_ms} ms, or calls to it failed")
         return True

@@ -139,7 +139,7 @@ class Task:
         if self._invokable is not None:
             self._invokable.cancel()
         self._canceler = TaskCanceler(
-            self._endpoint.clock.monotonic_ms(), self._cancellation_interval_ms, self._cancellation_timeout_ms
+            self._endpoint.awake_ms(), self._cancellation_interval_ms, self._cancellation_timeout_ms
         )
         self._push()
 
@@ -147,7 +147,7 @@ class Task:
         canceler = self._canceler
         if canceler is None or self.state is not ExecutionState.CANCELING:
             return
-        now_ms = self._endpoint.clock.monotonic_ms()
+        now_ms = self._endpoint.awake_ms()
         step, again_ms = canceler.next_step(now_ms)
         if step is CancelStep.GIVE_UP:
             self._listener.on_task_stuck(self, now_ms - canceler.started_ms)

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from taskexecutor_fakes import JM_ID, JOB, JOB_MASTER, OTHER_JOB, RESOURCE_MANAGER, RM_ID, Harness, context, run
+from virtual_time import VirtualTimeLoop
 
 from flinkpy._proto import jobmaster_pb2, resourcemanager_pb2, taskexecutor_pb2
 from flinkpy.common.errors import (
@@ -762,3 +763,16 @@ async def test_only_the_resource_manager_may_ask_for_a_new_beginning(h: Harness)
         h.renew(token="stranger")
     h.renew()
     assert h.renewals == 1
+
+
+@scenario()
+async def test_a_job_master_is_not_lost_because_this_process_stood_still(h: Harness) -> None:
+    await h.with_slot()
+    assert isinstance(h.loop, VirtualTimeLoop)
+    h.loop.advance_by(120)
+    await h.pass_time(30_000)
+    assert h.slot_states() == ["ACTIVE", "FREE"]
+    assert len(h.peers.requests("register_task_manager")) == 1
+    h.peers.answers["JobMaster", "heartbeat_from_task_manager"] = lambda _: RpcTimeoutError("silence")
+    await h.pass_time(60_000)
+    assert h.slot_states() == ["FREE", "FREE"]
