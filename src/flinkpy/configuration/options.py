@@ -14,6 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast, overload
 
 from flinkpy.common.errors import ConfigurationError
 from flinkpy.configuration import values
+from flinkpy.configuration.redaction import HIDDEN, is_sensitive
 
 T = TypeVar("T")
 
@@ -166,7 +167,8 @@ def read_option(configuration: AnyConfiguration, option: ConfigOption[T]) -> T:
         return option.parse(text)
     except ValueError as error:
         raise ConfigurationError(
-            describe_bad_value(key, text, option, error), details={"option": key, "value": text}
+            describe_bad_value(key, text, option, error),
+            details={"option": key, "value": HIDDEN if is_sensitive(key) else text},
         ) from None
 
 
@@ -178,7 +180,8 @@ def _map_entries(configuration: AnyConfiguration, option: ConfigOption[Any]) -> 
 
 
 def describe_bad_value(key: str, text: str, option: ConfigOption[Any], error: ValueError) -> str:
-    return f"option `{key}` has the value `{text}`: {error} (it is of type {option.type.value})"
+    shown = HIDDEN if is_sensitive(key) else text
+    return f"option `{key}` has the value `{shown}`: {error} (it is of type {option.type.value})"
 
 
 @overload

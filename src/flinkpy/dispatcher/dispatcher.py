@@ -48,6 +48,7 @@ from flinkpy.common.errors import (
 )
 from flinkpy.common.ids import DispatcherId, JobID, JobMasterId
 from flinkpy.common.states import JobState
+from flinkpy.configuration.redaction import redacted
 from flinkpy.dispatcher.dispatcher_services import DispatcherServices
 from flinkpy.dispatcher.ended_jobs import check_cancellation_of_ended, status_to_proto
 from flinkpy.dispatcher.job_inquiries import JobInquiries
@@ -233,9 +234,18 @@ class Dispatcher(JobInquiries):
 
     @unfenced
     async def request_job(self, request: pb.JobIdMessage, context: CallContext) -> job_pb2.JobDetails:
-        """The JobMaster's own answer while it runs; before that what the graph says, afterwards what was archived."""
+        """The JobMaster's own answer while it runs; before that what the graph says, afterwards what was archived.
+
+        Passwords and the like in its configuration are left out.
+        """
         self.validate_runs_in_main_thread()
-        job_id = JobID(request.job_id)
+        details = job_pb2.JobDetails()
+        details.CopyFrom(await self._details(JobID(request.job_id), request))
+        for key, value in redacted(details.configuration.entries).items():
+            details.configuration.entries[key] = value
+        return details
+
+    async def _details(self, job_id: JobID, request: pb.JobIdMessage) -> job_pb2.JobDetails:
         job = self.jobs.find(job_id)
         if job is None:
             return (await self.archived(job_id)).details
