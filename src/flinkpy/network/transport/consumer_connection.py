@@ -188,6 +188,8 @@ class ConsumerConnection(FramedConnection):
         return has_credit and body_bytes <= most_bytes(e, self._segment_size_bytes)
 
     def _on_control(self, kind: int, flags: int, channel_id: int, a: int, b: int, body: bytes) -> None:
+        if kind not in _FROM_PRODUCERS:
+            raise BrokenError(f"a frame of type {kind}, which no producer sends")
         channel = self._channels.get(channel_id)
         if channel is None:
             return  # closed while this was on its way
@@ -201,10 +203,8 @@ class ConsumerConnection(FramedConnection):
             channel.on_schema(receive_schema(body[:a]))
         elif kind == frames.BACKLOG:
             channel.on_backlog(a, b)
-        elif kind == frames.RETURNED:
-            channel.on_returned(a)
         else:
-            raise BrokenError(f"a frame of type {kind}, which only consumers send")
+            channel.on_returned(a)
 
     def _on_challenge(
         self, kind: int, version: int, proof_bytes: int, name_bytes: int, segment: int, body: bytes
@@ -279,6 +279,9 @@ class ConsumerConnection(FramedConnection):
 
 # How much larger than ours a producer's segments may be.
 _LARGEST_SEGMENT_RATIO = 32
+
+#: Besides DATA and ERROR.
+_FROM_PRODUCERS = (frames.ELEMENT, frames.SCHEMA, frames.BACKLOG, frames.RETURNED)
 
 #: The longest body of the frames that are not DATA; of the others it is that of a greeting.
 _LIMITS = {frames.SCHEMA: frames.MAX_SCHEMA_BYTES, frames.ELEMENT: frames.MAX_ELEMENT_BYTES}

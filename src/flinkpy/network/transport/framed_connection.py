@@ -29,6 +29,7 @@ from flinkpy.network.transport.socket_transport import (
     SocketTransport,
     TlsTransport,
     TlsTransports,
+    is_plaintext,
     tls_problem,
 )
 
@@ -125,6 +126,9 @@ class FramedConnection:
     def refuse(self, error: PartitionAuthenticationError) -> None:
         """Give the connection up, and tell the peer why where it can be told."""
         self.fail(error)
+
+    def answer_in_plaintext(self) -> None:
+        """The peer does not speak TLS, and waits. Thread: I/O."""
 
     def on_established(self) -> None:
         """The TLS handshake is over; frames may be sent. Thread: I/O."""
@@ -274,6 +278,9 @@ class FramedConnection:
         try:
             self._receive()
         except BrokenError as error:
+            if self._begins_as_tls:
+                self.refuse(self._speaks_tls())
+                return
             self.fail(PartitionConnectionError(f"the data connection to {self.peer} carries no valid frames: {error}"))
         except Exception as error:  # channels must not wait for frames that were lost in it
             self.fail(PartitionConnectionError(f"receiving from {self.peer} failed: {error!r}"))
@@ -295,7 +302,8 @@ class FramedConnection:
                 self.fail(self._broken(error))
                 return
             if not got:
-                self.fail(PartitionConnectionError(f"the data connection to {self.peer} was closed by the peer"))
+                closed = PartitionConnectionError(f"the data connection to {self.peer} was closed by the peer")
+                self.fail(self._speaks_tls() if self._begins_as_tls else closed)
                 return
             self.bytes_received += got
             self._end += got
@@ -370,12 +378,26 @@ class FramedConnection:
             self.refuse(error)
             return
         except (OSError, ValueError) as error:
+            if is_plaintext(error):
+                self.answer_in_plaintext()
             self.fail(self._broken(error))
             return
         self._handshake = None
         self.on_established()
         self._unblock()
         self._receive_rest()  # what came with the end of the handshake is in the TLS layer
+
+    @property
+    def _begins_as_tls(self) -> bool:
+        """Whether the first bytes of a plaintext connection are those of TLS."""
+        is_first = not self._expected_bytes and self._tls is None
+        return is_first and bytes(self._view[: min(2, self._end)]) in frames.TLS_RECORDS
+
+    def _speaks_tls(self) -> PartitionAuthenticationError:
+        return PartitionAuthenticationError(
+            f"the data connection to {self.peer} was refused: {self.peer} speaks TLS, and this process does not "
+            f"(security.ssl.internal.enabled)"
+        )
 
     # ------------------------------------------------------------ ending
 

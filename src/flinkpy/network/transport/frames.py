@@ -70,8 +70,8 @@ MAX_ELEMENT_BYTES = 1 << 16
 MAX_SCHEMA_BYTES = 1 << 24
 # Of a resource id or an address in a greeting.
 MAX_NAME_BYTES = 512
-# What a TLS connection begins with. Read as our header it is a frame that is too long.
-TLS_HANDSHAKE_RECORD = b"\x16\x03"
+# What a TLS connection begins with, a handshake or an alert. Read as our header it is a frame that is too long.
+TLS_RECORDS = (b"\x16\x03", b"\x15\x03")
 
 
 def frame(

@@ -5,6 +5,7 @@ Source: org.apache.flink.runtime.io.network.netty.{PartitionRequestServerHandler
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import socket
 from collections.abc import Callable
@@ -166,6 +167,12 @@ class ProducerConnection(FramedConnection):
         self._is_authenticated = True
         self.allow_large_frames(frames.MAX_SMALL_BODY_BYTES)
         self._on_authenticated(self)
+
+    def answer_in_plaintext(self) -> None:
+        reason = b"it speaks TLS, and you do not (security.ssl.internal.enabled)"
+        frame = frames.frame(frames.ERROR, 0, frames.REFUSED, len(reason), body=reason)
+        with contextlib.suppress(OSError):  # it has gone
+            socket.socket.send(self._socket, frame)
 
     def refuse(self, error: PartitionAuthenticationError) -> None:
         self._send_error(0, frames.REFUSED, str(error))

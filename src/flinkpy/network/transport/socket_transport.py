@@ -196,6 +196,7 @@ def _without_extras(context: ssl.SSLContext) -> ssl.SSLContext:
     return context
 
 
+_NO_TLS = "{peer} does not speak TLS, which this process does (security.ssl.internal.enabled)"
 #: Parts of the library's reasons, and what they mean for whoever reads the message. The first that fits counts.
 _REASONS = (
     ("PEER_DID_NOT_RETURN_A_CERTIFICATE", "{peer} showed no certificate"),
@@ -210,11 +211,17 @@ _REASONS = (
     ("UNSUPPORTED_PROTOCOL", "{peer} speaks no version of TLS that this process may speak (1.2 or newer)"),
     ("NO_SHARED_CIPHER", "{peer} speaks no cipher that this process speaks"),
     ("ALERT_HANDSHAKE_FAILURE", "{peer} found no cipher or version of TLS that it speaks"),
-    ("HTTP_REQUEST", "{peer} does not speak TLS, which this cluster's data plane does"),
-    ("WRONG_VERSION_NUMBER", "{peer} does not speak TLS, which this process does (security.ssl.internal.enabled)"),
-    ("PACKET_LENGTH_TOO_LONG", "{peer} does not speak TLS, which this process does (security.ssl.internal.enabled)"),
-    ("RECORD_LAYER_FAILURE", "{peer} does not speak TLS, which this process does (security.ssl.internal.enabled)"),
+    ("HTTP_REQUEST", _NO_TLS),
+    ("WRONG_VERSION_NUMBER", _NO_TLS),
+    ("PACKET_LENGTH_TOO_LONG", _NO_TLS),
+    ("RECORD_LAYER_FAILURE", _NO_TLS),
 )
+
+
+def is_plaintext(error: OSError | ValueError) -> bool:
+    """Whether a TLS handshake failed because the peer sent something else."""
+    reason = error.reason or "" if isinstance(error, ssl.SSLError) else ""
+    return any(part in reason and text is _NO_TLS for part, text in _REASONS)
 
 
 def tls_problem(error: OSError | ValueError, peer: str) -> str | None:
