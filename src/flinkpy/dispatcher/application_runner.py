@@ -46,6 +46,8 @@ _CONFIGURATION_VARIABLES = (*CONFIG_DIR_VARIABLES, DYNAMIC_PROPERTIES_VARIABLE)
 PROGRAM_GRACE_S = 5.0
 #: How long a program that is told to end (SIGTERM) may take.
 STOP_GRACE_S = 2.0
+#: How long an application whose end is known may take for it when its process is told to end.
+FINISH_TIMEOUT_S = 10.0
 #: One question for a job's result is left open for this long.
 RESULT_POLL_MS = 30_000
 #: Exit status of a process that was told to end before its application did: that of one killed by SIGTERM.
@@ -75,6 +77,8 @@ class ApplicationRunner:
         self._gateway = gateway
         self._on_ended = on_ended
         self._term: asyncio.Task[None] | None = None
+        #: whether how the application ends is known, though it has not ended yet
+        self._has_decided = False
         #: how the application ended, once it has
         self.result: ApplicationResult | None = None
 
@@ -89,12 +93,21 @@ class ApplicationRunner:
             work = self._run(address)
             self._term = asyncio.get_running_loop().create_task(work, name=f"application {self._application.name}")
 
-    async def leads_no_more(self) -> None:
-        """Returns when the program's process has gone."""
+    async def leads_no_more(self, *, may_finish: bool = False) -> None:
+        """Returns when the program's process has gone.
+
+        Args:
+            may_finish: where the application is just ending, let it: its result is to be stored.
+        """
         term, self._term = self._term, None
         if term is not None:
+            if may_finish and self._has_decided:
+                await asyncio.wait({term}, timeout=FINISH_TIMEOUT_S)
             term.cancel()
             await asyncio.gather(term, return_exceptions=True)
+
+    def _decided(self) -> None:
+        self._has_decided = True
 
     async def _run(self, address: str) -> None:
         try:
@@ -113,7 +126,7 @@ class ApplicationRunner:
             if earlier is not None:
                 logger.info("the application has ended before: %s", earlier.state.value)
                 return earlier
-        term = _Term(self._application, self._configuration, self._gateway(address), address)
+        term = _Term(self._application, self._configuration, self._gateway(address), address, self._decided)
         try:
             result = await term.run()
         finally:
@@ -127,8 +140,14 @@ class _Term:
     """One run of the program."""
 
     def __init__(
-        self, application: ApplicationDescription, configuration: dict[str, str], dispatcher: Gateway, address: str
+        self,
+        application: ApplicationDescription,
+        configuration: dict[str, str],
+        dispatcher: Gateway,
+        address: str,
+        on_decided: Callable[[], None],
     ) -> None:
+        self._on_decided = on_decided
         self._application = application
         self._configuration = configuration
         self._dispatcher = dispatcher
@@ -261,6 +280,7 @@ class _Term:
 
     def _look(self) -> None:
         if self._status.result is not None:
+            self._on_decided()
             self._decided.set()
 
     async def _end_program(self) -> None:

@@ -108,7 +108,7 @@ class ApplicationTerms(Terms[Dispatcher]):
         await self._terms.revoked(endpoint)
 
     async def ended(self, endpoint: Dispatcher) -> None:
-        await self._runner.leads_no_more()
+        await self._runner.leads_no_more(may_finish=True)
         await self._terms.ended(endpoint)
 
 

@@ -1,0 +1,261 @@
+"""Applications: programs that run in a cluster of their own, with real processes, and end it with them."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import application_programs as programs
+import psutil
+import pytest
+from application_programs import lines, program
+from clusters import run_flinkpy
+from job_support import wait_until
+
+from flinkpy.client.application import nth_job_id
+from flinkpy.client.application_cluster import ApplicationCluster
+from flinkpy.client.cluster_client import ClusterClient
+from flinkpy.client.local_cluster import LocalClusterOptions
+from flinkpy.client.service_process import ServiceProcess, wait_until_ready
+from flinkpy.common.errors import ExternalError
+from flinkpy.common.states import JobState
+from flinkpy.security import SecurityContext
+
+ONE = ("--taskmanagers", "1")
+APPLICATION = "ab" * 16
+
+
+@pytest.fixture(autouse=True)
+def _own_temporary_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing may be left in it, whatever became of the application."""
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    yield
+    assert [path.name for path in temporary.iterdir()] == [], "temporary files are left"
+
+
+def run_application(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return run_flinkpy("run-application", *ONE, *map(str, arguments), timeout_s=100)
+
+
+@contextmanager
+def started(*arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
+    """The same in the background; it and all its services are gone afterwards."""
+    command = [sys.executable, "-m", "flinkpy.cli.main", "run-application", *ONE, *map(str, arguments)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        yield process
+    finally:
+        services = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+        process.terminate()
+        process.communicate(timeout=40)
+        _, left = psutil.wait_procs(services, timeout=10)
+        assert left == []
+
+
+def test_every_execute_of_a_program_is_a_job_of_its_cluster(tmp_path: Path) -> None:
+    path = program(tmp_path / "app", programs.TWO_JOBS)
+    done = run_application("-D", f"cluster.id={APPLICATION}", path, "one", "--two")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == ["10", "11", "20", "21"]
+    assert lines(tmp_path / "app" / "ids") == [nth_job_id(APPLICATION, 0), nth_job_id(APPLICATION, 1)]
+    assert lines(tmp_path / "app" / "ids")[0] == APPLICATION
+    assert lines(tmp_path / "app" / "arguments") == ["one", "--two"]
+
+
+def test_a_program_without_a_job_has_failed_and_is_told_why(tmp_path: Path) -> None:
+    done = run_flinkpy("run", "-t", "local-application", str(program(tmp_path / "app", programs.NO_JOB)), timeout_s=100)
+    assert done.returncode == 1
+    assert "contains no execute() call" in done.stderr
+
+
+def test_an_application_exits_with_the_status_of_its_program(tmp_path: Path) -> None:
+    done = run_application(program(tmp_path / "app", programs.EXITS_WITH_3))
+    assert done.returncode == 3
+    assert "exit status 3" in done.stderr
+
+
+def test_a_main_that_raises_fails_the_application_and_its_jobs_are_canceled(tmp_path: Path) -> None:
+    directory = tmp_path / "app"
+    path = program(directory, programs.RAISES_BESIDE_A_JOB)
+    (directory / "go").touch()
+    done = run_application(path)
+    assert done.returncode == 1
+    assert "ValueError: a mistake of its own" in done.stderr
+    assert f'File "{path}"' in done.stderr and "flinkpy/cli" not in done.stderr
+    assert "not canceled" not in done.stderr
+
+
+def test_a_failed_job_ends_the_application_even_where_the_program_goes_on(tmp_path: Path) -> None:
+    done = run_application(program(tmp_path / "app", programs.OVERLOOKS_A_FAILURE), "--wait")
+    assert done.returncode == 1
+    assert "job 'fails'" in done.stderr and "RuntimeError: as it should" in done.stderr
+    assert lines(tmp_path / "app" / "overlooked") == ["JobExecutionError"]
+
+
+def test_a_failed_job_is_the_programs_business_where_it_is_configured_so(tmp_path: Path) -> None:
+    option = "execution.terminate-application-on-any-job-terminated-exceptionally=false"
+    done = run_application("-D", option, program(tmp_path / "app", programs.OVERLOOKS_A_FAILURE))
+    assert done.returncode == 0
+    assert lines(tmp_path / "app" / "out") == ["2"]
+
+
+def test_sigterm_suspends_the_jobs_and_ctrl_c_cancels_them(tmp_path: Path) -> None:
+    for number, (name, status) in enumerate({signal.SIGTERM: 143, signal.SIGINT: 130}.items()):
+        directory = tmp_path / f"app-{number}"
+        path = program(directory, programs.UNTIL_GATE_OPENS)
+        checkpoints = directory / "checkpoints"
+        settings = ["-D", f"execution.checkpointing.dir={checkpoints}", "-D", f"cluster.id={APPLICATION}"]
+        with started(*settings, path) as process:
+            wait_until(lambda there=checkpoints: list(there.glob("*/chk-*/_metadata")), "a checkpoint")
+            process.send_signal(name)
+            assert process.wait(timeout=40) == status
+        # A job that was canceled has removed its checkpoints; one that is suspended may go on from them.
+        kept = list(checkpoints.glob(f"{APPLICATION}/chk-*/_metadata"))
+        assert bool(kept) is (name == signal.SIGTERM)
+        assert not (directory / "after").exists()
+
+
+def test_a_detached_application_runs_on_by_itself(tmp_path: Path) -> None:
+    directory = tmp_path / "app"
+    path = program(directory, programs.ENDS_AT_GATE)
+    done = run_application("-d", "-D", f"env.log.dir={tmp_path / 'logs'}", path)
+    assert done.returncode == 0, done.stderr
+    found = re.search(r"Application ([0-9a-f]{32}) runs \(pid (\d+)\): Dispatcher at (\S+)\.", done.stdout)
+    assert found is not None
+    process = psutil.Process(int(found[2]))
+    wait_until((directory / "after first").exists, "the first job has ended")
+    (directory / "gate").touch()
+    process.wait(timeout=40)
+    assert lines(directory / "second") == ["3", "4"]
+    assert (tmp_path / "logs" / f"application-{found[1]}.log").read_text().split() == ["1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("run-application", "nothing.py"), "does not exist"),
+        (("standalone-job", "--resourcemanager", "127.0.0.1:1", "nothing.py"), "nothing.py does not exist"),
+        (("run", "-t", "yarn-per-job", __file__), "use `flinkpy run-application`"),
+        (("run-application", "-t", "kubernetes-application", __file__), "flinkpy standalone-job"),
+        (("run-application", "-t", "remote", __file__), "has a cluster of its own"),
+        (("run-application", "-D", "cluster.id=mine", __file__), "not 32 hex digits"),
+        (("run-application", "-n", __file__), "name it with -s PATH"),
+    ],
+)
+def test_what_cannot_be_an_application_is_refused_by_name(arguments: tuple[str, ...], message: str) -> None:
+    done = run_flinkpy(*arguments)
+    assert done.returncode == 2
+    assert message in done.stderr and "Traceback" not in done.stderr
+
+
+class _Standalone:
+    """A cluster whose Dispatcher and program can be killed and started again."""
+
+    def __init__(self, tmp_path: Path, path: Path, **properties: str) -> None:
+        self._local = ApplicationCluster(
+            LocalClusterOptions(
+                num_task_executors=1,
+                properties={
+                    "process.jobmanager.working-dir": str(tmp_path / "work"),
+                    "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
+                    "taskmanager.numberOfTaskSlots": "2",
+                    **properties,
+                },
+                temporary_dir=tmp_path / "tmp" / "cluster",
+                restart_services=True,
+            ),
+            str(path),
+            (),
+        )
+        self._local.start()
+        self.process = self._local.processes[0]
+
+    @property
+    def security(self) -> SecurityContext:
+        return self._local.security
+
+    def running_jobs(self) -> list[str]:
+        assert self.process.address is not None
+        with ClusterClient(self.process.address, security=self.security) as client:
+            return [job.name for job in client.list_jobs() if JobState(job.status) is JobState.RUNNING]
+
+    def kill_and_restart(self) -> None:
+        children = psutil.Process(self.process.popen.pid).children(recursive=True)
+        self.process.popen.kill()
+        self.process.popen.wait()
+        psutil.wait_procs(children, timeout=20)
+        self.process.close()
+        self.process = ServiceProcess(self.process.spec)
+        wait_until_ready([self.process], 60)
+
+    def close(self) -> None:
+        self.process.popen.terminate()
+        self.process.popen.wait(timeout=40)
+        self.process.close()
+        self._local.stop()
+
+
+def test_after_a_failover_finished_jobs_are_not_run_again_and_running_ones_are_joined(tmp_path: Path) -> None:
+    directory = tmp_path / "app"
+    path = program(directory, programs.ENDS_AT_GATE)
+    cluster = _Standalone(tmp_path, path)
+    try:
+        wait_until((directory / "after first").exists, "the first job has ended")
+        wait_until(lambda: cluster.running_jobs() == ["second"], "the second job runs")
+        cluster.kill_and_restart()
+        wait_until(lambda: len(lines(directory / "main")) == 2, "main runs again")
+        (directory / "gate").touch()
+        assert cluster.process.popen.wait(timeout=60) == 0
+        # Main ran twice, and no job did.
+        assert (directory / "after first").read_text().count("\n") == 2
+        assert (directory / "after second").read_text().count("\n") == 1
+        assert lines(directory / "first") == ["1", "2"]
+        assert lines(directory / "second") == ["3", "4"]
+        # Once more: the application has ended, and neither main nor a job runs.
+        cluster.process = ServiceProcess(cluster.process.spec)
+        assert cluster.process.popen.wait(timeout=60) == 0
+        assert len(lines(directory / "main")) == 2
+        # Another program of the same cluster would find the jobs of the first and take them for its own.
+        path.write_text(path.read_text() + "\n# another version\n")
+        cluster.process = ServiceProcess(cluster.process.spec)
+        with pytest.raises(ExternalError, match="belongs to another application"):
+            wait_until_ready([cluster.process], 60)
+        assert cluster.process.popen.wait(timeout=60) == 2
+    finally:
+        cluster.close()
+
+
+def test_a_cluster_may_outlive_its_application_to_answer_for_it(tmp_path: Path) -> None:
+    path = program(tmp_path / "app", programs.EXITS_WITH_3)
+    cluster = _Standalone(tmp_path, path, **{"execution.shutdown-on-application-finish": "false"})
+    try:
+        assert cluster.process.address is not None
+        with ClusterClient(cluster.process.address, security=cluster.security) as client:
+            job = wait_until(client.list_jobs, "the job")[0]
+            assert JobState(client.wait_for_result(job.job_id).status) is JobState.FINISHED
+            pid = int(lines(tmp_path / "app" / "main")[0])
+            wait_until(lambda: not psutil.pid_exists(pid), "the program has ended")
+            assert client.list_jobs() != []
+        cluster.process.popen.terminate()
+        assert cluster.process.popen.wait(timeout=40) == 3
+    finally:
+        cluster.close()
+
+
+def test_a_program_whose_process_is_killed_fails_the_application(tmp_path: Path) -> None:
+    directory = tmp_path / "app"
+    cluster = _Standalone(tmp_path, program(directory, programs.RAISES_BESIDE_A_JOB))
+    try:
+        pid = int(wait_until(lambda: lines(directory / "main"), "main runs")[0])
+        os.kill(pid, signal.SIGKILL)
+        assert cluster.process.popen.wait(timeout=40) == 1
+    finally:
+        cluster.close()
