@@ -57,9 +57,11 @@ class ClusterSecret:
             descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError as error:
             _refuse(file, f"cannot be read ({error.strerror})", "make it readable for the user that runs the services")
-        with open(descriptor, "rb") as stream:
+        try:
             _check_protection(file, os.fstat(descriptor))
-            text = stream.read(_MAX_FILE_BYTES)
+            text = os.read(descriptor, _MAX_FILE_BYTES)
+        finally:
+            os.close(descriptor)
         try:
             secret = bytes.fromhex(text.decode("ascii").strip())
         except ValueError:
