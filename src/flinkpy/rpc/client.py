@@ -49,6 +49,15 @@ CHANNEL_OPTIONS: list[tuple[str, object]] = [
     ("grpc.use_local_subchannel_pool", 1),
 ]
 
+#: A connection that the network has swallowed is given up after 30 s instead of waiting for TCP, whose pauses grow with
+#: the time that was lost: a network that has come back is used again soon. Servers let pings through each 5 s.
+_KEEPALIVE: list[tuple[str, object]] = [
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+]
+
 
 class Gateway:
     """Calls of one endpoint: `await gateway.submit_job(request, timeout_s=10.0)`.
@@ -143,7 +152,8 @@ class RpcClient:
     def watch_peer(self, address: str, on_lost: Callable[[], None]) -> PeerWatch:
         """Call `on_lost()` once, on this loop, when the connection to `address` breaks or cannot be made.
 
-        This is how the death of a process is noticed at once: its socket closes. A hang is what heartbeats are for.
+        This is how the death of a process is noticed at once: its socket closes. A hang is what heartbeats are for, so
+        that this connection is not asked whether it is alive.
         """
         channel = open_aio_channel(address, CHANNEL_OPTIONS, self.security)
         task = asyncio.get_running_loop().create_task(_watch(channel, on_lost), name=f"watch {address}")
@@ -154,7 +164,8 @@ class RpcClient:
     def _channel(self, address: str) -> grpc.aio.Channel:
         channel = self._channels.get(address)
         if channel is None:
-            channel = self._channels[address] = open_aio_channel(address, CHANNEL_OPTIONS, self.security)
+            options = [*CHANNEL_OPTIONS, *_KEEPALIVE]
+            channel = self._channels[address] = open_aio_channel(address, options, self.security)
         return channel
 
     async def drop(self, address: str) -> None:
