@@ -3,8 +3,8 @@
     with HaCluster(zookeeper, tmp_path) as cluster:
         cluster.kill(cluster.leader("dispatcher"))
 
-Sessions are short, so that a death is noticed within a few seconds. Leaving the block ends every process that belongs to
-the cluster, JobMasters that have outlived their Dispatchers included.
+Sessions are short, so that a death is noticed within a few seconds. Leaving the block ends every process that belongs
+to the cluster, JobMasters that have outlived their Dispatchers included.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class HaCluster:
                 self._spawn(name)
             wait_until_ready(list(self._processes.values()), START_TIMEOUT_S)
             self.leader("dispatcher")
-            wait_until(lambda: self._has_registered(), "all TaskExecutors are registered")
+            wait_until(self._has_registered, "all TaskExecutors are registered")
         except BaseException:
             self.stop()
             raise
@@ -145,7 +145,7 @@ class HaCluster:
 
     def kill_host(self, name: str) -> None:
         """kill -9 a Dispatcher together with the JobMasters that it has started."""
-        children = [child for child in psutil.Process(self._processes[name].popen.pid).children(recursive=True)]
+        children = psutil.Process(self.pid(name)).children(recursive=True)
         self.kill(name)
         for child in children:
             child.kill()
@@ -156,6 +156,18 @@ class HaCluster:
         self._processes[name].close()
         self._spawn(name)
         wait_until_ready([self._processes[name]], START_TIMEOUT_S)
+
+    def heal(self) -> None:
+        """Continue what is stopped and start what has ended; returns when all leaders and slots are there."""
+        for name in list(self._stopped):
+            self.continue_process(name)
+        dead = [name for name in self._specs if not self.is_alive(name)]
+        for name in dead:
+            self._processes[name].close()
+            self._spawn(name)
+        wait_until_ready([self._processes[name] for name in dead], START_TIMEOUT_S)
+        self.leader("dispatcher")
+        wait_until(self._has_registered, "all TaskExecutors are registered")
 
     def terminate(self, name: str) -> int:
         """Ask one service to end (SIGTERM); returns its exit status."""

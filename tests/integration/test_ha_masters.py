@@ -2,30 +2,207 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from ha_cluster import HaCluster
+from job_support import wait_until
 from verifying.harness import VerifyingRuns, Workload
 from zookeeper_server import ZooKeeperServer
 
+from flinkpy._proto import dispatcher_pb2
+from flinkpy.client.cluster_connection import connect
+from flinkpy.common.errors import NotLeaderError
+from flinkpy.common.states import JobState
+from flinkpy.rpc.health_check import Health, check_health
+from flinkpy.rpc.sync_client import SyncGateway
 
-@pytest.fixture
-def ha_cluster(zookeeper: ZooKeeperServer, tmp_path: Path) -> Iterator[HaCluster]:
-    with HaCluster(zookeeper, tmp_path) as cluster:
+
+@pytest.fixture(scope="module")
+def cluster_of_the_file(zookeeper: ZooKeeperServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HaCluster]:
+    with HaCluster(zookeeper, tmp_path_factory.mktemp("ha"), task_executors=3) as cluster:
         yield cluster
 
 
-def test_a_job_survives_its_dispatcher_without_a_restart(ha_cluster: HaCluster, tmp_path: Path) -> None:
-    runs = VerifyingRuns(ha_cluster, tmp_path, Workload(waits_for_hurry=True))  # type: ignore[arg-type]
+@pytest.fixture
+def cluster(cluster_of_the_file: HaCluster) -> HaCluster:
+    """Two Dispatchers, two ResourceManagers, three TaskExecutors; whole again, whatever the test before did to it."""
+    cluster_of_the_file.heal()
+    return cluster_of_the_file
+
+
+def verifying(cluster: HaCluster, directory: Path, *, waits: bool = True) -> VerifyingRuns:
+    return VerifyingRuns(cluster, directory, Workload(waits_for_hurry=waits))  # type: ignore[arg-type]
+
+
+def test_a_job_survives_its_dispatcher_three_times_without_a_restart(cluster: HaCluster, tmp_path: Path) -> None:
+    runs = verifying(cluster, tmp_path)
     with runs.started() as run:
         run.wait_for_first_checkpoint()
-        [job_master] = [process.pid for process in ha_cluster.job_masters() if process.children is not None][:1]
-        ha_cluster.kill(ha_cluster.leader("dispatcher"))
-        run.wait_for_checkpoints(2)
-        assert job_master in {process.pid for process in ha_cluster.job_masters()}
+        leaders = []
+        for _ in range(3):
+            cluster.heal()
+            leaders.append(cluster.leader("dispatcher"))
+            cluster.kill(leaders[-1])
+            run.wait_for_checkpoints(2)
+        assert run.num_restarts == 0
+        run.hurry()
+        run.wait_for_end()
+    assert len(set(leaders)) == 2
+    runs.assert_exactly_once(run)
+
+
+def test_a_job_goes_on_from_a_checkpoint_when_its_dispatcher_and_job_master_die_three_times(
+    cluster: HaCluster, tmp_path: Path
+) -> None:
+    runs = verifying(cluster, tmp_path)
+    with runs.started() as run:
+        run.wait_for_first_checkpoint()
+        for _ in range(3):
+            cluster.heal()
+            leader = cluster.leader("dispatcher")
+            cluster.kill(leader)
+            for job_master in cluster.job_masters():
+                job_master.kill()
+            run.wait_for_checkpoints(2)
+        run.hurry()
+        run.wait_for_end()
+    runs.assert_exactly_once(run)
+
+
+def test_a_job_survives_its_resource_manager_three_times_without_a_restart(cluster: HaCluster, tmp_path: Path) -> None:
+    runs = verifying(cluster, tmp_path)
+    with runs.started() as run:
+        run.wait_for_first_checkpoint()
+        for _ in range(3):
+            cluster.heal()
+            cluster.kill(cluster.leader("resourcemanager"))
+            run.wait_for_checkpoints(2)
+        cluster.heal()  # every TaskExecutor has found the last one
         assert run.num_restarts == 0
         run.hurry()
         run.wait_for_end()
     runs.assert_exactly_once(run)
+
+
+def test_task_executors_that_die_after_checkpoints_cost_nothing_but_time(cluster: HaCluster, tmp_path: Path) -> None:
+    runs = verifying(cluster, tmp_path)
+    with runs.started() as run:
+        run.wait_for_first_checkpoint()
+        for number in (1, 2, 3):
+            cluster.heal()
+            cluster.kill(f"taskexecutor-{number}")
+            run.wait_for_checkpoints(2)
+        run.hurry()
+        run.wait_for_end()
+    assert run.num_restarts >= 1
+    runs.assert_exactly_once(run)
+
+
+def test_a_dispatcher_that_hangs_longer_than_its_session_is_replaced_and_harmless_when_it_goes_on(
+    cluster: HaCluster, tmp_path: Path
+) -> None:
+    runs = verifying(cluster, tmp_path)
+    with runs.started() as run:
+        run.wait_for_first_checkpoint()
+        former = cluster.leader("dispatcher")
+        cluster.stop_process(former)
+        latter = cluster.leader("dispatcher")
+        assert latter != former
+        run.wait_for_checkpoints(2)
+        cluster.continue_process(former)
+        wait_until(
+            lambda: (
+                check_health("Dispatcher", cluster.address(former), security=cluster.security, timeout_s=5)
+                is Health.STANDING_BY
+            ),
+            "the former leader finds out",
+        )
+        wait_until(
+            lambda: refusal(cluster, former, run.job_id).details.get("leader_address") == cluster.address(latter),
+            "it refuses what it is asked, and says who leads",
+        )
+        assert cluster.leader("dispatcher") == latter
+        run.wait_for_checkpoints(1)
+        assert run.num_restarts == 0
+        run.hurry()
+        run.wait_for_end()
+    runs.assert_exactly_once(run)
+
+
+def test_a_resource_manager_that_hangs_longer_than_its_session_is_replaced_and_harmless_when_it_goes_on(
+    cluster: HaCluster, tmp_path: Path
+) -> None:
+    runs = verifying(cluster, tmp_path)
+    with runs.started() as run:
+        run.wait_for_first_checkpoint()
+        former = cluster.leader("resourcemanager")
+        cluster.stop_process(former)
+        assert cluster.leader("resourcemanager") != former
+        run.wait_for_checkpoints(2)
+        cluster.continue_process(former)
+        cluster.heal()
+        assert cluster.leader("resourcemanager") != former
+        run.wait_for_checkpoints(1)
+        assert run.num_restarts == 0
+        run.hurry()
+        run.wait_for_end()
+    runs.assert_exactly_once(run)
+
+
+def test_who_waits_for_a_job_and_who_cancels_it_do_not_notice_a_change_of_leader(
+    cluster: HaCluster, tmp_path: Path
+) -> None:
+    runs = verifying(cluster, tmp_path)
+    with runs.started() as run:
+        run.wait_for_first_checkpoint()
+        results: list[int] = []
+        waiting = threading.Thread(
+            target=lambda: results.append(cluster.client.wait_for_result(run.job_id).status), daemon=True
+        )
+        waiting.start()
+        cluster.kill(cluster.leader("dispatcher"))
+        cluster.client.cancel_job(run.job_id)  # nobody leads yet
+        waiting.join(40)
+        assert results == [JobState.CANCELED.value]
+    # The job is gone: nothing of it is left for a Dispatcher to recover.
+    cluster.heal()
+    cluster.kill(cluster.leader("dispatcher"))
+    assert cluster.client.request_job_status(run.job_id) is JobState.CANCELED
+
+
+def test_a_job_that_is_submitted_while_nobody_leads_is_accepted_once(cluster: HaCluster, tmp_path: Path) -> None:
+    cluster.kill(cluster.leader("dispatcher"))
+    runs = verifying(cluster, tmp_path, waits=False)
+    with runs.started() as run:
+        run.wait_for_end()
+    runs.assert_exactly_once(run)
+    assert [job.job_id for job in cluster.client.list_jobs()].count(run.job_id) == 1
+
+
+def test_a_program_that_is_told_of_zookeeper_alone_finds_the_leader_and_the_next_one(
+    cluster: HaCluster, tmp_path: Path
+) -> None:
+    configuration = {key: value for key, value in cluster.service_properties.items() if "high-avail" in key}
+    configuration |= {"security.secret-file": cluster.properties["security.secret-file"]}
+    runs = verifying(cluster, tmp_path)
+    with connect(configuration) as client, runs.started() as run:
+        assert client.address == cluster.address(cluster.leader("dispatcher"))
+        run.wait_for_first_checkpoint()
+        cluster.kill(cluster.leader("dispatcher"))
+        path = client.stop_with_savepoint(run.job_id, str(tmp_path / "savepoints"))
+        assert client.address == cluster.address(cluster.leader("dispatcher"))
+        assert client.wait_for_result(run.job_id).status == JobState.FINISHED.value
+        assert Path(path.removeprefix("file:")).is_dir()
+
+
+def refusal(cluster: HaCluster, name: str, job_id: str) -> NotLeaderError:
+    """What a Dispatcher that does not lead answers to who would cancel a job."""
+    with (
+        SyncGateway("Dispatcher", cluster.address(name), security=cluster.security) as gateway,
+        pytest.raises(NotLeaderError) as caught,
+    ):
+        gateway.cancel_job(dispatcher_pb2.JobIdMessage(job_id=job_id))
+    return caught.value

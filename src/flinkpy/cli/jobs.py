@@ -25,23 +25,28 @@ if TYPE_CHECKING:
 MAX_SHOWN_FAILURES = 3
 
 
-def dispatcher_address(configuration: Configuration, address: str | None) -> str:
-    """The Dispatcher meant: `-m`, else `jobmanager.rpc.address`, else the cluster `flinkpy cluster start` started.
+def dispatcher_address(configuration: Configuration, address: str | None) -> str | None:
+    """The Dispatcher meant: `-m`, else the one that ZooKeeper says leads (None), else `jobmanager.rpc.address`, else
+    the cluster `flinkpy cluster start` started.
 
-    In the last case `configuration` names that cluster's secret afterwards, unless it names one already.
+    The address may be several. In the last case `configuration` names that cluster's secret afterwards, unless it names
+    one already.
 
     Raises: UserError where there is none.
     """
     from flinkpy.cli.cluster import running_cluster, use_secret_of
-    from flinkpy.configuration import jobmanager_options, read_option
+    from flinkpy.client.cluster_connection import configured_addresses, is_elected
     from flinkpy.configuration.security_options import SECRET_FILE
 
     if address is not None:
-        split_address(address, "-m")
+        for part in address.split(","):
+            split_address(part.strip(), "-m")
         return address
-    configured = read_option(configuration, jobmanager_options.ADDRESS)
+    if is_elected(configuration):
+        return None
+    configured = configured_addresses(configuration)
     if configured:
-        return f"{configured}:{read_option(configuration, jobmanager_options.PORT)}"
+        return configured
     entries = configuration.to_dict()
     local = running_cluster(entries)
     if local is None:
@@ -54,13 +59,9 @@ def dispatcher_address(configuration: Configuration, address: str | None) -> str
 
 def connect(configuration: Configuration, address: str | None) -> ClusterClient:
     """A connection to the cluster meant; see `dispatcher_address`."""
-    from flinkpy.client.cluster_client import ClusterClient
-    from flinkpy.configuration import client_options, read_option
-    from flinkpy.security import SecurityContext
+    from flinkpy.client import cluster_connection
 
-    timeout_ms = read_option(configuration, client_options.CLIENT_TIMEOUT)
-    address = dispatcher_address(configuration, address)
-    return ClusterClient(address, timeout_s=timeout_ms / 1000, security=SecurityContext.of_client(configuration))
+    return cluster_connection.connect(configuration, dispatcher_address(configuration, address))
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -104,10 +105,11 @@ def run(
     if target == LOCAL_APPLICATION:
         return start_application(configuration, program, arguments)
     if target not in ("local", "embedded") or address is not None:
-        host, port = split_address(dispatcher_address(configuration, address), "-m")
+        addresses = dispatcher_address(configuration, address)
         configuration.set_string(core_options.EXECUTION_TARGET.key, "remote")
-        configuration.set_string("jobmanager.rpc.address", host)
-        configuration.set_string("jobmanager.rpc.port", str(port))
+        if addresses is not None:
+            configuration.set_string("jobmanager.rpc.address", addresses)
+            configuration.set_string("high-availability.type", "NONE")
     from flinkpy.cli.progress import show_submitted, terminal_observer
     from flinkpy.client.job_watch import observe_jobs
 

@@ -39,7 +39,8 @@ def cluster_address_option(command: F) -> F:
         "--jobmanager",
         "address",
         metavar="HOST:PORT",
-        help="The Dispatcher; that of the local cluster if not given.",
+        help="The Dispatcher, or with standbys all of them, with commas between; that of the configuration, else of the "
+        "local cluster, if not given.",
     )(command)
 
 
@@ -51,8 +52,8 @@ def load_valid_configuration(
     from flinkpy.security.confidential_settings import inherited_settings
 
     configuration = load_configuration(config_dir, properties)
-    for key, value in inherited_settings().items():
-        configuration.set_string(key, value)
+    for key, inherited in inherited_settings().items():
+        configuration.set_string(key, inherited)
     for key, value in overrides.items():
         if value is not None:
             configuration.set_string(key, value)

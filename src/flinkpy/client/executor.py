@@ -1,7 +1,7 @@
 """From a JobGraph to a running job: which cluster it goes to, and waiting for it.
 
-`execution.target` decides: `remote` is the cluster of `jobmanager.rpc.address`, `local` the cluster embedded in this
-program. Where it is not set, an address that is set means `remote`.
+`execution.target` decides: `remote` is the cluster of `jobmanager.rpc.address` or, with high availability, of
+ZooKeeper, `local` the cluster embedded in this program. Where it is not set, an address that is set means `remote`.
 
 Source: org.apache.flink.core.execution.PipelineExecutor and the executors behind it.
 """
@@ -17,6 +17,7 @@ from flinkpy import __version__
 from flinkpy._proto import job_pb2
 from flinkpy.client.application import current_application
 from flinkpy.client.cluster_client import ClusterClient
+from flinkpy.client.cluster_connection import configured_addresses, connect, is_elected
 from flinkpy.client.job_client import RemoteJobClient, execution_result
 from flinkpy.client.job_listeners import JobListeners
 from flinkpy.client.job_watch import JobWatch, tell_detached
@@ -25,10 +26,11 @@ from flinkpy.common.clock import SystemClock
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import ConfigurationError, DuplicateJobSubmissionError, FlinkError
 from flinkpy.common.python_environment import environment_profile
-from flinkpy.configuration import client_options, core_options, jobmanager_options, validate
+from flinkpy.configuration import client_options, core_options, validate
 from flinkpy.configuration.options import read_option
-from flinkpy.security import SecurityContext
 
+#: Instead of an address: the Dispatcher is the one that leads, as ZooKeeper tells it.
+ELECTED = "(elected)"
 #: How long Ctrl-C waits for the job to be canceled before the program ends without it.
 CANCEL_WAIT_S = 15.0
 
@@ -63,8 +65,7 @@ def _execute(job_graph: job_pb2.JobGraph, configuration: Configuration) -> Remot
         application.fix_job_id(job_graph, configuration)
         address = application.address
     if address is not None:
-        security = SecurityContext.of_client(configuration)
-        client = ClusterClient(address, timeout_s, security=security)
+        client = connect(configuration, None if address == ELECTED else address)
         return _submit(client, job_graph, watched=not _is_detached(configuration))
 
     from flinkpy.client.embedded_cluster import embedded_cluster
@@ -131,16 +132,16 @@ def _is_detached(configuration: Configuration) -> bool:
 
 
 def remote_address(configuration: Configuration) -> str | None:
-    """`host:port` of the Dispatcher a job goes to; None means the embedded cluster."""
+    """`host:port` of the Dispatcher a job goes to, several of them, or ELECTED; None means the embedded cluster."""
     target = read_option(configuration, core_options.EXECUTION_TARGET)
-    host = read_option(configuration, jobmanager_options.ADDRESS)
     if target in ("local", "embedded"):
         return None
-    if host is None:
-        if target == "remote":
-            raise ConfigurationError("option `execution.target` is `remote`, but `jobmanager.rpc.address` is not set")
-        return None
-    return f"{host}:{read_option(configuration, jobmanager_options.PORT)}"
+    if is_elected(configuration):
+        return ELECTED
+    addresses = configured_addresses(configuration)
+    if addresses is None and target == "remote":
+        raise ConfigurationError("option `execution.target` is `remote`, but `jobmanager.rpc.address` is not set")
+    return addresses
 
 
 def _submit(
