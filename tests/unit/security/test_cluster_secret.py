@@ -56,7 +56,7 @@ def test_a_file_of_another_user_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "secret"
     ClusterSecret.load_or_create(path)
     os.chown(path, 12345, -1)
-    with pytest.raises(SecretError, match="another user .*12345"):
+    with pytest.raises(SecretError, match=r"another user .*12345"):
         ClusterSecret.load_or_create(path)
 
 

@@ -85,7 +85,9 @@ def test_the_loopback_may_be_bound_without_anything(address: str) -> None:
     check_bind(address, SecurityContext.of_secret(ClusterSecret.generate()))
 
 
-@pytest.mark.parametrize("address", ["0.0.0.0", "::", "[::]", "10.0.0.1", "some-host", "localhost.example.com", "", "0"])
+@pytest.mark.parametrize(
+    "address", ["0.0.0.0", "::", "[::]", "10.0.0.1", "some-host", "localhost.example.com", "", "0"]
+)
 def test_other_addresses_take_tls_or_the_word_insecure(address: str) -> None:
     secret = ClusterSecret.generate()
     with pytest.raises(ConfigurationError) as raised:

@@ -1,0 +1,175 @@
+"""gRPC over mutual TLS: who belongs to the cluster is understood, all others are refused and told why."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+pytest.importorskip("cryptography", reason="TLS material is made with the package cryptography: NOT tested")
+
+from flinkpy._proto import resourcemanager_pb2
+from flinkpy.common.errors import AuthenticationError, RpcUnavailableError, TlsError
+from flinkpy.rpc.client import RpcClient
+from flinkpy.rpc.server import RpcServer
+from flinkpy.rpc.services import service_methods
+from flinkpy.rpc.sync_client import SyncGateway
+from flinkpy.security import PEER_NAME, ClusterSecret, SecurityContext, TlsMaterial
+from flinkpy.security.certificates import CLIENT_NAME, Identity, make_authority, make_certificate
+
+NOW_MS = int(time.time() * 1000)
+SECRET = ClusterSecret.generate()
+AUTHORITY, OTHER_AUTHORITY = make_authority(NOW_MS), make_authority(NOW_MS)
+YEAR, YESTERDAY = timedelta(days=365), timedelta(days=-1)
+SERVICE = make_certificate(AUTHORITY, PEER_NAME, NOW_MS, YEAR)
+CLIENT = make_certificate(AUTHORITY, CLIENT_NAME, NOW_MS, YEAR)
+EXPIRED = make_certificate(AUTHORITY, PEER_NAME, NOW_MS, YESTERDAY)
+FOREIGN = make_certificate(OTHER_AUTHORITY, PEER_NAME, NOW_MS, YEAR)
+
+
+def context(identity: Identity | None, authority: Identity = AUTHORITY, **fields: Any) -> SecurityContext:
+    if identity is None:
+        return SecurityContext.of_secret(SECRET)
+    pem = identity.key_pem, identity.certificate_pem, authority.certificate_pem
+    return SecurityContext.of_secret(SECRET, tls=TlsMaterial(*pem, source="key store K", **fields))
+
+
+class ResourceManager:
+    def __getattr__(self, name: str) -> Any:
+        method = service_methods("ResourceManager").get(name)
+        if method is None:
+            raise AttributeError(name)
+        return lambda request, context: method.response_class()
+
+
+Ask = Callable[[RpcServer, SecurityContext], Awaitable[None]]
+
+
+async def ask(server: RpcServer, security: SecurityContext) -> None:
+    client = RpcClient(security=security)
+    try:
+        gateway = client.gateway("ResourceManager", server.address)
+        await gateway.request_resource_overview(resourcemanager_pb2.ResourceOverviewRequest())
+    finally:
+        await client.close()
+
+
+async def ask_from_a_program(server: RpcServer, security: SecurityContext) -> None:
+    def call() -> None:
+        with SyncGateway("ResourceManager", server.address, security=security) as gateway:
+            gateway.request_resource_overview(resourcemanager_pb2.ResourceOverviewRequest(), timeout_s=10)
+
+    await asyncio.to_thread(call)
+
+
+def run(server_side: SecurityContext, client_side: SecurityContext, how: Ask = ask) -> None:
+    async def main() -> None:
+        server = RpcServer(bind_address="127.0.0.1", port=0, security=server_side)
+        server.add_endpoint("ResourceManager", ResourceManager())
+        await server.start()
+        try:
+            await asyncio.wait_for(how(server, client_side), 30)
+        finally:
+            await server.stop()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("how", [ask, ask_from_a_program])
+@pytest.mark.parametrize("identity", [SERVICE, CLIENT])
+def test_members_of_the_cluster_are_understood(identity: Identity, how: Ask) -> None:
+    run(context(SERVICE), context(identity), how)
+
+
+@pytest.mark.parametrize("how", [ask, ask_from_a_program])
+@pytest.mark.parametrize(
+    ("server_side", "client_side", "said"),
+    [
+        (
+            context(FOREIGN, OTHER_AUTHORITY),
+            context(SERVICE),
+            r"the peer is refused.*different authorities.*key store K",
+        ),
+        (context(SERVICE), context(FOREIGN), r"the peer refuses this process's certificate.*key store K"),
+        (context(EXPIRED), context(SERVICE), r"the peer is refused.*has expired"),
+        (context(SERVICE), context(EXPIRED), r"the peer refuses this process's certificate.*expired"),
+        (context(CLIENT), context(SERVICE), r"the peer is refused.*a client's"),
+        (context(SERVICE), context(None), r"the peer speaks TLS.*security\.ssl\.internal\.enabled"),
+        (context(None), context(SERVICE), r"the peer speaks plaintext"),
+    ],
+    ids=[
+        "server of another CA",
+        "client of another CA",
+        "expired server",
+        "expired client",
+        "client as server",
+        "plaintext client",
+        "plaintext server",
+    ],
+)
+def test_others_are_refused_and_the_error_names_peer_and_cause(
+    server_side: SecurityContext, client_side: SecurityContext, said: str, how: Ask
+) -> None:
+    with pytest.raises(TlsError, match=rf"no connection to 127\.0\.0\.1:[0-9]+: {said}"):
+        run(server_side, client_side, how)
+
+
+def test_a_caller_whose_certificate_is_not_pinned_is_refused_though_the_authority_signed_it() -> None:
+    pinned = context(SERVICE, fingerprints=(SERVICE.fingerprint,))
+    run(pinned, context(SERVICE))
+    with pytest.raises(AuthenticationError, match="fingerprint"):
+        run(pinned, context(CLIENT))
+
+
+def test_tls_takes_no_token_s_place() -> None:
+    other = SecurityContext.of_secret(ClusterSecret.generate(), tls=context(SERVICE).tls)
+    with pytest.raises(AuthenticationError, match="none of this cluster"):
+        run(context(SERVICE), other)
+
+
+def test_a_peer_that_is_simply_not_there_is_no_matter_of_tls() -> None:
+    async def main() -> None:
+        with socket.socket() as bound:
+            bound.bind(("127.0.0.1", 0))
+            client = RpcClient(security=context(SERVICE))
+            gateway = client.gateway("ResourceManager", f"127.0.0.1:{bound.getsockname()[1]}")
+            with pytest.raises(RpcUnavailableError) as raised:
+                await gateway.request_resource_overview(resourcemanager_pb2.ResourceOverviewRequest())
+            assert type(raised.value) is RpcUnavailableError
+            await client.close()
+
+    asyncio.run(main())
+
+
+def test_the_token_is_not_sent_to_a_peer_that_does_not_prove_who_it_is() -> None:
+    """Whoever listens where a service should be gets the beginning of a handshake only."""
+
+    async def main() -> None:
+        received = bytearray()
+        done = asyncio.Event()
+
+        async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            received.extend(await reader.read(65536))
+            writer.close()
+            done.set()
+
+        listener = await asyncio.start_server(listen, "127.0.0.1", 0)
+        port = listener.sockets[0].getsockname()[1]
+        client = RpcClient(security=context(SERVICE))
+        with pytest.raises(RpcUnavailableError):
+            await client.gateway("ResourceManager", f"127.0.0.1:{port}").request_resource_overview(
+                resourcemanager_pb2.ResourceOverviewRequest(), timeout_s=5
+            )
+        await done.wait()
+        assert received[:1] == b"\x16"  # a record of a TLS handshake
+        assert client.security.token.encode() not in received
+        await client.close()
+        listener.close()
+        await listener.wait_closed()
+
+    asyncio.run(main())
