@@ -19,13 +19,15 @@ from simulated_rpc import SimulatedRpcServer
 from simulated_tasks import DataPlane, SimulatedTask
 from simulated_world import SimulatedWorld
 
-from flinkpy.checkpoint.completed_checkpoint_store import CompletedCheckpointStore
 from flinkpy.highavailability.file_job_result_store import FileJobResultStore
 from flinkpy.jobmaster.checkpoint_io import CheckpointIo
 
 #: How long tasks of a former JobMaster may run beside those of its successor where its TaskExecutor hears of nothing:
 #: the time-out of heartbeats, twice the longest delay of a message, and what a cancellation takes.
 MAX_OVERLAP_S = 15.0
+
+#: The node of the simulated cluster.
+CLUSTER = "/flink/simulated"
 
 
 class Checks:
@@ -37,6 +39,8 @@ class Checks:
         self.executors: dict[str, tuple[SimulatedProcess, Any]] = {}
         #: Ids of JobMasters per job in the order in which their tasks came, and when.
         self._job_masters: dict[str, dict[str, float]] = {}
+        #: JobMaster processes that have found what their job begins from.
+        self.has_begun: set[str] = set()
         self._results: dict[str, float] = {}
         self.num_refused_writes = 0
         plane.on_deployed = self._on_deployed
@@ -98,10 +102,10 @@ class Checks:
         """Written only by whose latch is the lowest, where it is a leader's to write."""
         self._world.network.trace.note("zookeeper", kind, path)
         component = _component_of(path)
-        if component is None or kind == "check":
+        if component is None or (kind == "delete" and component != "dispatcher"):
             return
         nodes = self._world.zookeeper.nodes
-        latch = f"{path.partition(component)[0]}{component}/latch"
+        latch = f"{CLUSTER}/leader/{component}/latch"
         present = nodes.get(latch)
         names = [] if present is None else sorted(present.children, key=lambda name: name[-10:])
         owner = nodes[f"{latch}/{names[0]}"].owner if names else None
@@ -115,21 +119,29 @@ class Checks:
         """See what becomes durable, at the moment it does."""
         originals = (
             CheckpointIo.__init__,
+            CheckpointIo.open,
             CheckpointIo.make_location,
             CheckpointIo.finalize,
-            CompletedCheckpointStore.add,
             FileJobResultStore.create_dirty,
         )
-        initialize, make_location, finalize, add, create_dirty = originals
+        initialize, open_, make_location, finalize, create_dirty = originals
         checks = self
 
         def observed_initialize(io: Any, configuration: Any, job_id: str, *rest: Any, **further: Any) -> None:
             initialize(io, configuration, job_id, *rest, **further)
             io.simulated_job_id = job_id
 
+        def observed_open(io: Any, *rest: Any) -> Any:
+            start = open_(io, *rest)
+            of = CURRENT.get()
+            if of is not None:
+                checks.has_begun.add(of.name)
+            return start
+
         def observed_location(io: Any, effect: Any) -> Any:
+            location = make_location(io, effect)
             checks.location(io.simulated_job_id, effect.checkpoint_id)
-            return make_location(io, effect)
+            return location
 
         def observed_finalize(io: Any, effect: Any) -> Any:
             checks.finalizing(io.simulated_job_id, effect)
@@ -144,6 +156,7 @@ class Checks:
             return answer
 
         CheckpointIo.__init__ = observed_initialize  # type: ignore[method-assign]
+        CheckpointIo.open = observed_open  # type: ignore[method-assign]
         CheckpointIo.make_location = observed_location  # type: ignore[method-assign]
         CheckpointIo.finalize = observed_finalize  # type: ignore[method-assign]
         FileJobResultStore.create_dirty = observed_result  # type: ignore[method-assign]
@@ -152,9 +165,9 @@ class Checks:
         finally:
             (
                 CheckpointIo.__init__,  # type: ignore[method-assign]
+                CheckpointIo.open,  # type: ignore[method-assign]
                 CheckpointIo.make_location,  # type: ignore[method-assign]
                 CheckpointIo.finalize,  # type: ignore[method-assign]
-                CompletedCheckpointStore.add,  # type: ignore[method-assign]
                 FileJobResultStore.create_dirty,  # type: ignore[method-assign]
             ) = originals
 
@@ -194,8 +207,10 @@ class Checks:
 
 
 def _component_of(path: str) -> str | None:
-    """Whose leader may write there."""
-    parts = path.strip("/").split("/")
-    if "execution-plans" in parts and parts[-1] != "execution-plans":
-        return "leader/dispatcher"
+    """Whose leader alone writes there. What is removed of jobs that have ended, and empty parents, are anybody's."""
+    match path.removeprefix(f"{CLUSTER}/").split("/"):
+        case ["execution-plans", _]:
+            return "dispatcher"
+        case ["jobs", job_id, "checkpoints", _] | ["jobs", job_id, "checkpoint_id_counter"]:
+            return job_id
     return None

@@ -172,6 +172,8 @@ class Nemesis:
         self._disk_until_s = self._cluster.loop.time() + self._duration_s
 
     def _disk(self, process: SimulatedProcess) -> None:
+        if "/" in process.name and process.name not in self._cluster.checks.has_begun:
+            return  # a job that cannot be started has failed, with all that follows
         if self._network.is_faulty and self._cluster.loop.time() < self._disk_until_s and self._random.random() < 0.1:
             raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import weakref
 from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
 
 from simulated_cluster import SimulationLoop
+from simulated_threads import BlockingCall
 
 CURRENT: contextvars.ContextVar[SimulatedProcess | None] = contextvars.ContextVar("process", default=None)
 #: What could not be unwound: if it were collected, its `finally` clauses would run in the middle of another test.
 _GRAVEYARD: list[Any] = []
+
+#: Of the loop without any time passing: more is a loop without end.
+MAX_STEPS = 20_000
 
 
 class ProcessKilled(BaseException):
@@ -31,8 +36,17 @@ class ProcessLoop(SimulationLoop):
         super().__init__(random)
         self.processes: list[SimulatedProcess] = []
         self.is_unwinding = False
+        self._busy_since, self._num_steps = 0.0, 0
         #: Whether something else than the end of a process goes wrong with the next blocking call of it.
         self.disk_of: Callable[[SimulatedProcess], None] = lambda process: None
+
+    def _run_once(self) -> None:
+        if self._now == self._busy_since:
+            self._num_steps += 1
+            assert self._num_steps < MAX_STEPS, f"time stands still at {self._now}: {list(self._ready)[:20]}"
+        else:
+            self._busy_since, self._num_steps = self._now, 0
+        super()._run_once()  # type: ignore[misc]
 
     def call_soon(self, callback: Any, *args: Any, context: Any = None) -> Any:
         return super().call_soon(*self._of_process(callback, args, context), context=context)
@@ -58,14 +72,33 @@ class ProcessLoop(SimulationLoop):
         return task
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
+        """On virtual time: see `simulated_threads`."""
         process = CURRENT.get()
+        future = self.create_future()
+        context = contextvars.copy_context()
 
-        def call() -> Any:
+        def run() -> Any:
             if process is not None and not self.is_unwinding:
                 self.disk_of(process)
-            return func(*args)
+            return context.run(func, *args)
 
-        return super().run_in_executor(executor, call)
+        def done(result: Any, error: BaseException | None) -> None:
+            if future.done() or isinstance(error, ProcessKilled):
+                return
+            if error is None:
+                future.set_result(result)
+            else:
+                future.set_exception(error if isinstance(error, Exception) else asyncio.CancelledError())
+
+        def later(seconds: float, resume: Callable[[], None]) -> None:
+            self.call_later(seconds, resume, context=context.copy())
+
+        call = BlockingCall(run, later, done)
+        if process is not None:
+            process.calls[call] = None
+        is_slow = self._random.random() < 0.1
+        later(self._random.uniform(0.1, 1.0) if is_slow else self._random.uniform(0.001, 0.02), call.resume)
+        return future
 
     def add_signal_handler(self, sig: int, callback: Any, *args: Any) -> None:
         process = CURRENT.get()
@@ -94,6 +127,7 @@ class SimulatedProcess:
         self.exit_status: int | None = None
         self.error: BaseException | None = None
         self.tasks: dict[asyncio.Task[Any], None] = {}
+        self.calls: weakref.WeakKeyDictionary[BlockingCall, None] = weakref.WeakKeyDictionary()
         self._parked: list[tuple[Any, ...]] = []
         self.on_signal: Callable[[], None] | None = None
         #: In order: what the machine does when the process is gone.
@@ -149,6 +183,8 @@ class SimulatedProcess:
 
     def unwind(self) -> None:
         self.is_dead = True
+        for call in list(self.calls):
+            call.is_aborted = True
         for callback, context, *args in self._parked:
             self.loop.call_soon(callback, *args, context=context)
         self._parked.clear()

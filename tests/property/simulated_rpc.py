@@ -330,7 +330,7 @@ class SimulatedRpcServer:
     async def stop(self, grace_s: float = 0.5) -> None:
         self._break()
 
-    async def set_serving(self, service: str, is_serving: bool) -> None:
+    async def refresh_health(self, service: str) -> None:
         return
 
     def _break(self) -> None:

@@ -144,7 +144,7 @@ class ServiceCluster:
             self._configured(process, **{"taskmanager.resource-id": life, "taskmanager.numberOfTaskSlots": "2"})
         )
         deployer = SimulatedDeployer(self.plane, process, lambda job_id: _job_master_of(executor, job_id))
-        retrieval = self._resource_manager_retrieval(process)
+        retrieval = await asyncio.to_thread(self._resource_manager_retrieval, process)
         executor = TaskExecutor(
             self.loop,
             _bound(SimulatedRpcClient, self)(),
@@ -210,7 +210,13 @@ class ServiceCluster:
         async def run() -> Any:
             return await action()
 
-        return await self._client.spawn(run())
+        task = self._client.spawn(run())
+        until = self.loop.time() + 2 * RECOVERY_S
+        while not task.done():
+            await asyncio.wait({task}, timeout=1.0)
+            self.raise_errors()
+            assert self.loop.time() < until, f"a client waits for ever\n{self.describe()}"
+        return task.result()
 
     async def submit(self, job_id: str) -> None:
         """Until it is acknowledged; then it may never be forgotten."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import inspect
 import os
 import secrets
 import socket
@@ -16,6 +17,7 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,6 +25,7 @@ from typing import Any
 import kazoo.client
 from simulated_processes import CURRENT, ProcessKilled, ProcessLoop, SimulatedProcess
 from simulated_rpc import HostNetwork, SimulatedRpcClient, SimulatedRpcServer
+from simulated_threads import SimulatedThreading, SimulatedTime
 from simulated_zookeeper import SimulatedZooKeeper
 from simulated_zookeeper_client import SimulatedZooKeeperClient
 
@@ -41,7 +44,11 @@ _MODULES = (
     "flinkpy.highavailability.zookeeper.services",
     "flinkpy.checkpoint.file_checkpoint_recovery",
 )
+#: Where blocking calls wait for something.
+_BLOCKING = ("flinkpy.highavailability.", "flinkpy.checkpoint.", "flinkpy.jobmaster.", "flinkpy.dispatcher.")
 
+_initialize_working_directory = working_directory.WorkingDirectory.__init__
+_close_working_directory = working_directory.WorkingDirectory.close
 #: The host of all servers of ZooKeeper.
 ZOOKEEPER = "zookeeper"
 
@@ -55,12 +62,15 @@ class SimulatedWorld:
         self.directory = directory
         self.network = HostNetwork(loop, random)
         self.zookeeper = SimulatedZooKeeper(loop, random)
+        self._threading = SimulatedThreading(loop.time)
+        self._time = SimulatedTime(loop.time)
         self.clients: list[tuple[SimulatedProcess, SimulatedZooKeeperClient]] = []
         #: How far the clock of a host is ahead of the true time, which begins at some date.
         self.clock_offset_s: dict[str, float] = {}
         self.processes: dict[str, SimulatedProcess] = {}
         self._num_pids = 100
-        self._locks: list[int] = []
+        self._locks: dict[Path, SimulatedProcess] = {}
+        self._directories: list[working_directory.WorkingDirectory] = []
         self.zookeeper_timeout_s = 4.0
         #: Probability that a process dies when it makes something durable.
         self.fsync_death = 0.0
@@ -112,14 +122,14 @@ class SimulatedWorld:
         words = list(command)
         arguments = words[words.index("jobmaster") + 1 :]
         entries, options = {}, {}
-        for flag, value in zip(arguments, arguments[1:], strict=False):
+        for flag, value in pairwise(arguments):
             if flag == "-D":
                 key, _, setting = value.partition("=")
                 entries[key] = setting
             elif flag.startswith("--"):
                 options[flag] = value
         await asyncio.sleep(self.random.uniform(0.1, 0.5))
-        made = self.new_process(f"{parent.name}/{name}", parent.host)
+        made = self.new_process(f"{parent.name}/{name}.{self._num_pids}", parent.host)
         child = SimulatedChild(made, name, self.loop)
         if self.children_die_with_parent:
             parent.at_exit.append(made.kill)
@@ -132,11 +142,34 @@ class SimulatedWorld:
         made.start(main)
         return child
 
-    def _try_lock(self, path: Path) -> int:
-        """Locks end with their process; nobody else uses these directories."""
-        lock = os.open(os.devnull, os.O_RDONLY)
-        self._locks.append(lock)
-        return lock
+    def _try_lock(self, path: Path) -> int | None:
+        """Locks end with their process."""
+        owner = self._locks.get(path)
+        if owner is not None and not owner.is_dead:
+            return None
+        of = CURRENT.get()
+        assert of is not None
+        self._locks[path] = of
+        return os.open(path / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+
+    @property
+    def _initialize_directory(self) -> Any:
+        def initialize(of: working_directory.WorkingDirectory, *arguments: Any, **rest: Any) -> None:
+            _initialize_working_directory(of, *arguments, **rest)
+            self._directories.append(of)
+
+        return initialize
+
+    @property
+    def _closing_directory(self) -> Any:
+        return lambda of: self._close_directory(of)
+
+    def _close_directory(self, of: working_directory.WorkingDirectory) -> None:
+        """Once: a dead process must not close a file that is another's by then."""
+        if of._lock >= 0:
+            self._locks.pop(of.path, None)
+            _close_working_directory(of)
+            of._lock = -1
 
     def _fsync(self, descriptor: int) -> None:
         of = CURRENT.get()
@@ -188,11 +221,17 @@ class SimulatedWorld:
                 if found is not None and value is found[0]:
                     replace(module, name, found[1])
         replace(kazoo.client, "KazooClient", self._kazoo_client)
+        for module in [module for name, module in sys.modules.items() if name.startswith(_BLOCKING)]:
+            for name, value in (("threading", self._threading), ("time", self._time)):
+                if inspect.ismodule(vars(module).get(name)):
+                    replace(module, name, value)
         replace(clock.SystemClock, "now_ms", lambda _: round(self.now_s() * 1000))
         replace(clock.SystemClock, "monotonic_ms", lambda _: round(self.loop.time() * 1000))
         replace(clock.SystemClock, "monotonic_ns", lambda _: round(self.loop.time() * 1_000_000_000))
         replace(endpoint, "_log_unexpected", self._unexpected)
         replace(working_directory, "_try_lock", self._try_lock)
+        replace(working_directory.WorkingDirectory, "__init__", self._initialize_directory)
+        replace(working_directory.WorkingDirectory, "close", self._closing_directory)
         replace(secrets, "token_hex", lambda size=32: f"{self.random.getrandbits(8 * size):0{2 * size}x}")
         replace(secrets, "token_bytes", lambda size=32: self.random.randbytes(size))
         replace(uuid, "uuid4", lambda: uuid.UUID(int=self.random.getrandbits(128), version=4))
@@ -207,12 +246,9 @@ class SimulatedWorld:
         finally:
             for owner, name, value in reversed(undo):
                 setattr(owner, name, value)
-            for lock in self._locks:
-                try:
-                    if os.readlink(f"/proc/self/fd/{lock}") == os.devnull:
-                        os.close(lock)
-                except OSError:
-                    continue  # its process closed it
+            for directory in self._directories:
+                self._close_directory(directory)
+                directory.close = lambda: None  # type: ignore[method-assign]
 
     def _unexpected(self, error: BaseException) -> None:
         if not self.loop.is_unwinding:

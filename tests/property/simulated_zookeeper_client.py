@@ -4,9 +4,9 @@ It reports as kazoo does: SUSPENDED when its connection broke, or nothing came f
 CONNECTED when the session could be resumed; LOST when the servers say that it has expired, and CONNECTED with a new one
 after that. Watches are dropped, and told so by an event of no kind, when the connection breaks.
 
-Calls are done at once: blocking ones are called where time stands still. One that cannot reach the servers raises
-ConnectionLoss where a KazooClient would wait first, and where the network is bad an operation that was carried out may
-raise it as well.
+Requests (`create_async`, ...) take their time and are answered in order; when the connection breaks, those that were
+not answered raise ConnectionLoss, whether they were carried out or not. The plain calls (`create`, ...) are done at
+once, where they can be.
 
 Source: kazoo.client.KazooClient.
 """
@@ -18,16 +18,20 @@ import contextvars
 from collections import deque
 from collections.abc import Callable
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 from kazoo.exceptions import (
     ConnectionClosedError,
     ConnectionLoss,
+    KazooException,
     NodeExistsError,
     NoNodeError,
     SessionExpiredError,
 )
+from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import EventType, KazooState, KeeperState, WatchedEvent, ZnodeStat
+from simulated_threads import wait_until
 from simulated_zookeeper import Operation, Session, SimulatedZooKeeper, parent_of
 
 WatchFunction = Callable[[WatchedEvent], None]
@@ -60,11 +64,19 @@ class SimulatedZooKeeperClient:
         self._is_cut = False
         self._has_connection = False
         self._is_pinging = False
+        #: Not sent yet, and sent but not answered.
+        self._requests: deque[SimulatedResult] = deque()
+        self._unanswered: deque[SimulatedResult] = deque()
         self._undelivered: deque[tuple[dict[WatchFunction, None], WatchedEvent]] = deque()
-        #: Of calls: how many lose their connection, half of them after they were carried out.
+        self._connection = SimpleNamespace(_read_socket=lambda: None, _invoke=lambda *_: None)
+        #: Of requests: how many lose their connection when they were carried out.
         self.fault_probability = 0.0
         #: Longer than others before it notices that nothing comes: a process that stood still.
         self.is_slow_to_notice = False
+
+    @property
+    def now_s(self) -> Callable[[], float]:
+        return self._loop.time
 
     # Life
 
@@ -82,6 +94,7 @@ class SimulatedZooKeeperClient:
             self._drop_connection()
             self._zookeeper.close_session(self._session.id)
         self._drop_connection()
+        self._fail_requests(ConnectionClosedError)
         self._change_state(KazooState.LOST)
 
     def close(self) -> None:
@@ -133,7 +146,74 @@ class SimulatedZooKeeperClient:
     def remove_listener(self, listener: Callable[[str], object]) -> None:
         self._listeners.remove(listener)
 
-    # Operations
+    # Requests that are on their way: in order, answered later or with the loss of the connection
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.endswith("_async") or name.startswith("_"):
+            raise AttributeError(name)
+        operation = getattr(self, name.removesuffix("_async"))
+
+        def request(*args: Any, **kwargs: Any) -> SimulatedResult:
+            return self.request(lambda: operation(*args, **kwargs))
+
+        return request
+
+    def start_async(self) -> Any:
+        self.start()
+        return SimulatedConnected(self, self._loop.time)
+
+    def request(self, operation: Callable[[], Any]) -> SimulatedResult:
+        result = SimulatedResult(self, operation)
+        if not self._is_started or self._is_dead:
+            result.settle(None, ConnectionClosedError("the client has been closed"))
+        elif self.state == KazooState.LOST:
+            result.settle(None, SessionExpiredError())
+        else:
+            self._requests.append(result)
+            if self._has_connection:
+                self._later(self._delay_s, self._send)
+        return result
+
+    @property
+    def _delay_s(self) -> float:
+        return self._random.uniform(0.0005, 0.004)
+
+    def _send(self) -> None:
+        """The oldest reaches the servers, and its answer is on its way."""
+        if not self._has_connection or not self._requests:
+            return
+        result = self._requests.popleft()
+        if not self._is_reachable:
+            self._unanswered.append(result)  # until it is noticed
+            return
+        try:
+            result.answer = (result.operation(), None)
+        except KazooException as error:
+            result.answer = (None, error)
+        self._unanswered.append(result)
+        if self._random.random() < self.fault_probability:
+            self._later(self._delay_s / 2, self.connection_broke)
+        self._later(self._delay_s, self._receive)
+
+    def _receive(self) -> None:
+        if self._has_connection and self._unanswered and self._is_reachable:
+            result = self._unanswered[0]
+            if result.answer is not None:
+                self._unanswered.popleft()
+                result.settle(*result.answer)
+
+    def _fail_requests(self, error: type[KazooException]) -> None:
+        failed = [*self._unanswered, *self._requests]
+        self._unanswered.clear()
+        self._requests.clear()
+        for result in failed:
+            result.settle(None, error())
+
+    def _flush(self) -> None:
+        for _ in range(len(self._requests)):
+            self._later(self._delay_s, self._send)
+
+    # Operations, done at once
 
     def get(self, path: str, watch: WatchFunction | None = None) -> tuple[bytes, ZnodeStat]:
         return self._read(lambda watcher: self._zookeeper.get(path, watcher), self._data_watchers, path, watch)
@@ -185,6 +265,10 @@ class SimulatedZooKeeperClient:
                 return True
         return self._run(Operation("delete", path, version=version))
 
+    def get_acls(self, path: str) -> tuple[list[Any], ZnodeStat]:
+        """Everybody here is of one cluster, whose nodes nobody else may use."""
+        return [], self.get(path)[1]
+
     def sync(self, path: str) -> str:
         self._reach()
         return path
@@ -194,15 +278,15 @@ class SimulatedZooKeeperClient:
 
     def run_all(self, operations: list[Operation]) -> list[object]:
         session = self._reach()
-        return self._answered(lambda: self._zookeeper.run_all(session.id, operations))
+        return self._zookeeper.run_all(session.id, operations)
 
     def _run(self, operation: Operation) -> Any:
         session = self._reach()
-        return self._answered(lambda: self._zookeeper.run(session.id, operation))
+        return self._zookeeper.run(session.id, operation)
 
     def _read(self, read: Callable[[Any], Any], watchers: Any, path: str, watch: WatchFunction | None) -> Any:
         self._reach()
-        result = self._answered(lambda: read(None if watch is None else self))
+        result = read(None if watch is None else self)
         if watch is not None:
             watchers.setdefault(path, {})[watch] = None
         return result
@@ -218,17 +302,6 @@ class SimulatedZooKeeperClient:
             raise ConnectionLoss
         self._zookeeper.heard_of(self._session.id)
         return self._session
-
-    def _answered(self, do: Callable[[], Any]) -> Any:
-        fate = self._random.random() if self.fault_probability else 1.0
-        if fate < self.fault_probability / 2:
-            self._later(0.0, self.connection_broke)
-            raise ConnectionLoss
-        result = do()
-        if fate < self.fault_probability:
-            self._later(0.0, self.connection_broke)
-            raise ConnectionLoss
-        return result
 
     # The connection
 
@@ -253,6 +326,7 @@ class SimulatedZooKeeperClient:
     def _suspend(self) -> None:
         if self._has_connection or not self._is_started:
             return
+        self._fail_requests(ConnectionLoss)
         if self.state == KazooState.CONNECTED:
             self._change_state(KazooState.SUSPENDED)
         self._reset_watchers()
@@ -273,11 +347,14 @@ class SimulatedZooKeeperClient:
         session = self._zookeeper.open_session(self, self._timeout_s, 0 if former is None else former.id)
         self._session = session
         if session is None:
+            self._fail_requests(SessionExpiredError)
             self._change_state(KazooState.LOST)
             self._later(self._random.uniform(0.0, 0.05), self._reconnect)
             return
         self._has_connection = True
+        self._note_contact()
         self._change_state(KazooState.CONNECTED)
+        self._flush()
         if not self._is_pinging:
             self._is_pinging = True
             self._ping()
@@ -288,7 +365,12 @@ class SimulatedZooKeeperClient:
             return
         if self._has_connection and self._is_reachable and self._session is not None:
             self._zookeeper.heard_of(self._session.id)
+            self._note_contact()
         self._later(self._timeout_s / 3, self._ping)
+
+    def _note_contact(self) -> None:
+        """Who replaces how a real client reads from its socket is told that something came."""
+        self._connection._read_socket()
 
     def _change_state(self, state: str) -> None:
         if state == self.state:
@@ -347,3 +429,53 @@ class SimulatedTransaction:
 
     def commit(self) -> list[object]:
         return self._client.run_all(self.operations)
+
+    def commit_async(self) -> SimulatedResult:
+        return self._client.request(self.commit)
+
+
+class SimulatedResult:
+    """As kazoo's IAsyncResult."""
+
+    def __init__(self, client: SimulatedZooKeeperClient, operation: Callable[[], Any]) -> None:
+        self._client = client
+        self.operation = operation
+        #: What the servers said, before it has come back.
+        self.answer: tuple[Any, Exception | None] | None = None
+        self._outcome: tuple[Any, Exception | None] | None = None
+        self._links: list[Callable[[SimulatedResult], None]] = []
+
+    def settle(self, value: Any, error: Exception | None) -> None:
+        self._outcome = (value, error)
+        links, self._links = self._links, []
+        for link in links:
+            link(self)
+
+    def ready(self) -> bool:
+        return self._outcome is not None
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+        if not wait_until(self.ready, timeout, self._client.now_s):
+            raise KazooTimeoutError
+        assert self._outcome is not None
+        value, error = self._outcome
+        if error is not None:
+            raise error
+        return value
+
+    def rawlink(self, link: Callable[[SimulatedResult], None]) -> None:
+        if self._outcome is None:
+            self._links.append(link)
+        else:
+            link(self)
+
+
+class SimulatedConnected:
+    """What `start_async` answers."""
+
+    def __init__(self, client: SimulatedZooKeeperClient, now_s: Callable[[], float]) -> None:
+        self._client = client
+        self._now_s = now_s
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return wait_until(lambda: self._client.connected, timeout, self._now_s)

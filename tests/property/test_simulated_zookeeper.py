@@ -215,15 +215,38 @@ async def test_an_expired_session_cannot_be_used(ensemble):
 
 
 @on_virtual_time
-async def test_a_call_that_lost_its_connection_may_have_been_carried_out(ensemble):
+async def test_a_request_that_lost_its_connection_may_have_been_carried_out(ensemble):
     client, other = ensemble.client(), ensemble.client()
     client.fault_probability = 0.5
-    failed = 0
+    lost = done = 0
     for number in range(40):
+        outcome = []
+        client.create_async(f"/{number}").rawlink(outcome.append)
+        await asyncio.sleep(1.0)
         try:
-            client.create(f"/{number}")
+            outcome[0].get()
         except ConnectionLoss:
-            failed += 1
-            await asyncio.sleep(1.0)
-    done = len(other.get_children("/"))
-    assert 40 - failed < done < 40
+            lost += 1
+            done += other.exists(f"/{number}") is not None
+    assert len(other.get_children("/")) == 40 - lost + done
+    assert lost and done
+
+
+@on_virtual_time
+async def test_requests_wait_for_a_connection_and_are_answered_in_order(ensemble):
+    client, other = ensemble.client(), ensemble.client()
+    client.connection_broke()
+    await asyncio.sleep(0.03)
+    assert client.state == "SUSPENDED"
+    answers = []
+    for number in range(5):
+        client.create_async("/n-", sequence=True).rawlink(lambda result, number=number: answers.append(number))
+    assert other.get_children("/") == []
+    await asyncio.sleep(1.0)
+    assert answers == [0, 1, 2, 3, 4]
+    client.cut()
+    last = client.create_async("/last")
+    await asyncio.sleep(3 * TIMEOUT_S)
+    with pytest.raises(ConnectionLoss):
+        last.get()
+    assert other.exists("/last") is None
