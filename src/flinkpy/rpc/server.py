@@ -29,6 +29,7 @@ from flinkpy.common.errors import (
     ErrorRetry,
     FlinkError,
     StaleFencingTokenError,
+    VersionMismatchError,
 )
 from flinkpy.rpc.error_codec import bounded_error_metadata
 from flinkpy.rpc.security import bind_port, check_certificate, check_server, interceptors
@@ -279,6 +280,8 @@ async def _abort(servicer_context: Any, method: Method, error: Exception) -> Non
     if isinstance(error, AuthenticationError):
         code = grpc.StatusCode.UNAUTHENTICATED
     elif isinstance(error, FlinkError):
+        if isinstance(error, VersionMismatchError):  # its caller may be of another host, whose log nobody looks at
+            logger.warning("%s of %s is refused: %s", method.path, servicer_context.peer(), error)
         code = _STATUS.get((error.domain, error.retry), grpc.StatusCode.ABORTED)
     else:
         logger.exception("%s failed", method.path)

@@ -1,0 +1,121 @@
+"""From one release to the next without an end: processes of both in one cluster, and those that have none in common."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from clusters import run_flinkpy
+from ha_cluster import HaCluster
+from job_support import wait_until
+from other_releases import as_release, build_release
+from verifying.harness import VerifyingRuns, Workload
+from zookeeper_server import ZooKeeperServer
+
+from flinkpy import __version__
+from flinkpy._proto import dispatcher_pb2
+from flinkpy.client.service_process import ServiceProcess, ServiceSpec
+from flinkpy.common.errors import VersionMismatchError
+from flinkpy.common.process import stop_children
+from flinkpy.rpc.sync_client import SyncGateway
+from flinkpy.rpc.versions import PROTOCOL
+
+NEXT = "0.77.0"
+FAR = "9.9.9"
+
+
+@pytest.fixture(scope="module")
+def next_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_release(tmp_path_factory.mktemp("next"), NEXT, protocol=PROTOCOL + 1)
+
+
+@pytest.fixture(scope="module")
+def far_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One that speaks no protocol that this one or the next knows."""
+    newest = PROTOCOL + 7
+    return build_release(tmp_path_factory.mktemp("far"), FAR, protocol=newest, min_protocol=PROTOCOL + 2)
+
+
+def test_all_services_go_to_the_next_release_while_a_job_runs_and_nothing_is_lost(
+    zookeeper: ZooKeeperServer,
+    tmp_path: Path,
+    next_release: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with HaCluster(zookeeper, tmp_path, task_executors=3) as cluster:
+        runs = VerifyingRuns(cluster, tmp_path, Workload(waits_for_hurry=True))  # type: ignore[arg-type]
+        with runs.started() as run:
+            run.wait_for_first_checkpoint()
+            services = [*cluster.names("taskexecutor"), *cluster.names("resourcemanager"), *cluster.names("dispatcher")]
+            for name in services:
+                cluster.terminate(name)
+                with as_release(monkeypatch, next_release):
+                    cluster.start(name)
+                # Processes of both releases are in the cluster, and the job takes checkpoints.
+                run.wait_for_checkpoints(2)
+            overview = cluster.client.request_cluster_overview()
+            assert overview.version == NEXT
+            # This test is a client of the release before.
+            refusal = pytest.raises(VersionMismatchError, match=rf"flinkpy {__version__}.* cluster is of {NEXT}")
+            with refusal, runs.started():
+                pass
+            run.hurry()
+            run.wait_for_end()
+    runs.assert_exactly_once(run)
+
+
+@pytest.fixture(scope="module")
+def newer(
+    zookeeper: ZooKeeperServer, tmp_path_factory: pytest.TempPathFactory, next_release: Path
+) -> Iterator[HaCluster]:
+    """Masters of the next release."""
+    directory = tmp_path_factory.mktemp("newer")
+    cluster = HaCluster(zookeeper, directory, dispatchers=1, resource_managers=1, task_executors=0)
+    with pytest.MonkeyPatch.context() as patch, as_release(patch, next_release):
+        cluster.__enter__()
+    yield cluster
+    cluster.stop()
+
+
+def test_a_newer_cluster_serves_older_callers_and_has_more_for_newer_ones(
+    newer: HaCluster, next_release: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = newer.address("dispatcher-1")
+    with SyncGateway("Dispatcher", address, security=newer.security) as ours:
+        assert ours.request_cluster_overview(dispatcher_pb2.ClusterOverviewRequest()).version == NEXT
+        assert ours.protocol == PROTOCOL
+    program = (
+        "from flinkpy.rpc.sync_client import SyncGateway\n"
+        "from flinkpy.security import SecurityContext\n"
+        "from flinkpy._proto import dispatcher_pb2 as pb\n"
+        f"context = SecurityContext.of_service({newer.service_properties!r})\n"
+        f"with SyncGateway('Dispatcher', '{address}', security=context) as gateway:\n"
+        "    print(gateway.request_next_thing(pb.JobIdMessage()).job_id, gateway.protocol)\n"
+    )
+    with as_release(monkeypatch, next_release):
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.split() == ["spoken:", str(PROTOCOL + 1), str(PROTOCOL + 1)], done.stderr
+
+
+def test_who_shares_no_protocol_is_refused_and_told_so_on_both_sides(
+    newer: HaCluster, tmp_path: Path, far_release: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = (FAR, NEXT, f"protocol {PROTOCOL + 2} to {PROTOCOL + 7}", "install the same release on both sides")
+    secret = f"security.secret-file={newer.properties['security.secret-file']}"
+    log = tmp_path / "far.log"
+    spec = ServiceSpec("far", "taskexecutor", properties=newer.service_properties, log=log, temporary_dir=tmp_path)
+    with as_release(monkeypatch, far_release):
+        done = run_flinkpy("list", "-m", newer.address("dispatcher-1"), "-D", secret)
+        joining = ServiceProcess(spec)
+    try:
+        assert done.returncode == 2
+        assert [part for part in told if part not in done.stderr] == [] and "Traceback" not in done.stderr
+        assert all(part in newer.log("dispatcher-1") for part in told)
+        wait_until(lambda: all(part in log.read_text() for part in told), "the TaskExecutor is told")
+        wait_until(lambda: all(part in newer.log("resourcemanager-1") for part in told), "the ResourceManager tells")
+    finally:
+        stop_children([joining.popen], 10.0)
+        joining.close()
