@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import application_programs as programs
@@ -16,7 +17,9 @@ import psutil
 import pytest
 from application_programs import lines, program
 from clusters import run_flinkpy
+from ha_cluster import HaCluster
 from job_support import wait_until
+from zookeeper_server import ZooKeeperServer
 
 from flinkpy.client.application import nth_job_id
 from flinkpy.client.application_cluster import ApplicationCluster
@@ -154,6 +157,46 @@ def test_what_cannot_be_an_application_is_refused_by_name(arguments: tuple[str, 
     done = run_flinkpy(*arguments)
     assert done.returncode == 2
     assert message in done.stderr and "Traceback" not in done.stderr
+
+
+class _HighlyAvailable(HaCluster):
+    """Two masters of one application."""
+
+    def __init__(self, zookeeper: ZooKeeperServer, directory: Path, path: Path) -> None:
+        self._program = path
+        super().__init__(zookeeper, directory, dispatchers=2, resource_managers=1, task_executors=1, slots=2)
+
+    def _add_master(self, kind: str, name: str) -> None:
+        super()._add_master(kind, name)
+        if kind == "dispatcher":
+            spec = self._specs[name]
+            self._specs[name] = replace(spec, verb="standalone-job", trailing=("--", str(self._program)))
+
+    def job_states(self) -> dict[str, JobState]:
+        return {job.name: JobState(job.status) for job in self.client.list_jobs()}
+
+    def wait(self, name: str) -> int:
+        """The exit status of a master."""
+        return self._processes[name].popen.wait(timeout=60)
+
+
+def test_a_standby_master_runs_the_program_again_and_its_jobs_go_on(zookeeper: ZooKeeperServer, tmp_path: Path) -> None:
+    directory = tmp_path / "app"
+    with _HighlyAvailable(zookeeper, tmp_path, program(directory, programs.ENDS_AT_GATE)) as cluster:
+        wait_until(lambda: cluster.job_states().get("second") is JobState.RUNNING, "the second job runs")
+        leader = cluster.leader("dispatcher")
+        cluster.kill(leader)
+        other = cluster.leader("dispatcher")
+        wait_until(lambda: len(lines(directory / "main")) == 2, "main runs again")
+        (directory / "gate").touch()
+        assert cluster.wait(other) == 0
+        assert lines(directory / "first") == ["1", "2"]
+        assert lines(directory / "second") == ["3", "4"]
+        assert len(set(lines(directory / "main"))) == 2
+        # The program is over, whoever leads: the one that comes back says so.
+        cluster.start(leader)
+        assert cluster.wait(leader) == 0
+        assert len(lines(directory / "main")) == 2
 
 
 class _Standalone:
