@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 class ZooKeeperLeaderRetrieval:
     """Args:
     path: the node of the component, e.g. `/flink/default/leader/dispatcher`.
+    tells_absence: call back at the start too where nobody leads.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class ZooKeeperLeaderRetrieval:
         *,
         tolerates_suspension: bool = False,
         retry_delay_s: float = 1.0,
+        tells_absence: bool = False,
     ) -> None:
         self._loop = loop
         self._zookeeper = zookeeper
@@ -42,6 +44,7 @@ class ZooKeeperLeaderRetrieval:
         self._retry_delay_s = retry_delay_s
         self._on_leader_changed: Callable[[LeaderInformation | None], None] | None = None
         self._leader: LeaderInformation | None = None
+        self._has_told = not tells_absence
         #: Of the reading whose outcome counts: watches and answers of earlier ones are out of date.
         self._reading = 0
         self._clearance: asyncio.TimerHandle | None = None
@@ -110,9 +113,9 @@ class ZooKeeperLeaderRetrieval:
         self._zookeeper.exists(self._path, changed, found)
 
     def _tell(self, leader: LeaderInformation | None) -> None:
-        if leader == self._leader or self._on_leader_changed is None:
+        if self._on_leader_changed is None or (self._has_told and leader == self._leader):
             return
-        self._leader = leader
+        self._leader, self._has_told = leader, True
         self._on_leader_changed(leader)
 
     def _cancel_clearance(self) -> None:
