@@ -49,7 +49,9 @@ class HighAvailabilityServices(Protocol):
         """The contender is granted leadership at most once, and under `job_master_id`."""
         ...
 
-    def job_master_retrieval(self, job_id: JobID) -> LeaderRetrieval: ...
+    def job_master_retrieval(self, job_id: JobID) -> LeaderRetrieval:
+        """It also calls back at the start where nobody leads the job."""
+        ...
 
     def find_dispatcher(self, timeout_s: float) -> LeaderInformation:
         """Who leads now, for callers without a loop. Blocking. Raises: HighAvailabilityError where nobody does."""

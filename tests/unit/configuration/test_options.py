@@ -24,6 +24,8 @@ DIFFERENT_DEFAULTS = {
     "execution.batch.adaptive.auto-parallelism.max-parallelism": "that of the environment, as Flink says",
     "state.backend.rocksdb.compaction.style": "levels write several times as much per checkpoint (decision 0006)",
     "state.backend.rocksdb.use-bloom-filter": "most reads of a new key find nothing, in every file without a filter",
+    "high-availability.zookeeper.client.acl": "`creator`, where there is a secret to be the creator by",
+    "high-availability.zookeeper.client.authorization": "an empty map instead of none",
     "security.ssl.internal.keystore-type": "told from the file",
     "security.ssl.internal.truststore-type": "told from the file",
 }

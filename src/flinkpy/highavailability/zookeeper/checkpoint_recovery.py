@@ -70,7 +70,7 @@ class ZooKeeperCheckpointPointerStore:
             except NodeMissingError:
                 self._client.ensure(self._path)
             except NodeThereError:
-                pass  # done by an attempt whose answer was lost
+                continue  # done by an attempt whose answer was lost
             else:
                 self._stored = wanted
                 return

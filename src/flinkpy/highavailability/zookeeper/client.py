@@ -196,6 +196,11 @@ class ZooKeeperClient:
         except NodeMissingError:
             return None
 
+    def exists_and_watch(self, path: str, changed: Callable[[], None]) -> bool:
+        """`changed` is called once, from a thread of kazoo's, when the node comes, changes or goes, or nobody knows."""
+        stat: Any = self._wait(lambda: self._kazoo.exists_async(path, watch=lambda event: changed()), f"read {path}")
+        return stat is not None
+
     def get_children(self, path: str) -> list[str]:
         """None of a node that is not there."""
         try:

@@ -111,6 +111,7 @@ def _file_name(data: bytes, node: str) -> str:
         name = json.loads(data.decode())["file"]
         if isinstance(name, str) and name.endswith(_SUFFIX) and "/" not in name and not name.startswith("."):
             return name
-    except (ValueError, KeyError, TypeError, RecursionError):
-        pass
-    raise CorruptFileError(f"node {node} of ZooKeeper names no JobGraph", details={"path": node})
+        problem = "its name is none of ours"
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        problem = repr(error)
+    raise CorruptFileError(f"node {node} of ZooKeeper names no JobGraph: {problem}", details={"path": node})

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,7 +48,7 @@ _STORING_PROCESSES = ("dispatcher", "jobmaster")
 _MASTERS = (*_STORING_PROCESSES, "resourcemanager")
 #: Requests of elections are repeated after the configured pause, but no later than this: nobody leads meanwhile.
 _MAX_ELECTION_RETRY_S = 1.0
-_POLL_S = 0.1
+_MAX_WATCH_S = 1.0
 
 
 class ZooKeeperHaServices:
@@ -113,22 +114,26 @@ class ZooKeeperHaServices:
         return self._election(str(job_id), job_master_id)
 
     def job_master_retrieval(self, job_id: JobID) -> ZooKeeperLeaderRetrieval:
-        return self._retrieval(str(job_id))
+        return self._retrieval(str(job_id), tells_absence=True)
 
     def find_dispatcher(self, timeout_s: float) -> LeaderInformation:
         deadline = time.monotonic() + timeout_s
         path = self._settings.connection_info(_DISPATCHER)
         while True:
-            data = self._client.get_data(path)
+            changed = threading.Event()
+            data = self._client.get_data(path) if self._client.exists_and_watch(path, changed.set) else None
             if data is not None:
                 return decode(data, path)
-            if time.monotonic() >= deadline:
+            # A watch ends with the connection, so it is not relied on for long.
+            if (
+                not changed.wait(max(min(deadline - time.monotonic(), _MAX_WATCH_S), 0))
+                and time.monotonic() >= deadline
+            ):
                 raise HighAvailabilityError(
                     f"no Dispatcher leads cluster '{self._settings.cluster_id}' in ZooKeeper at {self._settings.quorum}"
                     f" (node {path}): none has been started, or high-availability.cluster-id is that of another one",
                     details={"path": path},
                 )
-            time.sleep(_POLL_S)
 
     # --- stores
 
@@ -210,13 +215,14 @@ class ZooKeeperHaServices:
             retry_delay_s=min(self._settings.retry_wait_s, _MAX_ELECTION_RETRY_S),
         )
 
-    def _retrieval(self, component: str) -> ZooKeeperLeaderRetrieval:
+    def _retrieval(self, component: str, *, tells_absence: bool = False) -> ZooKeeperLeaderRetrieval:
         return ZooKeeperLeaderRetrieval(
             self._running_loop,
             self._client,
             self._settings.leader(component),
             tolerates_suspension=self._settings.tolerates_suspension,
             retry_delay_s=min(self._settings.retry_wait_s, _MAX_ELECTION_RETRY_S),
+            tells_absence=tells_absence,
         )
 
     @property

@@ -15,7 +15,9 @@ Blocking.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import secrets
 from pathlib import Path
 
@@ -30,6 +32,7 @@ from flinkpy.highavailability.zookeeper.settings import cluster_id, storage_dire
 
 _MARKER = "storage-id"
 _ID_CHARACTERS = 32
+_ID = re.compile(rb"[0-9a-f]{32}")
 
 
 class HaStorage:
@@ -102,12 +105,10 @@ class HaStorage:
             self.directory.mkdir(parents=True, exist_ok=True)
             aside = unfinished_path(self._marker)
             write_durably(aside, secrets.token_hex(_ID_CHARACTERS // 2).encode())
-            try:
+            # Another master may have been faster; then its id is that of the directory.
+            with contextlib.suppress(FileExistsError):
                 os.link(aside, self._marker)
-            except FileExistsError:
-                pass
-            finally:
-                aside.unlink()
+            aside.unlink()
             sync_directory(self.directory)
         except OSError as error:
             raise self._unusable(self.directory, error) from error
@@ -128,12 +129,8 @@ def _decode(data: bytes | None, node: str) -> str | None:
     """Raises: HighAvailabilityError naming the node, where another system has written it."""
     if data is None:
         return None
-    try:
-        text = data.decode("ascii")
-        if len(text) == _ID_CHARACTERS and int(text, 16) >= 0:
-            return text
-    except ValueError:
-        pass
+    if _ID.fullmatch(data):
+        return data.decode("ascii")
     raise HighAvailabilityError(
         f"node {node} of ZooKeeper does not hold the id of a storage directory: is {options.HA_CLUSTER_ID.key} used by "
         "another system?",
