@@ -34,6 +34,7 @@ BENCHMARKS = {
     "checkpoint-backpressure": ("benchmarks.checkpoints", "run_backpressure"),
     "incremental": ("benchmarks.incremental", "run"),
     "recovery": ("benchmarks.recovery", "run"),
+    "failover": ("benchmarks.failover", "run"),
     "many-tasks": ("benchmarks.many_tasks", "run"),
     "async": ("benchmarks.async_io", "run"),
     "pyflink-suite": ("benchmarks.pyflink_suite", "run"),
