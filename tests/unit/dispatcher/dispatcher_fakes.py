@@ -19,8 +19,9 @@ from flinkpy.common.ids import DispatcherId, JobID, JobMasterId
 from flinkpy.dispatcher.blob_store import BlobStore
 from flinkpy.dispatcher.dispatcher import Dispatcher
 from flinkpy.dispatcher.dispatcher_services import DispatcherServices
-from flinkpy.dispatcher.job_recovery_directories import JobRecoveryDirectories
 from flinkpy.dispatcher.options import DispatcherOptions
+from flinkpy.highavailability.job_recovery_directories import JobRecoveryDirectories
+from flinkpy.highavailability.leader_election import LeaderInformation
 from flinkpy.rpc.server import CallContext
 
 DISPATCHER_ID = "dispatcher-1"
@@ -101,6 +102,7 @@ class FakeProcesses:
         self.alive: dict[str, int] = {}
         self.stopped: list[tuple[str, bool]] = []
         self.is_slow_to_stop = False
+        self.is_left = False
         self._pids = itertools.count(1000)
 
     def spawn(self, process_id: str, dispatcher_address: str) -> None:
@@ -121,8 +123,48 @@ class FakeProcesses:
         del self.alive[process_id]
         asyncio.get_running_loop().call_soon(self.on_exited, process_id, ending)
 
+    def leave(self) -> None:
+        self.is_left = True
+
     async def close(self) -> None:
         self.alive.clear()
+
+
+class FakeLeaders:
+    """Who leads which job, as ZooKeeper tells it."""
+
+    def __init__(self) -> None:
+        self._listeners: dict[JobID, list[Callable[[LeaderInformation | None], None]]] = {}
+        self._leaders: dict[JobID, LeaderInformation | None] = {}
+
+    def lead(self, job_id: str, leader: LeaderInformation | None) -> None:
+        self._leaders[JobID(job_id)] = leader
+        for listener in list(self._listeners.get(JobID(job_id), [])):
+            listener(leader)
+
+    @property
+    def num_listeners(self) -> int:
+        return sum(len(listeners) for listeners in self._listeners.values())
+
+    def retrieval(self, job_id: JobID) -> FakeRetrieval:
+        return FakeRetrieval(self, job_id)
+
+
+class FakeRetrieval:
+    def __init__(self, leaders: FakeLeaders, job_id: JobID) -> None:
+        self._leaders, self._job_id = leaders, job_id
+        self._listener: Callable[[LeaderInformation | None], None] | None = None
+
+    def start(self, on_leader_changed: Callable[[LeaderInformation | None], None]) -> None:
+        self._listener = on_leader_changed
+        self._leaders._listeners.setdefault(self._job_id, []).append(on_leader_changed)
+        if self._job_id in self._leaders._leaders:
+            on_leader_changed(self._leaders._leaders[self._job_id])
+
+    def close(self) -> None:
+        if self._listener is not None:
+            self._leaders._listeners[self._job_id].remove(self._listener)
+            self._listener = None
 
 
 class FakeJobMaster:
@@ -154,6 +196,10 @@ class FakeJobMaster:
             return False
         starts = [command.start for command in self.commands if command.WhichOneof("command") == "start"]
         return any(start.job_graph.job_id == job_id for start in starts)
+
+    @property
+    def was_adopted(self) -> bool:
+        return any(command.WhichOneof("command") == "adopted" for command in self.commands)
 
     @property
     def was_told_to_stop(self) -> bool:
@@ -213,6 +259,7 @@ class Harness:
         *,
         num_standbys: int = 1,
         unfinished: Sequence[job_pb2.JobGraph] = (),
+        is_highly_available: bool = False,
         **options: Any,
     ) -> None:
         loop = asyncio.get_running_loop()
@@ -231,6 +278,9 @@ class Harness:
         self.cleaned_up: list[str] = []
         self.disposal_error: Exception | None = None
         leaderships = itertools.count(1)
+        self.leaders = FakeLeaders()
+        self.released: list[tuple[str, str]] = []
+        self.clean_up_errors: list[Exception] = []
 
         def launcher(on_exited: Callable[[str, str], None]) -> FakeProcesses:
             self.processes = FakeProcesses(on_exited)
@@ -253,6 +303,10 @@ class Harness:
                 clean_up_checkpoints=lambda terminated, path: self.cleaned_up.append(terminated.job_id),
                 on_shutdown_requested=self.shutdown_reasons.append,
                 new_job_master_id=lambda: JobMasterId(f"leader-{next(leaderships)}"),
+                is_highly_available=is_highly_available,
+                job_master_retrieval=self.leaders.retrieval,
+                release_dead_leader=lambda job_id, token: self.released.append((str(job_id), token)),
+                clean_up_job=self._clean_up_job,
             ),
             configuration={"heartbeat.interval": "1 s"},
             clock=LoopClock(loop),
@@ -262,6 +316,25 @@ class Harness:
         self.dispatcher.start("127.0.0.1:1", unfinished=unfinished)
         self._said_hello: set[str] = set()
         self.job_masters: list[FakeJobMaster] = []
+
+    def _clean_up_job(self, job_id: JobID) -> None:
+        if self.clean_up_errors:
+            raise self.clean_up_errors.pop()
+
+    def leading_hello(
+        self, job_master_id: str, job_id: str = JOB, status: int = common_pb2.RUNNING, name: str = "survivor"
+    ) -> FakeJobMaster:
+        """A JobMaster that outlived a Dispatcher, or its session, says hello."""
+        hello = pb.JobMasterHello(
+            resource_id=name,
+            pid=self.processes.alive.get(name, 77),
+            host="elsewhere",
+            job_id=job_id,
+            job_master_id=job_master_id,
+            address=f"{job_master_id}:1",
+            status=status,  # type: ignore[arg-type]
+        )
+        return FakeJobMaster(self.dispatcher, hello)
 
     def _dispose(self, path: str) -> None:
         if self.disposal_error is not None:

@@ -13,7 +13,7 @@ from flinkpy.checkpoint.completed_checkpoint_store import CompletedCheckpointSto
 from flinkpy.checkpoint.file_checkpoint_recovery import FileCheckpointPointerStore
 from flinkpy.common.ids import JobID
 from flinkpy.dispatcher.checkpoint_cleanup import clean_up_checkpoints
-from flinkpy.dispatcher.job_recovery_directories import JobRecoveryDirectories
+from flinkpy.highavailability.job_recovery_directories import JobRecoveryDirectories
 from flinkpy.highavailability.leader_election import Leadership
 from flinkpy.highavailability.standalone_services import StandaloneHaServices
 

@@ -15,10 +15,10 @@ from flinkpy.common.ids import JobID
 from flinkpy.common.working_directory import WorkingDirectory
 from flinkpy.dispatcher.blob_store import BlobKeyError, BlobNotFoundError, BlobStore, BlobTooLargeError
 from flinkpy.dispatcher.job_archive import JobArchive
-from flinkpy.dispatcher.job_graph_store import FileJobGraphStore
-from flinkpy.dispatcher.job_recovery_directories import JobRecoveryDirectories
-from flinkpy.dispatcher.job_result_store import FileJobResultStore
 from flinkpy.dispatcher.recovery import RecoveredJobs, recover
+from flinkpy.highavailability.file_job_graph_store import FileJobGraphStore
+from flinkpy.highavailability.file_job_result_store import FileJobResultStore
+from flinkpy.highavailability.job_recovery_directories import JobRecoveryDirectories
 
 
 def terminated(job_id: str, status: common_pb2.JobStatus = common_pb2.FINISHED) -> pb.JobTerminated:
