@@ -39,8 +39,8 @@ def cluster_address_option(command: F) -> F:
         "--jobmanager",
         "address",
         metavar="HOST:PORT",
-        help="The Dispatcher, or with standbys all of them, with commas between; that of the configuration, else of the "
-        "local cluster, if not given.",
+        help="The Dispatcher, or with standbys all of them, with commas between; that of the configuration, else that "
+        "of the local cluster, if not given.",
     )(command)
 
 

@@ -28,7 +28,7 @@ from typing import Any
 from flinkpy._proto import dispatcher_pb2 as pb
 from flinkpy.common.application_report import JobSubmitted, decode
 from flinkpy.common.child_process import ChildOutput, ChildProcess, spawn_child
-from flinkpy.common.errors import FlinkError, JobNotFoundError
+from flinkpy.common.errors import ApplicationError, FlinkError, JobNotFoundError
 from flinkpy.common.states import JobState
 from flinkpy.configuration import application_options, cluster_options
 from flinkpy.configuration.loading import CONFIG_DIR_VARIABLES, DYNAMIC_PROPERTIES_VARIABLE
@@ -54,6 +54,9 @@ RESULT_POLL_MS = 30_000
 EXIT_TERMINATED = 143
 #: Pause where the Dispatcher does not answer questions: it is about to lead no more, or to end.
 RETRY_PAUSE_S = 0.5
+
+
+ShowFailed = Callable[[str, FlinkError], None]
 
 
 class ApplicationRunner:
@@ -87,10 +90,18 @@ class ApplicationRunner:
         """Of this process: where the application has not ended, that of a process that SIGTERM ended."""
         return EXIT_TERMINATED if self.result is None else self.result.exit_status
 
-    def leads(self, address: str) -> None:
-        """The Dispatcher of this process leads and serves at `address`."""
+    @property
+    def name(self) -> str:
+        return self._application.name
+
+    def leads(self, address: str, show_failed: ShowFailed) -> None:
+        """The Dispatcher of this process leads and serves at `address`.
+
+        Args:
+            show_failed: have the Dispatcher show a failed job of that id, for a program that came to none.
+        """
         if self._term is None and self.result is None:
-            work = self._run(address)
+            work = self._run(address, show_failed)
             self._term = asyncio.get_running_loop().create_task(work, name=f"application {self._application.name}")
 
     async def leads_no_more(self, *, may_finish: bool = False) -> None:
@@ -109,9 +120,9 @@ class ApplicationRunner:
     def _decided(self) -> None:
         self._has_decided = True
 
-    async def _run(self, address: str) -> None:
+    async def _run(self, address: str, show_failed: ShowFailed) -> None:
         try:
-            result = await self._result_of_term(address)
+            result = await self._result_of_term(address, show_failed)
         except FlinkError as error:
             result = ApplicationResult(ApplicationState.FAILED, EXIT_FAILED, str(error))
         except Exception as error:
@@ -120,7 +131,7 @@ class ApplicationRunner:
         self.result = result
         self._on_ended(result)
 
-    async def _result_of_term(self, address: str) -> ApplicationResult:
+    async def _result_of_term(self, address: str, show_failed: ShowFailed) -> ApplicationResult:
         if self._store is not None:
             earlier = await asyncio.to_thread(self._store.claim, self._application)
             if earlier is not None:
@@ -133,6 +144,10 @@ class ApplicationRunner:
             await asyncio.shield(term.close())
         if self._store is not None:
             await asyncio.to_thread(self._store.put_result, self._application, result)
+        is_wanted = read_option(self._configuration, application_options.SUBMIT_FAILED_JOB_ON_APPLICATION_ERROR)
+        if is_wanted and result.state is ApplicationState.FAILED and not term.jobs:
+            error = ApplicationError(result.message, remote_traceback=result.traceback)
+            show_failed(self._application.application_id, error)
         return result
 
 
@@ -159,6 +174,10 @@ class _Term:
         self._status = ApplicationStatus(
             terminates_on_any_exception=read_option(configuration, application_options.TERMINATE_ON_ANY_JOB_EXCEPTION)
         )
+
+    @property
+    def jobs(self) -> list[str]:
+        return self._status.jobs
 
     async def run(self) -> ApplicationResult:
         """How the application ended; its jobs have ended then."""

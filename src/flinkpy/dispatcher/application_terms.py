@@ -11,7 +11,8 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 
-from flinkpy.common.errors import ApplicationError, ConfigurationError
+from flinkpy.common.errors import ApplicationError, ConfigurationError, FlinkError
+from flinkpy.common.ids import JobID
 from flinkpy.configuration import application_options, high_availability_options, jobmanager_options
 from flinkpy.configuration.options import AnyConfiguration, entries_of, read_option
 from flinkpy.dispatcher.application_runner import ApplicationRunner
@@ -101,7 +102,11 @@ class ApplicationTerms(Terms[Dispatcher]):
 
     def activate(self, endpoint: Dispatcher, address: str) -> None:
         self._terms.activate(endpoint, address)
-        self._runner.leads(address)
+
+        def show_failed(job_id: str, error: FlinkError) -> None:
+            endpoint.jobs.show_failed(JobID(job_id), self._runner.name, error)
+
+        self._runner.leads(address, show_failed)
 
     async def revoked(self, endpoint: Dispatcher) -> None:
         await self._runner.leads_no_more()

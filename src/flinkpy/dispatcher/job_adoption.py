@@ -1,8 +1,9 @@
 """JobAdoptions: waits for JobMasters that may lead their jobs without having a session here.
 
 That a JobMaster will come is not certain: its process may be dead, and its leadership last until ZooKeeper notices. So
-whatever shows that it will not is taken, and not only the time-out: its leadership ends, or nobody listens at the
-address it has published.
+whatever shows that it will not is taken, and not only the time-out: nobody leads the job, or not any more, or nobody
+listens at the address that the leader has published. A mistake costs a restart and no more: whoever is started instead
+cannot lead while another does.
 
 Thread: the Dispatcher's loop.
 """
@@ -24,6 +25,9 @@ logger = logging.getLogger(__name__)
 
 #: How long a JobMaster may take to answer the question whether it lives. One that does not answer may still live.
 PROBE_TIMEOUT_S = 5.0
+
+#: How long it may take to hear who leads a job, or that nobody does.
+LOOKUP_TIMEOUT_MS = 5_000
 
 
 class JobAdoptions:
@@ -49,6 +53,7 @@ class JobAdoptions:
         wait = self._waits[job_id] = _Wait(job_id, effect.adoption, self._retrieval(job_id))
         reason = f"it did not report within {effect.timeout_ms} ms"
         wait.timer = self._endpoint.schedule(effect.timeout_ms, lambda: self._fail(wait, reason))
+        wait.lookup = self._endpoint.schedule(LOOKUP_TIMEOUT_MS, lambda: self._fail(wait, "nobody leads the job"))
         wait.retrieval.start(lambda leader: self._leader_changed(wait, leader))
 
     def settled(self, job_id: JobID) -> None:
@@ -64,6 +69,7 @@ class JobAdoptions:
     def _leader_changed(self, wait: _Wait, leader: LeaderInformation | None) -> None:
         if self._waits.get(wait.job_id) is not wait:
             return
+        wait.end_lookup()
         if leader is None:
             self._fail(wait, "nobody leads the job")
             return
@@ -89,8 +95,15 @@ class _Wait:
         self.adoption = adoption
         self.retrieval = retrieval
         self.timer: TimerHandle | None = None
+        self.lookup: TimerHandle | None = None
+
+    def end_lookup(self) -> None:
+        if self.lookup is not None:
+            self.lookup.cancel()
+            self.lookup = None
 
     def close(self) -> None:
         self.retrieval.close()
+        self.end_lookup()
         if self.timer is not None:
             self.timer.cancel()

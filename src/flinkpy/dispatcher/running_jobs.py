@@ -271,6 +271,13 @@ class RunningJobs:
             raise job_not_found(job_id)
         return JobState(overview.status)
 
+    def show_failed(self, job_id: JobID, name: str, error: FlinkError) -> None:
+        """Have a job that never ran among those that have failed, while this Dispatcher leads."""
+        now_ms = self._endpoint.clock.now_ms()
+        details = job_pb2.JobDetails(job_id=str(job_id), name=name, start_time_ms=now_ms)
+        terminated = terminated_without_job_master(details, JobState.FAILED, error, now_ms)
+        self._add_to_archive(terminated, is_stored=False)
+
     def overviews(self) -> list[pb.JobOverview]:
         """Every job that runs or is archived, in the order they started."""
         running = [

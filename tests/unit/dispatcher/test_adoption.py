@@ -1,0 +1,330 @@
+"""JobMasters that outlive their Dispatcher, or their session: adopted, refused, or replaced."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from dispatcher_fakes import CONTEXT, JOB, FakeJobMaster, Harness, job_graph, scenario
+
+from flinkpy._proto import common_pb2, job_pb2
+from flinkpy._proto import dispatcher_pb2 as pb
+from flinkpy.common.errors import ExternalError, RpcTimeoutError, RpcUnavailableError, StaleFencingTokenError
+from flinkpy.common.ids import JobID
+from flinkpy.highavailability.leader_election import LeaderInformation
+
+RUNNING, RESTARTING, INITIALIZING = common_pb2.RUNNING, common_pb2.RESTARTING, common_pb2.INITIALIZING
+FINISHED, CANCELED, CANCELLING = common_pb2.FINISHED, common_pb2.CANCELED, common_pb2.CANCELLING
+CHECKPOINTED = {"execution.checkpointing.interval": "1 s"}
+UNFINISHED = [job_graph()]
+TIMEOUT_S = 10.0
+
+
+def led_by(token: str) -> LeaderInformation:
+    return LeaderInformation(f"{token}:1", token)
+
+
+async def finished(harness: Harness, token: str) -> None:
+    """The JobMaster of that id brings the result."""
+    terminated = pb.JobTerminated(
+        job_id=JOB,
+        job_master_id=token,
+        result=job_pb2.JobResult(job_id=JOB, name="job", status=FINISHED),
+        details=job_pb2.JobDetails(job_id=JOB, name="job", status=FINISHED, start_time_ms=1, end_time_ms=2),
+    )
+    answer = harness.dispatcher.notify_job_terminated(terminated, CONTEXT)
+    if not isinstance(answer, common_pb2.Acknowledge):
+        await answer
+
+
+def has_started_a_job(harness: Harness) -> bool:
+    return any(master.leads(JOB) for master in harness.job_masters)
+
+
+# --- a new leader finds a job that a JobMaster leads ----------------------------------------------------------------
+
+
+@scenario(is_highly_available=True, unfinished=UNFINISHED)
+async def test_a_job_master_that_says_hello_is_adopted_and_its_job_runs_on(harness: Harness) -> None:
+    assert harness.status() == INITIALIZING
+    harness.leaders.lead(JOB, led_by("survivor-1"))
+    survivor = harness.leading_hello("survivor-1")
+    await harness.settle()
+    assert survivor.was_adopted and not survivor.was_told_to_stop
+    assert survivor.commands[0].adopted.dispatcher_id == harness.dispatcher.fencing_token
+    assert harness.status() == RUNNING
+    await harness.settle(2 * TIMEOUT_S)
+    await harness.hello()  # the standby
+    assert not has_started_a_job(harness)
+    await finished(harness, "survivor-1")
+    assert (await harness.result()).result.status == FINISHED
+    await harness.settle()
+    assert survivor.was_told_to_stop
+
+
+@scenario(is_highly_available=True, unfinished=UNFINISHED)
+async def test_the_adopted_job_master_is_asked_and_heard(harness: Harness) -> None:
+    harness.leading_hello("survivor-1")
+    await harness.settle()
+    await harness.dispatcher.request_job(pb.JobIdMessage(job_id=JOB), CONTEXT)
+    assert ("survivor-1:1", "survivor-1") in {(address, token) for _, address, token, _ in harness.gateways.calls}
+    harness.dispatcher.notify_job_status(
+        pb.JobStatusUpdate(job_id=JOB, job_master_id="survivor-1", status=RESTARTING, timestamp_ms=9), CONTEXT
+    )
+    assert harness.status() == RESTARTING
+    with pytest.raises(StaleFencingTokenError):
+        await finished(harness, "another")
+
+
+@scenario(is_highly_available=True, unfinished=UNFINISHED)
+async def test_one_that_does_not_come_in_time_is_replaced(harness: Harness) -> None:
+    harness.gateways.answers["request_job_details"] = lambda request: RpcTimeoutError("it hangs")
+    harness.leaders.lead(JOB, led_by("survivor-1"))
+    await harness.hello()
+    await harness.settle(TIMEOUT_S - 1)
+    assert not has_started_a_job(harness)
+    await harness.settle(2)
+    successor = await harness.next_leader()
+    assert successor.start_command.is_recovery
+    assert harness.leaders.num_listeners == 0
+
+
+@scenario(is_highly_available=True, unfinished=UNFINISHED)
+async def test_one_whose_leadership_ends_is_not_waited_for(harness: Harness) -> None:
+    harness.leaders.lead(JOB, led_by("survivor-1"))
+    await harness.hello()
+    assert not has_started_a_job(harness)
+    harness.leaders.lead(JOB, None)
+    await harness.settle()
+    assert has_started_a_job(harness)
+
+
+@scenario(is_highly_available=True, unfinished=UNFINISHED)
+async def test_one_that_nobody_listens_for_is_not_waited_for(harness: Harness) -> None:
+    harness.gateways.answers["request_job_details"] = lambda request: RpcUnavailableError("refused")
+    harness.leaders.lead(JOB, led_by("survivor-1"))
+    await harness.hello()
+    await harness.settle()
+    assert has_started_a_job(harness)
+
+
+@scenario(is_highly_available=True, unfinished=UNFINISHED)
+async def test_where_nobody_leads_the_job_nobody_is_waited_for(harness: Harness) -> None:
+    harness.leaders.lead(JOB, None)
+    await harness.hello()
+    assert has_started_a_job(harness)
+
+
+@scenario(is_highly_available=True, unfinished=UNFINISHED)
+async def test_where_it_is_not_to_be_heard_who_leads_the_job_it_is_taken_that_nobody_does(harness: Harness) -> None:
+    await harness.hello()
+    await harness.settle(6)
+    assert has_started_a_job(harness)
+
+
+@scenario(is_highly_available=True, unfinished=UNFINISHED, num_standbys=0)
+async def test_a_hello_that_comes_after_the_time_out_is_taken_while_no_other_has_the_job(harness: Harness) -> None:
+    harness.leaders.lead(JOB, led_by("survivor-1"))
+    await harness.settle(TIMEOUT_S + 1)
+    survivor = harness.leading_hello("survivor-1")
+    await harness.settle()
+    assert survivor.was_adopted
+    await harness.hello()  # the process that was to replace it
+    assert not has_started_a_job(harness)
+
+
+@scenario(is_highly_available=True, unfinished=UNFINISHED)
+async def test_a_hello_that_comes_when_another_has_the_job_is_answered_with_stop(harness: Harness) -> None:
+    harness.leaders.lead(JOB, led_by("survivor-1"))
+    await harness.hello()
+    await harness.settle(TIMEOUT_S + 1)
+    successor = await harness.next_leader()
+    survivor = harness.leading_hello("survivor-1")
+    await harness.settle()
+    assert survivor.was_told_to_stop and not survivor.was_adopted
+    successor.started()
+    successor.status(RUNNING)
+    assert harness.status() == RUNNING
+    assert not successor.was_told_to_stop
+
+
+@scenario(is_highly_available=True, unfinished=UNFINISHED)
+async def test_of_two_job_masters_that_both_say_they_lead_one_is_taken(harness: Harness) -> None:
+    first = harness.leading_hello("survivor-1", name="one")
+    second = harness.leading_hello("survivor-2", name="two")
+    await harness.settle()
+    assert (first.was_adopted, second.was_adopted) == (True, False)
+    assert second.was_told_to_stop
+
+
+@scenario(is_highly_available=True, unfinished=UNFINISHED)
+async def test_a_second_hello_of_the_same_job_master_replaces_its_session(harness: Harness) -> None:
+    first = harness.leading_hello("survivor-1")
+    await harness.settle()
+    second = harness.leading_hello("survivor-1")
+    await harness.settle()
+    assert second.was_adopted and first.is_closed
+    assert not first.was_told_to_stop and not second.was_told_to_stop
+    await harness.settle(2 * TIMEOUT_S)
+    assert not has_started_a_job(harness) and harness.status() == RUNNING
+
+
+@scenario(is_highly_available=True)
+async def test_the_job_master_of_a_job_that_nobody_knows_is_told_to_stop(harness: Harness) -> None:
+    stranger = harness.leading_hello("survivor-1")
+    await harness.settle()
+    assert stranger.was_told_to_stop
+
+
+@scenario(is_highly_available=True)
+async def test_the_job_master_of_a_job_that_has_ended_is_told_to_stop(harness: Harness) -> None:
+    leader = await harness.running_job()
+    await leader.terminated(FINISHED)
+    late = harness.leading_hello(leader.start_command.job_master_id)
+    await harness.settle()
+    assert late.was_told_to_stop
+
+
+@scenario()
+async def test_without_high_availability_no_job_master_is_adopted(harness: Harness) -> None:
+    leader = await harness.running_job()
+    other = harness.leading_hello(leader.start_command.job_master_id)
+    await harness.settle()
+    assert other.was_told_to_stop
+
+
+# --- cancellation and results meanwhile -----------------------------------------------------------------------------
+
+
+@scenario(is_highly_available=True, unfinished=UNFINISHED)
+async def test_a_cancellation_while_the_job_master_is_waited_for_reaches_it(harness: Harness) -> None:
+    harness.leaders.lead(JOB, led_by("survivor-1"))
+    harness.cancel()
+    assert harness.status() == CANCELLING
+    harness.leading_hello("survivor-1")
+    await harness.settle()
+    assert [address for method, address, _, _ in harness.gateways.calls if method == "cancel"] == ["survivor-1:1"]
+
+
+@scenario(is_highly_available=True, unfinished=UNFINISHED)
+async def test_a_cancellation_reaches_the_successor_of_one_that_did_not_come(harness: Harness) -> None:
+    harness.cancel()
+    successor = await harness.next_leader()
+    successor.started()
+    await harness.settle()
+    assert len(harness.gateways.requests("cancel")) == 1
+    await successor.terminated(CANCELED)
+    assert (await harness.result()).result.status == CANCELED
+
+
+@scenario(is_highly_available=True, unfinished=UNFINISHED)
+async def test_a_result_that_a_former_leader_stored_in_its_last_moments_ends_the_job(harness: Harness) -> None:
+    harness.leaders.lead(JOB, led_by("survivor-1"))
+    harness.results.create_dirty(
+        pb.JobTerminated(
+            job_id=JOB,
+            job_master_id="survivor-1",
+            result=job_pb2.JobResult(job_id=JOB, name="job", status=FINISHED),
+            details=job_pb2.JobDetails(job_id=JOB, name="job", status=FINISHED),
+        )
+    )
+    await harness.hello()
+    harness.leaders.lead(JOB, None)
+    await harness.settle()
+    assert harness.status() == FINISHED
+    assert not has_started_a_job(harness)
+    assert harness.results.clean and not harness.results.dirty
+
+
+# --- sessions that break --------------------------------------------------------------------------------------------
+
+
+async def running(harness: Harness) -> FakeJobMaster:
+    leader = await harness.running_job(**CHECKPOINTED)
+    leader.status(RUNNING)
+    harness.leaders.lead(JOB, led_by(leader.start_command.job_master_id))
+    return leader
+
+
+@scenario(is_highly_available=True)
+async def test_a_child_whose_session_breaks_says_hello_again_and_nothing_restarts(harness: Harness) -> None:
+    leader = await running(harness)
+    leader.break_session()
+    await harness.settle()
+    assert leader.process_id in harness.processes.alive and harness.status() == RUNNING
+    again = harness.leading_hello(leader.start_command.job_master_id, name=leader.process_id)
+    await harness.settle(2 * TIMEOUT_S)
+    assert again.was_adopted and not again.was_told_to_stop
+    assert harness.status() == RUNNING and harness.released == []
+
+
+@scenario(is_highly_available=True)
+async def test_a_child_that_dies_is_replaced_at_once_and_its_leadership_is_ended(harness: Harness) -> None:
+    leader = await running(harness)
+    await harness.hello()
+    await harness.kill(leader)
+    assert harness.released == [(JOB, leader.start_command.job_master_id)]
+    assert (await harness.next_leader()).process_id != leader.process_id
+
+
+@scenario(is_highly_available=True)
+async def test_a_child_that_does_not_come_back_is_killed_and_replaced(harness: Harness) -> None:
+    leader = await running(harness)
+    await harness.hello()
+    leader.break_session()
+    await harness.settle(TIMEOUT_S + 1)
+    assert (leader.process_id, True) in harness.processes.stopped
+    assert (await harness.next_leader()).process_id != leader.process_id
+
+
+@scenario(is_highly_available=True, unfinished=UNFINISHED)
+async def test_an_adopted_job_master_whose_session_breaks_is_waited_for_again(harness: Harness) -> None:
+    harness.leaders.lead(JOB, led_by("survivor-1"))
+    survivor = harness.leading_hello("survivor-1")
+    await harness.settle()
+    survivor.break_session()
+    await harness.settle()
+    again = harness.leading_hello("survivor-1")
+    await harness.settle(2 * TIMEOUT_S)
+    assert again.was_adopted and harness.status() == RUNNING
+    assert not has_started_a_job(harness)
+
+
+@scenario(is_highly_available=True)
+async def test_a_result_is_taken_from_a_job_master_between_two_sessions(harness: Harness) -> None:
+    leader = await running(harness)
+    leader.break_session()
+    await harness.settle()
+    await leader.terminated(FINISHED)
+    assert (await harness.result()).result.status == FINISHED
+    assert harness.leaders.num_listeners == 0
+
+
+# --- the end of a leadership ----------------------------------------------------------------------------------------
+
+
+@scenario(is_highly_available=True)
+async def test_a_dispatcher_that_leads_no_more_leaves_its_job_masters_to_the_next(harness: Harness) -> None:
+    leader = await running(harness)
+    standby = await harness.hello()
+    harness.dispatcher.leave()
+    await asyncio.sleep(1)
+    assert harness.processes.is_left
+    assert leader.process_id in harness.processes.alive and not leader.was_told_to_stop
+    assert standby.process_id not in harness.processes.alive
+    harness.processes.exit(leader.process_id, "exit code 0")
+    await asyncio.sleep(1)
+    assert harness.released == [(JOB, leader.start_command.job_master_id)]
+    assert harness.graphs.job_ids() == [JobID(JOB)] and not harness.results.dirty
+
+
+@scenario(is_highly_available=True)
+async def test_what_an_ended_job_leaves_is_removed_again_and_again_until_nothing_is_left(harness: Harness) -> None:
+    harness.clean_up_errors = [ExternalError("ZooKeeper is away"), ExternalError("ZooKeeper is away")]
+    leader = await harness.running_job()
+    await leader.terminated(FINISHED)
+    await harness.settle()
+    assert harness.results.dirty and not harness.results.clean
+    await harness.settle(5)
+    assert harness.results.clean and not harness.results.dirty
+    assert harness.clean_up_errors == []
