@@ -232,8 +232,12 @@ def _load_rows(payload: pa.Buffer) -> Any:
     compression = _CODEC_NAMES.get(data[0])
     if compression is None:
         return pickle.loads(data)
-    (head,) = _COMPRESSED_HEAD.unpack_from(data)
-    return pickle.loads(pa.Codec(compression).decompress(data[_COMPRESSED_HEAD.size :], head >> 8))
+    try:
+        (head,) = _COMPRESSED_HEAD.unpack_from(data)
+        pickled = pa.Codec(compression).decompress(data[_COMPRESSED_HEAD.size :], head >> 8)
+    except (struct.error, pa.ArrowException, OSError, ValueError) as error:
+        raise BrokenError(f"a compressed batch of rows does not parse: {error}") from error
+    return pickle.loads(pickled)
 
 
 def decode_schema(data: Any) -> pa.Schema:

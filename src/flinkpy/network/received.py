@@ -35,6 +35,8 @@ _U16 = struct.Struct("<H")
 _BUFFER = struct.Struct("<qq")
 _I64 = struct.Struct("<q")
 _CONTINUATION = 0xFFFFFFFF
+#: What Arrow raises for messages that it cannot read.
+_PARSE_ERRORS = (pa.ArrowException, OSError, ValueError, EOFError, MemoryError)
 # Numbers of fields in Arrow's Message and RecordBatch.
 _HEADER_FIELD, _BUFFERS_FIELD, _COMPRESSION_FIELD = 2, 2, 3
 
@@ -46,7 +48,7 @@ def receive_schema(message: Any) -> pa.Schema:
     """
     try:
         schema = decode_schema(message)
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except _PARSE_ERRORS as error:
         raise BrokenError(f"a schema does not parse: {error}") from error
     fields = 0
     level = [field.type for field in schema]
@@ -86,7 +88,7 @@ def receive_batch(
         values = batch.values
         if schema is not None:
             values.validate(full=not is_member)  # type: ignore[union-attr]
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except _PARSE_ERRORS as error:
         if schema is None:
             raise
         raise BrokenError(f"a batch of columns does not parse: {error}") from error

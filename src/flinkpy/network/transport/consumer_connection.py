@@ -216,8 +216,7 @@ class ConsumerConnection(FramedConnection):
             self.fail(PartitionConnectionError(f"{self.address} speaks data plane protocol {version}"))
             return
         said = greeting.introductions(self._hello, version, challenge.producer_id, challenge.nonce)
-        peer_host = self._socket.getpeername()[0]
-        if not self._authenticator.accepts(peer_host, said, PeerRole.PRODUCER, challenge.proof):
+        if not self._authenticator.accepts(self._peer_host(), said, PeerRole.PRODUCER, challenge.proof):
             self.fail(
                 PartitionAuthenticationError(
                     f"{self.address} was not authenticated for the data plane: it did not prove that it knows this "
@@ -243,6 +242,12 @@ class ConsumerConnection(FramedConnection):
             self._control.extend(self._until_authenticated or ())
             self._until_authenticated = None
         self.flush()
+
+    def _peer_host(self) -> str:
+        try:
+            return str(self._socket.getpeername()[0])
+        except (OSError, IndexError):
+            return ""  # it has gone
 
     def _on_error(self, channel_id: int, code: int, message: str) -> None:
         if code == frames.REFUSED:

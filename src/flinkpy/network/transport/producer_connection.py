@@ -33,6 +33,12 @@ if TYPE_CHECKING:
     from flinkpy.network.result_partition import ResultPartition
 
 
+# Of one consumer's process: thousands of subtasks that read from thousands.
+_MAX_CHANNELS = 1 << 20
+# Far more than a consumer has for one channel.
+_MAX_CREDITS = 1 << 20
+
+
 class ProducerConnection(FramedConnection):
     """Thread: frames on the I/O thread; partitions appear and fail on any."""
 
@@ -189,6 +195,9 @@ class ProducerConnection(FramedConnection):
     def _on_partition_request(
         self, channel_id: int, first: int, count: int, credits: int, window: int, partition_id: str, timeout_ms: int
     ) -> None:
+        if channel_id in self._credits or len(self._credits) >= _MAX_CHANNELS:
+            raise BrokenError(f"channel {channel_id} is requested, and {len(self._credits)} are open")
+        _check_credit(credits)
         credit = self._credits[channel_id] = SenderCredit(credits, window)
 
         def on_partition(partition: ResultPartition) -> None:
@@ -224,12 +233,14 @@ class ProducerConnection(FramedConnection):
             sender.close()  # it broke meanwhile, and did not see this sender
 
     def _on_credit(self, channel_id: int, credits: int, window: int, is_final: bool) -> None:
+        credit = self._credits.get(channel_id)
+        if credit is None:
+            return  # closed meanwhile
+        _check_credit(credit.available + credits)
         sender = self._senders.get(channel_id)
         if sender is not None:
             sender.grant(credits, window, is_final)
-            return
-        credit = self._credits.get(channel_id)
-        if credit is not None:  # the partition is not here yet
+        else:  # the partition is not here yet
             credit.grant(credits, window, is_final)
 
     def _on_close(self, channel_id: int) -> None:
@@ -257,6 +268,11 @@ class ProducerConnection(FramedConnection):
     def _send_error(self, channel_id: int, code: int, message: str) -> None:
         body = message.encode()[:2048]
         self.send(frames.frame(frames.ERROR, channel_id, code, len(body), body=body))
+
+
+def _check_credit(credits: int) -> None:
+    if credits > _MAX_CREDITS:
+        raise BrokenError(f"credit for {credits} segments")
 
 
 def _partition_id(body: Any, size: int) -> str:

@@ -1,0 +1,279 @@
+"""Bytes that are almost right, on every state of a data connection and as Arrow messages.
+
+Whatever comes: nothing crashes and nothing hangs, memory stays bounded, the connection ends with one typed error or
+goes on, and connections beside it live. FLINKPY_FUZZ_CASES is how many cases there are altogether, FLINKPY_FUZZ_SEED
+with which number they begin; a failure names the case.
+"""
+
+from __future__ import annotations
+
+import decimal
+import os
+import pickle
+import random
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from data_plane_fuzzing import (
+    HELLO,
+    ConsumerUnderTest,
+    Peer,
+    ProducerUnderTest,
+    cut,
+    mutate,
+    mutate_frames,
+    touch,
+)
+
+from flinkpy.common.errors import BrokenError, ExternalError, PartitionConnectionError, PartitionNotFoundError
+from flinkpy.network.codec import ColumnEncoder, EncodedBatch, encode_element, encode_priority_barrier, encode_rows
+from flinkpy.network.received import receive_batch, receive_schema
+from flinkpy.network.transport import frames
+from flinkpy.records.batch import Batch
+from flinkpy.records.elements import (
+    CheckpointBarrier,
+    EndOfData,
+    EndOfPartition,
+    LatencyMarker,
+    Watermark,
+    WatermarkStatus,
+)
+
+CASES = int(os.environ.get("FLINKPY_FUZZ_CASES", "6000"))
+SEED = int(os.environ.get("FLINKPY_FUZZ_SEED", "0"))
+#: Buffers of one connection: what it may hold of frames that it has no right to, and little more.
+MEMORY_BYTES = 16 << 20
+
+
+def cases(share: float) -> Iterator[tuple[int, random.Random]]:
+    """The numbers of this test's part of the cases, each with its own random numbers."""
+    for number in range(SEED, SEED + max(1, int(CASES * share))):
+        yield number, random.Random(number)
+
+
+def columns() -> pa.RecordBatch:
+    """Some of every layout that Arrow has."""
+    return pa.record_batch(
+        {
+            "n": pa.array([1, None, 3, 4], pa.int64()),
+            "b": pa.array([True, False, None, True]),
+            "s": pa.array(["a", None, "ü" * 9, ""]),
+            "l": pa.array([[1, 2], [], None, [3]], pa.list_(pa.int32())),
+            "t": pa.array([{"x": 1, "y": "z"}, None, {"x": None, "y": ""}, {"x": 4, "y": "w"}]),
+            "d": pa.array([decimal.Decimal("1.25"), None, None, decimal.Decimal("-3.50")], pa.decimal128(9, 2)),
+            "m": pa.array([[("k", 1)], [], None, [("q", 2)]], pa.map_(pa.string(), pa.int64())),
+            "f": pa.array([b"12", None, b"34", b"56"], pa.binary(2)),
+            "v": pa.array(["short", "longer than twelve bytes", None, ""], pa.string_view()),
+            "z": pa.nulls(4),
+        }
+    )
+
+
+def encoded(compression: str | None = None) -> tuple[bytes, EncodedBatch]:
+    encoder = ColumnEncoder(compression)
+    batch = Batch(columns(), np.arange(4, dtype=np.int64), np.zeros(4, dtype=np.int8))
+    schema = encoder.open_schema(batch.values)
+    assert schema is not None
+    return schema, encoder.encode(batch)
+
+
+def body_of(batch: EncodedBatch) -> bytes:
+    return b"".join(bytes(memoryview(part)) for part in batch.parts)
+
+
+def data_frame(batch: EncodedBatch, channel: int = 1, cost: int = 1) -> bytes:
+    flags = frames.PICKLED if batch.is_pickled else 0
+    return frames.data_header(flags, channel, 3, cost, batch, batch.size_bytes) + body_of(batch)
+
+
+def element_frame(kind: int, body: bytes) -> bytes:
+    return frames.frame(frames.ELEMENT, 1, len(body), flags=kind, body=body)
+
+
+def from_producer() -> list[bytes]:
+    """What a producer sends on one channel."""
+    schema, batch = encoded()
+    barrier = CheckpointBarrier(7, 1000)
+    elements = [Watermark(5), WatermarkStatus(True), barrier, LatencyMarker(3, "op", 1), EndOfData(True)]
+    return [
+        frames.frame(frames.SCHEMA, 1, len(schema), body=schema),
+        data_frame(batch),
+        *(element_frame(*encode_element(element)) for element in elements),
+        element_frame(*encode_priority_barrier(CheckpointBarrier(8, 1001))),
+        frames.frame(frames.BACKLOG, 1, 4, 2),
+        frames.frame(frames.RETURNED, 1, 1),
+        data_frame(batch, cost=2),
+        data_frame(encode_rows(Batch([1, 2]))),
+        frames.frame(frames.ERROR, 1, frames.PRODUCER_FAILED, 4, body=b"boom"),
+        element_frame(*encode_element(EndOfPartition())),
+    ]
+
+
+def from_consumer() -> list[bytes]:
+    """What a consumer sends after its greeting."""
+    return [
+        frames.frame(frames.PARTITION_REQUEST, 1, 0, 4, 4, d=1, e=1, body=b"p"),
+        frames.frame(frames.PARTITION_REQUEST, 2, 1, 4, 4, d=1, e=1, body=b"p"),
+        frames.frame(frames.PARTITION_REQUEST, 3, 0, 4, 4, d=4, e=1, body=b"none"),
+        frames.frame(frames.CREDIT, 1, 3, 8),
+        frames.frame(frames.CREDIT, 2, 3, 8, flags=frames.FINAL),
+        frames.frame(frames.RECLAIM, 1, 2),
+        frames.frame(frames.CLOSE, 2),
+    ]
+
+
+class Witness:
+    """A connection beside those that are fed with nonsense."""
+
+    def __init__(self) -> None:
+        self._peer = ConsumerUnderTest(is_authenticated=True)
+        self._peer.feed(from_producer()[0])
+        self._batch = data_frame(encoded()[1])
+
+    def is_well(self) -> None:
+        self._peer.feed(self._batch)
+        item = self._peer.gate.poll()
+        assert item is not None
+        assert isinstance(item[1], Batch)
+        assert item[1].num_rows == 4
+
+    def close(self) -> None:
+        self._peer.close()
+
+
+@pytest.fixture
+def witness() -> Iterator[Witness]:
+    """Well after the test, whatever was sent to others in the same process."""
+    made = Witness()
+    made.is_well()
+    yield made
+    made.is_well()
+    made.close()
+
+
+def run(peer: Peer, pieces: list[bytes], what: str) -> None:
+    before = pa.total_allocated_bytes()
+    try:
+        peer.feed(*pieces)
+    except BaseException as error:
+        raise AssertionError(f"{what} raised {error!r}") from error
+    held = pa.total_allocated_bytes() - before
+    assert held < MEMORY_BYTES, f"{what} made us hold {held} bytes"
+    assert peer.failure is None or isinstance(peer.failure, PartitionConnectionError), what
+
+
+def never_unpickles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random pickles are run by nobody."""
+
+    def loads(*_: object) -> object:
+        raise pickle.UnpicklingError("not in this test")
+
+    monkeypatch.setattr("flinkpy.network.codec.pickle.loads", loads)
+
+
+def test_greetings_that_are_almost_right_get_nobody_in(witness: Witness) -> None:
+    for number, rng in cases(0.2):
+        peer = ProducerUnderTest(is_authenticated=False)
+        right = HELLO.to_frame()
+        if rng.random() < 0.5:
+            peer.feed(right)
+            right = peer.proof()
+        wrong = mutate(right, rng)
+        run(peer, cut(wrong, rng), f"case {number}")
+        assert not peer.connection.is_authenticated or _says_the_same(wrong, right, _PROOF), f"case {number}"
+        peer.close()
+
+
+def test_answers_to_a_greeting_that_are_almost_right_convince_nobody(witness: Witness) -> None:
+    for number, rng in cases(0.2):
+        peer = ConsumerUnderTest(is_authenticated=False)
+        right = peer.challenge()
+        wrong = mutate(right, rng)
+        run(peer, cut(wrong, rng), f"case {number}")
+        is_in = peer.connection._is_authenticated
+        assert not is_in or _says_the_same(wrong, right, _CHALLENGE), f"case {number}"
+        peer.close()
+
+
+#: Where a PROOF and a CHALLENGE have what is believed of them: not in fields of the header that other frames use, nor
+#: in the padding. A challenge also has the size of segments.
+_PROOF = (slice(0, 5), slice(16, 20), slice(32, 32 + 32))
+_CHALLENGE = (slice(0, 5), slice(12, 24), slice(32, 32 + 32 + 32 + len("producer")))
+
+
+def _says_the_same(wrong: bytes, right: bytes, fields: tuple[slice, ...]) -> bool:
+    return all(wrong[field] == right[field] for field in fields)
+
+
+def test_a_consumer_that_sends_nonsense_fails_its_own_connection_only(witness: Witness) -> None:
+    for number, rng in cases(0.2):
+        peer = ProducerUnderTest(is_authenticated=True)
+        peer.partition.emit(0, Batch([1, 2]))
+        peer.partition.emit(1, Batch(columns()))
+        run(peer, cut(b"".join(mutate_frames(from_consumer(), rng)), rng), f"case {number}")
+        peer.close()
+
+
+@pytest.mark.parametrize("is_blocking", [False, True])
+def test_a_producer_that_sends_nonsense_fails_its_own_connection_only(
+    witness: Witness, is_blocking: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    never_unpickles(monkeypatch)
+    for number, rng in cases(0.1):
+        peer = ConsumerUnderTest(is_authenticated=True, is_blocking=is_blocking)
+        run(peer, cut(b"".join(mutate_frames(from_producer(), rng)), rng), f"case {number}")
+        _take_all(peer, number)
+        peer.close()
+
+
+def _take_all(peer: ConsumerUnderTest, number: int) -> None:
+    try:
+        while peer.channel.has_data:
+            peer.channel.take()
+    except (PartitionConnectionError, PartitionNotFoundError, pickle.UnpicklingError):
+        return
+    except Exception as error:
+        raise AssertionError(f"case {number}: taking what came raised {error!r}") from error
+
+
+def test_schemas_that_are_almost_right_are_read_or_refused() -> None:
+    schema, _ = encoded()
+    for number, rng in cases(0.1):
+        _refused_or(lambda rng=rng: str(receive_schema(mutate(schema, rng))), number)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
+def test_arrow_messages_that_are_almost_right_can_be_used_or_are_refused(compression: str | None) -> None:
+    message, batch = encoded(compression)
+    schema, right = receive_schema(message), body_of(batch)
+    for number, rng in cases(0.1):
+        wrong = mutate(right, rng)
+        before = pa.total_allocated_bytes()
+
+        def use(wrong: bytes = wrong) -> None:
+            received = receive_batch(
+                schema,
+                pa.py_buffer(wrong),
+                min(batch.payload_bytes, len(wrong)),
+                batch.timestamps_bytes,
+                batch.kinds_bytes,
+                is_member=False,
+                may_be_compressed=True,
+            )
+            touch(received.values)  # type: ignore[arg-type]
+
+        _refused_or(use, number)
+        assert pa.total_allocated_bytes() - before < MEMORY_BYTES, f"case {number}"
+
+
+def _refused_or(use: Callable[[], object], number: int) -> None:
+    try:
+        use()
+    except BrokenError:
+        return
+    except ExternalError:
+        raise
+    except Exception as error:
+        raise AssertionError(f"case {number} raised {error!r}") from error

@@ -1,0 +1,153 @@
+"""Bytes through TLS without blocking: what a full socket did not take, records in pieces, and what is left inside."""
+
+from __future__ import annotations
+
+import random
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pyarrow as pa
+import pytest
+
+from flinkpy.network.transport.socket_transport import TlsTransport, TlsTransports, tls_problem
+from tests.certificates import authority
+
+SMALL_BUFFER = 32 * 1024
+
+
+class Pair:
+    """Two ends of a TLS connection over sockets with little room."""
+
+    def __init__(self) -> None:
+        transports = TlsTransports(authority().member())
+        ours, theirs = socket.socketpair()
+        for sock in (ours, theirs):
+            sock.setblocking(False)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL_BUFFER)
+        self.sockets: list[socket.socket] = []
+        server_socket, self.server = transports.of_producer(ours)
+        client_socket, self.client = transports.of_consumer(theirs)
+        self.sockets = [server_socket, client_socket]
+        unfinished = [self.client, self.server]
+        while unfinished:
+            transport = unfinished.pop(0)
+            try:
+                transport.handshake()
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                unfinished.append(transport)
+
+    def close(self) -> None:
+        for sock in self.sockets:
+            sock.close()
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    made = Pair()
+    yield made
+    made.close()
+
+
+def drop(parts: list[bytes], sent: int) -> None:
+    """What a connection does with what was sent."""
+    while sent:
+        size = len(parts[0])
+        if sent < size:
+            parts[0] = parts[0][sent:]
+            return
+        sent -= size
+        del parts[0]
+
+
+def receive(transport: TlsTransport, room: int = 1 << 16) -> bytes:
+    view = memoryview(bytearray(room))
+    try:
+        return bytes(view[: transport.receive_into(view)])
+    except BlockingIOError:
+        return b""
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_parts_of_any_size_arrive_as_they_are(pair: Pair, seed: int) -> None:
+    rng = random.Random(seed)
+    sizes = [rng.choice([1, 32, 300, 8_192, 16_384, 65_536, 70_001, 262_144, 600_000]) for _ in range(25)]
+    parts = [rng.randbytes(size) for size in sizes]
+    whole, received = b"".join(parts), bytearray()
+
+    while len(received) < len(whole):
+        for _ in range(rng.randint(1, 5)):
+            with suppress(BlockingIOError):
+                if parts:
+                    drop(parts, pair.server.send(parts))
+        received += receive(pair.client, rng.choice([100, 5_000, 1 << 20]))
+
+    assert received == whole
+    assert not parts
+
+
+def test_what_a_full_socket_did_not_take_is_offered_again_as_it_was(pair: Pair) -> None:
+    """More has been queued behind it meanwhile: what is encrypted once must not be encrypted together with that."""
+    parts = [b"x" * 200_000]
+    with pytest.raises(BlockingIOError):
+        while True:
+            drop(parts, pair.server.send(parts))
+            parts.append(b"x" * 200_000)
+    left = sum(map(len, parts))
+    parts.append(b"the end")
+    received = bytearray()
+    while parts:
+        received += receive(pair.client)
+        with suppress(BlockingIOError):
+            drop(parts, pair.server.send(parts))
+    while more := receive(pair.client):
+        received += more
+
+    assert received.endswith(b"xthe end")
+    assert len(received) >= left
+
+
+def test_both_directions_go_on_while_one_is_full(pair: Pair) -> None:
+    with pytest.raises(BlockingIOError):
+        while True:
+            pair.server.send([b"x" * 100_000])
+
+    assert pair.client.send([b"credit"]) == 6
+    assert receive(pair.server) == b"credit"
+
+
+def test_one_call_reads_many_records(pair: Pair) -> None:
+    for _ in range(5):
+        pair.server.send([b"y" * 100])
+
+    assert receive(pair.client) == b"y" * 500
+
+
+def test_what_has_been_decrypted_and_not_read_is_pending(pair: Pair) -> None:
+    pair.server.send([b"z" * 1000])
+
+    assert receive(pair.client, 600) == b"z" * 600
+    assert pair.client.has_pending
+    assert receive(pair.client, 600) == b"z" * 400
+    assert not pair.client.has_pending
+
+
+def test_buffers_of_arrow_are_sent(pair: Pair) -> None:
+    assert pair.server.send([pa.py_buffer(b"abc"), memoryview(b"def")]) == 6
+    assert receive(pair.client) == b"abcdef"
+
+
+def test_nothing_is_sent_in_plaintext_after_the_end(pair: Pair) -> None:
+    pair.sockets[0].close()
+
+    with pytest.raises(OSError, match="closed"):
+        pair.server.send([b"a secret"])
+    with pytest.raises(OSError, match="closed"):
+        receive(pair.server)
+    assert receive(pair.client) == b""
+
+
+def test_an_error_that_is_none_of_tls_has_no_sentence_of_its_own() -> None:
+    assert tls_problem(ConnectionResetError("reset"), "peer") is None
+    assert tls_problem(ValueError("closed"), "peer") is None
