@@ -7,7 +7,7 @@ Usage: host_process.py SPEC [ARGUMENTS of the command]. SPEC is a JSON object:
     hosts_file what it sees as /etc/hosts
     mounts     list of [source, target, "ro" | "rw" | "tmpfs"]
     root       an empty directory that becomes the root of the file system, or null: that of this machine, as it is
-    shown      directories of this machine that are seen below that root, read-only
+    shown      files and directories of this machine that are seen below that root, read-only
     user       numeric user and group id, with no capability left and none to be had; null: root
     command    with `PATH` of the environment
 
@@ -57,11 +57,12 @@ def _build_root(spec: dict[str, Any]) -> None:
     root = spec["root"]
     if root is not None:
         _mount("tmpfs", root, "tmpfs", 0, "mode=755")
-        for directory in spec["shown"]:
-            if os.path.islink(directory):
-                os.symlink(os.readlink(directory), root + directory)
-            elif os.path.exists(directory):
-                _bind(directory, root + directory, writable=False)
+        for path in spec["shown"]:
+            if os.path.islink(path):
+                os.makedirs(os.path.dirname(root + path), exist_ok=True)
+                os.symlink(os.readlink(path), root + path)
+            elif os.path.exists(path):
+                _bind(path, root + path, writable=False)
         for directory in ("/proc", "/dev"):
             os.makedirs(root + directory, exist_ok=True)
         _mount("tmpfs", root + "/dev", "tmpfs", 0, "mode=755")

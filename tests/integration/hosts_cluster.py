@@ -1,4 +1,4 @@
-"""A cluster whose services run on hosts of a `Network`, so that hosts can be lost and the network between them broken."""
+"""A cluster whose services run on hosts of a `Network`: hosts can be lost, and the network between them broken."""
 
 from __future__ import annotations
 
@@ -135,6 +135,11 @@ class HostsCluster:
 
     # --- what it is like
 
+    @property
+    def hosts(self) -> list[Host]:
+        """Those whose network may be broken: all but the client's."""
+        return [host for host in self.network.hosts.values() if host is not self.client_host]
+
     def leader(self, verb: str) -> Host:
         """The host whose `dispatcher` or `resourcemanager` leads; waits until one does."""
         leader: Host = wait_until(lambda: self._leader(verb), f"a {verb} leads")
@@ -149,6 +154,9 @@ class HostsCluster:
             except FlinkError:
                 continue
         return None
+
+    def other_master(self, master: Host) -> Host:
+        return next(host for host in self.masters if host is not master)
 
     @property
     def resource_manager_address(self) -> str:

@@ -193,7 +193,7 @@ class Host:
             "hosts_file": str(self.network.hosts_file),
             "mounts": mounts,
             "root": None if container is None else str(self.network.root_directory),
-            "shown": shown_directories(),
+            "shown": shown_paths(),
             "user": None if container is None else container.user,
             "command": list(command),
         }
@@ -357,10 +357,18 @@ class Network:
 
 
 @cache
-def shown_directories() -> tuple[str, ...]:
+def shown_paths() -> tuple[str, ...]:
     """What a container needs of this machine to run this Python, flinkpy and Java; not /tmp, not anybody's home."""
-    system = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc"]
-    return (*system, str(ROOT / "src"), str(ROOT / "tests"), *_outside((sys.prefix, sys.base_prefix), system))
+    system = ["/usr", "/bin", "/sbin", "/lib", "/lib64"]
+    settings = ["passwd", "group", "nsswitch.conf", "ld.so.cache", "localtime", "alternatives", "ssl"]
+    java = sorted(path.name for path in Path("/etc").glob("java*"))
+    return (
+        *system,
+        *(f"/etc/{name}" for name in (*settings, *java)),
+        str(ROOT / "src"),
+        str(ROOT / "tests"),
+        *_outside((sys.prefix, sys.base_prefix), system),
+    )
 
 
 def _outside(directories: Sequence[str], of: Sequence[str]) -> list[str]:

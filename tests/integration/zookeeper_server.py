@@ -49,7 +49,8 @@ appender.out.layout.pattern = %d{HH:mm:ss.SSS} %-5p %c{1}: %m%n
 
 
 @cache
-def _jars() -> tuple[str, ...]:
+def jars_of_zookeeper() -> tuple[str, ...]:
+    """What a server's class path holds; empty where there is no pyspark."""
     spec = util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         return ()
@@ -60,7 +61,7 @@ def _jars() -> tuple[str, ...]:
 def require_zookeeper() -> None:
     """Skip the calling test where there is no Java or no pyspark."""
     require("java", has_java(), "a ZooKeeper server is started (Debian: apt-get install default-jre-headless)")
-    is_there = any("zookeeper-3" in jar for jar in _jars())
+    is_there = any("zookeeper-3" in jar for jar in jars_of_zookeeper())
     require("zookeeper", is_there, "its classes come with pyspark (pip install pyspark)")
 
 
@@ -150,7 +151,7 @@ class ZooKeeperServer:
             # The data of a test need not survive the host.
             "-Dzookeeper.forceSync=no",
             "-cp",
-            os.pathsep.join(_jars()),
+            os.pathsep.join(jars_of_zookeeper()),
             "org.apache.zookeeper.server.quorum.QuorumPeerMain",
             str(self._configuration),
         ]

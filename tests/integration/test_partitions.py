@@ -1,0 +1,55 @@
+"""Partitions: a job goes on after them, wherever they are, and its output is exact. All of them: tests/chaos."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hosts_cluster import HostsCluster
+from namespaces import Network
+from network_nemesis import PERSISTENT, NetworkNemesis
+from network_switch import Rule
+from verifying.harness import VerifyingRuns, Workload
+from zookeeper_server import require_zookeeper
+
+#: Losses are noticed within seconds: faults last a little longer.
+IMPATIENT = {"heartbeat.timeout": "2 s"}
+LONG_ENOUGH_S = 4.0
+
+
+@pytest.mark.timeout(240)
+def test_a_job_goes_on_after_partitions_and_its_output_is_exact(network: Network, tmp_path: Path) -> None:
+    require_zookeeper()
+    with HostsCluster(network, is_highly_available=True, properties=IMPATIENT, session_timeout="2 s") as cluster:
+        leader = cluster.leader("dispatcher")
+        one, other = cluster.workers
+        runs = VerifyingRuns(cluster, tmp_path, Workload(waits_for_hurry=True))
+        with runs.started(**PERSISTENT) as run:
+            run.wait_for_first_checkpoint()
+            nemesis = NetworkNemesis(cluster, run)
+            try:
+                nemesis.strike(
+                    "the leading master and ZooKeeper",
+                    lambda: network.cut(leader, cluster.zookeeper_host),
+                    LONG_ENOUGH_S,
+                )
+                nemesis.strike("a worker from both masters", lambda: isolate_from_masters(cluster), LONG_ENOUGH_S)
+                nemesis.strike("one worker to the other", lambda: network.cut_one_way(one, other), LONG_ENOUGH_S)
+                nemesis.strike("delay and loss", lambda: slow_and_lossy(cluster), LONG_ENOUGH_S)
+            finally:
+                print(nemesis)  # noqa: T201 - shown where the test fails
+            run.hurry()
+            run.wait_for_end()
+        runs.assert_exactly_once(run)
+        assert network.num_dropped() > 0
+
+
+def isolate_from_masters(cluster: HostsCluster) -> None:
+    for master in cluster.masters:
+        cluster.network.cut(cluster.workers[0], master)
+
+
+def slow_and_lossy(cluster: HostsCluster) -> None:
+    for host in cluster.hosts:
+        for other in cluster.network.others(host):
+            cluster.network.rule(host, other, Rule(delay_ms=40, jitter_ms=30, loss=0.03))
