@@ -167,6 +167,12 @@ def test_an_alignment_that_began_too_late_turns_unaligned_at_once():
     ]
 
 
+def test_a_barrier_of_a_host_whose_clock_is_ahead_is_not_waited_for_longer_than_the_timeout():
+    handler = CheckpointBarrierHandler(3)
+    effects = handler.on_barrier(0, barrier(1, timeout_ms=300, timestamp_ms=3_600_000), 1_000)
+    assert [effect.delay_ms for effect in effects if isinstance(effect, SetAlignmentTimer)] == [300]
+
+
 def test_a_timeout_after_the_alignment_means_nothing():
     handler = CheckpointBarrierHandler(2)
     handler.on_barrier(0, barrier(1, timeout_ms=300), 1_000)

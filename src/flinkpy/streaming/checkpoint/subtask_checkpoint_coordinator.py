@@ -167,7 +167,7 @@ class SubtaskCheckpointCoordinator:
         if overtaken:
             self._write_channels(snapshot, overtaken, is_output=True)
         if watched:
-            self._watch_outputs(snapshot, barrier, watched)
+            self._watch_outputs(snapshot, barrier, watched, self._alignment_deadline_ms(barrier))
 
     # -- what is in flight ---------------------------------------------------------------------------------------
 
@@ -209,17 +209,25 @@ class SubtaskCheckpointCoordinator:
             return []
         return [position for position, writer in enumerate(self._chain.writers) if writer.supports_unaligned]
 
-    def _watch_outputs(self, snapshot: AsyncSnapshot, barrier: CheckpointBarrier, watched: list[int]) -> None:
+    def _alignment_deadline_ms(self, barrier: CheckpointBarrier) -> int:
+        """Of the monotonic clock: the barrier's time is that of another host, whose clock may be ahead, or set anew."""
+        timeout_ms = aligned_timeout_ms(barrier)
+        left_ms = min(timeout_ms, barrier.timestamp_ms + timeout_ms - self._clock.now_ms())
+        return self._clock.monotonic_ms() + left_ms
+
+    def _watch_outputs(
+        self, snapshot: AsyncSnapshot, barrier: CheckpointBarrier, watched: list[int], deadline_ms: int
+    ) -> None:
         """Look again until the barrier has left, or the timeout is over and it overtakes."""
         checkpoint_id = barrier.checkpoint_id
         if snapshot.has_ended:
             return
         writers = self._chain.writers
         watched = [position for position in watched if writers[position].partition.has_queued_barrier(checkpoint_id)]
-        left_ms = barrier.timestamp_ms + aligned_timeout_ms(barrier) - self._clock.now_ms()
+        left_ms = deadline_ms - self._clock.monotonic_ms()
         if watched and left_ms > 0:
             self._schedule_after(
-                min(left_ms, OUTPUT_CHECK_MS), lambda _: self._watch_outputs(snapshot, barrier, watched)
+                min(left_ms, OUTPUT_CHECK_MS), lambda _: self._watch_outputs(snapshot, barrier, watched, deadline_ms)
             )
             return
         captured: list[CapturedOutput] = []

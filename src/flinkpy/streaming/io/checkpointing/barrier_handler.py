@@ -245,7 +245,8 @@ class CheckpointBarrierHandler:
         timeout_ms = aligned_timeout_ms(pending.barrier)
         if pending.phase is not _Phase.ALIGNING or timeout_ms <= 0 or pending.waiting <= self._aligned_only:
             return
-        delay_ms = pending.barrier.timestamp_ms + timeout_ms - now_ms
+        # The barrier's time is that of another host, whose clock may be ahead.
+        delay_ms = min(timeout_ms, pending.barrier.timestamp_ms + timeout_ms - now_ms)
         if delay_ms > 0:
             effects.append(SetAlignmentTimer(pending.barrier.checkpoint_id, delay_ms))
         else:
