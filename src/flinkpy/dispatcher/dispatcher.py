@@ -102,8 +102,8 @@ class Dispatcher(JobInquiries):
             dispatcher_id=str(dispatcher_id),
             configuration=dict(configuration or {}),
         )
-        #: being stored; neither known nor free
-        self._submitting: set[JobID] = set()
+        #: being stored; and who has submitted each once more meanwhile
+        self._submitting: dict[JobID, list[asyncio.Future[pb.SubmitJobResponse]]] = {}
         self._is_shutting_down = False
         self._operations = JobOperations(self.jobs, self.run_async)
 
@@ -188,16 +188,22 @@ class Dispatcher(JobInquiries):
                 "ship large objects as files instead of capturing them in functions"
             )
         job_id = JobID(graph.job_id)
-        self._check_not_known(job_id)
-        self._submitting.add(job_id)
+        if job_id in self._submitting:
+            self._submitting[job_id].append(answer)  # who repeats it takes a duplicate for an acceptance
+            return
+        if (duplicate := self._duplicate(job_id)) is not None:
+            raise duplicate
+        self._submitting[job_id] = []
 
         def stored(_: None, error: BaseException | None) -> None:
-            self._submitting.discard(job_id)
+            repeated = self._submitting.pop(job_id)
             if error is not None:
-                failure = ExternalError(f"job {job_id} could not be stored: {error}")
-                _settle_error(answer, failure)
+                for waiting in (answer, *repeated):
+                    _settle_error(waiting, ExternalError(f"job {job_id} could not be stored: {error}"))
                 return
             self.jobs.run(graph)
+            for waiting in repeated:
+                _settle_error(waiting, self._duplicate(job_id))
             if not answer.done():
                 answer.set_result(pb.SubmitJobResponse(job_id=str(job_id)))
 
@@ -207,20 +213,18 @@ class Dispatcher(JobInquiries):
 
         self.run_blocking(store, stored, f"store job {job_id}")
 
-    def _check_not_known(self, job_id: JobID) -> None:
+    def _duplicate(self, job_id: JobID) -> DuplicateJobSubmissionError | None:
         known = self.jobs.find(job_id)
         overview = self.jobs.archive.overview(job_id)
         if known is not None:
             phase = f"is {known.runner.status.name}"
         elif overview is not None:
             phase = f"has ended ({JobState(overview.status).name})"
-        elif job_id in self._submitting:
-            phase = "is being submitted"
         elif self.jobs.archive.was_forgotten(job_id) or self._services.job_results.contains(job_id):
             phase = "has ended"
         else:
-            return
-        raise DuplicateJobSubmissionError(
+            return None
+        return DuplicateJobSubmissionError(
             f"a job with the id {job_id} {phase}; an id is used once", details={"job_id": str(job_id)}
         )
 

@@ -54,13 +54,27 @@ async def test_a_job_that_cannot_be_stored_is_refused_and_may_be_submitted_again
 
 
 @scenario()
-async def test_of_two_submissions_at_once_one_is_accepted(harness: Harness) -> None:
+async def test_of_two_submissions_at_once_one_is_accepted_and_the_other_told_so_only_then(harness: Harness) -> None:
     first = harness.dispatcher.submit_job(pb.SubmitJobRequest(job_graph=job_graph()), CONTEXT)
-    with pytest.raises(DuplicateJobSubmissionError, match="is being submitted"):
-        harness.dispatcher.submit_job(pb.SubmitJobRequest(job_graph=job_graph()), CONTEXT)
+    second = asyncio.ensure_future(harness.dispatcher.submit_job(pb.SubmitJobRequest(job_graph=job_graph()), CONTEXT))
+    assert not second.done(), "the job has not been accepted yet"
     assert (await first).job_id == JOB
     with pytest.raises(DuplicateJobSubmissionError, match="INITIALIZING"):
+        await second
+    with pytest.raises(DuplicateJobSubmissionError, match="INITIALIZING"):
         await harness.submit()
+
+
+@scenario()
+async def test_a_submission_that_is_repeated_while_the_job_cannot_be_stored_is_refused_too(harness: Harness) -> None:
+    """Whoever repeats it takes a duplicate for an acceptance."""
+    harness.graphs.error = OSError("disk full")
+    first = harness.dispatcher.submit_job(pb.SubmitJobRequest(job_graph=job_graph()), CONTEXT)
+    second = harness.dispatcher.submit_job(pb.SubmitJobRequest(job_graph=job_graph()), CONTEXT)
+    for submission in (first, second):
+        with pytest.raises(ExternalError, match="disk full"):
+            await submission
+    assert harness.dispatcher.list_jobs(pb.ListJobsRequest(), CONTEXT).jobs == []
 
 
 @scenario()
