@@ -21,6 +21,7 @@ from simulated_world import SimulatedWorld
 
 from flinkpy.highavailability.file_job_result_store import FileJobResultStore
 from flinkpy.jobmaster.checkpoint_io import CheckpointIo
+from flinkpy.jobmaster.job_master import JobMaster
 
 #: How long tasks of a former JobMaster may run beside those of its successor where its TaskExecutor hears of nothing:
 #: the time-out of heartbeats, twice the longest delay of a message, and what a cancellation takes.
@@ -119,24 +120,23 @@ class Checks:
         """See what becomes durable, at the moment it does."""
         originals = (
             CheckpointIo.__init__,
-            CheckpointIo.open,
+            JobMaster._start_scheduling,
             CheckpointIo.make_location,
             CheckpointIo.finalize,
             FileJobResultStore.create_dirty,
         )
-        initialize, open_, make_location, finalize, create_dirty = originals
+        initialize, start_scheduling, make_location, finalize, create_dirty = originals
         checks = self
 
         def observed_initialize(io: Any, configuration: Any, job_id: str, *rest: Any, **further: Any) -> None:
             initialize(io, configuration, job_id, *rest, **further)
             io.simulated_job_id = job_id
 
-        def observed_open(io: Any, *rest: Any) -> Any:
-            start = open_(io, *rest)
+        def observed_start(job_master: JobMaster) -> None:
+            start_scheduling(job_master)
             of = CURRENT.get()
             if of is not None:
                 checks.has_begun.add(of.name)
-            return start
 
         def observed_location(io: Any, effect: Any) -> Any:
             location = make_location(io, effect)
@@ -156,7 +156,7 @@ class Checks:
             return answer
 
         CheckpointIo.__init__ = observed_initialize  # type: ignore[method-assign]
-        CheckpointIo.open = observed_open  # type: ignore[method-assign]
+        JobMaster._start_scheduling = observed_start  # type: ignore[method-assign]
         CheckpointIo.make_location = observed_location  # type: ignore[method-assign]
         CheckpointIo.finalize = observed_finalize  # type: ignore[method-assign]
         FileJobResultStore.create_dirty = observed_result  # type: ignore[method-assign]
@@ -165,7 +165,7 @@ class Checks:
         finally:
             (
                 CheckpointIo.__init__,  # type: ignore[method-assign]
-                CheckpointIo.open,  # type: ignore[method-assign]
+                JobMaster._start_scheduling,  # type: ignore[method-assign]
                 CheckpointIo.make_location,  # type: ignore[method-assign]
                 CheckpointIo.finalize,  # type: ignore[method-assign]
                 FileJobResultStore.create_dirty,  # type: ignore[method-assign]

@@ -11,6 +11,7 @@ Source: org.apache.zookeeper.server.{DataTree, PrepRequestProcessor, SessionTrac
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -179,7 +180,7 @@ class SimulatedZooKeeper:
     def _keep_ticking(self) -> None:
         if not self._is_ticking and self.sessions:
             self._is_ticking = True
-            self._loop.call_later(TICK_S, self._tick)
+            self._loop.call_later(TICK_S, self._tick, context=contextvars.Context())  # of no client
 
     def _tick(self) -> None:
         self._is_ticking = False
