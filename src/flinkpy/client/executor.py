@@ -9,9 +9,12 @@ Source: org.apache.flink.core.execution.PipelineExecutor and the executors behin
 from __future__ import annotations
 
 import platform
+import signal
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, NoReturn
 
 from flinkpy import __version__
 from flinkpy._proto import job_pb2
@@ -98,7 +101,8 @@ def result_of(client: RemoteJobClient, configuration: Configuration) -> Any:
         return JobExecutionResult(client.get_job_id(), -1, {})
     listeners = JobListeners(configuration)
     try:
-        result = await_result(client)
+        with _ending_with_its_client(configuration):
+            result = await_result(client)
     except Exception as error:
         listeners.on_job_executed(None, error)
         raise
@@ -119,10 +123,29 @@ def await_result(client: RemoteJobClient) -> Any:
     with client.reporting_restarts():
         try:
             ended.wait()
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):
             _cancel_and_wait(client, ended)
             raise
     return execution_result(end.result())
+
+
+@contextmanager
+def _ending_with_its_client(configuration: Configuration) -> Iterator[None]:
+    """Where `execution.shutdown-on-attached-exit` is set, the signals that end this process end the wait first."""
+    wanted = read_option(configuration, core_options.SHUTDOWN_ON_ATTACHED_EXIT)
+    if not wanted or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = {number: signal.signal(number, _exit) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _exit(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)
 
 
 def _is_detached(configuration: Configuration) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import secrets
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from flinkpy.common.failpoints import failpoint
 
 #: First bytes of a file with a checksum, so that any other file is told from a damaged one.
 _MAGIC = b"FLKP1\n"
+#: That of a later format: the number in it is the format's.
+_OTHER_FORMAT = re.compile(rb"FLKP[0-9]{1,4}\n")
 _DIGEST_BYTES = 32
 
 #: Suffix of a file that is being written; one found at start-up is the remains of a crash.
@@ -37,6 +40,11 @@ def read_checksummed(path: Path) -> bytes:
     stored = path.read_bytes()
     head = len(_MAGIC) + _DIGEST_BYTES
     content = stored[head:]
+    if not stored.startswith(_MAGIC) and _OTHER_FORMAT.match(stored):
+        raise CorruptFileError(
+            f"{path} was written by a newer release, in a format that this one does not read",
+            details={"path": str(path)},
+        )
     if not stored.startswith(_MAGIC) or hashlib.sha256(content).digest() != stored[len(_MAGIC) : head]:
         raise CorruptFileError(f"{path} is damaged: its checksum does not match", details={"path": str(path)})
     return content

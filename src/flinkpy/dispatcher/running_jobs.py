@@ -14,12 +14,18 @@ from typing import Any
 
 from flinkpy._proto import common_pb2, job_pb2
 from flinkpy._proto import dispatcher_pb2 as pb
-from flinkpy.common.errors import JobNotFoundError, RpcTimeoutError, RpcUnavailableError, StaleFencingTokenError
+from flinkpy.common.errors import (
+    FlinkError,
+    JobNotFoundError,
+    RpcTimeoutError,
+    RpcUnavailableError,
+    StaleFencingTokenError,
+)
 from flinkpy.common.ids import JobID, JobMasterId
 from flinkpy.common.states import JobState
 from flinkpy.dispatcher import runner_effects as wanted
 from flinkpy.dispatcher.dispatcher_services import DispatcherServices
-from flinkpy.dispatcher.ended_jobs import status_to_proto
+from flinkpy.dispatcher.ended_jobs import status_to_proto, terminated_without_job_master
 from flinkpy.dispatcher.job_adoption import JobAdoptions
 from flinkpy.dispatcher.job_archive import JobArchive
 from flinkpy.dispatcher.job_clean_up import JobCleanUp
