@@ -13,6 +13,7 @@ from pathlib import Path
 
 from flinkpy._proto import dispatcher_pb2
 from flinkpy.common.durable_file import sync_directory, unfinished_path, write_checksummed
+from flinkpy.common.errors import LeadershipLostError
 from flinkpy.common.ids import JobID
 from flinkpy.highavailability.file_job_result_store import FileJobResultStore
 from flinkpy.highavailability.zookeeper.fenced_writes import FencedWrites
@@ -41,8 +42,15 @@ class SharedJobResultStore(FileJobResultStore):
             os.link(aside, self.dirty_path(job_id))
         except FileExistsError:
             logger.warning("job %s has a result already, which stays", job_id)
+            return
         finally:
             aside.unlink(missing_ok=True)
+        try:
+            # This process may have stood still since the check: then it is another leader's job by now.
+            self._writes.check(f"note the result of job {job_id}")
+        except LeadershipLostError:
+            self.dirty_path(job_id).unlink(missing_ok=True)
+            raise
         sync_directory(self._directory)
 
     def mark_clean(self, job_id: JobID) -> None:

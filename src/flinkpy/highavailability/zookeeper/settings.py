@@ -78,7 +78,8 @@ class ZooKeeperSettings:
 
     @property
     def hosts(self) -> list[tuple[str, int]]:
-        return [(host, int(port)) for host, _, port in (part.rpartition(":") for part in self.quorum.split(","))]
+        servers = [part.rpartition(":") for part in self.quorum.split(",")]
+        return [(host.strip("[]"), int(port)) for host, _, port in servers]
 
     # The nodes
 

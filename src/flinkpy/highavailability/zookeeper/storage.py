@@ -30,6 +30,8 @@ from flinkpy.highavailability.zookeeper.client import ZooKeeperClient
 from flinkpy.highavailability.zookeeper.requests import NodeThereError
 from flinkpy.highavailability.zookeeper.settings import cluster_id, storage_directory
 
+#: JobGraphs have user code in them, and results what jobs returned.
+_MODE = 0o700
 _MARKER = "storage-id"
 _ID_CHARACTERS = 32
 _ID = re.compile(rb"[0-9a-f]{32}")
@@ -70,7 +72,7 @@ class HaStorage:
         self._compare(known)
         for directory in (self.execution_plans, self.recovery, self.blobs, self.results):
             try:
-                directory.mkdir(parents=True, exist_ok=True)
+                directory.mkdir(_MODE, parents=True, exist_ok=True)
             except OSError as error:
                 raise self._unusable(directory, error) from error
 
@@ -102,7 +104,7 @@ class HaStorage:
     def _create_marker(self) -> str:
         """The id of the directory; one that has one keeps it, e.g. when the nodes in ZooKeeper were removed."""
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            self.directory.mkdir(_MODE, parents=True, exist_ok=True)
             aside = unfinished_path(self._marker)
             write_durably(aside, secrets.token_hex(_ID_CHARACTERS // 2).encode())
             # Another master may have been faster; then its id is that of the directory.
