@@ -156,7 +156,9 @@ def running_cluster(entries: dict[str, str]) -> RecordedCluster | None:
 def use_secret_of(recorded: RecordedCluster, entries: dict[str, str]) -> None:
     """Have a client's configuration name the cluster's secret, unless it names a token or a secret itself."""
     from flinkpy.configuration import security_options
+    from flinkpy.security.security_context import TOKEN_VARIABLE
 
     named = (security_options.SECRET_FILE, security_options.TOKEN, security_options.TOKEN_FILE)
-    if recorded.secret_file and not any(option.key in entries for option in named):
+    is_named = any(option.key in entries for option in named) or os.environ.get(TOKEN_VARIABLE)
+    if recorded.secret_file and not is_named:
         entries[security_options.SECRET_FILE.key] = recorded.secret_file

@@ -123,4 +123,6 @@ def _given_token(configuration: AnyConfiguration) -> str | None:
                 f"the token file {path} cannot be read ({reason}): write there what `flinkpy token` prints",
                 details={"path": str(path)},
             ) from None
+    if read_option(configuration, security_options.SECRET_FILE):
+        return None  # what is configured counts before the environment
     return os.environ.get(TOKEN_VARIABLE, "").strip() or None

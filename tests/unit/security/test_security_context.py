@@ -53,6 +53,8 @@ def test_a_client_shows_the_token_it_was_given_from_the_nearest_place(
     assert SecurityContext.of_client(with_file).token == "of file"
     assert SecurityContext.of_client({**with_file, "security.token": "configured"}).token == "configured"
     assert SecurityContext.of_client(with_file).secret is None
+    named = SecurityContext.of_client({"security.secret-file": "~/.flinkpy/secret"})
+    assert named.secret is not None and named.token == named.secret.token(Role.SUBMIT)
 
 
 def test_a_client_makes_no_secret_and_shows_nothing_where_there_is_none(home: Path) -> None:

@@ -1,0 +1,300 @@
+"""What a cluster that nobody configured keeps to itself: its ports, its secret, and what it unpickles."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import grpc
+import psutil
+import pytest
+from clusters import RunningCluster, run_flinkpy, running_cluster
+from job_support import Gate, environment, wait_until
+
+from flinkpy._proto import dispatcher_pb2, job_pb2
+from flinkpy.client.cluster_client import ClusterClient
+from flinkpy.common.addresses import is_loopback
+from flinkpy.common.errors import AuthenticationError, AuthorizationError, JobNotFoundError
+from flinkpy.rpc.services import service_methods
+from flinkpy.security import Role, SecurityContext
+
+PASSWORD = "correct-horse-battery-staple"
+CONFIGURATION = {
+    # Of no use without TLS, but confidential all the same.
+    "security.ssl.internal.keystore-password": PASSWORD,
+    "s3.secret-key": PASSWORD,
+}
+#: Runs at the start of every Python process of the cluster; those that serve all jobs must unpickle nothing.
+WATCH_UNPICKLING = """
+import os, sys, traceback
+
+if {"dispatcher", "resourcemanager"} & set(sys.orig_argv):
+    def watch(event, arguments):
+        if event in ("pickle.find_class", "marshal.loads.pickle"):
+            with open(os.path.join(os.environ["UNPICKLED_DIR"], str(os.getpid())), "a") as file:
+                file.write(f"{sys.orig_argv[3]}: {arguments}\\n" + "".join(traceback.format_stack(limit=8)))
+
+    sys.addaudithook(watch)
+    open(os.path.join(os.environ["UNPICKLED_DIR"], f"watched-{os.getpid()}"), "w").close()
+"""
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("secured")
+
+
+@pytest.fixture(scope="module")
+def cluster(directory: Path) -> Iterator[RunningCluster]:
+    (directory / "watch").mkdir()
+    (directory / "unpickled").mkdir()
+    (directory / "watch" / "sitecustomize.py").write_text(WATCH_UNPICKLING)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(directory / "watch"))
+        patch.setenv("UNPICKLED_DIR", str(directory / "unpickled"))
+        # The token that a client was given is none of the services' business.
+        patch.setenv("FLINKPY_TOKEN", PASSWORD)
+        with running_cluster(directory, properties=CONFIGURATION) as running:
+            patch.undo()
+            yield running
+
+
+def processes_of(cluster: RunningCluster) -> list[psutil.Process]:
+    services = [process.popen.pid for process in (*cluster.task_executors, cluster.service("dispatcher"))]
+    services.append(cluster.service("resourcemanager").popen.pid)
+    found = [psutil.Process(pid) for pid in services]
+    return found + [child for process in found for child in process.children(recursive=True)]
+
+
+def listening(processes: list[psutil.Process]) -> set[tuple[str, int]]:
+    """What the kernel says they listen on, over IPv4 and IPv6."""
+    inodes = set()
+    for process in processes:
+        for name in os.listdir(f"/proc/{process.pid}/fd"):
+            target = os.readlink(f"/proc/{process.pid}/fd/{name}")
+            if target.startswith("socket:["):
+                inodes.add(target[8:-1])
+    addresses = set()
+    for table, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in inodes:
+                host, port = fields[1].split(":")
+                words = bytes.fromhex(host)
+                packed = b"".join(words[at : at + 4][::-1] for at in range(0, len(words), 4))
+                # gRPC has one socket for both families.
+                addresses.add((socket.inet_ntop(family, packed).removeprefix("::ffff:"), int(port, 16)))
+    return addresses
+
+
+@pytest.fixture
+def job(cluster: RunningCluster, tmp_path: Path) -> Iterator[str]:
+    """A job that runs, so that there is a JobMaster and a connection between TaskExecutors."""
+    gate = Gate(tmp_path)
+    env = environment(cluster, 2)
+    env.from_sequence(1, 10).key_by(lambda x: x % 2).map(gate.pass_at(5)).print()
+    client = env.execute_async("waits")
+    gate.wait_for_arrival()
+    yield str(client.get_job_id())
+    gate.open()
+    client.get_job_execution_result().result()
+
+
+def test_all_ports_of_all_processes_are_on_the_loopback(cluster: RunningCluster, job: str) -> None:
+    processes = processes_of(cluster)
+    assert any("jobmaster" in process.cmdline() for process in processes)
+    addresses = listening(processes)
+    # Two of each TaskExecutor, and one of Dispatcher, ResourceManager and each JobMaster.
+    assert len(addresses) >= 2 * 2 + 3
+    assert [address for address in addresses if not is_loopback(address[0])] == []
+    assert {cluster.address, cluster.resource_manager_address} <= {f"{host}:{port}" for host, port in addresses}
+
+
+def bomb_job(cluster: RunningCluster, canary: Path) -> job_pb2.JobGraph:
+    env = environment(cluster, 1)
+    path = str(canary)
+
+    class Explodes:
+        def __call__(self, value: int) -> int:
+            return value
+
+        def __reduce__(self) -> tuple[Any, ...]:
+            return os.mkdir, (path,)
+
+    bomb = Explodes()
+    env.from_sequence(1, 2).map(lambda value: bomb(value) if bomb else value).print()
+    return env.generate_job_graph("bomb")
+
+
+def calls_of_everybody(address: str) -> Iterator[tuple[str, Callable[[bytes, str | None], grpc.StatusCode]]]:
+    with grpc.insecure_channel(address) as channel:
+        for service in ("Dispatcher", "BlobServer", "ResourceManager", "JobMaster", "TaskExecutor"):
+            for method in service_methods(service).values():
+
+                def call(content: bytes, token: str | None, path: str = method.path) -> grpc.StatusCode:
+                    metadata = () if token is None else (("authorization", f"Bearer {token}"),)
+                    answers = channel.stream_stream(path)(iter([content]), metadata=metadata, timeout=10)
+                    with pytest.raises(grpc.RpcError) as raised:
+                        list(answers)
+                    code: grpc.StatusCode = raised.value.code()
+                    return code
+
+                yield method.path, call
+
+
+def test_a_pickle_bomb_without_the_token_goes_off_nowhere(cluster: RunningCluster, job: str, tmp_path: Path) -> None:
+    canary = tmp_path / "canary"
+    graph = bomb_job(cluster, canary)
+    assert not canary.exists()
+    contents = [dispatcher_pb2.SubmitJobRequest(job_graph=graph).SerializeToString(), graph.SerializeToString()]
+    contents.append(pickle.dumps((os.mkdir, str(canary))))
+    ports = [f"{host}:{port}" for host, port in listening(processes_of(cluster))]
+    data = {process.data_address for process in cluster.task_executors}
+    for address in ports:
+        if address in data:
+            continue
+        for path, call in calls_of_everybody(address):
+            for token in (None, "0" * 64):
+                assert call(contents[0], token) is grpc.StatusCode.UNAUTHENTICATED, (address, path)
+    for address in ports:  # the data plane's among them
+        host, _, port = address.rpartition(":")
+        for content in (*contents, *(len(one).to_bytes(4, "big") + one for one in contents)):
+            with suppress(ConnectionError), socket.create_connection((host, int(port)), timeout=10) as connection:
+                connection.sendall(content)
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(65536):
+                    pass
+    assert not canary.exists()
+
+
+def test_the_same_bomb_goes_off_in_the_tasks_of_whoever_may_run_code(cluster: RunningCluster, tmp_path: Path) -> None:
+    """So that the test above would notice."""
+    canary = tmp_path / "canary"
+    client = cluster.client
+    client.submit_job(bomb_job(cluster, canary))
+    wait_until(canary.exists, "it goes off")
+
+
+def test_a_client_without_token_or_with_that_to_read_is_told_so(cluster: RunningCluster, job: str) -> None:
+    nobody = ClusterClient(cluster.address, security=SecurityContext(None, ""))
+    with nobody, pytest.raises(AuthenticationError, match="shows no token"):
+        nobody.list_jobs()
+    token = cluster.security.with_role(Role.READ).token
+    with ClusterClient(cluster.address, security=SecurityContext(None, token)) as reader:
+        assert job in [one.job_id for one in reader.list_jobs()]
+        assert reader.request_job(job).job_id == job
+        with pytest.raises(AuthorizationError, match="role read, the call needs submit"):
+            reader.cancel_job(job)
+        with pytest.raises(AuthorizationError):
+            reader.put_blob(b"code")
+        with pytest.raises(JobNotFoundError):
+            reader.request_job("f" * 32)
+
+
+def test_the_command_line_takes_a_token_in_place_of_the_secret(
+    cluster: RunningCluster, job: str, tmp_path: Path
+) -> None:
+    secret = cluster.properties["security.secret-file"]
+    printed = run_flinkpy("token", "--role", "read", "-D", f"security.secret-file={secret}")
+    assert (printed.returncode, printed.stderr) == (0, "")
+    file = tmp_path / "token"
+    file.write_text(printed.stdout)
+    only_token = ["-m", cluster.address, "-D", f"security.token-file={file}"]
+    assert job in run_flinkpy("list", *only_token).stdout
+    refused = run_flinkpy("cancel", *only_token, job)
+    assert refused.returncode == 2 and "needs submit" in refused.stderr and "Traceback" not in refused.stderr
+    wrong = run_flinkpy("list", "-m", cluster.address, environment={"FLINKPY_TOKEN": "0" * 64})
+    assert wrong.returncode == 2 and "none of this cluster" in wrong.stderr and "0" * 64 not in wrong.stderr
+
+
+def test_neither_secret_nor_tokens_nor_passwords_are_to_be_seen(
+    cluster: RunningCluster, job: str, directory: Path
+) -> None:
+    secret = Path(cluster.properties["security.secret-file"]).read_text().strip()
+    hidden = [secret, PASSWORD, *(cluster.security.with_role(role).token for role in Role)]
+    seen: dict[str, str] = {}
+    for process in processes_of(cluster):
+        for name in ("cmdline", "environ"):
+            seen[f"{process.pid} {name}"] = Path(f"/proc/{process.pid}/{name}").read_bytes().decode(errors="replace")
+    for log in directory.rglob("*.log"):
+        seen[str(log)] = log.read_text(errors="replace")
+    assert any("taskexecutor-1.log" in name for name in seen) and len(seen) > 10
+    seen["flinkpy info"] = str(run_flinkpy("info", "-m", cluster.address, *_secret_of(cluster), job))
+    details = cluster.client.request_job(job)
+    seen["job details"] = str(details)
+    seen["cluster overview"] = str(cluster.client.request_cluster_overview())
+    shown = {name for name, text in seen.items() for one in hidden if one in text}
+    assert shown == set()
+
+
+def _secret_of(cluster: RunningCluster) -> list[str]:
+    return ["-D", f"security.secret-file={cluster.properties['security.secret-file']}"]
+
+
+def test_user_code_finds_no_token_in_its_environment(cluster: RunningCluster) -> None:
+    def environment_of_task(_: int) -> str:
+        return repr(sorted(os.environ.items()))
+
+    env = environment(cluster, 1)
+    (found,) = env.from_sequence(1, 1).map(environment_of_task).execute_and_collect()
+    assert PASSWORD not in found and cluster.security.token not in found
+    assert "FLINKPY_TOKEN" not in found
+
+
+def test_many_connections_that_say_nothing_keep_nobody_out(cluster: RunningCluster) -> None:
+    host, _, port = cluster.address.rpartition(":")
+    idle = [socket.create_connection((host, int(port)), timeout=10) for _ in range(300)]
+    try:
+        idle[0].sendall(b"PRI * HTTP/2.0\r\n")  # and one that is slow
+        assert cluster.client.request_cluster_overview().num_task_managers == 2
+    finally:
+        for connection in idle:
+            connection.close()
+
+
+def test_a_task_executor_of_another_secret_is_kept_out_and_says_why(cluster: RunningCluster, tmp_path: Path) -> None:
+    arguments = ["taskexecutor", "--resourcemanager", cluster.resource_manager_address, "--port", "0"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "flinkpy.cli.main", *arguments, "-D", f"security.secret-file={tmp_path / 'other'}"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    try:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "none of this cluster" in line:
+                break
+        else:
+            pytest.fail("it ended without a word")
+        assert cluster.client.request_cluster_overview().num_task_managers == 2
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
+
+
+@pytest.mark.parametrize("verb", ["dispatcher", "resourcemanager", "taskexecutor"])
+def test_a_service_whose_secret_cannot_be_trusted_does_not_start(verb: str, tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text("ab" * 32)
+    file.chmod(0o644)
+    manager = [] if verb == "resourcemanager" else ["--resourcemanager", "localhost:1"]
+    done = run_flinkpy(verb, "--port", "0", *manager, f"-Dsecurity.secret-file={file}")
+    assert done.returncode == 2
+    assert f"the cluster secret {file} can be read or written by others" in done.stderr
+    assert "Traceback" not in done.stderr and "abab" not in done.stderr
+
+
+def test_the_processes_that_serve_all_jobs_have_unpickled_nothing(cluster: RunningCluster, directory: Path) -> None:
+    """Last: whatever the tests above made them do."""
+    notes = sorted((directory / "unpickled").iterdir())
+    assert len([note for note in notes if note.name.startswith("watched-")]) >= 2
+    assert [note.read_text() for note in notes if not note.name.startswith("watched-")] == []
