@@ -77,6 +77,7 @@ class DispatcherSessions:
         self.dispatcher = LeaderInformation(address)
         self._leader: LeaderInformation | None = None
         self._has_changed = asyncio.Event()
+        self._lost: LeaderInformation | None = None
         self._stream: asyncio.Task[SessionEnd | None] | None = None
 
     async def run(self) -> SessionEnd:
@@ -138,16 +139,25 @@ class DispatcherSessions:
                         self._holder.start_job(command.start)
                     case "adopted":
                         self.dispatcher = LeaderInformation(self._address, command.adopted.dispatcher_id or None)
+                        self._lost = None
                         self._holder.adopted(self.dispatcher)
                     case "stop":
                         return SessionEnd(command.stop.reason or "the Dispatcher asked for it", 0)
         except FlinkError as error:
-            logger.error("the session with the Dispatcher at %s is lost: %s", self._address, error)
+            self._log_loss(f"the session with the Dispatcher at {self._address} is lost: {error}")
             return SessionEnd(f"the Dispatcher is lost: {error}", 1)
         if self._holder.is_done:
             return SessionEnd("the Dispatcher closed the session", 0)
-        logger.error("the Dispatcher at %s closed the session while the job runs", self._address)
+        self._log_loss(f"the Dispatcher at {self._address} closed the session while the job runs")
         return SessionEnd("the Dispatcher closed the session", 1)
+
+    def _log_loss(self, message: str) -> None:
+        """Until another one leads the same is said again and again."""
+        level = logging.DEBUG if self._lost == self.dispatcher else logging.WARNING
+        if not self._holder.outlives_its_dispatcher:
+            level = logging.ERROR
+        self._lost = self.dispatcher
+        logger.log(level, "%s", message)
 
     async def _next_leader(self, pause_s: float) -> LeaderInformation:
         """The one that leads, at once where it is another one than before."""

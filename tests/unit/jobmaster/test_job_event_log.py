@@ -76,3 +76,15 @@ def test_a_writer_goes_on_behind_what_is_whole(log: Path) -> None:
     writer.append([b"fourth", b"fifth"])
     writer.close()
     assert read_log(log)[0] == [*PAYLOADS, b"fourth", b"fifth"]
+
+
+def test_what_a_former_writer_goes_on_to_append_is_not_read(log: Path) -> None:
+    former = EventLogWriter(log, log.stat().st_size)
+    _, whole = read_log(log)
+    writer = EventLogWriter(log, whole)
+    former.append([b"of one that does not know that it is over"])
+    writer.append([b"of its successor"])
+    former.append([b"again"])
+    former.close()
+    writer.close()
+    assert read_log(log)[0] == [*PAYLOADS, b"of its successor"]

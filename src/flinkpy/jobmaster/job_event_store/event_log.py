@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from flinkpy.common.durable_file import sync_directory
+from flinkpy.common.durable_file import write_durably
 from flinkpy.common.errors import CorruptStateError
 
 MAGIC = b"FLKPEVT1"
@@ -64,17 +64,18 @@ def _checksum_of(length: int) -> int:
 
 
 class EventLogWriter:
-    """Appends to the whole part of a log; what is behind that is cut off. Raises: OSError."""
+    """Appends to the whole part of a log; what is behind that is cut off. Raises: OSError.
+
+    The log becomes another file: the writer of a JobMaster that stood still and does not know yet that it has a
+    successor goes on with one that nobody reads any more.
+    """
 
     def __init__(self, path: Path, whole_bytes: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("r+b" if path.exists() else "x+b")
-        self._file.truncate(whole_bytes)
-        self._file.seek(whole_bytes)
-        if not whole_bytes:
-            self._file.write(MAGIC)
-        self._sync()
-        sync_directory(path.parent)
+        whole = path.read_bytes()[:whole_bytes] if whole_bytes else MAGIC
+        write_durably(path, whole)
+        self._file = path.open("r+b")
+        self._file.seek(len(whole))
 
     def append(self, payloads: Iterable[bytes]) -> None:
         """They are on disk when this returns. An error is final: nothing may be appended after it."""
