@@ -141,24 +141,6 @@ def test_a_detached_application_runs_on_by_itself(tmp_path: Path) -> None:
     assert (tmp_path / "logs" / f"application-{found[1]}.log").read_text().split() == ["1", "2", "3", "4"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("run-application", "nothing.py"), "does not exist"),
-        (("standalone-job", "--resourcemanager", "127.0.0.1:1", "nothing.py"), "nothing.py does not exist"),
-        (("run", "-t", "yarn-per-job", __file__), "use `flinkpy run-application`"),
-        (("run-application", "-t", "kubernetes-application", __file__), "flinkpy standalone-job"),
-        (("run-application", "-t", "remote", __file__), "has a cluster of its own"),
-        (("run-application", "-D", "cluster.id=mine", __file__), "not 32 hex digits"),
-        (("run-application", "-n", __file__), "name it with -s PATH"),
-    ],
-)
-def test_what_cannot_be_an_application_is_refused_by_name(arguments: tuple[str, ...], message: str) -> None:
-    done = run_flinkpy(*arguments)
-    assert done.returncode == 2
-    assert message in done.stderr and "Traceback" not in done.stderr
-
-
 class _HighlyAvailable(HaCluster):
     """Two masters of one application."""
 
@@ -224,6 +206,10 @@ class _Standalone:
     @property
     def security(self) -> SecurityContext:
         return self._local.security
+
+    @property
+    def secret_file(self) -> Path:
+        return self._local.secret_file
 
     def running_jobs(self) -> list[str]:
         assert self.process.address is not None
@@ -300,5 +286,49 @@ def test_a_program_whose_process_is_killed_fails_the_application(tmp_path: Path)
         pid = int(wait_until(lambda: lines(directory / "main"), "main runs")[0])
         os.kill(pid, signal.SIGKILL)
         assert cluster.process.popen.wait(timeout=40) == 1
+    finally:
+        cluster.close()
+
+
+def test_a_program_that_comes_to_no_job_is_shown_as_a_failed_one(tmp_path: Path) -> None:
+    settings = {
+        "execution.shutdown-on-application-finish": "false",
+        "execution.submit-failed-job-on-application-error": "true",
+        "cluster.id": APPLICATION,
+    }
+    cluster = _Standalone(tmp_path, program(tmp_path / "app", "raise KeyError('a mistake')"), **settings)
+    try:
+        assert cluster.process.address is not None
+        with ClusterClient(cluster.process.address, security=cluster.security) as client:
+            shown = wait_until(client.list_jobs, "the failed job")
+            assert [(job.job_id, job.name, JobState(job.status)) for job in shown] == [
+                (APPLICATION, "program.py", JobState.FAILED)
+            ]
+            failure = client.request_job(APPLICATION).exception_history[0].error
+            assert "KeyError: 'a mistake'" in failure.message and "program.py" in failure.traceback
+    finally:
+        cluster.close()
+
+
+def test_a_client_that_is_ended_takes_its_job_with_it_where_that_is_wanted(tmp_path: Path) -> None:
+    directory = tmp_path / "app"
+    path = program(directory, programs.UNTIL_GATE_OPENS)
+    checkpoints = directory / "checkpoints"
+    cluster = _Standalone(tmp_path, program(tmp_path / "host", programs.RAISES_BESIDE_A_JOB))
+    try:
+        assert cluster.process.address is not None
+        command = [sys.executable, "-m", "flinkpy.cli.main", "run", "-m", cluster.process.address]
+        for key, value in {
+            "execution.shutdown-on-attached-exit": "true",
+            "execution.checkpointing.dir": str(checkpoints),
+            "security.secret-file": str(cluster.secret_file),
+        }.items():
+            command += ["-D", f"{key}={value}"]
+        client = subprocess.Popen([*command, str(path)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_until(lambda: list(checkpoints.glob("*/chk-*/_metadata")), "a checkpoint")
+        client.terminate()
+        assert client.wait(timeout=40) == 143
+        wait_until(lambda: cluster.running_jobs() == ["endless"], "only the application's own job runs")
+        assert list(checkpoints.glob("*/chk-*/_metadata")) == []
     finally:
         cluster.close()

@@ -55,7 +55,7 @@ def test_all_services_go_to_the_next_release_while_a_job_runs_and_nothing_is_los
                 with as_release(monkeypatch, next_release):
                     cluster.start(name)
                 # Processes of both releases are in the cluster, and the job takes checkpoints.
-                run.wait_for_checkpoints(2)
+                run.wait_for_checkpoints()
             overview = cluster.client.request_cluster_overview()
             assert overview.version == NEXT
             # This test is a client of the release before.

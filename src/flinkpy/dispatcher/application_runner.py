@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 _CONFIGURATION_VARIABLES = (*CONFIG_DIR_VARIABLES, DYNAMIC_PROPERTIES_VARIABLE)
 
 #: How long a program may go on after one of its jobs has failed: its own error says more than the job's.
-PROGRAM_GRACE_S = 5.0
+PROGRAM_GRACE_S = 3.0
 #: How long a program that is told to end (SIGTERM) may take.
 STOP_GRACE_S = 2.0
 #: How long an application whose end is known may take for it when its process is told to end.

@@ -1,0 +1,27 @@
+"""`flinkpy run-application | standalone-job | run -t`: what they refuse before anything is started."""
+
+from __future__ import annotations
+
+import pytest
+
+from flinkpy.cli.main import EXIT_USER_ERROR, run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("run-application", "nothing.py"), "does not exist"),
+        (("standalone-job", "--resourcemanager", "127.0.0.1:1", "nothing.py"), "nothing.py does not exist"),
+        (("run", "-t", "yarn-per-job", __file__), "use `flinkpy run-application`"),
+        (("run-application", "-t", "kubernetes-application", __file__), "flinkpy standalone-job"),
+        (("run-application", "-t", "remote", __file__), "has a cluster of its own"),
+        (("run-application", "-D", "cluster.id=mine", __file__), "not 32 hex digits"),
+        (("run-application", "-n", __file__), "name it with -s PATH"),
+    ],
+)
+def test_what_cannot_be_an_application_is_refused_by_name(
+    arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(list(arguments)) == EXIT_USER_ERROR
+    told = capsys.readouterr().err
+    assert message in told and "Traceback" not in told
