@@ -67,10 +67,7 @@ def run(data_bytes: int = DATA_BYTES, given_bytes: int = GIVEN_BYTES) -> list[Re
         executor = next(
             psutil.Process(process.popen.pid) for process in cluster.processes if "taskexecutor" in process.spec.verb
         )
-        host, _, port = cluster.dispatcher_address.rpartition(":")
-        configuration = Configuration.from_dict(
-            {"jobmanager.rpc.address": host, "jobmanager.rpc.port": port, "execution.runtime-mode": "BATCH"}
-        )
+        configuration = Configuration.from_dict({**cluster.client_properties, "execution.runtime-mode": "BATCH"})
         env = StreamExecutionEnvironment.get_execution_environment(configuration)
         env.set_parallelism(PARALLELISM)
         source = NumberSequenceSource(0, num_rows - 1)

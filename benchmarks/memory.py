@@ -59,8 +59,7 @@ def run() -> list[Result]:
         ]
         _wait_until_still(executors)
         idle = _resident_mb(executors)
-        host, _, port = cluster.dispatcher_address.rpartition(":")
-        configuration = Configuration.from_dict({"jobmanager.rpc.address": host, "jobmanager.rpc.port": port})
+        configuration = Configuration.from_dict(cluster.client_properties)
         env = StreamExecutionEnvironment.get_execution_environment(configuration)
         env.set_parallelism(TASKS)
         numbers = env.from_source(

@@ -35,11 +35,8 @@ def on_cluster(
     cluster = LocalCluster(LocalClusterOptions(task_executors, {"taskmanager.numberOfTaskSlots": str(slots)}))
     cluster.start()
     try:
-        host, _, port = cluster.dispatcher_address.rpartition(":")
         properties = {
-            "jobmanager.rpc.address": host,
-            "jobmanager.rpc.port": port,
-            "execution.target": "remote",
+            **cluster.client_properties,
             "execution.runtime-mode": "BATCH",
             **settings,
         }

@@ -200,10 +200,8 @@ def main() -> None:
             configuration = Configuration()
             for key, value in settings.items():
                 configuration.set_string(key, value)
-            configuration.set_string("execution.target", "remote")
-            host, port = cluster.dispatcher_address.rsplit(":", 1)
-            configuration.set_string("jobmanager.rpc.address", host)
-            configuration.set_string("jobmanager.rpc.port", port)
+            for key, value in cluster.client_properties.items():
+                configuration.set_string(key, value)
             env = StreamExecutionEnvironment.get_execution_environment(configuration)
             env.set_parallelism(2)
             source = PacedSource(options.keys, options.load_rate, options.rate)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 import grpc
 import grpc.aio
 
+from flinkpy.common.addresses import is_loopback
 from flinkpy.common.errors import AuthenticationError, ConfigurationError
 from flinkpy.rpc.authorization import AuthorizationInterceptor
 from flinkpy.security import PEER_NAME, SecurityContext, TlsMaterial, check_bind
@@ -26,7 +27,7 @@ def check_server(bind_address: str, security: SecurityContext) -> None:
     check_bind(bind_address, security)
     if security.secret is None and not security.is_insecure:
         raise ConfigurationError("a server needs the cluster secret: a token alone lets nobody check another")
-    if security.is_insecure and security.tls is None:
+    if security.is_insecure and security.tls is None and not is_loopback(bind_address.strip("[]")):
         logger.warning("INSECURE: %s is served without TLS; whoever can read the network can take over", bind_address)
 
 
