@@ -49,13 +49,25 @@ def test_all_services_go_to_the_next_release_while_a_job_runs_and_nothing_is_los
         runs = VerifyingRuns(cluster, tmp_path, Workload(waits_for_hurry=True))  # type: ignore[arg-type]
         with runs.started() as run:
             run.wait_for_first_checkpoint()
-            services = [*cluster.names("taskexecutor"), *cluster.names("resourcemanager"), *cluster.names("dispatcher")]
-            for name in services:
+            leader = cluster.leader("dispatcher")
+            standby = cluster.standby("dispatcher")
+            for name in [*cluster.names("taskexecutor"), *cluster.names("resourcemanager"), standby]:
                 cluster.terminate(name)
                 with as_release(monkeypatch, next_release):
                     cluster.start(name)
                 # Processes of both releases are in the cluster, and the job takes checkpoints.
                 run.wait_for_checkpoints()
+            restarts = run.num_restarts
+            cluster.kill(leader)
+            with as_release(monkeypatch, next_release):
+                cluster.start(leader)
+            run.wait_for_checkpoints()
+            # The JobMaster, of the release before, has been adopted by a Dispatcher of the next one.
+            assert run.num_restarts == restarts
+            for job_master in cluster.job_masters():
+                job_master.kill()
+            # What it has left, and the JobGraph that was accepted before, are read by a JobMaster of the next release.
+            run.wait_for_checkpoints()
             overview = cluster.client.request_cluster_overview()
             assert overview.version == NEXT
             # This test is a client of the release before.
