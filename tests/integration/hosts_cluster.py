@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import psutil
 import yaml
 from job_support import wait_until
 from namespaces import Host, HostProcess, Network, flinkpy
@@ -19,6 +20,7 @@ from flinkpy.security import ClusterSecret, Role, SecurityContext
 PORTS = {"dispatcher": 6123, "resourcemanager": 6124, "taskexecutor": 6122}
 NAMES = {"dispatcher": "Dispatcher", "resourcemanager": "ResourceManager"}
 ZOOKEEPER_PORT = 2181
+CLIENT_TIMEOUT_S = 5.0
 #: Losses are noticed within a test's patience, and what was lost is tried again soon.
 FAST = {
     "heartbeat.interval": "500 ms",
@@ -130,8 +132,24 @@ class HostsCluster:
 
     def _make_client(self) -> ClusterClient:
         return ClusterClient(
-            ",".join(f"{master.address}:{PORTS['dispatcher']}" for master in self.masters), security=self.security
+            ",".join(f"{master.address}:{PORTS['dispatcher']}" for master in self.masters),
+            # Who asks how things are is told, or asks again.
+            timeout_s=CLIENT_TIMEOUT_S,
+            security=self.security,
         )
+
+    def pause_zookeeper(self) -> None:
+        """SIGSTOP: it keeps its connections and answers nobody."""
+        for process in self._zookeeper_processes():
+            process.suspend()
+
+    def resume_zookeeper(self) -> None:
+        for process in self._zookeeper_processes():
+            process.resume()
+
+    def _zookeeper_processes(self) -> list[psutil.Process]:
+        assert self.zookeeper is not None
+        return psutil.Process(self.zookeeper.pid).children(recursive=True)
 
     # --- what it is like
 

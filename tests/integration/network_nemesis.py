@@ -44,22 +44,27 @@ class NetworkNemesis:
         before = self._completed()
         fault()
         time.sleep(seconds)  # how long it lasts is part of the fault
-        during = self._completed()
         self._cluster.network.heal()
         if end is not None:
             end()
         healed_s = time.monotonic()
         restarted = self._cluster.restart_what_died()
         first = self._completed()
+        meanwhile = max(0, first - before)
         try:
             # The first may have been under way: for the second every task has run.
             wait_until(lambda: self._is_running(first), f"the job runs again after {name}\n{self}", RUNNING_AGAIN_S)
         finally:
             self.log.append(
-                f"{healed_s - self._begun_s:7.1f} s: {name} for {seconds:g} s, {during - before} checkpoints in it, "
+                f"{healed_s - self._begun_s:7.1f} s: {name} for {seconds:g} s, {meanwhile} checkpoints in it, "
                 f"running again {time.monotonic() - healed_s:.1f} s later"
                 + (f"; started again: {', '.join(restarted)}" if restarted else "")
             )
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been at work."""
+        return time.monotonic() - self._begun_s
 
     def _is_running(self, first: int) -> bool:
         self._cluster.restart_what_died()

@@ -82,6 +82,8 @@ def _configured_address(service: str, configuration: Configuration) -> str:
             host, port = read_option(configuration, taskmanager_options.HOST), taskmanager_options.RPC_PORT
         case _:
             raise click.UsageError("a JobMaster takes any free port: give its HOST:PORT")
+    if host is not None and "," in host:
+        raise click.UsageError("the configuration names several Dispatchers: give HOST:PORT")
     number = read_option(configuration, port)
     if number == 0:
         raise click.UsageError(f"`{port.key}` is 0, any free port: give HOST:PORT")

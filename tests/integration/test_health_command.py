@@ -1,0 +1,52 @@
+"""`flinkpy health` on real processes: what probes are told."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from clusters import RunningCluster, run_flinkpy
+
+from flinkpy.common.process import free_port
+
+
+def health(cluster: RunningCluster, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    properties = {"FLINKPY_DYNAMIC_PROPERTIES": cluster.dynamic_properties}
+    return run_flinkpy("health", *arguments, environment={**properties, **environment})
+
+
+@pytest.mark.parametrize("service", ["dispatcher", "resourcemanager", "taskexecutor"])
+def test_a_service_that_serves_is_healthy(shared_cluster: RunningCluster, service: str) -> None:
+    process = shared_cluster.service("taskexecutor-1" if service == "taskexecutor" else service)
+    assert process.address is not None
+    done = health(shared_cluster, "--expect", "leading", service, process.address)
+    assert (done.returncode, done.stdout) == (0, f"{service} at {process.address}: serving\n"), done.stderr
+
+
+def test_environment_and_configuration_say_whom_to_ask(shared_cluster: RunningCluster) -> None:
+    assert health(shared_cluster, "dispatcher").returncode == 0
+    done = health(
+        shared_cluster,
+        FLINKPY_HEALTH_SERVICE="resourcemanager",
+        FLINKPY_HEALTH_ADDRESS=shared_cluster.resource_manager_address,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_process_that_is_something_else_is_not_ready(shared_cluster: RunningCluster) -> None:
+    done = health(shared_cluster, "taskexecutor", shared_cluster.address)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_nobody_there_is_unhealthy_and_soon_told(shared_cluster: RunningCluster) -> None:
+    done = health(shared_cluster, "--timeout", "1", "dispatcher", f"127.0.0.1:{free_port()}")
+    assert done.returncode == 1
+    assert "does not answer" in done.stderr
+
+
+def test_without_a_right_token_nothing_is_told(shared_cluster: RunningCluster) -> None:
+    done = health(shared_cluster, "-D", "security.token=wrong", "dispatcher", shared_cluster.address)
+    assert done.returncode not in (0, 1)
+    assert "token" in done.stderr
+    assert "Traceback" not in done.stderr
