@@ -12,6 +12,7 @@ import psutil
 import pytest
 from ha_cluster import HaCluster
 from job_support import FIXED_DELAY, environment, wait_until
+from test_batch_recovery import Stages, runs, unfinished_as_once, wait_for_events
 from verifying.harness import Run, VerifyingRuns, Workload
 from verifying.sequence_source import SequencePerKeySource
 from verifying.two_phase_sink import TwoPhaseSink, committed_records
@@ -104,8 +105,8 @@ def test_an_adopted_job_restarts_its_tasks_takes_savepoints_and_is_canceled_unde
     cluster.kill(cluster.leader("dispatcher"))
     seen = num_committed()
     wait_until(lambda: num_committed() > seen, "output while nobody leads")
-    details = cluster.client.request_job(job_id)
-    assert (JobState(details.status), details.num_restarts) == (JobState.RUNNING, 0)
+    wait_until(lambda: cluster.client.request_job_status(job_id) is JobState.RUNNING, "it is adopted")
+    assert cluster.client.request_job(job_id).num_restarts == 0
 
     # A fresh process has nothing of the job: its files come from the Dispatcher that leads now.
     cluster.kill("taskexecutor-1")
@@ -171,6 +172,7 @@ def test_a_result_waits_for_a_dispatcher_that_takes_it(cluster: HaCluster, tmp_p
         run.hurry()
         wait_until(lambda: f"({run.job_id}) is FINISHED" in all_logs(cluster), "the job ends unseen")
         assert job_master.is_running()
+        wait_until(lambda: cluster.job_masters() == [job_master], "those that wait for a job end with their Dispatcher")
         cluster.start("dispatcher-1")
         run.wait_for_end()
         job_master.wait(20)
@@ -189,6 +191,17 @@ def test_jobs_go_on_when_zookeeper_comes_back(cluster: HaCluster, zookeeper: Zoo
         run.hurry()
         run.wait_for_end()
     runs.assert_exactly_once(run)
+
+
+def test_a_batch_job_goes_on_with_what_has_finished_when_the_host_of_its_masters_is_lost(
+    cluster: HaCluster, tmp_path: Path
+) -> None:
+    job = Stages(cluster, tmp_path, **FIXED_DELAY)  # type: ignore[arg-type]
+    job.reach(1)
+    wait_for_events(job, 2)
+    cluster.kill_host(cluster.leader("dispatcher"))
+    job.reach(1, 2)
+    assert unfinished_as_once(job.finish(), runs(source=1, reduce=2, last=1))
 
 
 def all_logs(cluster: HaCluster) -> str:
