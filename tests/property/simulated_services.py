@@ -113,7 +113,7 @@ class ServiceCluster:
 
     def _ended(self, process: SimulatedProcess) -> None:
         self.network.trace.note("ended", process.name, process.exit_status, type(process.error).__name__)
-        if process.error is not None and not isinstance(process.error, FlinkError):
+        if process.error is not None and not isinstance(process.error, FlinkError | OSError):
             self.checks.unexpected_end(process)
         self.network.later(self.random.uniform(0.2, 2.0), self._start, process.name)
 
@@ -287,7 +287,8 @@ class ServiceCluster:
                 f"job {job_id} completes no checkpoint any more",
             )
         for job_id in self.accepted:
-            assert await self.as_client(lambda job_id=job_id: self.status(job_id)) is JobState.RUNNING
+            status = await self.as_client(lambda job_id=job_id: self.status(job_id))
+            assert not status.is_terminal, f"job {job_id} is {status.name}"
             await self.as_client(lambda job_id=job_id: self.stop_with_savepoint(job_id))
             result = await self.as_client(lambda job_id=job_id: self.result(job_id))
             assert JobState(result.status) is JobState.FINISHED, result

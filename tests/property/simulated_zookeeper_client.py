@@ -64,10 +64,10 @@ class SimulatedZooKeeperClient:
         self._is_cut = False
         self._has_connection = False
         self._is_pinging = False
-        #: Not sent yet, and sent but not answered.
+        #: Not sent yet; sent where nobody heard them; and what the servers have sent, answers and events in one order.
         self._requests: deque[SimulatedResult] = deque()
-        self._unanswered: deque[SimulatedResult] = deque()
-        self._undelivered: deque[tuple[dict[WatchFunction, None], WatchedEvent]] = deque()
+        self._lost: deque[SimulatedResult] = deque()
+        self._incoming: deque[tuple[SimulatedResult | None, Any, Any]] = deque()
         self._connection = SimpleNamespace(_read_socket=lambda: None, _invoke=lambda *_: None)
         #: Of requests: how many lose their connection when they were carried out.
         self.fault_probability = 0.0
@@ -119,7 +119,14 @@ class SimulatedZooKeeperClient:
             self._later(self._random.uniform(0.33, longest) * self._timeout_s, self._notice)
 
     def heal(self) -> None:
+        """What was on its way is sent again, where the connection has not been given up."""
         self._is_cut = False
+        self._requests.extendleft(reversed(self._lost))
+        self._lost.clear()
+        if self._has_connection:
+            self._flush()
+            for _ in range(len(self._incoming)):
+                self._later(self._delay_s, self._receive)
 
     @property
     def connected(self) -> bool:
@@ -184,28 +191,41 @@ class SimulatedZooKeeperClient:
             return
         result = self._requests.popleft()
         if not self._is_reachable:
-            self._unanswered.append(result)  # until it is noticed
+            self._lost.append(result)  # until it is noticed
             return
         try:
-            result.answer = (result.operation(), None)
+            answer: tuple[Any, Exception | None] = (result.operation(), None)
         except KazooException as error:
-            result.answer = (None, error)
-        self._unanswered.append(result)
+            answer = (None, error)
         if self._random.random() < self.fault_probability:
             self._later(self._delay_s / 2, self.connection_broke)
+        self._incoming.append((result, *answer))
+        self._later(self._delay_s, self._receive)
+
+    def watch_fired(self, kind: str, path: str) -> None:
+        """Behind the answers that were given before."""
+        self._incoming.append((None, kind, path))
         self._later(self._delay_s, self._receive)
 
     def _receive(self) -> None:
-        if self._has_connection and self._unanswered and self._is_reachable:
-            result = self._unanswered[0]
-            if result.answer is not None:
-                self._unanswered.popleft()
-                result.settle(*result.answer)
+        if not self._has_connection or not self._incoming or not self._is_reachable:
+            return
+        result, one, other = self._incoming.popleft()
+        if result is not None:
+            result.settle(one, other)
+            return
+        watchers: dict[WatchFunction, None] = {}
+        if one != EventType.CHILD:
+            watchers.update(self._data_watchers.pop(other, {}))
+        if one in (EventType.CHILD, EventType.DELETED):
+            watchers.update(self._child_watchers.pop(other, {}))
+        self._tell(watchers, WatchedEvent(one, KeeperState.CONNECTED, other))
 
     def _fail_requests(self, error: type[KazooException]) -> None:
-        failed = [*self._unanswered, *self._requests]
-        self._unanswered.clear()
-        self._requests.clear()
+        unanswered = [result for result, _, _ in self._incoming if result is not None]
+        failed = [*self._lost, *unanswered, *self._requests]
+        for some in (self._lost, self._incoming, self._requests):
+            some.clear()
         for result in failed:
             result.settle(None, error())
 
@@ -379,20 +399,6 @@ class SimulatedZooKeeperClient:
         for listener in list(self._listeners):
             listener(state)
 
-    def watch_fired(self, kind: str, path: str) -> None:
-        """In the order of the changes."""
-        watchers: dict[WatchFunction, None] = {}
-        if kind != EventType.CHILD:
-            watchers.update(self._data_watchers.pop(path, {}))
-        if kind in (EventType.CHILD, EventType.DELETED):
-            watchers.update(self._child_watchers.pop(path, {}))
-        self._undelivered.append((watchers, WatchedEvent(kind, KeeperState.CONNECTED, path)))
-        self._later(0.001, self._deliver)
-
-    def _deliver(self) -> None:
-        """The oldest: timers of one moment go off in any order."""
-        self._tell(*self._undelivered.popleft())
-
     def _reset_watchers(self) -> None:
         everything: dict[WatchFunction, None] = {}
         for watches in (self._data_watchers, self._child_watchers):
@@ -440,8 +446,6 @@ class SimulatedResult:
     def __init__(self, client: SimulatedZooKeeperClient, operation: Callable[[], Any]) -> None:
         self._client = client
         self.operation = operation
-        #: What the servers said, before it has come back.
-        self.answer: tuple[Any, Exception | None] | None = None
         self._outcome: tuple[Any, Exception | None] | None = None
         self._links: list[Callable[[SimulatedResult], None]] = []
 
