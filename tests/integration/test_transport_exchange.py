@@ -435,6 +435,21 @@ def test_a_consumer_that_goes_away_is_forgotten(start: Start) -> None:
     assert partition.is_released
 
 
+def test_a_dictionary_that_is_much_larger_when_decoded_costs_what_it_is_sent_as(start: Start) -> None:
+    producer, consumer = start(), start()
+    partition = producer.create_result_partition(partition_id="p", num_subpartitions=1)
+    reader = Reader(consumer, ("p", producer.address))
+    words = pa.DictionaryArray.from_arrays(np.arange(8_000, dtype=np.int8) % 4, [letter * 1000 for letter in "abcd"])
+    partition.emit(0, Batch(pa.record_batch({"word": words})))
+    partition.emit(0, Batch(pa.record_batch({"word": words.slice(0, 10)})))
+    partition.finish()
+
+    batches = [item for _, item in reader.read_all() if isinstance(item, Batch)]
+    assert sum(batch.num_rows for batch in batches) == 8_010
+    assert max(batch.values.nbytes for batch in batches) < 5 * MIB  # type: ignore[union-attr]
+    assert consumer.statistics().used_segments == 0
+
+
 def test_nobody_at_the_address_fails_the_gate(start: Start) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = "127.0.0.1:%d" % server.getsockname()[1]  # noqa: UP031 - clearer beside a tuple

@@ -5,12 +5,17 @@ from __future__ import annotations
 import random
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from flinkpy.common.errors import ExternalError
+from flinkpy.network.transport import frames
+from flinkpy.network.transport.framed_connection import FramedConnection
+from flinkpy.network.transport.io_loop import READ
 from flinkpy.network.transport.socket_transport import TlsTransport, TlsTransports, tls_problem
 from tests.certificates import authority
 
@@ -151,3 +156,63 @@ def test_nothing_is_sent_in_plaintext_after_the_end(pair: Pair) -> None:
 def test_an_error_that_is_none_of_tls_has_no_sentence_of_its_own() -> None:
     assert tls_problem(ConnectionResetError("reset"), "peer") is None
     assert tls_problem(ValueError("closed"), "peer") is None
+
+
+class OnLoop:
+    """What is to be done soon is done when the test says so."""
+
+    def __init__(self) -> None:
+        self.soon: list[Callable[[], None]] = []
+
+    def call_soon(self, action: Callable[[], None]) -> None:
+        self.soon.append(action)
+
+
+class Whole:
+    """A transport with many frames in it, of which its socket knows nothing."""
+
+    def __init__(self, count: int) -> None:
+        self._left = memoryview(frames.frame(frames.CREDIT, body=bytes(4000)) * count)
+
+    @property
+    def has_pending(self) -> bool:
+        return bool(self._left)
+
+    def send(self, parts: list[Any]) -> int:
+        raise AssertionError("nothing is sent")
+
+    def receive_into(self, view: memoryview) -> int:
+        size = min(len(view), len(self._left))
+        if not size:
+            raise BlockingIOError
+        view[:size].cast("B")[:] = self._left[:size]
+        self._left = self._left[size:]
+        return size
+
+
+class Counting(FramedConnection):
+    received = 0
+
+    def on_frame(self, *_: object) -> None:
+        self.received += 1
+
+    def on_failed(self, error: ExternalError) -> None:
+        raise AssertionError(error)
+
+
+def test_what_the_tls_layer_still_has_is_received_in_the_next_turn() -> None:
+    """Its socket is empty, so nobody else would say that there is something."""
+    loop, (ours, theirs) = OnLoop(), socket.socketpair()
+    with ours, theirs:
+        connection = Counting(loop, ours, "peer")  # type: ignore[arg-type]
+        connection.allow_large_frames(1 << 20)
+        count = 5_000  # some 20 MB, and 8 are received in one go
+        connection._transport = Whole(count)
+        connection.on_events(READ)
+        turns = 1
+        while loop.soon:
+            loop.soon.pop()()
+            turns += 1
+
+        assert connection.received == count
+        assert turns > 1
