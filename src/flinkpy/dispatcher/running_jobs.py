@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from flinkpy._proto import common_pb2, job_pb2
@@ -17,6 +18,7 @@ from flinkpy._proto import dispatcher_pb2 as pb
 from flinkpy.common.errors import (
     FlinkError,
     JobNotFoundError,
+    LeadershipLostError,
     RpcTimeoutError,
     RpcUnavailableError,
     StaleFencingTokenError,
@@ -42,6 +44,9 @@ logger = logging.getLogger(__name__)
 #: Attempts to store a result, and the pause between them; then it is kept in memory only.
 STORE_ATTEMPTS = 3
 STORE_RETRY_DELAY_MS = 1_000
+
+#: Pause before it is asked again whether this process leads, where ZooKeeper does not say.
+LEADERSHIP_CHECK_DELAY_MS = 500
 
 #: How often it is looked for results that have expired.
 EXPIRATION_CHECK_INTERVAL_MS = 60_000
@@ -218,9 +223,29 @@ class RunningJobs:
         self._services.release_dead_leader(job_id, job_master_id)
 
     def _adoption_failed(self, job_id: JobID, adoption: int, reason: str) -> None:
-        job = self._jobs.get(job_id)
-        if job is not None:
-            self.run_effects(job, job.runner.adoption_failed(adoption, reason, self._endpoint.clock.now_ms()))
+        def fail() -> None:
+            job = self._jobs.get(job_id)
+            if job is not None:
+                self.run_effects(job, job.runner.adoption_failed(adoption, reason, self._endpoint.clock.now_ms()))
+
+        self._if_leading(fail)
+
+    def _if_leading(self, action: Callable[[], None]) -> None:
+        """Do what a time-out asks for, unless another Dispatcher leads and this one has not heard of it."""
+        if not self._services.is_highly_available:
+            action()
+            return
+
+        def checked(_: None, error: BaseException | None) -> None:
+            if error is None:
+                action()
+            elif isinstance(error, LeadershipLostError):
+                logger.warning("a time-out is not acted upon: %s", error)
+            else:
+                self._endpoint.schedule(LEADERSHIP_CHECK_DELAY_MS, lambda: self._if_leading(action))
+
+        check = self._services.recovery_directories.check_leadership
+        self._endpoint.run_blocking(check, checked, "check the leadership")
 
     def job_master_lost(self, job_id: JobID, reason: str) -> None:
         job = self._jobs.get(job_id)
@@ -301,7 +326,7 @@ class RunningJobs:
     def poll_job_masters(self) -> None:
         """Ask every JobMaster for its job's details: it shows that it lives, and they are there when it does not."""
         for job_id in self._monitor.expired(self._endpoint.awake_ms()):
-            self.job_master_lost(job_id, "its heartbeat timed out")
+            self._if_leading(partial(self.job_master_lost, job_id, "its heartbeat timed out"))
         for job_id, job in self._jobs.items():
             gateway = self.job_master_gateway(job)
             if gateway is not None and job_id not in self._polls_in_flight:

@@ -27,6 +27,12 @@ class JobRecoveryDirectories:
     def path_of(self, job_id: JobID) -> Path:
         return safe_join(self._root, str(job_id))
 
+    def check_leadership(self) -> None:
+        """Raises: LeadershipLostError where this process does not lead any more; HighAvailabilityError where it cannot
+        be known.
+        """
+        self._check_leadership()
+
     def create(self, job_id: JobID) -> None:
         """Durable when this returns; may be repeated."""
         self.path_of(job_id).mkdir(exist_ok=True)

@@ -273,7 +273,8 @@ class Harness:
         self.shutdown_reasons: list[str] = []
         recovery = tmp_path / "recovery"
         recovery.mkdir()
-        self.recovery_directories = JobRecoveryDirectories(recovery)
+        self.recovery_directories = JobRecoveryDirectories(recovery, self._check_leadership)
+        self.leadership_errors: list[Exception] = []
         self.disposed: list[str] = []
         self.cleaned_up: list[str] = []
         self.disposal_error: Exception | None = None
@@ -316,6 +317,10 @@ class Harness:
         self.dispatcher.start("127.0.0.1:1", unfinished=unfinished)
         self._said_hello: set[str] = set()
         self.job_masters: list[FakeJobMaster] = []
+
+    def _check_leadership(self) -> None:
+        if self.leadership_errors:
+            raise self.leadership_errors.pop()
 
     def _clean_up_job(self, job_id: JobID) -> None:
         if self.clean_up_errors:

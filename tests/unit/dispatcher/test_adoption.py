@@ -9,7 +9,14 @@ from dispatcher_fakes import CONTEXT, JOB, FakeJobMaster, Harness, job_graph, sc
 
 from flinkpy._proto import common_pb2, job_pb2
 from flinkpy._proto import dispatcher_pb2 as pb
-from flinkpy.common.errors import ExternalError, RpcTimeoutError, RpcUnavailableError, StaleFencingTokenError
+from flinkpy.common.errors import (
+    ExternalError,
+    HighAvailabilityError,
+    LeadershipLostError,
+    RpcTimeoutError,
+    RpcUnavailableError,
+    StaleFencingTokenError,
+)
 from flinkpy.common.ids import JobID
 from flinkpy.highavailability.leader_election import LeaderInformation
 
@@ -328,3 +335,23 @@ async def test_what_an_ended_job_leaves_is_removed_again_and_again_until_nothing
     await harness.settle(5)
     assert harness.results.clean and not harness.results.dirty
     assert harness.clean_up_errors == []
+
+
+@scenario(is_highly_available=True, heartbeat_interval_ms=1_000, heartbeat_timeout_ms=5_000)
+async def test_a_dispatcher_that_does_not_lead_any_more_takes_no_silence_for_a_death(harness: Harness) -> None:
+    leader = await running(harness)
+    harness.gateways.answers["request_job_details"] = lambda request: RpcTimeoutError("it hangs")
+    harness.leadership_errors = [LeadershipLostError("another leads")]
+    await harness.settle(20)
+    assert harness.leadership_errors == []
+    assert leader.process_id in harness.processes.alive and harness.status() == RUNNING
+
+
+@scenario(is_highly_available=True, heartbeat_interval_ms=1_000, heartbeat_timeout_ms=5_000)
+async def test_where_it_is_not_known_whether_it_leads_it_is_asked_again(harness: Harness) -> None:
+    leader = await running(harness)
+    harness.gateways.answers["request_job_details"] = lambda request: RpcTimeoutError("it hangs")
+    harness.leadership_errors = [HighAvailabilityError("away"), HighAvailabilityError("away")]
+    await harness.settle(20)
+    assert harness.leadership_errors == []
+    assert (leader.process_id, True) in harness.processes.stopped
