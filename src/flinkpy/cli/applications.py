@@ -36,6 +36,8 @@ LOCAL_APPLICATION = "local-application"
 _SCRIPT = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 #: Targets of Flink whose processes are started by something that flinkpy does not talk to, or that are no more.
 _FOREIGN_TARGETS = ("yarn", "kubernetes", "local-per-job")
+#: Slots of each TaskExecutor of a local application, at least, where none are configured.
+_SLOTS_EACH = 4
 #: How long Ctrl-C waits for the jobs to be canceled before the cluster ends without it.
 _CANCEL_WAIT_S = 15.0
 _EXIT_TERMINATED = 128 + signal.SIGTERM
@@ -139,17 +141,29 @@ def _local_cluster(
 ) -> Iterator[ApplicationCluster]:
     from flinkpy.client.application_cluster import ApplicationCluster
     from flinkpy.client.local_cluster import LocalClusterOptions, log_directory
-    from flinkpy.configuration import client_options, core_options, jobmanager_options, read_option
+    from flinkpy.configuration import (
+        client_options,
+        core_options,
+        jobmanager_options,
+        read_option,
+        taskmanager_options,
+    )
 
     entries = configuration.to_dict()
     # What the services write is among what the program prints: only what a person should see belongs there.
     entries.setdefault(core_options.LOG_LEVEL.key, "ERROR")
-    at_least = read_option(entries, client_options.LOCAL_NUMBER_TASKMANAGER)
+    num_task_executors = taskmanagers or max(
+        read_option(entries, client_options.LOCAL_NUMBER_TASKMANAGER), os.cpu_count() or 1
+    )
+    # Nobody knows before the program runs how many slots its jobs need; one too many costs a share of memory.
+    parallelism = read_option(entries, core_options.PARALLELISM)
+    slots = max(_SLOTS_EACH, -(-parallelism // num_task_executors))
+    entries.setdefault(taskmanager_options.NUM_TASK_SLOTS.key, str(slots))
     log_dir = log_directory(entries, Path()) if entries.get(core_options.LOG_DIR.key) else None
     with tempfile.TemporaryDirectory(prefix="flinkpy-application-", ignore_cleanup_errors=True) as temporary:
         local = ApplicationCluster(
             LocalClusterOptions(
-                num_task_executors=taskmanagers or max(at_least, os.cpu_count() or 1),
+                num_task_executors=num_task_executors,
                 properties=entries,
                 dispatcher_port=read_option(entries, jobmanager_options.PORT)
                 if jobmanager_options.PORT.key in entries

@@ -159,6 +159,11 @@ def remote_address(configuration: Configuration) -> str | None:
     target = read_option(configuration, core_options.EXECUTION_TARGET)
     if target in ("local", "embedded"):
         return None
+    if target == "local-application":
+        raise ConfigurationError(
+            "option `execution.target` is `local-application`: the program has to be started by `flinkpy run` or "
+            "`flinkpy run-application`, which give it a cluster of its own"
+        )
     if is_elected(configuration):
         return ELECTED
     addresses = configured_addresses(configuration)

@@ -35,6 +35,6 @@ EXECUTION_ATTACHED = bool_option(
 SHUTDOWN_ON_ATTACHED_EXIT = bool_option(
     "execution.shutdown-on-attached-exit",
     False,
-    "Whether a client that waits for its job cancels it when the client is told to end (SIGTERM, SIGHUP). Ctrl-C always "
-    "does.",
+    "Whether a client that waits for its job cancels it when the client is told to end (SIGTERM, SIGHUP); Ctrl-C "
+    "always does.",
 )
