@@ -102,10 +102,9 @@ def test_terms_never_overlap_while_leaders_are_killed_and_the_server_restarts(
         processes[-1].wait_until_drawing()
         processes.append(start_contender(configuration))
         if len(processes) == 3:
+            tokens = {process.last_token for process in processes}
             zookeeper.restart()
             # Whoever of them leads now.
-            tokens = {process.last_token for process in processes}
-
             wait_until(
                 lambda tokens=tokens: {process.last_token for process in processes} - tokens, "somebody leads again"
             )
@@ -186,7 +185,7 @@ def test_a_suspended_connection_is_tolerated_for_two_thirds_of_the_session_time_
     zookeeper: ZooKeeperServer, storage: Path, security: SecurityContext
 ) -> None:
     configuration = ha_configuration(
-        zookeeper.quorum, storage, session_timeout="3 s", tolerate_suspended_connections="true"
+        zookeeper.quorum, storage, session_timeout="10 s", tolerate_suspended_connections="true"
     )
 
     async def test() -> None:
@@ -207,6 +206,30 @@ def test_a_suspended_connection_is_tolerated_for_two_thirds_of_the_session_time_
             await listener.wait_for(lambda leader: leader is None)
             await asyncio.to_thread(zookeeper.start)
             await contender.wait_for("granted", "revoked", "granted")
+
+    run(test())
+
+
+def test_an_answer_that_cannot_be_read_costs_the_session_and_not_the_process(
+    zookeeper: ZooKeeperServer, storage: Path, security: SecurityContext
+) -> None:
+    configuration = ha_configuration(zookeeper.quorum, storage, session_timeout="1 s")
+
+    async def test() -> None:
+        async with ha_services(configuration, security) as services:
+            contender = stand(services.dispatcher_election())
+            await contender.wait_for("granted")
+            connection = services.client._kazoo._connection
+            read = connection._read_socket
+
+            def fail(*_: Any) -> Any:
+                connection._read_socket = read
+                raise ValueError("nonsense")
+
+            connection._read_socket = fail
+            await contender.wait_for("granted", "revoked", "granted")
+            # The end of kazoo's connection is no end of the client: it still answers, and ends in order.
+            assert await asyncio.to_thread(services.client.get_children, "/flink")
 
     run(test())
 

@@ -33,11 +33,12 @@ from kazoo.exceptions import (
     SessionExpiredError,
     SessionMovedError,
 )
-from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
+from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import EventType, KazooState
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, make_acl
 
 from flinkpy.common.errors import HighAvailabilityError
+from flinkpy.highavailability.zookeeper.kazoo_connection import PatientHandler, SessionFacts, keep_running
 from flinkpy.highavailability.zookeeper.requests import (
     Check,
     ConnectionState,
@@ -91,13 +92,14 @@ class ZooKeeperClient:
         self._kazoo = KazooClient(
             hosts=settings.quorum,
             timeout=settings.session_timeout_s,
-            handler=_PatientHandler(patience_s),
+            handler=PatientHandler(patience_s),
             default_acl=self._acl,
             auth_data=list(settings.credentials),
             connection_retry={"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": _MAX_RECONNECT_DELAY_S},
             logger=_kazoo_logger,
         )
-        self._contact = _Contact(self._kazoo, settings.session_timeout_s, patience_s)
+        self._session = SessionFacts(self._kazoo, settings.session_timeout_s, patience_s)
+        keep_running(self._kazoo, self._closed)
         self._kazoo.add_listener(self._on_state)
 
     def connect(self) -> None:
@@ -138,11 +140,11 @@ class ZooKeeperClient:
     @property
     def session_timeout_s(self) -> float:
         """What the server has agreed to, which may be less than was asked for, or more."""
-        return self._contact.session_timeout_s
+        return self._session.timeout_s
 
     @property
     def grace_left_s(self) -> float:
-        return max(self._contact.last_s + self.session_timeout_s * 2 / 3 - time.monotonic(), 0)
+        return max(self._session.last_contact_s + self.session_timeout_s * 2 / 3 - time.monotonic(), 0)
 
     def add_listener(self, listener: Callable[[ConnectionState], None]) -> None:
         self._listeners.append(listener)
@@ -367,47 +369,6 @@ def _check_results(operations: Sequence[Operation], results: Sequence[Any]) -> N
             raise result
     if any(isinstance(result, Exception) for result in results):
         raise RequestError(f"a transaction was not done: {list(results)!r}")
-
-
-class _PatientHandler(SequentialThreadingHandler):  # type: ignore[misc]
-    """Does not wait a whole session time-out for one host, which is all there is for the whole ensemble."""
-
-    def __init__(self, patience_s: float) -> None:
-        super().__init__()
-        self._patience_s = patience_s
-
-    def create_connection(self, *args: Any, **kwargs: Any) -> Any:
-        kwargs["timeout"] = min(kwargs.get("timeout", self._patience_s), self._patience_s)
-        return super().create_connection(*args, **kwargs)
-
-
-class _Contact:
-    """When the server was last heard, and what session time-out it agreed to: kazoo keeps both to itself."""
-
-    def __init__(self, kazoo: Any, session_timeout_s: float, patience_s: float) -> None:
-        self.session_timeout_s = session_timeout_s
-        self.last_s = time.monotonic()
-        connection = getattr(kazoo, "_connection", None)
-        if connection is None:
-            return
-        invoke, read = connection._invoke, connection._read_socket
-
-        def invoke_and_note(timeout: float, request: Any, *args: Any, **kwargs: Any) -> Any:
-            # The first request of a connection is the one for the session; a server that has stopped never answers it.
-            answer = invoke(min(timeout, max(patience_s, 1.0)), request, *args, **kwargs)
-            self.last_s = time.monotonic()
-            agreed = getattr(answer[0], "time_out", 0) if isinstance(answer, tuple) else 0
-            if agreed > 0:
-                self.session_timeout_s = agreed / 1000
-            return answer
-
-        def read_and_note(*args: Any, **kwargs: Any) -> Any:
-            answer = read(*args, **kwargs)
-            self.last_s = time.monotonic()
-            return answer
-
-        connection._invoke = invoke_and_note
-        connection._read_socket = read_and_note
 
 
 def _probe(host: str, port: int) -> str:
