@@ -128,7 +128,8 @@ async def _serve(endpoint: object) -> RpcServer:
 
 
 async def _no_chunks() -> AsyncIterator[Any]:
-    for chunk in ():
+    nothing: tuple[Any, ...] = ()
+    for chunk in nothing:
         yield chunk
 
 
