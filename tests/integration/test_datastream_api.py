@@ -39,7 +39,7 @@ MakeEnvironment = Callable[..., StreamExecutionEnvironment]
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def client_properties(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     temporary = tmp_path_factory.mktemp("tmp")
     local = LocalCluster(
         LocalClusterOptions(
@@ -52,21 +52,17 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with no_leaks(temporary) as watch:
         local.start()
         try:
-            yield local.dispatcher_address
+            yield local.client_properties
         finally:
             watch.expect_closed(process for process in local.processes)
             local.stop()
 
 
 @pytest.fixture
-def make_env(address: str) -> MakeEnvironment:
-    host, _, port = address.rpartition(":")
-
+def make_env(client_properties: dict[str, str]) -> MakeEnvironment:
     def make(parallelism: int = 2, **properties: str) -> StreamExecutionEnvironment:
         entries = {
-            "execution.target": "remote",
-            "jobmanager.rpc.address": host,
-            "jobmanager.rpc.port": port,
+            **client_properties,
             "restart-strategy.type": "none",
             **properties,
         }

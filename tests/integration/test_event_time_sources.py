@@ -55,10 +55,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespac
     with no_leaks(temporary) as watch:
         local.start()
         try:
-            host, _, port = local.dispatcher_address.rpartition(":")
-            yield SimpleNamespace(
-                properties={"execution.target": "remote", "jobmanager.rpc.address": host, "jobmanager.rpc.port": port}
-            )
+            yield SimpleNamespace(properties=local.client_properties)
         finally:
             watch.expect_closed(process for process in local.processes)
             local.stop()

@@ -55,7 +55,7 @@ EVEN = OutputTag("even", Types.STRING())
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def client_properties(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     local = LocalCluster(
         LocalClusterOptions(
             num_task_executors=2,
@@ -66,7 +66,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     )
     local.start()
     try:
-        yield local.dispatcher_address
+        yield local.client_properties
     finally:
         local.stop()
 
@@ -82,16 +82,13 @@ def mode(engine: str) -> RuntimeExecutionMode:
 
 
 @pytest.fixture
-def env(request: pytest.FixtureRequest, address: str, engine: str) -> StreamExecutionEnvironment:
+def env(request: pytest.FixtureRequest, client_properties: dict[str, str], engine: str) -> StreamExecutionEnvironment:
     properties = engine_properties(engine)
     if engine == "spark":
         # A session belongs to a TaskExecutor and takes seconds to start: one is enough.
-        address = request.getfixturevalue("engine_cluster").address
-    host, _, port = address.rpartition(":")
+        client_properties = request.getfixturevalue("engine_cluster").properties
     entries = {
-        "execution.target": "remote",
-        "jobmanager.rpc.address": host,
-        "jobmanager.rpc.port": port,
+        **client_properties,
         "restart-strategy.type": "none",
         **properties,
     }
@@ -677,12 +674,11 @@ def test_what_functions_log_is_in_the_log_of_their_process(
     assert any(f"heard {token}" in log.read_text(errors="replace") for log in logs if log.is_file())
 
 
-def test_failed_batch_starts_anew_also_where_checkpoints_were_asked_for(address: str, tmp_path: Path) -> None:
-    host, _, port = address.rpartition(":")
+def test_failed_batch_starts_anew_also_where_checkpoints_were_asked_for(
+    client_properties: dict[str, str], tmp_path: Path
+) -> None:
     entries = {
-        "execution.target": "remote",
-        "jobmanager.rpc.address": host,
-        "jobmanager.rpc.port": port,
+        **client_properties,
         "execution.runtime-mode": "BATCH",
         "execution.checkpointing.interval": "10 ms",
         "restart-strategy.type": "fixed-delay",
