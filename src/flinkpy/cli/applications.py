@@ -40,6 +40,12 @@ _FOREIGN_TARGETS = ("yarn", "kubernetes", "local-per-job")
 _SLOTS_EACH = 4
 #: How long Ctrl-C waits for the jobs to be canceled before the cluster ends without it.
 _CANCEL_WAIT_S = 15.0
+#: A local application is on the loopback, at ports that are free.
+_ADDRESSES = tuple(
+    f"{service}.{option}"
+    for service in ("jobmanager", "resourcemanager", "taskmanager")
+    for option in ("rpc.address", "rpc.port", "rpc.bind-port", "bind-host", "host", "data.port", "data.bind-port")
+)
 _EXIT_TERMINATED = 128 + signal.SIGTERM
 
 
@@ -144,12 +150,13 @@ def _local_cluster(
     from flinkpy.configuration import (
         client_options,
         core_options,
-        jobmanager_options,
         read_option,
         taskmanager_options,
     )
 
     entries = configuration.to_dict()
+    for key in _ADDRESSES:  # those of a cluster that runs already, in a config.yaml that is used for both
+        entries.pop(key, None)
     # What the services write is among what the program prints: only what a person should see belongs there.
     entries.setdefault(core_options.LOG_LEVEL.key, "ERROR")
     num_task_executors = taskmanagers or max(
@@ -165,9 +172,6 @@ def _local_cluster(
             LocalClusterOptions(
                 num_task_executors=num_task_executors,
                 properties=entries,
-                dispatcher_port=read_option(entries, jobmanager_options.PORT)
-                if jobmanager_options.PORT.key in entries
-                else 0,
                 log_dir=log_dir,
                 temporary_dir=Path(temporary) / "cluster",
                 inherit_output=True,

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-#: A traceback beyond this is cut in the report; the whole one is in the program's own output.
+#: A text beyond this is cut in the report; the whole traceback is in the program's own output.
 MAX_TEXT = 20_000
 
 
@@ -42,7 +42,7 @@ class ProgramEnded:
 def encode(report: JobSubmitted | ProgramEnded) -> bytes:
     """One line."""
     if isinstance(report, JobSubmitted):
-        value: dict[str, object] = {"job": report.job_id, "name": report.name}
+        value: dict[str, object] = {"job": report.job_id, "name": report.name[:MAX_TEXT]}
     elif report.error:
         value = {
             "end": "raised",

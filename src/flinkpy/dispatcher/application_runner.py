@@ -212,7 +212,14 @@ class _Term:
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("%s: %s", task.get_name(), error, exc_info=error)
+            self._status.is_broken(f"{task.get_name()}: {type(error).__name__}: {error}")
+            self._look()
 
     async def _start_program(self) -> asyncio.StreamReader:
         application = self._application

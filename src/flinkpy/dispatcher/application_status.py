@@ -117,6 +117,11 @@ class ApplicationStatus:
         self._is_overdue = True
         self._decide()
 
+    def is_broken(self, message: str) -> None:
+        """Whoever watches over it cannot go on."""
+        if self.result is None:
+            self.result = ApplicationResult(ApplicationState.FAILED, EXIT_FAILED, message)
+
     def _decide(self) -> None:
         if self.result is not None:
             return

@@ -47,6 +47,17 @@ def test_a_job_that_is_submitted_while_another_ends_is_waited_for() -> None:
     assert state_of(made) is ApplicationState.FINISHED
 
 
+def test_it_fails_where_nobody_can_watch_over_it_any_more_unless_it_has_ended() -> None:
+    made = status()
+    made.is_broken("reports of the program: ValueError")
+    assert made.result is not None and made.result.exit_status == 1
+    other = status(jobs=(A,))
+    other.program_ended(RETURNED)
+    other.job_ended(A, JobState.FINISHED)
+    other.is_broken("too late")
+    assert state_of(other) is ApplicationState.FINISHED
+
+
 def test_a_job_that_is_reported_twice_is_one() -> None:
     made = status(jobs=(A,))
     assert not made.job_submitted(A, "job a")
