@@ -68,9 +68,9 @@ def keep_running(kazoo: Any, closed: threading.Event) -> None:
     It would end, the process would stand by for ever, and nobody would be told.
     """
     connection = getattr(kazoo, "_connection", None)
-    if connection is None:
+    loop = getattr(connection, "zk_loop", None)
+    if loop is None:
         return
-    loop = connection.zk_loop
 
     def loop_until_closed() -> None:
         while True:
