@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from flinkpy.network.transport.authenticator import HmacAuthenticator, PeerRole
 from flinkpy.network.transport.consumer_connection import ConsumerConnection
 from flinkpy.network.transport.io_loop import READ, WRITE
 from flinkpy.network.transport.producer_connection import ProducerConnection
+from flinkpy.network.transport.socket_transport import TlsTransports
 
 UNIT = 32 * 1024
 KEY = HmacAuthenticator(b"k" * 32)
@@ -158,6 +160,49 @@ class ProducerUnderTest(Peer):
     def close(self) -> None:
         super().close()
         self.partition.release()
+
+
+class TlsProducerUnderTest(Peer):
+    """A producer that speaks TLS, over a socket of which the test has the other end."""
+
+    def __init__(self, transports: TlsTransports) -> None:
+        super().__init__()
+        self._ours.setblocking(False)
+        self._theirs.setblocking(False)
+        self.connection = ProducerConnection(
+            self.loop,  # type: ignore[arg-type]
+            self._ours,
+            "127.0.0.1",
+            manager=ResultPartitionManager(lambda delay_ms, action: NoTimer()),
+            authenticator=KEY,
+            segment_size_bytes=UNIT,
+            request_timeout_ms=1000,
+            handshake_timeout_ms=1000,
+            on_closed=lambda connection: None,
+            on_authenticated=lambda connection: None,
+            address=ADDRESS,
+            tls=transports,
+        )
+        self.connection.start()
+
+    def receive(self, data: bytes) -> None:
+        with suppress(OSError):  # it has given up
+            self._theirs.sendall(data)
+        self.connection.on_events(READ)
+        self.loop.run()
+
+    def answer(self) -> bytes:
+        try:
+            return self._theirs.recv(1 << 16)
+        except OSError:
+            return b""
+
+    def end(self) -> None:
+        """Nothing more comes."""
+        with suppress(OSError):
+            self._theirs.shutdown(socket.SHUT_WR)
+        self.connection.on_events(READ)
+        self.loop.run()
 
 
 HELLO = greeting.Hello(frames.PROTOCOL_VERSION, frames.OLDEST_PROTOCOL_VERSION, b"n" * 32, "consumer", ADDRESS)

@@ -11,7 +11,9 @@ import decimal
 import os
 import pickle
 import random
+import ssl
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +23,7 @@ from data_plane_fuzzing import (
     ConsumerUnderTest,
     Peer,
     ProducerUnderTest,
+    TlsProducerUnderTest,
     cut,
     mutate,
     mutate_frames,
@@ -31,6 +34,7 @@ from flinkpy.common.errors import BrokenError, ExternalError, PartitionConnectio
 from flinkpy.network.codec import ColumnEncoder, EncodedBatch, encode_element, encode_priority_barrier, encode_rows
 from flinkpy.network.received import receive_batch, receive_schema
 from flinkpy.network.transport import frames
+from flinkpy.network.transport.socket_transport import TlsTransports
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import (
     CheckpointBarrier,
@@ -40,6 +44,8 @@ from flinkpy.records.elements import (
     Watermark,
     WatermarkStatus,
 )
+from flinkpy.security import PEER_NAME
+from tests.certificates import authority
 
 CASES = int(os.environ.get("FLINKPY_FUZZ_CASES", "6000"))
 SEED = int(os.environ.get("FLINKPY_FUZZ_SEED", "0"))
@@ -277,3 +283,28 @@ def _refused_or(use: Callable[[], object], number: int) -> None:
         raise
     except Exception as error:
         raise AssertionError(f"case {number} raised {error!r}") from error
+
+
+def test_tls_that_is_almost_right_fails_its_own_connection_only(witness: Witness) -> None:
+    material = authority().member()
+    transports, client_context = TlsTransports(material), material.client_context()
+    for number, rng in cases(0.02):
+        peer = TlsProducerUnderTest(transports)
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = client_context.wrap_bio(incoming, outgoing, server_hostname=PEER_NAME)
+        wrong_flight = rng.randrange(3)
+        try:
+            for flight in range(5):
+                with suppress(ssl.SSLWantReadError):
+                    client.do_handshake()
+                    client.write(HELLO.to_frame())
+                data = outgoing.read()
+                peer.receive(mutate(data, rng) if flight == wrong_flight else data)
+                incoming.write(peer.answer())
+        except ssl.SSLError:
+            pass  # what we answered to nonsense is nothing that a client understands
+        except BaseException as error:
+            raise AssertionError(f"case {number} raised {error!r}") from error
+        peer.end()
+        assert isinstance(peer.failure, PartitionConnectionError), f"case {number}: {peer.failure!r}"
+        peer.close()
