@@ -89,18 +89,22 @@ class World:
 
     async def start(self, *arguments: str) -> None:
         await self.server.start()
+        ready, told = os.pipe()
         command = [sys.executable, "-m", "flinkpy.cli.main", "jobmaster", "--dispatcher", self.server.address]
         self.process = await asyncio.create_subprocess_exec(
             *command,
+            "--ready-file",
+            f"fd:{told}",
             *arguments,
+            pass_fds=(told,),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env={**os.environ, "TMPDIR": str(self.tmp_path)},
         )
-        assert self.process.stdout is not None
-        line = (await asyncio.wait_for(self.process.stdout.readline(), DEADLINE_S)).decode().split()
-        assert line[:3] == ["flinkpy", "jobmaster", "ready"]
-        self.address = line[3]
+        os.close(told)
+        with os.fdopen(ready) as pipe:
+            self.address = (await asyncio.wait_for(asyncio.to_thread(pipe.readline), DEADLINE_S)).strip()
+        assert self.address, "it ended before it was ready"
 
     async def start_job(self, job_graph: job_pb2.JobGraph) -> None:
         await self.dispatcher.hello

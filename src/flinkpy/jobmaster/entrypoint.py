@@ -15,7 +15,6 @@ import os
 import secrets
 import socket
 import tempfile
-from collections.abc import AsyncIterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,7 +22,7 @@ from typing import Any
 from flinkpy._proto import common_pb2, dispatcher_pb2, job_pb2
 from flinkpy.checkpoint.storage.file_systems import initialize_file_systems
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.errors import FlinkError, NotLeaderError, RpcUnavailableError
+from flinkpy.common.errors import FlinkError
 from flinkpy.common.ids import JobID
 from flinkpy.common.process import announce_ready
 from flinkpy.common.python_environment import environments_root
@@ -37,6 +36,7 @@ from flinkpy.jobmaster.dispatcher_sessions import DispatcherSessions, SessionEnd
 from flinkpy.jobmaster.ha_checkpoint_recovery import HaCheckpointRecovery
 from flinkpy.jobmaster.job_master import JobMaster
 from flinkpy.jobmaster.job_master_environment import JobMasterEnvironment
+from flinkpy.jobmaster.leader_blobs import LeaderBlobs
 from flinkpy.jobmaster.options import JobMasterOptions, advertised_host, bind_address, resource_id, rpc_port
 from flinkpy.jobmaster.servicer import JobMasterServicer
 from flinkpy.rpc.client import RpcClient
@@ -56,10 +56,6 @@ CLEANUP_TIMEOUT_S = 10.0
 
 #: sysexits.h EX_SOFTWARE: an internal error.
 EXIT_STATUS_FAILED = 70
-
-#: How long a file of the job is waited for while there is no Dispatcher to fetch it from, and how often one is asked.
-FETCH_TIMEOUT_MS = 60_000
-FETCH_RETRY_PAUSE_S = 1.0
 
 
 async def run_jobmaster(
@@ -223,6 +219,13 @@ class _JobMasterProcess:
         is_highly_available, leadership = self._services.is_highly_available, election.leadership
         assert leadership is not None
         recovery = HaCheckpointRecovery(self._services, JobID(command.job_graph.job_id), leadership)
+        blobs = LeaderBlobs(
+            self._client,
+            self._reporter.clock,
+            lambda: self._sessions.dispatcher.address,
+            self._sessions.changed,
+            others_may_lead=is_highly_available,
+        )
         cluster_configuration = {**self._configuration.to_dict(), **command.configuration.entries}
         environment = JobMasterEnvironment(
             peers=self._client,
@@ -230,7 +233,7 @@ class _JobMasterProcess:
             address=self._server.address,
             dispatcher=dispatcher,
             dispatcher_address=present.address,
-            fetch_blob=self._fetch_blob,
+            fetch_blob=blobs.fetch,
             working_directory=self._working_directory,
             random=Random(),
             graph_id=secrets.token_hex(8),
@@ -308,24 +311,3 @@ class _JobMasterProcess:
         logger.critical("the JobMaster cannot go on", exc_info=error)
         self._status = EXIT_STATUS_FAILED
         self._shutdown.request("it failed")
-
-    async def _fetch_blob(self, blob_key: str) -> AsyncIterator[bytes]:
-        """From whichever Dispatcher leads; where that changes in the middle, the rest from the next one."""
-        clock = self._reporter.clock
-        deadline_ms = clock.monotonic_ms() + FETCH_TIMEOUT_MS
-        num_bytes = 0
-        while True:
-            gateway = self._client.gateway("BlobServer", self._sessions.dispatcher.address)
-            position = 0
-            try:
-                async for chunk in gateway.get_blob(dispatcher_pb2.BlobKey(sha256=blob_key)):
-                    news = chunk.data[max(0, num_bytes - position) :]
-                    position += len(chunk.data)
-                    num_bytes += len(news)
-                    if news:
-                        yield news
-                return
-            except (RpcUnavailableError, NotLeaderError):
-                if not self._services.is_highly_available or clock.monotonic_ms() >= deadline_ms:
-                    raise
-                await self._sessions.changed(FETCH_RETRY_PAUSE_S)
