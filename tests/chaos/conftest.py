@@ -12,8 +12,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
 
 from clusters import start_cluster
+from zookeeper_server import zookeeper
 
-__all__ = ["start_cluster"]
+__all__ = ["start_cluster", "zookeeper"]
 
 SEED = int(os.environ.get("CHAOS_SEED") or secrets.randbelow(1 << 32))
 #: How long one combination is disturbed.

@@ -89,7 +89,7 @@ class ServiceCluster:
                 "high-availability.zookeeper.client.session-timeout": "4 s",
                 "high-availability.zookeeper.client.connection-timeout": "2 s",
                 "high-availability.zookeeper.client.retry-wait": "100 ms",
-                "high-availability.zookeeper.client.max-retry-attempts": choose(["1", "3"]),
+                "high-availability.zookeeper.client.max-retry-attempts": choose(["1", "3", "8"]),
                 "high-availability.zookeeper.client.tolerate-suspended-connections": choose(["true", "false"]),
             }
         return entries

@@ -110,6 +110,7 @@ class SimulatedWorld:
         of = CURRENT.get()
         assert of is not None
         made = SimulatedZooKeeperClient(self.zookeeper, self.loop, self.random, timeout, context=of.context.copy())
+        made.is_slow_to_notice = self.random.random() < 0.3
         if not self.network.connects(of.host, ZOOKEEPER):
             made.cut()
         of.at_exit.append(made.die)
@@ -162,7 +163,7 @@ class SimulatedWorld:
 
     @property
     def _closing_directory(self) -> Any:
-        return lambda of: self._close_directory(of)
+        return lambda of: self._close_directory(of)  # noqa: PLW0108 - a function, to become a method
 
     def _close_directory(self, of: working_directory.WorkingDirectory) -> None:
         """Once: a dead process must not close a file that is another's by then."""

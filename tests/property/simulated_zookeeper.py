@@ -64,7 +64,7 @@ class Watcher(Protocol):
 
     def watch_fired(self, kind: str, path: str) -> None: ...
 
-    def connection_broke(self) -> None: ...
+    def closed_by_server(self) -> None: ...
 
 
 @dataclass(slots=True)
@@ -157,7 +157,7 @@ class SimulatedZooKeeper:
         for session in list(self.sessions.values()):
             connection, session.connection = session.connection, None
             if connection is not None:
-                connection.connection_broke()
+                connection.closed_by_server()
         self._data_watches.clear()
         self._child_watches.clear()
 
@@ -175,7 +175,7 @@ class SimulatedZooKeeper:
             connection, session.connection = session.connection, None
             self.close_session(session_id)
             if connection is not None:
-                connection.connection_broke()
+                connection.closed_by_server()
 
     def _keep_ticking(self) -> None:
         if not self._is_ticking and self.sessions:

@@ -62,6 +62,7 @@ class SimulatedZooKeeperClient:
         self._is_started = False
         self._is_dead = False
         self._is_cut = False
+        self._is_closed_by_server = False
         self._has_connection = False
         self._is_pinging = False
         #: Not sent yet; sent where nobody heard them; and what the servers have sent, answers and events in one order.
@@ -121,6 +122,8 @@ class SimulatedZooKeeperClient:
     def heal(self) -> None:
         """What was on its way is sent again, where the connection has not been given up."""
         self._is_cut = False
+        if self._is_closed_by_server:
+            self.connection_broke()
         self._requests.extendleft(reversed(self._lost))
         self._lost.clear()
         if self._has_connection:
@@ -336,8 +339,14 @@ class SimulatedZooKeeperClient:
         if self._is_cut and self._has_connection:
             self.connection_broke()
 
+    def closed_by_server(self) -> None:
+        """They have stopped, or given the session up; which does not get here while nothing does."""
+        if self._is_cut:
+            self._is_closed_by_server = True
+        else:
+            self.connection_broke()
+
     def connection_broke(self) -> None:
-        """Also what the servers call when they stop, or give the session up."""
         if not self._has_connection:
             return
         self._drop_connection()
@@ -353,7 +362,7 @@ class SimulatedZooKeeperClient:
         self._later(self._random.uniform(0.0, 0.5), self._reconnect)
 
     def _drop_connection(self) -> None:
-        self._has_connection = False
+        self._has_connection = self._is_closed_by_server = False
         if self._session is not None:
             self._zookeeper.connection_gone(self._session.id, self)
 
