@@ -110,6 +110,15 @@ def test_a_failed_job_is_the_programs_business_where_it_is_configured_so(tmp_pat
     assert lines(tmp_path / "app" / "out") == ["2"]
 
 
+def test_a_program_may_not_set_what_is_the_clusters_business(tmp_path: Path) -> None:
+    path = program(tmp_path / "app", programs.TWO_JOBS)  # it sets the parallelism
+    guarded = ("run", "-t", "local", "-D", "execution.program-config.enabled=false")
+    done = run_flinkpy(*guarded, str(path))
+    assert done.returncode == 2
+    assert "`parallelism.default`: '1'" in done.stderr and "execution.program-config.wildcards" in done.stderr
+    assert done.stdout == ""
+
+
 def test_sigterm_suspends_the_jobs_and_ctrl_c_cancels_them(tmp_path: Path) -> None:
     for number, (name, status) in enumerate({signal.SIGTERM: 143, signal.SIGINT: 130}.items()):
         directory = tmp_path / f"app-{number}"
