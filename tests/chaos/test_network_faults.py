@@ -38,7 +38,7 @@ def test_a_job_survives_every_fault_between_every_two_hosts(
     chooser = random.Random(f"{seed} network")
     with HostsCluster(seeded_network, workers=3, is_highly_available=True) as cluster:
         runs = VerifyingRuns(cluster, tmp_path, Workload(waits_for_hurry=True))
-        with runs.started(**{**PERSISTENT, **INCREMENTAL, **UNALIGNED}) as run:
+        with runs.started(3, **{**PERSISTENT, **INCREMENTAL, **UNALIGNED}) as run:
             run.wait_for_first_checkpoint()
             nemesis = NetworkNemesis(cluster, run)
             try:

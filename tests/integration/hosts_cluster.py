@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import psutil
 import yaml
 from job_support import wait_until
 from namespaces import Host, HostProcess, Network, flinkpy
+from requirements import require
 from zookeeper_server import ZooKeeperServer
 
 from flinkpy._proto import resourcemanager_pb2
@@ -21,6 +23,8 @@ PORTS = {"dispatcher": 6123, "resourcemanager": 6124, "taskexecutor": 6122}
 NAMES = {"dispatcher": "Dispatcher", "resourcemanager": "ResourceManager"}
 ZOOKEEPER_PORT = 2181
 CLIENT_TIMEOUT_S = 5.0
+#: Debian's package `faketime`.
+LIBFAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
 #: Losses are noticed within a test's patience, and what was lost is tried again soon.
 FAST = {
     "heartbeat.interval": "500 ms",
@@ -30,11 +34,21 @@ FAST = {
 }
 
 
+def require_clocks() -> None:
+    """Skip the calling test, loudly, where hosts cannot have clocks of their own."""
+    require(
+        "faketime", Path(LIBFAKETIME).exists(), "NOT TESTED: hosts with wrong clocks (Debian: apt-get install faketime)"
+    )
+
+
 class HostsCluster:
     """Masters on one host, or on two with ZooKeeper on a third; a TaskExecutor on each worker.
 
     This process is a host of the network too. The cluster offers what `clusters.RunningCluster` offers to those who run
     jobs on it. All services have one `config.yaml` and one secret. Use as a context manager.
+
+    Args:
+        has_clocks: the wall clocks of the hosts can be set, `set_clock`; only of what they start themselves.
     """
 
     def __init__(
@@ -46,8 +60,10 @@ class HostsCluster:
         is_highly_available: bool = False,
         properties: Mapping[str, str] | None = None,
         session_timeout: str = "4 s",
+        has_clocks: bool = False,
     ) -> None:
         self.network = network
+        self._has_clocks = has_clocks
         self.client_host = network.add_own_host()
         self.zookeeper: ZooKeeperServer | None = None
         self.masters = [network.add_host(f"master-{number + 1}") for number in range(1 + is_highly_available)]
@@ -110,9 +126,35 @@ class HostsCluster:
         arguments = [f"-D{own}.bind-host={host.address}"]
         if verb != "taskexecutor":
             arguments.append(f"-D{own}.rpc.address={host.address}")
-        environment = {"FLINKPY_CONF_DIR": str(self.config_file)}
+        environment = {"FLINKPY_CONF_DIR": str(self.config_file), **self._clock(host)}
         self.services[name] = host.start(name, flinkpy(verb, *arguments), environment=environment)
         return self.services[name]
+
+    def _clock(self, host: Host) -> dict[str, str]:
+        if not self._has_clocks:
+            return {}
+        if not self._clock_file(host).exists():
+            self.set_clock(host, 0)
+        return {
+            "LD_PRELOAD": LIBFAKETIME,
+            "FAKETIME_TIMESTAMP_FILE": str(self._clock_file(host)),
+            # Seconds after which the file is read again.
+            "FAKETIME_CACHE_DURATION": "1",
+            # That of the host's wall is set; no host can set how long it has been running.
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "DONT_FAKE_MONOTONIC": "1",
+            # A work-around for old versions of glibc, with which waiting threads of Python spin.
+            "FAKETIME_FORCE_MONOTONIC_FIX": "0",
+        }
+
+    def _clock_file(self, host: Host) -> Path:
+        return self.network.directory / f"clock-{host.name}"
+
+    def set_clock(self, host: Host, seconds: float) -> None:
+        """From now on the host's wall clock is so much ahead of the true time, or behind it."""
+        unfinished = self._clock_file(host).with_suffix(".unfinished")
+        unfinished.write_text(f"{seconds:+g}\n")
+        unfinished.rename(self._clock_file(host))
 
     def restart_what_died(self) -> list[str]:
         """As a container engine does; returns their names."""

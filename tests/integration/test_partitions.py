@@ -1,11 +1,11 @@
-"""Partitions: a job goes on after them, wherever they are, and its output is exact. All of them: tests/chaos."""
+"""Partitions and wrong clocks: a job goes on, and its output is exact. All partitions there are: tests/chaos."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from hosts_cluster import HostsCluster
+from hosts_cluster import HostsCluster, require_clocks
 from namespaces import Network
 from network_nemesis import PERSISTENT, NetworkNemesis
 from network_switch import Rule
@@ -53,3 +53,25 @@ def slow_and_lossy(cluster: HostsCluster) -> None:
     for host in cluster.hosts:
         for other in cluster.network.others(host):
             cluster.network.rule(host, other, Rule(delay_ms=40, jitter_ms=30, loss=0.03))
+
+
+@pytest.mark.timeout(180)
+def test_clocks_that_are_wrong_and_jump_end_nothing(network: Network, tmp_path: Path) -> None:
+    require_clocks()
+    with HostsCluster(network, has_clocks=True) as cluster:
+        runs = VerifyingRuns(cluster, tmp_path, Workload(waits_for_hurry=True))
+        with runs.started(**PERSISTENT) as run:
+            run.wait_for_first_checkpoint()
+            for host, seconds in (
+                (cluster.workers[0], 3600.0),
+                (cluster.masters[0], -7200.0),
+                (cluster.workers[1], -86400.0),
+                (cluster.masters[0], 86400.0),
+                (cluster.workers[0], 0.0),
+            ):
+                cluster.set_clock(host, seconds)
+                run.wait_for_checkpoints(2)
+            run.hurry()
+            run.wait_for_end()
+        assert run.num_restarts == 0
+        runs.assert_exactly_once(run)
