@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -61,7 +62,11 @@ def configure_logging(configuration: Configuration) -> None:
 
 def serve(service: Coroutine[Any, Any, int], configuration: Configuration) -> int:
     """Run a service until it ends; returns its exit status."""
+    from flinkpy.security.security_context import TOKEN_VARIABLE
+
     configure_logging(configuration)
+    # That of a client, which user code in this process has no business with.
+    os.environ.pop(TOKEN_VARIABLE, None)
     # flinkpy.rpc turns every error of a call into a status and logs what is unexpected; what gRPC itself has to say is
     # that calls were canceled because this process or its caller is ending.
     logging.getLogger("grpc._cython.cygrpc").setLevel(logging.CRITICAL)
