@@ -67,7 +67,7 @@ def keep_running(kazoo: Any, closed: threading.Event) -> None:
 
     It would end, the process would stand by for ever, and nobody would be told.
     """
-    connection = getattr(kazoo, "_connection", None)
+    connection: Any = getattr(kazoo, "_connection", None)
     loop = getattr(connection, "zk_loop", None)
     if loop is None:
         return
