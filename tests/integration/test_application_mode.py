@@ -25,8 +25,9 @@ from flinkpy.client.application import nth_job_id
 from flinkpy.client.application_cluster import ApplicationCluster
 from flinkpy.client.cluster_client import ClusterClient
 from flinkpy.client.local_cluster import LocalClusterOptions
-from flinkpy.client.service_process import ServiceProcess, wait_until_ready
+from flinkpy.client.service_process import ServiceProcess, ServiceSpec, wait_until_ready
 from flinkpy.common.errors import ExternalError
+from flinkpy.common.process import free_port, stop_children
 from flinkpy.common.states import JobState
 from flinkpy.security import SecurityContext
 
@@ -341,3 +342,30 @@ def test_a_client_that_is_ended_takes_its_job_with_it_where_that_is_wanted(tmp_p
         assert list(checkpoints.glob("*/chk-*/_metadata")) == []
     finally:
         cluster.close()
+
+
+def test_task_executors_join_an_application_from_elsewhere(tmp_path: Path) -> None:
+    directory = tmp_path / "app"
+    port = str(free_port())
+    properties = {"security.secret-file": str(tmp_path / "secret"), "heartbeat.interval": "500 ms"}
+    master = ServiceProcess(
+        ServiceSpec(
+            "master",
+            "standalone-job",
+            ("--port", "0", "--resourcemanager-port", port),
+            properties=properties,
+            trailing=("--", str(program(directory, programs.TWO_JOBS))),
+        )
+    )
+    wait_until_ready([master], 60)
+    worker = ServiceProcess(
+        ServiceSpec("worker", "taskexecutor", ("--resourcemanager", f"127.0.0.1:{port}"), properties=properties)
+    )
+    try:
+        assert master.popen.wait(timeout=60) == 0
+        assert lines(directory / "out-1") + lines(directory / "out-2") == ["10", "11", "20", "21"]
+        assert worker.popen.poll() is None
+    finally:
+        stop_children([master.popen, worker.popen], 10.0)
+        for process in (master, worker):
+            process.close()

@@ -247,6 +247,12 @@ def _start_in_background(
 @click.command(context_settings=_SCRIPT)
 @service_options
 @click.option("--resourcemanager", metavar="HOST:PORT", help="Where the ResourceManager is reached.")
+@click.option(
+    "--resourcemanager-port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Run a ResourceManager too, at this port of --host; for clusters that have none of their own.",
+)
 @click.option("--job-id", help="Id of the program's first job; made of the id of the cluster if not given.")
 @program_options
 @click.argument("program", type=click.Path())
@@ -257,6 +263,7 @@ def standalone_job(
     ready_file: str | None,
     insecure: bool,
     resourcemanager: str | None,
+    resourcemanager_port: int | None,
     job_id: str | None,
     program: str,
     arguments: tuple[str, ...],
@@ -267,9 +274,11 @@ def standalone_job(
 ) -> int:
     """Run a Dispatcher process and, beside it, PROGRAM; both end with the program and its jobs.
 
-    The command of a container: a ResourceManager and TaskExecutors run in others. With high availability any number of
-    these processes may be started; the one whose Dispatcher leads runs the program.
+    The command of a container: TaskExecutors run in others, and a ResourceManager unless this has one. With high
+    availability any number of these processes may be started; the one whose Dispatcher leads runs the program.
     """
+    if resourcemanager is not None and resourcemanager_port is not None:
+        raise click.UsageError("--resourcemanager and --resourcemanager-port exclude each other")
     overrides = dispatcher_overrides(host, port, insecure, resourcemanager)
     overrides |= {**program_overrides(settings), "$internal.pipeline.job-id": job_id}
     configuration = load_valid_configuration(config_dir, properties, overrides)
@@ -277,7 +286,49 @@ def standalone_job(
     from flinkpy.dispatcher.entrypoint import run_dispatcher
 
     application = describe_application(program, arguments, configuration)
-    return serve(run_dispatcher(configuration, ready_file=ready_file, application=application), configuration)
+    with _resource_manager(configuration, host, resourcemanager_port):
+        return serve(run_dispatcher(configuration, ready_file=ready_file, application=application), configuration)
+
+
+@contextmanager
+def _resource_manager(configuration: Configuration, host: str | None, port: int | None) -> Iterator[None]:
+    """Where there is a port: one that runs beside this process, and is told to the Dispatcher."""
+    if port is None:
+        yield
+        return
+    from flinkpy.client.local_cluster import START_TIMEOUT_S, STOP_GRACE_S
+    from flinkpy.client.service_process import ServiceProcess, ServiceSpec, wait_until_ready
+    from flinkpy.client.service_supervisor import ServiceSupervisor
+    from flinkpy.common.process import stop_children
+
+    arguments = ("--port", str(port)) if host is None else ("--host", host, "--port", str(port))
+    entries = configuration.to_dict()
+    spec = ServiceSpec("resourcemanager", "resourcemanager", arguments, properties=entries, inherit_output=True)
+    processes = [ServiceProcess(spec)]
+
+    def respawn(dead: ServiceProcess) -> ServiceProcess:
+        dead.close()
+        processes[:] = [ServiceProcess(dead.spec)]
+        return processes[0]
+
+    supervisor = None
+    try:
+        wait_until_ready(processes, START_TIMEOUT_S)
+        address, _, known_port = (processes[0].address or "").rpartition(":")
+        configuration.set_string("resourcemanager.rpc.address", address)
+        configuration.set_string("resourcemanager.rpc.port", known_port)
+        if port:  # one that has had any port cannot be found again at another
+            supervisor = ServiceSupervisor(respawn, lambda _: None, START_TIMEOUT_S)
+            supervisor.watch(list(processes))
+        yield
+    finally:
+        if supervisor is not None:
+            supervisor.pause()
+        stop_children([process.popen for process in processes], STOP_GRACE_S)
+        if supervisor is not None:
+            supervisor.close()
+        for process in processes:
+            process.close()
 
 
 # --- the process of the program ---------------------------------------------------------------------------------------
