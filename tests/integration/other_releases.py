@@ -51,7 +51,7 @@ def _replace(path: Path, *pairs: tuple[str, str]) -> None:
 
 
 def build_release(directory: Path, version: str, *, protocol: int, min_protocol: int = 1) -> Path:
-    """The directory that holds the package of a release after this one."""
+    """The directory that holds the package of a release after this one; its data plane has a new version too."""
     package = directory / "flinkpy"
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
     (package / "__init__.py").write_text(
@@ -60,6 +60,9 @@ def build_release(directory: Path, version: str, *, protocol: int, min_protocol:
     versions = package / "rpc" / "versions.py"
     text = re.sub(r"(?m)^PROTOCOL = \d+$", f"PROTOCOL = {protocol}", versions.read_text())
     versions.write_text(re.sub(r"(?m)^MIN_PROTOCOL = \d+$", f"MIN_PROTOCOL = {min_protocol}", text))
+    frames = package / "network" / "transport" / "frames.py"
+    newest = re.compile(r"(?m)^PROTOCOL_VERSION = (\d+)$")
+    frames.write_text(newest.sub(lambda found: f"PROTOCOL_VERSION = {int(found[1]) + 1}", frames.read_text()))
     _replace(package / "dispatcher" / "dispatcher.py", ("\n    @unfenced\n    def cancel_job(", _NEXT_METHOD))
     sources = directory / "sources"
     shutil.copytree(ROOT / "proto", sources / "proto")

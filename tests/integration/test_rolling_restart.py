@@ -39,6 +39,7 @@ def far_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_release(tmp_path_factory.mktemp("far"), FAR, protocol=newest, min_protocol=PROTOCOL + 2)
 
 
+@pytest.mark.timeout(300)  # seven services start anew, one after the other
 def test_all_services_go_to_the_next_release_while_a_job_runs_and_nothing_is_lost(
     zookeeper: ZooKeeperServer,
     tmp_path: Path,
