@@ -108,15 +108,20 @@ class DispatcherSessions:
         await asyncio.wait({waiting}, timeout=timeout_s)
         waiting.cancel()
 
-    def _leader_changed(self, leader: LeaderInformation | None) -> None:
-        self._leader = leader
-        self._has_changed.set()
-        self._has_changed = asyncio.Event()
+    def follow(self) -> None:
+        """The process leads a job from now on; another Dispatcher may have come to lead before it did."""
+        leader = self._leader
         if leader is None or leader == self.dispatcher or not self._holder.outlives_its_dispatcher:
             return
         if self._stream is not None:
             logger.warning("the Dispatcher at %s leads now, and not the one at %s", leader.address, self._address)
             self._stream.cancel()
+
+    def _leader_changed(self, leader: LeaderInformation | None) -> None:
+        self._leader = leader
+        self._has_changed.set()
+        self._has_changed = asyncio.Event()
+        self.follow()
 
     @property
     def _address(self) -> str:

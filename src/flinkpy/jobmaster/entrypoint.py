@@ -264,6 +264,7 @@ class _JobMasterProcess:
         self._job_master = job_master
         self._servicer.attach(job_master, command.job_master_id)
         job_master.start()
+        self._sessions.follow()
 
     def _report_failed(self, dispatcher: Any, command: dispatcher_pb2.StartJob, error: FlinkError) -> None:
         """The job could not even become an ExecutionGraph: it FAILED, with that error."""
@@ -291,6 +292,8 @@ class _JobMasterProcess:
     async def _end(self, reason: str) -> None:
         job_master = self._job_master
         if job_master is None:
+            if self._election is not None:
+                self._election.close()  # it has waited for nothing
             return
         self._suspend(reason)
         timeout_s = CLEANUP_TIMEOUT_S if job_master.state.is_globally_terminal else SUSPEND_TIMEOUT_S

@@ -352,6 +352,9 @@ class TaskExecutor(RpcEndpoint):
         if self.is_closed:
             return
         former, self._resource_manager = self._resource_manager, None
+        if former is not None and former.leader == leader:
+            self._resource_manager = former
+            return
         if former is not None:
             former.close()
         if leader is None:

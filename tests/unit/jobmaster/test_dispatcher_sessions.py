@@ -32,6 +32,7 @@ class Process:
         self.hellos: list[tuple[str, str]] = []
         self.adoptions: list[LeaderInformation] = []
         self.has_job = False
+        self.waits_for_leadership = False
         self.is_done = False
         self._commands: dict[str, asyncio.Queue[Any]] = {}
         self.sessions = DispatcherSessions(self, self, "d:1", self.leaders if is_highly_available else None)
@@ -62,7 +63,7 @@ class Process:
         return self.is_highly_available and self.has_job
 
     def start_job(self, command: dispatcher_pb2.StartJob) -> None:
-        self.has_job = True
+        self.has_job = not self.waits_for_leadership
 
     def adopted(self, dispatcher: LeaderInformation) -> None:
         self.adoptions.append(dispatcher)
@@ -169,6 +170,19 @@ async def test_the_same_dispatcher_under_another_leadership_is_another_one(proce
     await process.settle()
     assert process.hellos == [("d:1", ""), ("d:1", "job")]
     assert process.adoptions == [LeaderInformation("d:1", "again")]
+
+
+@scenario()
+async def test_a_job_that_begins_when_another_dispatcher_leads_already_offers_itself_there(process: Process) -> None:
+    process.leaders.lead("d:2", "two")
+    process.waits_for_leadership = True
+    process.of("d:1").put_nowait(START)
+    await process.settle()
+    assert process.hellos == [("d:1", "")], "it may never lead"
+    process.has_job = True
+    process.sessions.follow()
+    await process.settle()
+    assert process.hellos == [("d:1", ""), ("d:2", "job")]
 
 
 @scenario()

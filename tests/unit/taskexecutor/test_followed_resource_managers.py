@@ -77,6 +77,13 @@ async def test_tasks_run_on_while_it_registers_at_the_next_leader(h: Harness, le
 
 
 @scenario()
+async def test_the_same_leader_told_twice_is_no_change(h: Harness, leaders: FakeRetrieval) -> None:
+    leaders.lead("rm:1", "rm-1")
+    await h.settle()
+    assert registrations(h) == ["rm-1"]
+
+
+@scenario()
 async def test_the_former_leader_has_no_say_any_more(h: Harness, leaders: FakeRetrieval) -> None:
     leaders.lead("rm:2", "rm-2")
     with pytest.raises(StaleFencingTokenError):
