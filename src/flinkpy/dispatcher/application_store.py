@@ -83,6 +83,9 @@ class ApplicationStore:
         stored = known["result"]
         return None if stored is None else ApplicationResult(**{**stored, "state": ApplicationState(stored["state"])})
 
+    def path_of(self, application: ApplicationDescription) -> Path:
+        return self._path(application.application_id)
+
     def put_result(self, application: ApplicationDescription, result: ApplicationResult) -> None:
         """Raises: OSError."""
         path = self._path(application.application_id)

@@ -84,10 +84,17 @@ def describe_application(
     if not Path(program).is_file():
         raise ApplicationError(f"the program {program} does not exist on this host, or is no file")
     application = ApplicationDescription(application_id(configuration), str(Path(program).absolute()), arguments)
-    store = application_store(configuration)
-    if store is not None:
-        store.claim(application)
+    earlier_result(application, configuration)
     return application
+
+
+def earlier_result(
+    application: ApplicationDescription, configuration: AnyConfiguration
+) -> tuple[ApplicationResult, Path] | None:
+    """How the application ended before, and the file that says so; it is not run again while that is there."""
+    store = application_store(configuration)
+    result = None if store is None else store.claim(application)
+    return None if store is None or result is None else (result, store.path_of(application))
 
 
 class ApplicationTerms(Terms[Dispatcher]):

@@ -39,7 +39,6 @@ from flinkpy._proto import dispatcher_pb2 as pb
 from flinkpy.common.clock import Clock
 from flinkpy.common.errors import (
     DuplicateJobSubmissionError,
-    ExternalError,
     FlinkError,
     JobSubmissionError,
     RpcTimeoutError,
@@ -56,7 +55,7 @@ from flinkpy.dispatcher.job_operations import JobOperations
 from flinkpy.dispatcher.job_status_watchers import JobStatusWatchers
 from flinkpy.dispatcher.options import DispatcherOptions
 from flinkpy.dispatcher.running_jobs import RunningJob, RunningJobs
-from flinkpy.dispatcher.submission_check import check_submission
+from flinkpy.dispatcher.submission_check import check_submission, not_stored
 from flinkpy.rpc.server import CallContext, unfenced
 from flinkpy.rpc.services import MAX_MESSAGE_BYTES
 
@@ -199,7 +198,7 @@ class Dispatcher(JobInquiries):
             repeated = self._submitting.pop(job_id)
             if error is not None:
                 for waiting in (answer, *repeated):
-                    _settle_error(waiting, ExternalError(f"job {job_id} could not be stored: {error}"))
+                    _settle_error(waiting, not_stored(job_id, error))
                 return
             self.jobs.run(graph)
             for waiting in repeated:

@@ -450,7 +450,8 @@ class RunningJobs:
                 return  # suspended meanwhile
             if error is not None:
                 logger.error("the result of job %s could not be stored (attempt %d): %s", job_id, attempt, error)
-                if attempt < STORE_ATTEMPTS:
+                # What only this process knows the next leader would run again.
+                if attempt < STORE_ATTEMPTS or self._services.is_highly_available:
                     self._endpoint.schedule(
                         STORE_RETRY_DELAY_MS, lambda: self._store_result(job, terminated, attempt + 1)
                     )

@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 
 from flinkpy._proto import job_pb2
-from flinkpy.common.errors import JobSubmissionError, VersionMismatchError
+from flinkpy.common.errors import (
+    ExternalError,
+    FlinkError,
+    JobSubmissionError,
+    LeadershipLostError,
+    NotLeaderError,
+    VersionMismatchError,
+)
+from flinkpy.common.ids import JobID
 from flinkpy.graph.validation import validate_job_graph
 from flinkpy.rpc.versions import are_compatible_releases
 
@@ -48,3 +56,10 @@ def check_submission(
             details={"job_id": job_graph.job_id[:80]},
         )
     validate_job_graph(job_graph)
+
+
+def not_stored(job_id: JobID, error: BaseException) -> FlinkError:
+    """What the client is told: where another Dispatcher leads by now, to go there; it does not know the job yet."""
+    if isinstance(error, LeadershipLostError):
+        return NotLeaderError(f"job {job_id} was not stored: {error}")
+    return ExternalError(f"job {job_id} could not be stored: {error}")

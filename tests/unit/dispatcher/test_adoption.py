@@ -13,6 +13,7 @@ from flinkpy.common.errors import (
     ExternalError,
     HighAvailabilityError,
     LeadershipLostError,
+    NotLeaderError,
     RpcTimeoutError,
     RpcUnavailableError,
     StaleFencingTokenError,
@@ -355,3 +356,25 @@ async def test_where_it_is_not_known_whether_it_leads_it_is_asked_again(harness:
     await harness.settle(20)
     assert harness.leadership_errors == []
     assert (leader.process_id, True) in harness.processes.stopped
+
+
+@scenario(is_highly_available=True)
+async def test_a_job_that_a_former_leader_cannot_store_is_sent_to_the_next(harness: Harness) -> None:
+    harness.graphs.error = LeadershipLostError("another leads")
+    with pytest.raises(NotLeaderError):
+        await harness.submit()
+    assert not harness.graphs.graphs
+    harness.graphs.error = None
+    await harness.submit()
+
+
+@scenario(is_highly_available=True)
+async def test_a_result_is_taken_only_once_it_is_stored_however_long_that_takes(harness: Harness) -> None:
+    leader = await harness.running_job()
+    harness.results.errors = [ExternalError("the storage is away") for _ in range(10)]
+    answered = asyncio.ensure_future(leader.terminated(FINISHED))
+    await harness.settle(8)
+    assert not answered.done() and harness.status() != FINISHED
+    await harness.settle(8)
+    assert answered.done() and harness.status() == FINISHED
+    assert harness.results.clean
