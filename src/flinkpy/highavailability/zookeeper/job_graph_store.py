@@ -21,6 +21,7 @@ from flinkpy._proto import job_pb2
 from flinkpy.common.durable_file import CorruptFileError, read_checksummed, remove_durably, write_checksummed
 from flinkpy.common.errors import LeadershipLostError
 from flinkpy.common.ids import JobID, StringId
+from flinkpy.common.safe_paths import safe_join
 from flinkpy.highavailability.zookeeper.client import ZooKeeperClient
 from flinkpy.highavailability.zookeeper.fenced_writes import FencedWrites
 from flinkpy.highavailability.zookeeper.requests import Delete, NodeMissingError
@@ -47,7 +48,7 @@ class ZooKeeperJobGraphStore:
     def put(self, job_graph: job_pb2.JobGraph) -> None:
         job_id = JobID(job_graph.job_id)
         former = self._files_of(job_id)
-        path = self._directory / f"{job_id}-{StringId.generate()}{_SUFFIX}"
+        path = safe_join(self._directory, f"{job_id}-{StringId.generate()}{_SUFFIX}")
         write_checksummed(path, job_graph.SerializeToString())
         pointer = json.dumps({"file": path.name}).encode()
         try:
@@ -88,7 +89,7 @@ class ZooKeeperJobGraphStore:
         data = self._client.get_data(node)
         if data is None:
             raise FileNotFoundError(f"there is no node {node}")
-        path = self._directory / _file_name(data, node)
+        path = safe_join(self._directory, _file_name(data, node))
         try:
             return job_pb2.JobGraph.FromString(read_checksummed(path))
         except FileNotFoundError:
@@ -102,7 +103,7 @@ class ZooKeeperJobGraphStore:
         return f"{self._client.settings.job_graphs}/{job_id}"
 
     def _files_of(self, job_id: JobID) -> list[Path]:
-        return list(self._directory.glob(f"{job_id}-*{_SUFFIX}"))
+        return [path for path in self._directory.iterdir() if path.name.partition("-")[0] == str(job_id)]
 
 
 def _file_name(data: bytes, node: str) -> str:
