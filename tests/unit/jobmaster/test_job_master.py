@@ -167,7 +167,7 @@ async def test_a_task_executor_that_stays_silent_is_given_up(process):
     job = await running(process, configuration={"heartbeat.interval": "1 ms", "heartbeat.timeout": "50 s"})
     job.peers.answers["heartbeat_from_job_master"] = RpcTimeoutError("no answer")
     await job.settle()
-    job.clock.advance(50_000)
+    job.clock.advance(60_000)
     await job.until(lambda: job.peers.requests("notify_job_terminated"))
     assert "heartbeat.timeout" in job.result.error.message
     await job.job_master.close()
