@@ -282,10 +282,17 @@ def standalone_job(
     overrides = dispatcher_overrides(host, port, insecure, resourcemanager)
     overrides |= {**program_overrides(settings), "$internal.pipeline.job-id": job_id}
     configuration = load_valid_configuration(config_dir, properties, overrides)
-    from flinkpy.dispatcher.application_terms import describe_application
+    from flinkpy.dispatcher.application_terms import describe_application, earlier_result
     from flinkpy.dispatcher.entrypoint import run_dispatcher
 
     application = describe_application(program, arguments, configuration)
+    if (earlier := earlier_result(application, configuration)) is not None:
+        result, path = earlier
+        click.echo(
+            f"flinkpy: application {application.name} ({application.application_id}) has ended before, as "
+            f"{result.state.value}, and is not run again: take another cluster id, or remove {path}",
+            err=True,
+        )
     with _resource_manager(configuration, host, resourcemanager_port):
         return serve(run_dispatcher(configuration, ready_file=ready_file, application=application), configuration)
 

@@ -102,7 +102,7 @@ def run(
     target = read_option(configuration, core_options.EXECUTION_TARGET)
     if detached or not configuration.contains_key(core_options.EXECUTION_ATTACHED.key):
         configuration.set_string(core_options.EXECUTION_ATTACHED.key, "false" if detached else "true")
-    if target == LOCAL_APPLICATION:
+    if target == LOCAL_APPLICATION and address is None:
         return start_application(configuration, program, arguments)
     if target not in ("local", "embedded") or address is not None:
         addresses = dispatcher_address(configuration, address)
