@@ -24,7 +24,8 @@ from zookeeper_server import jars_of_zookeeper
 OWNERS = {"zookeeper": 1000}
 OWNER = 9999
 ZOOKEEPER_MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-HEALTHY_S = 60.0
+PASSWD = "root:x:0:0::/root:/bin/sh\nflinkpy:x:9999:9999::/tmp:/bin/false\nzookeeper:x:1000:1000::/tmp:/bin/false\n"
+HEALTHY_S = 120.0
 
 
 class ComposeCluster:
@@ -48,6 +49,9 @@ class ComposeCluster:
         self._scale = scale or {}
         self._properties = "\n".join(f"{key}={value}" for key, value in (properties or {}).items())
         self._volumes = network.directory / "volumes"
+        #: Users of the images.
+        self._passwd = network.directory / "passwd"
+        self._passwd.write_text(PASSWD)
         #: By name of service and number, e.g. `taskexecutor-2`.
         self.containers: dict[str, HostProcess] = {}
 
@@ -114,7 +118,7 @@ class ComposeCluster:
 
     def container(self, service: ComposeService, name: str) -> Container:
         user, _, _ = service.settings["user"].partition(":")
-        volumes: list[tuple[Path, str, bool]] = []
+        volumes: list[tuple[Path, str, bool]] = [(self._passwd, "/etc/passwd", False)]
         for number, mount in enumerate(service.mounts):
             if mount.source is not None and not mount.is_named:
                 source = ROOT / mount.source

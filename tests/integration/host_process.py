@@ -68,6 +68,8 @@ def _build_root(spec: dict[str, Any]) -> None:
         _mount("tmpfs", root + "/dev", "tmpfs", 0, "mode=755")
         for device in ("null", "zero", "random", "urandom"):
             _bind(f"/dev/{device}", f"{root}/dev/{device}", writable=True)
+        for name, target in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
+            os.symlink(f"/proc/self/fd{target}", f"{root}/dev/{name}")
         os.makedirs(root + "/dev/shm", mode=0o1777)
     prefix = root or ""
     for source, target, mode in spec["mounts"]:
