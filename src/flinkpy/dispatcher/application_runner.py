@@ -101,6 +101,7 @@ class ApplicationRunner:
             show_failed: have the Dispatcher show a failed job of that id, for a program that came to none.
         """
         if self._term is None and self.result is None:
+            self._has_decided = False
             work = self._run(address, show_failed)
             self._term = asyncio.get_running_loop().create_task(work, name=f"application {self._application.name}")
 
@@ -124,6 +125,7 @@ class ApplicationRunner:
         try:
             result = await self._result_of_term(address, show_failed)
         except FlinkError as error:
+            logger.error("application %s cannot be run: %s", self._application.name, error)
             result = ApplicationResult(ApplicationState.FAILED, EXIT_FAILED, str(error))
         except Exception as error:
             logger.exception("the application cannot be run")
