@@ -4,6 +4,7 @@
   noted is confirmed to tasks or restored from.
 * A TaskExecutor runs tasks of one JobMaster of a job at a time, each in a slot of its own job, and no slot is given
   twice. Tasks of a JobMaster that has been replaced end within the time in which its end is noticed.
+* No two processes lead one component, unless one of them stood still for longer than its session.
 * What only a leader may write in ZooKeeper is written in the session of the leader.
 * A job whose result is stored gets no further JobMaster.
 """
@@ -15,7 +16,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from simulated_processes import CURRENT, SimulatedProcess
-from simulated_rpc import SimulatedRpcServer
 from simulated_tasks import DataPlane, SimulatedTask
 from simulated_world import SimulatedWorld
 
@@ -26,6 +26,10 @@ from flinkpy.jobmaster.job_master import JobMaster
 #: How long tasks of a former JobMaster may run beside those of its successor where its TaskExecutor hears of nothing:
 #: the time-out of heartbeats, twice the longest delay of a message, and what a cancellation takes.
 MAX_OVERLAP_S = 15.0
+#: How often everything is looked at.
+INTERVAL_S = 0.1
+#: How long two leaders may be seen: a session that the servers end by force is told so a little later.
+MAX_TWO_LEADERS_S = 0.35
 
 #: The node of the simulated cluster.
 CLUSTER = "/flink/simulated"
@@ -40,12 +44,15 @@ class Checks:
         self.executors: dict[str, tuple[SimulatedProcess, Any]] = {}
         #: Ids of JobMasters per job in the order in which their tasks came, and when.
         self._job_masters: dict[str, dict[str, float]] = {}
+        #: The JobMaster of each process that has led a job.
+        self.job_masters: dict[SimulatedProcess, JobMaster] = {}
+        #: Components that are led by two, and since when.
+        self._overlaps: dict[str, float] = {}
         #: JobMaster processes that have found what their job begins from.
         self.has_begun: set[str] = set()
         self._results: dict[str, float] = {}
         self.num_refused_writes = 0
         plane.on_deployed = self._on_deployed
-        world.network.on_call = self._on_call
         world.zookeeper.on_change = self._on_change
 
     def fail(self, message: str) -> None:
@@ -57,12 +64,39 @@ class Checks:
 
     # Continuously
 
+    def start(self) -> None:
+        """Look at everything again and again from now on."""
+        self.run()
+        if not self._loop.is_unwinding:
+            self._world.network.later(INTERVAL_S, self.start)
+
     def run(self) -> None:
         for process, executor in self.executors.values():
             if not process.is_dead and not executor.is_closed:
                 executor.service.slots.validate()
                 executor.service.jobs.validate()
         self._check_tasks()
+        self._check_leaders()
+
+    def _check_leaders(self) -> None:
+        """Of processes that notice when nothing comes from ZooKeeper, no two act as one leader at a time."""
+        slow = {process for process, client in self._world.clients if client.is_slow_to_notice}
+        leading: dict[str, list[SimulatedProcess]] = {}
+        for server in self._world.network.servers.values():
+            for service in ("Dispatcher", "ResourceManager"):
+                endpoint = server.endpoints.get(service)
+                if endpoint is not None and endpoint.is_serving:
+                    leading.setdefault(service, []).append(server.process)
+        for process, job_master in self.job_masters.items():
+            if not process.is_dead and not job_master.state.is_terminal and not job_master.is_closed:
+                leading.setdefault(job_master.job_id, []).append(process)
+        for component, processes in leading.items():
+            if len([process for process in processes if process not in slow]) < 2:
+                self._overlaps.pop(component, None)
+                continue
+            since_s = self._overlaps.setdefault(component, self._loop.time())
+            if self._loop.time() - since_s > MAX_TWO_LEADERS_S:
+                self.fail(f"{component} is led by {processes} at once since {since_s:.3f}")
 
     def _check_tasks(self) -> None:
         now_s = self._loop.time()
@@ -94,9 +128,6 @@ class Checks:
         for other in others:
             assert other.job_id == task.job_id and other.process is task.process, "a slot is given twice"
 
-    def _on_call(self, server: SimulatedRpcServer, service: str, method: str, request: Any, token: str | None) -> None:
-        return
-
     # ZooKeeper
 
     def _on_change(self, kind: str, path: str, session: int) -> None:
@@ -120,17 +151,24 @@ class Checks:
         """See what becomes durable, at the moment it does."""
         originals = (
             CheckpointIo.__init__,
+            JobMaster.start,
             JobMaster._start_scheduling,
             CheckpointIo.make_location,
             CheckpointIo.finalize,
             FileJobResultStore.create_dirty,
         )
-        initialize, start_scheduling, make_location, finalize, create_dirty = originals
+        initialize, start, start_scheduling, make_location, finalize, create_dirty = originals
         checks = self
 
         def observed_initialize(io: Any, configuration: Any, job_id: str, *rest: Any, **further: Any) -> None:
             initialize(io, configuration, job_id, *rest, **further)
             io.simulated_job_id = job_id
+
+        def observed_life(job_master: JobMaster) -> None:
+            of = CURRENT.get()
+            assert of is not None
+            checks.job_masters[of] = job_master
+            start(job_master)
 
         def observed_start(job_master: JobMaster) -> None:
             start_scheduling(job_master)
@@ -156,6 +194,7 @@ class Checks:
             return answer
 
         CheckpointIo.__init__ = observed_initialize  # type: ignore[method-assign]
+        JobMaster.start = observed_life  # type: ignore[method-assign]
         JobMaster._start_scheduling = observed_start  # type: ignore[method-assign]
         CheckpointIo.make_location = observed_location  # type: ignore[method-assign]
         CheckpointIo.finalize = observed_finalize  # type: ignore[method-assign]
@@ -165,6 +204,7 @@ class Checks:
         finally:
             (
                 CheckpointIo.__init__,  # type: ignore[method-assign]
+                JobMaster.start,  # type: ignore[method-assign]
                 JobMaster._start_scheduling,  # type: ignore[method-assign]
                 CheckpointIo.make_location,  # type: ignore[method-assign]
                 CheckpointIo.finalize,  # type: ignore[method-assign]

@@ -149,9 +149,10 @@ class Nemesis:
         self._cut([(host, ZOOKEEPER), (ZOOKEEPER, host)], self._duration_s)
 
     def _expire_session(self) -> None:
-        sessions = list(self._world.zookeeper.sessions)
-        if sessions and self._world.zookeeper.is_up:
-            self._world.zookeeper.expire(self._random.choice(sessions))
+        """Of a process that hears of it."""
+        clients = [made for of, made in self._world.clients if not of.is_dead and made.connected and not made.is_cut]
+        if clients and self._world.zookeeper.is_up:
+            self._world.zookeeper.expire(self._random.choice(clients).client_id[0])
 
     def _stop_zookeeper(self) -> None:
         if self._world.zookeeper.is_up:

@@ -61,8 +61,6 @@ class HostNetwork:
         #: Errors that no handler may raise.
         self.errors: list[BaseException] = []
         self._num_ports = 10_000
-        #: Told of every call that a server takes, before it runs: (address, service, method, request, token).
-        self.on_call: Callable[[SimulatedRpcServer, str, str, Any, str | None], None] = lambda *_: None
 
     def next_port(self) -> int:
         self._num_ports += 1
@@ -348,5 +346,4 @@ class SimulatedRpcServer:
         function = getattr(endpoint, method)
         context = CallContext(token, __version__, f"{caller.host}:{caller.pid}")
         check_fencing_token(endpoint, function, context, method)
-        self.network.on_call(self, service, method, request, token)
         return function(request, context)

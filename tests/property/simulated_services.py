@@ -100,6 +100,7 @@ class ServiceCluster:
         for name in self.hosts:
             self._start(name)
         self.plane.start()
+        self.checks.start()
         self._client = self.world.new_process("client", "client")
 
     def _start(self, name: str) -> None:
@@ -262,7 +263,6 @@ class ServiceCluster:
             self.raise_errors()
 
     def raise_errors(self) -> None:
-        self.checks.run()
         if self.network.errors:
             raise self.network.errors[0]
 

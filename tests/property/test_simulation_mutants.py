@@ -18,6 +18,7 @@ from test_high_availability_simulation import simulate
 from flinkpy.checkpoint.completed_checkpoint_store import CompletedCheckpointStore
 from flinkpy.highavailability.leader_latch import Grant, LatchState, LeaderLatch
 from flinkpy.highavailability.zookeeper.fenced_writes import FencedWrites
+from flinkpy.rpc.leader_runner import LeaderRunner
 
 #: A mutant that lives this long is not caught.
 MAX_SEEDS = 25
@@ -53,6 +54,12 @@ def everybody_leads() -> Iterator[None]:
         return [Grant(self._token, self._name)]
 
     with replaced(LeaderLatch, "_decide", decide):
+        yield
+
+
+@contextmanager
+def a_leader_does_not_step_down() -> Iterator[None]:
+    with replaced(LeaderRunner, "revoke_leadership", lambda self: None):
         yield
 
 
@@ -93,6 +100,7 @@ def quiet() -> Iterator[None]:
     [
         writes_are_not_fenced,
         everybody_leads,
+        a_leader_does_not_step_down,
         checkpoints_count_before_they_are_noted,
         tasks_commit_when_they_snapshot,
     ],
