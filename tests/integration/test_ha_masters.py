@@ -174,7 +174,13 @@ def test_who_waits_for_a_job_and_who_cancels_it_do_not_notice_a_change_of_leader
 
 
 def test_a_job_that_is_submitted_while_nobody_leads_is_accepted_once(cluster: HaCluster, tmp_path: Path) -> None:
+    blob = b"stored by one Dispatcher, read from the other" * 10_000
+    key = cluster.client.put_blob(blob)
+    standby = cluster.address(cluster.standby("dispatcher"))
     cluster.kill(cluster.leader("dispatcher"))
+    with SyncGateway("BlobServer", standby, security=cluster.security) as gateway:
+        assert b"".join(chunk.data for chunk in gateway.get_blob(dispatcher_pb2.BlobKey(sha256=key))) == blob
+    assert cluster.client.put_blob(blob) == key
     runs = verifying(cluster, tmp_path, waits=False)
     with runs.started() as run:
         run.wait_for_end()
