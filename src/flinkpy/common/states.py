@@ -14,6 +14,14 @@ Source: org.apache.flink.runtime.execution.ExecutionState, org.apache.flink.api.
 from __future__ import annotations
 
 import enum
+from typing import NoReturn
+
+from flinkpy.common.errors import VersionMismatchError
+
+
+def _of_newer_release(what: str, value: object) -> VersionMismatchError:
+    """A message may hold any number; those that nobody here knows are sent by releases after this one."""
+    return VersionMismatchError(f"{what} {value!r} is none that this release knows: the sender is of a newer one")
 
 
 class ExecutionState(enum.Enum):
@@ -28,6 +36,10 @@ class ExecutionState(enum.Enum):
     CANCELING = 7
     CANCELED = 8
     FAILED = 9
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        raise _of_newer_release("execution state", value)
 
     @property
     def is_terminal(self) -> bool:
@@ -76,6 +88,10 @@ class JobState(enum.Enum):
     RESTARTING = 9
     SUSPENDED = 10
     RECONCILING = 11
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        raise _of_newer_release("job status", value)
 
     @property
     def is_globally_terminal(self) -> bool:

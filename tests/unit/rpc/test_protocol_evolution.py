@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from flinkpy._proto import job_pb2
+from flinkpy.common.errors import VersionMismatchError
+from flinkpy.common.states import ExecutionState, JobState
 
 ROOT = Path(__file__).resolve().parents[3]
 RECORDED = sorted((ROOT / "tests" / "recorded").glob("protocol_*.json"))
@@ -97,3 +99,9 @@ def test_fields_and_values_of_a_newer_release_pass_through() -> None:
     assert unknown in job_pb2.JobGraph.FromString(raw).SerializeToString()
     late = job_pb2.JobResult.FromString(job_pb2.JobResult(status=99).SerializeToString())  # type: ignore[arg-type]
     assert late.status == 99
+
+
+@pytest.mark.parametrize("states", [JobState, ExecutionState])
+def test_a_state_of_a_newer_release_is_told_for_what_it_is(states: Any) -> None:
+    with pytest.raises(VersionMismatchError, match="99 is none that this release knows"):
+        states(99)
