@@ -365,6 +365,20 @@ def test_a_producer_that_says_nothing_is_given_up(network: Network) -> None:
         Reader(consumer, fake.address).next()
 
 
+def test_a_producer_of_an_old_release_is_told_by_its_version(network: Network) -> None:
+    consumer = network.start()
+
+    def serve(_: FakeProducer, sock: socket.socket) -> None:
+        sock.sendall(frames.frame(frames.GREETING_OF_VERSION_1, a=1, body=bytes(32)))
+        read_to_end(sock)
+
+    with (
+        fake_producer(serve) as fake,
+        pytest.raises(PartitionConnectionError, match="speaks the old data plane protocol 1"),
+    ):
+        Reader(consumer, fake.address).next()
+
+
 def test_many_who_say_nothing_keep_no_member_out(network: Network) -> None:
     producer = network.start(handshake_timeout_ms=100, max_unauthenticated_connections=4)
     consumer = network.start()

@@ -209,6 +209,9 @@ class ConsumerConnection(FramedConnection):
     def _on_challenge(
         self, kind: int, version: int, proof_bytes: int, name_bytes: int, segment: int, body: bytes
     ) -> None:
+        if kind == frames.GREETING_OF_VERSION_1:
+            self.fail(PartitionConnectionError(f"{self.address} speaks the old data plane protocol {version}"))
+            return
         if kind != frames.CHALLENGE:
             raise BrokenError(f"a frame of type {kind} before the greeting")
         challenge = greeting.Challenge.of_frame(version, proof_bytes, name_bytes, segment, body)

@@ -46,6 +46,8 @@ OLDEST_PROTOCOL_VERSION = 2
 NONCE_BYTES = 32
 
 HELLO, CHALLENGE, PROOF, PARTITION_REQUEST, SCHEMA, DATA, ELEMENT = range(1, 8)
+#: With which a producer of protocol 1 began; of producers of today none begins.
+GREETING_OF_VERSION_1 = 1
 CREDIT, BACKLOG, RECLAIM, RETURNED, CLOSE, ERROR = range(8, 14)
 
 # Flags of DATA.
