@@ -374,7 +374,7 @@ def test_a_producer_of_an_old_release_is_told_by_its_version(network: Network) -
 
     with (
         fake_producer(serve) as fake,
-        pytest.raises(PartitionConnectionError, match="speaks the old data plane protocol 1"),
+        pytest.raises(PartitionConnectionError, match="the old data plane protocol 1"),
     ):
         Reader(consumer, fake.address).next()
 
