@@ -28,8 +28,8 @@ from flinkpy.jobmaster.job_master import JobMaster
 MAX_OVERLAP_S = 15.0
 #: How often everything is looked at.
 INTERVAL_S = 0.1
-#: How long two leaders may be seen: a session that the servers end by force is told so a little later.
-MAX_TWO_LEADERS_S = 0.35
+#: How long two leaders may be seen: the looks at them are so far apart.
+MAX_TWO_LEADERS_S = 0.25
 
 #: The node of the simulated cluster.
 CLUSTER = "/flink/simulated"

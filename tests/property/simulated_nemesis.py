@@ -152,7 +152,9 @@ class Nemesis:
         """Of a process that hears of it."""
         clients = [made for of, made in self._world.clients if not of.is_dead and made.connected and not made.is_cut]
         if clients and self._world.zookeeper.is_up:
-            self._world.zookeeper.expire(self._random.choice(clients).client_id[0])
+            client = self._random.choice(clients)
+            client.is_slow_to_notice = True  # a session ends as early as this only where nobody waits for its time
+            self._world.zookeeper.expire(client.client_id[0])
 
     def _stop_zookeeper(self) -> None:
         if self._world.zookeeper.is_up:

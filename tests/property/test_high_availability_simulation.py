@@ -10,6 +10,8 @@ import asyncio
 import logging
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from random import Random
@@ -91,5 +93,18 @@ def test_whatever_goes_wrong_no_job_is_forgotten_and_its_output_is_exact(first):
 
 def test_a_seed_is_a_run():
     """To the last message: a failing seed can be looked at again."""
-    for seed in (5, 11):
-        assert simulate(seed).network.trace.digest == simulate(seed).network.trace.digest
+    assert simulate(5).network.trace.digest == simulate(5).network.trace.digest
+    assert simulate(11).network.trace.digest == simulate(11).network.trace.digest
+
+
+def test_a_seed_is_the_same_run_in_another_process():
+    """Whatever order its sets of strings have there."""
+    script = "import test_high_availability_simulation as it; print(it.simulate(11).network.trace.digest)"
+    folders = [str(folder) for folder in (Path(__file__).parent, Path(__file__).parents[1])]
+    paths = os.pathsep.join([*folders, os.environ.get("PYTHONPATH", "")])
+    digests = set()
+    for hash_seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": hash_seed}
+        command = [sys.executable, "-c", script]
+        digests.add(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout)
+    assert len(digests) == 1
