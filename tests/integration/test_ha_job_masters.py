@@ -196,7 +196,9 @@ def test_jobs_go_on_when_zookeeper_comes_back(cluster: HaCluster, zookeeper: Zoo
 def test_a_batch_job_goes_on_with_what_has_finished_when_the_host_of_its_masters_is_lost(
     cluster: HaCluster, tmp_path: Path
 ) -> None:
-    job = Stages(cluster, tmp_path, **FIXED_DELAY)  # type: ignore[arg-type]
+    # However long it takes until somebody leads again.
+    patience = {"execution.batch.job-recovery.previous-worker.recovery.timeout": "2 min"}
+    job = Stages(cluster, tmp_path, **FIXED_DELAY, **patience)  # type: ignore[arg-type]
     job.reach(1)
     wait_for_events(job, 2)
     cluster.kill_host(cluster.leader("dispatcher"))

@@ -138,6 +138,16 @@ def test_and_what_is_needed_for_that() -> None:
     assert second.cluster.attempt("source").attempt_number == 1
 
 
+def test_also_where_the_vertex_that_will_read_it_does_not_know_its_parallelism_yet() -> None:
+    life = Life(three_stages())
+    life.finish("source", 0, (MB, MB, 0, 0))
+    second = life.dies(lambda ids: frozenset())
+    assert second.running() == ["source0", "source1"]
+    for subtask in range(2):
+        second.finish("source", subtask, (MB, MB, 0, 0))
+    assert [name for name in second.running() if name.startswith("middle")] != []
+
+
 def test_results_that_nobody_reads_any_more_need_not_be_there() -> None:
     life = after_two_stages()
     second = life.dies(lambda ids: {one for one in ids if one.startswith("b#")})

@@ -1,9 +1,9 @@
 """Puts what a former JobMaster had finished back into a fresh ExecutionGraph: what is still of use need not run again.
 
   * A region of which anything is missing runs again as a whole.
-  * A result that no TaskExecutor holds any more is made again where somebody who has yet to run reads it, and so are
-    the results that this one needs; who has read it already runs again only where the records may come otherwise
-    (the rules of the region failover).
+  * A result that no TaskExecutor holds any more is made again where somebody who has yet to run reads it, a vertex
+    that does not know its parallelism yet included, and so are the results that this one needs; who has read it
+    already runs again only where the records may come otherwise (the rules of the region failover).
   * A vertex none of whose subtasks is left begins with a fresh coordinator, any other with the snapshot of it.
 
 Source: org.apache.flink.runtime.scheduler.adaptivebatch.DefaultBatchJobRecoveryHandler. Pure.
@@ -61,14 +61,17 @@ def recover(
     incomplete = _unfinished(vertices.values())
     torn = {member for vertex_id in incomplete for member in regions.region_of(vertex_id).vertex_ids} - incomplete
     dropped = _run_again([vertices[vertex_id] for vertex_id in sorted(torn)], partitions, now_ms)
+    awaited = set()
     for vertex in vertices.values():
         if vertex.current.state is ExecutionState.FINISHED:
             partitions.produced(vertex)
             for partition in vertex.produced:
                 if partition.result.is_blocking and str(partition.current_id) not in held:
                     partitions.lose(partition.current_id)
+                    if not all(consumer.is_initialized for consumer in partition.result.consumers):
+                        awaited.add(vertex.id)
     strategy = RestartPipelinedRegionFailoverStrategy(graph, regions, partitions.is_missing, lambda _: False)
-    needed = strategy.tasks_needing_restart(_unfinished(vertices.values()))
+    needed = strategy.tasks_needing_restart(_unfinished(vertices.values()) | awaited)
     finished = [vertices[vertex_id] for vertex_id in sorted(needed) if _has_finished(vertices[vertex_id])]
     dropped += _run_again(finished, partitions, now_ms)
     kept = {vertex.id.job_vertex_id for vertex in vertices.values() if _has_finished(vertex)}
