@@ -21,8 +21,10 @@ import pyarrow as pa
 from benchmarks.result import Result, rate
 from flinkpy.network.environment import NetworkEnvironment
 from flinkpy.network.input_gate import InputGate
+from flinkpy.network.transport.authenticator import HmacAuthenticator
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import EndOfPartition
+from flinkpy.security import TlsMaterial
 
 _COLUMNS = 3
 _ROUNDS = 3
@@ -103,11 +105,16 @@ def _batch(rows: int) -> pa.RecordBatch:
 
 
 def _producer(pipe: Pipe, rows: int, batches: int) -> None:
-    produce(NetworkEnvironment(resource_id="producer"), pipe, rows, batches)
+    produce(environment_of("producer"), pipe, rows, batches)
 
 
 def _consumer(pipe: Pipe, result: Pipe, rows: int, batches: int) -> None:
-    consume(NetworkEnvironment(resource_id="consumer"), pipe, result, rows, batches)
+    consume(environment_of("consumer"), pipe, result, rows, batches)
+
+
+def environment_of(resource_id: str, tls: TlsMaterial | None = None) -> NetworkEnvironment:
+    """One whose peers prove that they know the cluster's secret, as they do by default."""
+    return NetworkEnvironment(resource_id=resource_id, authenticator=HmacAuthenticator(bytes(32)), tls=tls)
 
 
 def produce(environment: NetworkEnvironment, pipe: Pipe, rows: int, batches: int) -> None:
