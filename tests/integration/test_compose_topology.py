@@ -14,7 +14,7 @@ from zookeeper_server import require_zookeeper
 IMPATIENT = {
     "heartbeat.interval": "500 ms",
     "heartbeat.timeout": "4 s",
-    "high-availability.zookeeper.client.session-timeout": "3 s",
+    "high-availability.zookeeper.client.session-timeout": "5 s",
 }
 
 #: Takes some seconds, with checkpoints; prints what it has counted at the end.
