@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from flinkpy.common.errors import FlinkError, NotLeaderError, RpcTimeoutError, RpcUnavailableError
+from flinkpy.common.errors import FlinkError, NotLeaderError, RpcTimeoutError, RpcUnavailableError, TlsError
 from flinkpy.rpc.endpoint import RpcEndpoint
 
 logger = logging.getLogger(__name__)
@@ -78,7 +78,9 @@ class RetryingRegistration(Generic[T]):
                 return await self._register(max(timeout_ms, 1_000) / 1000)
             except (RpcUnavailableError, RpcTimeoutError, NotLeaderError) as error:
                 pause_ms = min(timeout_ms, self._options.error_delay_ms)
-                logger.debug("%s: %s; next try in %d ms", self._name, error, pause_ms)
+                # Nobody there is usual at the start; certificates that do not match will not mend themselves.
+                level = logging.WARNING if isinstance(error, TlsError) else logging.DEBUG
+                logger.log(level, "%s: %s; next try in %d ms", self._name, error, pause_ms)
                 await asyncio.sleep(pause_ms / 1000)
                 timeout_ms = min(timeout_ms * 2, self._options.max_timeout_ms)
             except FlinkError as error:

@@ -16,6 +16,8 @@ pytest.importorskip("cryptography", reason="TLS material is made with the packag
 from flinkpy._proto import resourcemanager_pb2
 from flinkpy.common.errors import AuthenticationError, RpcUnavailableError, TlsError
 from flinkpy.rpc.client import RpcClient
+from flinkpy.rpc.endpoint import RpcEndpoint
+from flinkpy.rpc.registration import RetryingRegistration
 from flinkpy.rpc.server import RpcServer
 from flinkpy.rpc.services import service_methods
 from flinkpy.rpc.sync_client import SyncGateway
@@ -130,6 +132,33 @@ def test_tls_takes_no_token_s_place() -> None:
     other = SecurityContext.of_secret(ClusterSecret.generate(), tls=context(SERVICE).tls)
     with pytest.raises(AuthenticationError, match="none of this cluster"):
         run(context(SERVICE), other)
+
+
+def test_a_service_whose_registration_fails_for_tls_says_so_in_its_log_and_tries_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def register(server: RpcServer, security: SecurityContext) -> None:
+        endpoint, client = RpcEndpoint(asyncio.get_running_loop()), RpcClient(security=security)
+        gateway = client.gateway("ResourceManager", server.address)
+        tries = 0
+        again = asyncio.Event()
+
+        async def call(timeout_s: float) -> Any:
+            nonlocal tries
+            tries += 1
+            if tries == 2:
+                again.set()
+            return await gateway.request_resource_overview(resourcemanager_pb2.ResourceOverviewRequest())
+
+        RetryingRegistration(endpoint, "at the ResourceManager", call, lambda _: None).start()
+        await again.wait()
+        await endpoint.close()
+        await client.close()
+
+    with caplog.at_level("WARNING"):
+        run(context(SERVICE), context(FOREIGN), register)
+    assert "at the ResourceManager: no connection to 127.0.0.1:" in caplog.text
+    assert "the peer refuses this process's certificate" in caplog.text
 
 
 def test_a_peer_that_is_simply_not_there_is_no_matter_of_tls() -> None:
