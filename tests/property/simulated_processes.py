@@ -29,6 +29,28 @@ class ProcessKilled(BaseException):
     """Raised where a process meets its end in the middle of a step."""
 
 
+class _NumberedTask(asyncio.Task):  # type: ignore[type-arg]
+    """Sets of tasks have the same order in every run, not that of their addresses."""
+
+    def __init__(self, number: int, coroutine: Any, **rest: Any) -> None:
+        self._number = number
+        super().__init__(coroutine, **rest)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class _NumberedFuture(asyncio.Future):  # type: ignore[type-arg]
+    """As `_NumberedTask`."""
+
+    def __init__(self, number: int, **rest: Any) -> None:
+        self._number = number
+        super().__init__(**rest)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
 class ProcessLoop(SimulationLoop):
     """Knows of every callback whose it is."""
 
@@ -37,6 +59,7 @@ class ProcessLoop(SimulationLoop):
         self.processes: list[SimulatedProcess] = []
         self.is_unwinding = False
         self._busy_since, self._num_steps = 0.0, 0
+        self._num_made = 0
         #: Whether something else than the end of a process goes wrong with the next blocking call of it.
         self.disk_of: Callable[[SimulatedProcess], None] = lambda process: None
 
@@ -64,12 +87,17 @@ class ProcessLoop(SimulationLoop):
         return (process.step, callback, context, *args)
 
     def create_task(self, coroutine: Any, *, name: str | None = None, context: Any = None) -> Any:
-        task = super().create_task(coroutine, name=name, context=context)
+        self._num_made += 1
+        task = _NumberedTask(self._num_made, coroutine, loop=self, name=name, context=context)
         process = CURRENT.get() if context is None else context.get(CURRENT)
         if process is not None:
             process.tasks[task] = None
             task.add_done_callback(process.task_done, context=_NOBODY)
         return task
+
+    def create_future(self) -> Any:
+        self._num_made += 1
+        return _NumberedFuture(self._num_made, loop=self)
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
         """On virtual time: see `simulated_threads`."""
