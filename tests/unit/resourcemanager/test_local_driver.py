@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Sequence
 
 import pytest
 
@@ -21,7 +22,7 @@ class ScriptDriver(LocalTaskExecutorDriver):
 
     code = "import signal; signal.pause()"
 
-    def _command(self, resource_id: ResourceID) -> list[str]:
+    def _command(self, arguments: Sequence[str]) -> list[str]:
         return python(self.code)
 
 
@@ -57,10 +58,8 @@ def test_a_child_that_ignores_the_request_is_killed_after_the_grace() -> None:
 def test_a_worker_is_started_under_its_name_with_free_ports_and_the_managers_address() -> None:
     driver = LocalTaskExecutorDriver({"taskmanager.rpc.port": "6122", "taskmanager.numberOfTaskSlots": "2"})
     driver.start("127.0.0.1:4711", lambda *_: None)
-    command = driver._command(ResourceID("w1"))
-    assert command[1:4] == ["-m", "flinkpy.cli.main", "taskexecutor"]
-    settings = dict(word.split("=", 1) for word in command[4:] if "=" in word)
-    assert settings == {
+    assert driver._command(["-D", "a=b"])[1:] == ["-m", "flinkpy.cli.main", "taskexecutor", "-D", "a=b"]
+    assert driver._settings(ResourceID("w1")) == {
         "resourcemanager.rpc.address": "127.0.0.1",
         "resourcemanager.rpc.port": "4711",
         "taskmanager.data.port": "0",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from flinkpy.common.child_process import ChildOutput, ChildProcess, spawn_child
 from flinkpy.common.ids import ResourceID
@@ -50,7 +50,7 @@ class LocalTaskExecutorDriver:
         name = f"TaskExecutor {resource_id}"
         with settings_for_child(self._settings(resource_id)) as settings:
             child = await spawn_child(
-                [sys.executable, "-m", "flinkpy.cli.main", "taskexecutor", *settings.arguments],
+                self._command(settings.arguments),
                 name=name,
                 output=self._output,
                 environment=settings.environment,
@@ -74,6 +74,9 @@ class LocalTaskExecutorDriver:
     @property
     def worker_pids(self) -> dict[ResourceID, int]:
         return {resource_id: child.pid for resource_id, child in self._children.items()}
+
+    def _command(self, arguments: Sequence[str]) -> list[str]:
+        return [sys.executable, "-m", "flinkpy.cli.main", "taskexecutor", *arguments]
 
     def _settings(self, resource_id: ResourceID) -> dict[str, str]:
         host, _, port = self._address.rpartition(":")
