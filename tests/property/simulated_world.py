@@ -59,6 +59,8 @@ class SimulatedWorld:
     def __init__(self, loop: ProcessLoop, random: Random, directory: Path) -> None:
         self.loop = loop
         self.random = random
+        #: What processes draw; apart, so that one that draws when it is imported changes nothing that happens.
+        self.entropy = Random(random.getrandbits(64))
         self.directory = directory
         self.network = HostNetwork(loop, random)
         self.zookeeper = SimulatedZooKeeper(loop, random)
@@ -191,7 +193,7 @@ class SimulatedWorld:
 
         class SeededRandom(Random):
             def __init__(self, seed: Any = None) -> None:
-                super().__init__(world.random.getrandbits(64) if seed is None else seed)
+                super().__init__(world.entropy.getrandbits(64) if seed is None else seed)
 
         class Client(SimulatedRpcClient):
             network = world.network
@@ -233,9 +235,9 @@ class SimulatedWorld:
         replace(working_directory, "_try_lock", self._try_lock)
         replace(working_directory.WorkingDirectory, "__init__", self._initialize_directory)
         replace(working_directory.WorkingDirectory, "close", self._closing_directory)
-        replace(secrets, "token_hex", lambda size=32: f"{self.random.getrandbits(8 * size):0{2 * size}x}")
-        replace(secrets, "token_bytes", lambda size=32: self.random.randbytes(size))
-        replace(uuid, "uuid4", lambda: uuid.UUID(int=self.random.getrandbits(128), version=4))
+        replace(secrets, "token_hex", lambda size=32: f"{self.entropy.getrandbits(8 * size):0{2 * size}x}")
+        replace(secrets, "token_bytes", lambda size=32: self.entropy.randbytes(size))
+        replace(uuid, "uuid4", lambda: uuid.UUID(int=self.entropy.getrandbits(128), version=4))
         replace(socket, "gethostname", lambda: _of_current("host", "nowhere"))
         replace(os, "getpid", lambda real=os.getpid: _of_current("pid", None) or real())
         replace(os, "fsync", self._fsync)
