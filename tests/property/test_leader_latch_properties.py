@@ -123,6 +123,7 @@ class Elections(RuleBasedStateMachine):
         super().__init__()
         self.tree = Tree()
         self.contenders = [Contender(i, self.tree, tolerates=i > 0) for i in range(CONTENDERS)]
+        self.taken_away: set[str] = set()
 
     @rule(who=contenders)
     def stand(self, who: int) -> None:
@@ -193,6 +194,7 @@ class Elections(RuleBasedStateMachine):
         """Somebody takes the contender for dead."""
         node = self.contenders[who].machine.node_name
         if node is not None:
+            self.taken_away.add(node)
             self.tree.remove(node)
 
     @invariant()
@@ -202,12 +204,8 @@ class Elections(RuleBasedStateMachine):
         for contender in able:
             assert contender.machine.node_name == min(self.tree.nodes, key=latch.sequence_of)
 
-    def teardown(self) -> None:
-        """Once nothing breaks any more, one leads, the others wait, and there is a node for each."""
-        for i, contender in enumerate(self.contenders):
-            self.stand(i)
-            if not contender.is_connected:
-                contender.reconnect()
+    def settle(self) -> str:
+        """Nothing breaks any more: one leads and the others wait. Returns the leader's node."""
         for _ in range(1000):
             if not any(c.outbox or c.inbox or c.retries for c in self.contenders):
                 break
@@ -217,7 +215,23 @@ class Elections(RuleBasedStateMachine):
                 self.read(i)
         states = sorted(contender.machine.state.name for contender in self.contenders)
         assert states == ["LEADING", "WAITING", "WAITING"], states
-        assert sorted(self.tree.nodes) == sorted(c.machine.node_name or "" for c in self.contenders)
+        (leader,) = (c.machine.node_name for c in self.contenders if c.machine.state is LatchState.LEADING)
+        assert leader is not None
+        assert leader == min(self.tree.nodes, key=latch.sequence_of)
+        return leader
+
+    def teardown(self) -> None:
+        """In the end there is a node for each; who waits learns that it was taken for dead when the leader goes."""
+        for i, contender in enumerate(self.contenders):
+            self.stand(i)
+            if not contender.is_connected:
+                contender.reconnect()
+        leader = self.settle()
+        names = {contender.machine.node_name or "" for contender in self.contenders}
+        assert set(self.tree.nodes) <= names
+        assert names - set(self.tree.nodes) <= self.taken_away
+        self.tree.remove(leader)
+        assert self.settle() != leader
 
 
 Elections.TestCase.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)
