@@ -11,7 +11,8 @@ import tempfile
 from hypothesis import Phase, settings
 
 # How long one example takes says more about what else the machine is doing than about the code.
-# Explaining a failure traces every line, which takes minutes; a signal that comes then (of a time-out) can hang Python 3.11.
+# Explaining a failure traces every line: that takes minutes, and a signal that comes then (of a time-out) can hang
+# Python 3.11.
 _PHASES = [phase for phase in Phase if phase is not Phase.explain]
 settings.register_profile("flinkpy", deadline=None, derandomize=True, phases=_PHASES)
 # Other examples each time: those of `--hypothesis-seed`, which `make chaos` draws and shows.
