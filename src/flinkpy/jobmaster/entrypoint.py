@@ -239,6 +239,7 @@ class _JobMasterProcess:
             graph_id=secrets.token_hex(8),
             recovery_directory=Path(command.recovery_directory) if command.recovery_directory else None,
             checkpoint_recovery=recovery if is_highly_available else None,
+            is_recovery=command.is_recovery,
             outlives_dispatcher=is_highly_available,
             resource_manager=self._services.resource_manager_retrieval() if is_highly_available else None,
             python_environments=environments_root(read_option(cluster_configuration, python_options.ENVIRONMENT_DIR)),

@@ -182,10 +182,12 @@ class JobMaster(RpcEndpoint):
         self.run_async(loading, self._job_loaded, "load the job")
 
     def _job_loaded(self, loaded: Any, error: BaseException | None) -> None:
-        if self.state is not JobState.INITIALIZING:  # cancelled in the meantime
-            return
-        if isinstance(error, LEADERSHIP_ERRORS) and self.leadership_lost(error):
+        is_over = self.state is not JobState.INITIALIZING  # cancelled in the meantime
+        if is_over or (isinstance(error, LEADERSHIP_ERRORS) and self.leadership_lost(error)):
             return  # that is not the job's fault
+        if isinstance(error, OSError) and self._environment.is_recovery:
+            self.on_fatal_error(error)  # nor is this host's disk: another JobMaster goes on from the job's checkpoints
+            return
         try:
             if error is not None:
                 raise error
@@ -201,8 +203,8 @@ class JobMaster(RpcEndpoint):
             self.handle(ev.InitializationFailed(conversions.as_flink_error(failure)))
             return
         if recorded.finished:
-            me = (self._environment.address, self._job_master_id)
-            self._recovery.ask_task_managers(recorded, self._environment.peers, *me, partial(self._go_on, recorded))
+            me, go_on = (self._environment.address, self._job_master_id), partial(self._go_on, recorded)
+            self._recovery.ask_task_managers(recorded, self._environment.peers, *me, go_on)
         else:
             self._start_scheduling()
 

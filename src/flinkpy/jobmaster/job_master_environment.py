@@ -33,6 +33,8 @@ class JobMasterEnvironment:
     recovery_directory: Path | None = None
     #: Where the job's checkpoints are noted; None: in `recovery_directory`.
     checkpoint_recovery: CheckpointRecovery | None = None
+    #: Whether another JobMaster has led the job before.
+    is_recovery: bool = False
     #: Whether another Dispatcher may go on with the job after the end of this one.
     outlives_dispatcher: bool = False
     #: Of the ResourceManager; None: it is where the JobMaster is told.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import functools
 import hashlib
 import threading
@@ -805,6 +806,25 @@ async def test_a_job_that_cannot_start_from_its_checkpoint_leaves_it_as_it_is(pr
     await third.run()
     assert {task.restore.checkpoint_id for task in third.peers.requests("submit_tasks")[-1].tasks} == {1}
     await third.job_master.close()
+
+
+class FullDisk(FileCheckpointRecovery):
+    def pointers(self):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@in_loop
+@pytest.mark.parametrize("is_recovery", [False, True])
+async def test_a_disk_that_is_full_when_a_job_is_recovered_ends_the_jobmaster_and_not_the_job(tmp_path, is_recovery):
+    environment = {"checkpoint_recovery": FullDisk(tmp_path), "is_recovery": is_recovery}
+    job = CheckpointedProcess(source_and_sink(1), tmp_path, **environment)
+    fatal = []
+    job.job_master.on_fatal_error = fatal.append
+    job.job_master.start()
+    await job.until(lambda: fatal or job.job_master.state is JobState.FAILED)
+    assert [error.errno for error in fatal] == [errno.ENOSPC] * is_recovery
+    assert job.job_master.state is (JobState.INITIALIZING if is_recovery else JobState.FAILED)
+    await job.job_master.close()
 
 
 # Under a leadership that may end
