@@ -13,6 +13,7 @@ from clusters import RunningCluster, no_leaks
 from job_support import FIXED_DELAY, Gate, environment, wait_until
 
 from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions
+from flinkpy.common import Types
 from flinkpy.common.accumulators import Accumulator
 from flinkpy.common.errors import AccumulatorError, JobExecutionError
 from flinkpy.datastream.functions import MapFunction, RuntimeContext
@@ -128,12 +129,24 @@ class FailingAfterACheckpoint(Counting):
         self.is_completed = True
 
     def map(self, value: int) -> int:
-        if self.attempt == 0:
-            if self.is_completed and value > 30:
-                raise RuntimeError("after a checkpoint")
-            # So slow that the first attempt cannot end before a checkpoint has: it would take minutes.
-            time.sleep(0.001)
+        if self.attempt == 0 and self.is_completed and value > 30:
+            raise RuntimeError("after a checkpoint")
         return super().map(value)
+
+
+class Paced(MapFunction):
+    """So slow that the first attempt cannot end before a checkpoint has: it would take minutes.
+
+    It comes before an exchange, in whose buffers there is room for everything, so that barriers do not wait behind it.
+    """
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.is_first = runtime_context.get_attempt_number() == 0
+
+    def map(self, value: int) -> int:
+        if self.is_first:
+            time.sleep(0.001)
+        return value
 
 
 @pytest.mark.parametrize("is_keyed", [False, True])
@@ -141,7 +154,7 @@ def test_what_was_counted_before_a_checkpoint_is_counted_after_the_restore(
     cluster: RunningCluster, is_keyed: bool
 ) -> None:
     env = environment(cluster, **FIXED_DELAY, **{"execution.checkpointing.interval": "20 ms"})
-    numbers = env.from_sequence(1, 300_000)
+    numbers = env.from_sequence(1, 300_000).map(Paced(), output_type=Types.LONG())
     discard((numbers.key_by(lambda value: value % 7) if is_keyed else numbers).map(FailingAfterACheckpoint()))
     result = env.execute("restored")
     assert cluster.client.request_job(str(result.get_job_id())).num_restarts >= 1
