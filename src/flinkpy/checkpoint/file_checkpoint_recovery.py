@@ -7,7 +7,6 @@ Differs: Flink's standalone ones live in memory and end with their JobMaster.
 from __future__ import annotations
 
 import logging
-import threading
 from pathlib import Path
 
 from google.protobuf.message import DecodeError
@@ -21,6 +20,7 @@ from flinkpy.common.durable_file import (
     write_checksummed,
 )
 from flinkpy.common.failpoints import failpoint
+from flinkpy.highavailability.checkpoint_recovery import StoredCheckpointIDCounter
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class FileCheckpointPointerStore:
         remove_durably(self._path)
 
 
-class FileCheckpointIDCounter:
+class FileCheckpointIDCounter(StoredCheckpointIDCounter):
     """Thread: any.
 
     Args:
@@ -63,23 +63,7 @@ class FileCheckpointIDCounter:
 
     def __init__(self, directory: Path | str, at_least: int = FIRST_CHECKPOINT_ID) -> None:
         self._path = Path(directory) / _COUNTER_NAME
-        self._lock = threading.Lock()
-        self._next = max(at_least, self._stored())
-
-    @property
-    def next_id(self) -> int:
-        return self._next
-
-    def get_and_increment(self) -> int:
-        with self._lock:
-            drawn = self._next
-            self._store(drawn + 1)
-            return drawn
-
-    def advance_to(self, next_id: int) -> None:
-        with self._lock:
-            if next_id > self._next:
-                self._store(next_id)
+        super().__init__(at_least)
 
     def remove(self) -> None:
         remove_durably(self._path)
@@ -87,9 +71,8 @@ class FileCheckpointIDCounter:
     def _store(self, next_id: int) -> None:
         failpoint("counter.before_store")
         write_checksummed(self._path, str(next_id).encode())
-        self._next = next_id
 
-    def _stored(self) -> int:
+    def _load(self) -> int:
         try:
             return int(read_checksummed(self._path))
         except FileNotFoundError:

@@ -5,6 +5,8 @@ Source: org.apache.flink.runtime.checkpoint.{CheckpointRecoveryFactory,Checkpoin
 
 from __future__ import annotations
 
+import threading
+from abc import ABC, abstractmethod
 from typing import Protocol
 
 from flinkpy._proto import checkpoint_pb2
@@ -45,6 +47,45 @@ class CheckpointIDCounter(Protocol):
     def remove(self) -> None:
         """The job has ended; idempotent."""
         ...
+
+
+class StoredCheckpointIDCounter(ABC):
+    """A CheckpointIDCounter over a number that is stored before it is given out. Thread: any.
+
+    Args:
+        at_least: the lowest id there may be, from what else is known.
+    """
+
+    def __init__(self, at_least: int) -> None:
+        self._lock = threading.Lock()
+        self._next = max(at_least, self._load())
+
+    @property
+    def next_id(self) -> int:
+        return self._next
+
+    def get_and_increment(self) -> int:
+        with self._lock:
+            drawn = self._next
+            self._advance(drawn + 1)
+            return drawn
+
+    def advance_to(self, next_id: int) -> None:
+        with self._lock:
+            if next_id > self._next:
+                self._advance(next_id)
+
+    def _advance(self, next_id: int) -> None:
+        self._store(next_id)
+        self._next = next_id
+
+    @abstractmethod
+    def _load(self) -> int:
+        """What was stored last, or the first id. Called once, by the constructor."""
+
+    @abstractmethod
+    def _store(self, next_id: int) -> None:
+        """Durable when this returns."""
 
 
 class CheckpointRecovery(Protocol):

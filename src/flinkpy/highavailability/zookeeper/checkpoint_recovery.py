@@ -13,7 +13,6 @@ Blocking. Raises everywhere: HighAvailabilityError, LeadershipLostError.
 from __future__ import annotations
 
 import hashlib
-import threading
 
 from google.protobuf.message import DecodeError
 
@@ -21,6 +20,7 @@ from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.durable_file import CorruptFileError
 from flinkpy.common.errors import HighAvailabilityError
 from flinkpy.common.ids import JobID
+from flinkpy.highavailability.checkpoint_recovery import StoredCheckpointIDCounter
 from flinkpy.highavailability.zookeeper.client import ZooKeeperClient
 from flinkpy.highavailability.zookeeper.fenced_writes import FencedWrites
 from flinkpy.highavailability.zookeeper.requests import (
@@ -96,7 +96,7 @@ class ZooKeeperCheckpointPointerStore:
         return operations + [Delete(f"{self._path}/{name}") for name in stored if name not in wanted]
 
 
-class ZooKeeperCheckpointIDCounter:
+class ZooKeeperCheckpointIDCounter(StoredCheckpointIDCounter):
     """Thread: any.
 
     Args:
@@ -108,23 +108,7 @@ class ZooKeeperCheckpointIDCounter:
         self._writes = writes
         self._job_id = job_id
         self._path = client.settings.checkpoint_id_counter(job_id)
-        self._lock = threading.Lock()
-        self._next = max(at_least, self._stored())
-
-    @property
-    def next_id(self) -> int:
-        return self._next
-
-    def get_and_increment(self) -> int:
-        with self._lock:
-            drawn = self._next
-            self._store(drawn + 1)
-            return drawn
-
-    def advance_to(self, next_id: int) -> None:
-        with self._lock:
-            if next_id > self._next:
-                self._store(next_id)
+        super().__init__(at_least)
 
     def remove(self) -> None:
         self._writes.check(f"forget the checkpoint ids of job {self._job_id}")
@@ -132,9 +116,8 @@ class ZooKeeperCheckpointIDCounter:
 
     def _store(self, next_id: int) -> None:
         self._writes.put(self._path, str(next_id).encode(), f"draw a checkpoint id of job {self._job_id}")
-        self._next = next_id
 
-    def _stored(self) -> int:
+    def _load(self) -> int:
         self._client.sync(self._path)
         data = self._client.get_data(self._path)
         if data is None:
