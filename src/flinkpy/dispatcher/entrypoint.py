@@ -112,12 +112,14 @@ async def _serve(
         announce_ready("dispatcher", server.address, ready_file=ready_file)
         reason = await runner.wait_for(shutdown)
         logger.info("shutting down: %s", reason)
-        if runner.failed.done():
-            return EXIT_STATUS_FAILED
-        return 0 if program is None else program.exit_status
+        has_failed = runner.failed.done()
     finally:
         await runner.close()
         await server.stop()
         await dispatcher_terms.close()
         await gateways.close()
         blob_server.close()
+    if has_failed:
+        return EXIT_STATUS_FAILED
+    # Asked only now: an application that was just ending has been let finish.
+    return 0 if program is None else program.exit_status
