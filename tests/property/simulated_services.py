@@ -21,7 +21,7 @@ from flinkpy import __version__
 from flinkpy._proto import checkpoint_pb2 as pb
 from flinkpy._proto import dispatcher_pb2
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.errors import CheckpointError, DuplicateJobSubmissionError, FlinkError
+from flinkpy.common.errors import CheckpointError, DuplicateJobSubmissionError, ErrorRetry, FlinkError
 from flinkpy.common.ids import JobID
 from flinkpy.common.states import JobState
 from flinkpy.dispatcher.dispatcher import CLUSTER_PYTHON
@@ -306,7 +306,8 @@ class ServiceCluster:
 
 
 def _may_be_repeated(error: FlinkError) -> bool:
-    return error.retry.name != "NEVER"
+    """How a checkpoint failed is its answer, and stays it for whoever asks with the same id again."""
+    return error.retry is not ErrorRetry.NEVER and not isinstance(error, CheckpointError)
 
 
 def _bound(kind: Any, cluster: ServiceCluster) -> Any:

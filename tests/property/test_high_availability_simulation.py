@@ -27,6 +27,8 @@ FIRST_SEED = int(os.environ.get("FLINKPY_SIMULATION_FIRST_SEED", "0"))
 SEEDS = range(FIRST_SEED, FIRST_SEED + NUM_SEEDS)
 if "FLINKPY_SIMULATION_SEED" in os.environ:
     SEEDS = range(int(os.environ["FLINKPY_SIMULATION_SEED"]), int(os.environ["FLINKPY_SIMULATION_SEED"]) + 1)
+#: Whose runs once did not end: ZooKeeper was stopped last, or a job restarted while it was being stopped.
+SEEDS_TO_REMEMBER = (7269, 7306)
 #: Seeds of one test: they share what is imported and set up.
 BATCH = 10
 #: One of so many runs is of a cluster without high availability.
@@ -38,16 +40,20 @@ SHARED_MEMORY = Path("/dev/shm")
 JOBS = [f"{number:032x}" for number in range(1, 3)]
 
 
+async def disturb(cluster: ServiceCluster) -> None:
+    """A client that still waits for an answer then gets it: what nobody heals any more would keep it for ever."""
+    await Nemesis(cluster).disturb(FAULTY_S)
+    cluster.heal()
+
+
 async def run(cluster: ServiceCluster) -> None:
     cluster.start()
-    nemesis = Nemesis(cluster)
-    disturbing = asyncio.ensure_future(nemesis.disturb(FAULTY_S))
+    disturbing = asyncio.ensure_future(disturb(cluster))
     try:
         for job_id in JOBS[: cluster.random.randint(1, len(JOBS))]:
             await asyncio.sleep(cluster.random.uniform(0.0, 2.0))
             await cluster.as_client(lambda job_id=job_id: cluster.submit(job_id))
         await disturbing
-        cluster.heal()
         await cluster.finish()
     finally:
         disturbing.cancel()
@@ -102,6 +108,11 @@ def test_whatever_goes_wrong_no_job_is_forgotten_and_its_output_is_exact(first):
     for seed in range(first, min(first + BATCH, SEEDS.stop)):
         cluster = simulate(seed)
         assert cluster.network.num_faults > 0
+
+
+@pytest.mark.parametrize("seed", SEEDS_TO_REMEMBER)
+def test_what_once_went_wrong_does_not_again(seed):
+    simulate(seed)
 
 
 def test_a_seed_is_a_run():
