@@ -29,6 +29,8 @@ class PythonPath:
         self._added: set[str] = set()
         #: Those of them whose files a job sent along, and nothing else.
         self._shipped: set[str] = set()
+        #: Of files of modules, where they really are: to ask takes a call of the system per directory above each.
+        self._real_files: dict[str, str] = {}
 
     def acquire(self, entries: Iterable[str], shipped: Iterable[str] = ()) -> tuple[str, ...]:
         """Put `entries` on the path, in their order and before what is there; returns them normalised.
@@ -64,8 +66,10 @@ class PythonPath:
     def check_modules(self, entries: tuple[str, ...]) -> None:
         """Raises: UnsupportedOperationError where a module of another job hides one of these entries."""
         for name, module in self._loaded_modules():
+            if "." in name:
+                continue
             home = self._entry_of(module)
-            if home is None or home in entries or "." in name:
+            if home is None or home in entries:
                 continue
             for entry in entries:
                 if _is_different_file(module, entry, name):
@@ -93,6 +97,7 @@ class PythonPath:
             return
         doomed = [name for name, module in self._loaded_modules() if self._entry_of(module) == entry]
         for name in doomed:
+            self._real_files.pop(sys.modules[name].__file__ or "", None)
             del sys.modules[name]
         self._added.discard(entry)
         if entry in sys.path:
@@ -112,7 +117,10 @@ class PythonPath:
 
     def _entry_of(self, module: ModuleType) -> str | None:
         """The entry of ours that the module came from: the longest one on sys.path that holds its file."""
-        file = os.path.realpath(module.__file__ or "")
+        name = module.__file__ or ""
+        file = self._real_files.get(name)
+        if file is None:
+            file = self._real_files[name] = os.path.realpath(name)
         best = ""
         for entry in (*self._added, *sys.path):
             if len(entry) > len(best) and file.startswith(entry.rstrip(os.sep) + os.sep):
