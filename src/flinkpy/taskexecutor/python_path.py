@@ -65,11 +65,8 @@ class PythonPath:
 
     def check_modules(self, entries: tuple[str, ...]) -> None:
         """Raises: UnsupportedOperationError where a module of another job hides one of these entries."""
-        for name, module in self._loaded_modules():
+        for name, module in self._loaded_modules(self._added.difference(entries)):
             if "." in name:
-                continue
-            home = self._entry_of(module)
-            if home is None or home in entries:
                 continue
             for entry in entries:
                 if _is_different_file(module, entry, name):
@@ -95,9 +92,8 @@ class PythonPath:
         self._shipped.discard(entry)
         if entry not in self._added:
             return
-        doomed = [name for name, module in self._loaded_modules() if self._entry_of(module) == entry]
-        for name in doomed:
-            self._real_files.pop(sys.modules[name].__file__ or "", None)
+        for name, module in self._loaded_modules({entry}):
+            self._real_files.pop(module.__file__ or "", None)
             del sys.modules[name]
         self._added.discard(entry)
         if entry in sys.path:
@@ -105,27 +101,30 @@ class PythonPath:
         for cached in [p for p in sys.path_importer_cache if p == entry or p.startswith(entry + os.sep)]:
             del sys.path_importer_cache[cached]
 
-    def _loaded_modules(self) -> list[tuple[str, ModuleType]]:
-        """Modules with a file that may have come from an entry of ours."""
-        if not self._added:
+    def _loaded_modules(self, entries: set[str]) -> list[tuple[str, ModuleType]]:
+        """Those that came from these entries of ours."""
+        if not entries:
             return []
+        # A process has many modules, nearly all of which are none of a job's.
+        prefixes = tuple(entry.rstrip(os.sep) + os.sep for entry in entries)
         return [
             (name, module)
             for name, module in list(sys.modules.items())
-            if isinstance(getattr(module, "__file__", None), str)
+            if isinstance(file := getattr(module, "__file__", None), str)
+            and (real := self._real_file(file)).startswith(prefixes)
+            and self._entry_of(real) in entries
         ]
 
-    def _entry_of(self, module: ModuleType) -> str | None:
-        """The entry of ours that the module came from: the longest one on sys.path that holds its file."""
-        name = module.__file__ or ""
-        file = self._real_files.get(name)
-        if file is None:
-            file = self._real_files[name] = os.path.realpath(name)
-        best = ""
-        for entry in (*self._added, *sys.path):
-            if len(entry) > len(best) and file.startswith(entry.rstrip(os.sep) + os.sep):
-                best = entry
-        return best if best in self._added else None
+    def _real_file(self, file: str) -> str:
+        real = self._real_files.get(file)
+        if real is None:
+            real = self._real_files[file] = os.path.realpath(file)
+        return real
+
+    def _entry_of(self, file: str) -> str:
+        """The entry that a module came from: the longest one on sys.path that holds its file."""
+        holding = [entry for entry in (*self._added, *sys.path) if file.startswith(entry.rstrip(os.sep) + os.sep)]
+        return max(holding, key=len, default="")
 
 
 def _modules_in(entry: str) -> set[str]:
