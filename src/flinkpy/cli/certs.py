@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 AUTHORITY_KEY, AUTHORITY = "ca.key", "ca.pem"
 #: What certificates are made for, and the file they go to.
-SERVICE, CLIENT = "service", "client"
+SERVICE, CLIENT, ZOOKEEPER = "service", "client", "zookeeper"
 
 
 @click.command()
@@ -35,13 +35,14 @@ SERVICE, CLIENT = "service", "client"
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show the traceback of an error.")
 def certs(directory: str, days: int, renew: bool, store_type: str, password_file: str | None, verbose: bool) -> None:
-    """Make an authority (ca.pem, ca.key), a certificate for services and one for clients in DIRECTORY.
+    """Make an authority (ca.pem, ca.key) and certificates for services, clients and ZooKeeper in DIRECTORY.
 
-    Bring `service` and `ca` to the hosts of the services, `client` and `ca` to those of clients; ca.key stays here, and
-    is needed for --renew only. Certificates do not name hosts.
+    Bring `service` and `ca` to the hosts of the services, `client` and `ca` to those of clients, `zookeeper` and `ca`
+    to ZooKeeper's if it is to speak TLS; ca.key stays here, and is needed for --renew only. Certificates do not name
+    hosts.
     """
     from flinkpy.common.clock import SystemClock
-    from flinkpy.security import PEER_NAME
+    from flinkpy.security import PEER_NAME, ZOOKEEPER_NAME
     from flinkpy.security.certificates import CLIENT_NAME, make_authority, make_certificate
 
     place = Path(directory)
@@ -60,7 +61,7 @@ def certs(directory: str, days: int, renew: bool, store_type: str, password_file
         trust_store = place / (AUTHORITY if password is None else "ca.p12")
         if password is not None:
             _write_trust_store(trust_store, authority, password)
-        for label, name in ((SERVICE, PEER_NAME), (CLIENT, CLIENT_NAME)):
+        for label, name in ((SERVICE, PEER_NAME), (CLIENT, CLIENT_NAME), (ZOOKEEPER, ZOOKEEPER_NAME)):
             identity = make_certificate(authority, name, now_ms, timedelta(days=days))
             content = (
                 identity.key_pem + identity.certificate_pem
@@ -97,7 +98,7 @@ def _refuse_to_overwrite(place: Path) -> None:
         AUTHORITY_KEY,
         AUTHORITY,
         "ca.p12",
-        *(f"{label}.{end}" for label in (SERVICE, CLIENT) for end in ("pem", "p12")),
+        *(f"{label}.{end}" for label in (SERVICE, CLIENT, ZOOKEEPER) for end in ("pem", "p12")),
     )
     existing = [name for name in names if (place / name).exists()]
     if existing:

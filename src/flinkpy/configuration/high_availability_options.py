@@ -88,6 +88,18 @@ ZOOKEEPER_CLIENT_AUTHORIZATION = map_option(
     "high-availability.zookeeper.client.authorization",
     "What connections show ZooKeeper, beside the cluster's secret: scheme to credentials, e.g. `digest:user:password`.",
 )
+ZOOKEEPER_SSL_ENABLED = bool_option(
+    "high-availability.zookeeper.client.ssl.enabled",
+    False,
+    "Whether ZooKeeper is spoken to with mutual TLS, with the key store and the trust store of "
+    "`security.ssl.internal.*`; `quorum` then names its secure ports.",
+)
+ZOOKEEPER_SSL_SERVER_NAME = string_option(
+    "high-availability.zookeeper.client.ssl.server-name",
+    "flinkpy-zookeeper",
+    "Name that the certificates of ZooKeeper's servers must have: that which `flinkpy certs` gives them. Empty: that of "
+    "the host in `quorum`.",
+)
 ZOOKEEPER_MAX_CLOSE_WAIT = duration_option(
     "high-availability.zookeeper.client.max-close-wait",
     None,

@@ -9,10 +9,11 @@ from flinkpy.security.bind_guard import check_bind
 from flinkpy.security.cluster_secret import ClusterSecret
 from flinkpy.security.role import Role
 from flinkpy.security.security_context import SecurityContext
-from flinkpy.security.tls_material import PEER_NAME, TlsMaterial
+from flinkpy.security.tls_material import PEER_NAME, ZOOKEEPER_NAME, TlsMaterial
 
 __all__ = [
     "PEER_NAME",
+    "ZOOKEEPER_NAME",
     "AuthenticationError",
     "AuthorizationError",
     "ClusterSecret",

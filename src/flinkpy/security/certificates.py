@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import UserError
-from flinkpy.security.tls_material import PEER_NAME
+from flinkpy.security.tls_material import PEER_NAME, ZOOKEEPER_NAME
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -96,7 +96,7 @@ def make_authority(now_ms: int, name: str = "flinkpy cluster authority") -> Iden
 
 
 def make_certificate(authority: Identity, name: str, now_ms: int, lifetime: timedelta) -> Identity:
-    """A key of its own and a certificate for `name`: PEER_NAME is a service, which connects too; all else a client."""
+    """A key and a certificate for `name`: PEER_NAME and ZOOKEEPER_NAME are connected to, all else are clients."""
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.x509.oid import ExtendedKeyUsageOID
@@ -104,7 +104,7 @@ def make_certificate(authority: Identity, name: str, now_ms: int, lifetime: time
     key = ec.generate_private_key(ec.SECP256R1())
     builder = _builder(_name(name), authority.certificate.subject, key, now_ms, lifetime)
     uses = [ExtendedKeyUsageOID.CLIENT_AUTH]
-    if name == PEER_NAME:
+    if name in (PEER_NAME, ZOOKEEPER_NAME):
         uses.append(ExtendedKeyUsageOID.SERVER_AUTH)
     for extension, is_critical in (
         (x509.BasicConstraints(ca=False, path_length=None), True),

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: The name in all certificates of a cluster.
 PEER_NAME = "flinkpy-internal"
+#: The name in those of ZooKeeper's servers, which cannot pass as a service of the cluster.
+ZOOKEEPER_NAME = "flinkpy-zookeeper"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class TlsMaterial:
         return self._fill(context)
 
     def client_context(self) -> ssl.SSLContext:
-        """For the side that connects, with `server_hostname=PEER_NAME`, which is checked."""
+        """For the side that connects, with the name the other must have as `server_hostname`, which is checked."""
         import ssl
 
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -139,14 +141,15 @@ _CAUSES = {
 }
 
 
-def verification_failure(reason: str) -> str:
-    """Why a certificate was refused, in words and with the likely cause."""
+def verification_failure(reason: str, name: str = PEER_NAME) -> str:
+    """Why a certificate was refused, in words and with the likely cause; `name` is what it should have been for."""
     if "expired" in reason:
         return "the certificate has expired (`flinkpy certs --renew` makes a new one), or a clock is wrong"
     if "not yet valid" in reason:
         return "the certificate is not valid yet: a clock is wrong"
     if "ostname mismatch" in reason or "IP address mismatch" in reason:
-        return f"the certificate has not the name {PEER_NAME}: it is a client's, or not of flinkpy"
+        likely = "it is a client's, or not of flinkpy" if name == PEER_NAME else "it was made for something else"
+        return f"the certificate has not the name {name}: {likely}"
     if "purpose" in reason:
         return "the certificate is a client's, which is not good for a service"
     if "issuer" in reason or "self-signed" in reason or "self signed" in reason:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -50,6 +49,7 @@ from flinkpy.highavailability.zookeeper.requests import (
     RequestError,
     SetData,
 )
+from flinkpy.highavailability.zookeeper.server_sockets import ServerSockets
 from flinkpy.highavailability.zookeeper.settings import ZooKeeperSettings
 
 logger = logging.getLogger(__name__)
@@ -60,7 +60,6 @@ _kazoo_logger.setLevel(logging.ERROR)
 
 #: Attempts to connect again come at most this far apart.
 _MAX_RECONNECT_DELAY_S = 1.0
-_PROBE_TIMEOUT_S = 1.0
 #: CREATE, WRITE, DELETE and ADMIN of ZooKeeper's bits.
 _WRITE_PERMISSIONS = 2 | 4 | 8 | 16
 _STATES = {
@@ -88,11 +87,12 @@ class ZooKeeperClient:
         self._is_connected = threading.Event()
         self._closed = threading.Event()
         self._acl = list(OPEN_ACL_UNSAFE if settings.is_open else CREATOR_ALL_ACL)
+        self._sockets = ServerSockets(settings)
         patience_s = max(settings.connection_timeout_s / len(settings.hosts), 0.2)
         self._kazoo = KazooClient(
             hosts=settings.quorum,
             timeout=settings.session_timeout_s,
-            handler=PatientHandler(patience_s),
+            handler=PatientHandler(patience_s, self._sockets.secure),
             default_acl=self._acl,
             auth_data=list(settings.credentials),
             connection_retry={"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": _MAX_RECONNECT_DELAY_S},
@@ -107,7 +107,7 @@ class ZooKeeperClient:
         connected = self._kazoo.start_async()
         if not connected.wait(self.settings.connection_timeout_s):
             self.close()
-            told = "; ".join(_probe(host, port) for host, port in self.settings.hosts)
+            told = "; ".join(self._sockets.probe(host, port) for host, port in self.settings.hosts)
             raise HighAvailabilityError(
                 f"no connection to ZooKeeper at {self.settings.quorum} within "
                 f"{self.settings.connection_timeout_s:g} s: {told}",
@@ -369,26 +369,3 @@ def _check_results(operations: Sequence[Operation], results: Sequence[Any]) -> N
             raise result
     if any(isinstance(result, Exception) for result in results):
         raise RequestError(f"a transaction was not done: {list(results)!r}")
-
-
-def _probe(host: str, port: int) -> str:
-    """One clause on what the server does instead of answering."""
-    try:
-        with socket.create_connection((host, port), _PROBE_TIMEOUT_S) as connection:
-            connection.settimeout(_PROBE_TIMEOUT_S)
-            connection.sendall(b"srvr")
-            answer = b""
-            while received := connection.recv(4096):
-                answer += received
-    except TimeoutError:
-        return f"{host}:{port} does not answer"
-    except OSError as error:
-        return f"{host}:{port} cannot be reached ({error.strerror or error})"
-    text = answer.decode(errors="replace")
-    if "read-only" in text.lower():
-        return f"{host}:{port} is read-only, because it has no quorum"
-    if "not currently serving" in text:
-        return f"{host}:{port} serves nobody, because it has no quorum"
-    if "Zookeeper version" in text:
-        return f"{host}:{port} is there, and did not take the connection in time"
-    return f"{host}:{port} is no ZooKeeper server, or has no `srvr` in its whitelist"

@@ -8,9 +8,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from kazoo.handlers.threading import SequentialThreadingHandler
+
+if TYPE_CHECKING:
+    import socket
 
 logger = logging.getLogger(__name__)
 
@@ -19,15 +23,38 @@ _PAUSE_S = 1.0
 
 
 class PatientHandler(SequentialThreadingHandler):  # type: ignore[misc]
-    """Does not wait a whole session time-out for one host, which is all there is for the whole ensemble."""
+    """Does not wait a whole session time-out for one host, which is all there is for the whole ensemble.
 
-    def __init__(self, patience_s: float) -> None:
+    Args:
+        secure: what is spoken through instead of a connected socket, given the host's name.
+    """
+
+    def __init__(self, patience_s: float, secure: Callable[[socket.socket, str], socket.socket]) -> None:
         super().__init__()
         self._patience_s = patience_s
+        self._secure = secure
 
     def create_connection(self, *args: Any, **kwargs: Any) -> Any:
         kwargs["timeout"] = min(kwargs.get("timeout", self._patience_s), self._patience_s)
-        return super().create_connection(*args, **kwargs)
+        connected = super().create_connection(*args, **kwargs)
+        try:
+            connected.settimeout(self._patience_s)
+            return self._secure(connected, kwargs["hostname"])
+        except BaseException:
+            connected.close()
+            raise
+
+    def select(self, rlist: Any, wlist: Any, xlist: Any, timeout: float | None = None) -> Any:
+        # An answer that came in one TLS record with the one before it is in the process already: no more would come.
+        if any(getattr(one, "pending", _nothing)() for one in rlist):
+            readable, writable, exceptional = super().select(rlist, wlist, xlist, 0)
+            readable += [one for one in rlist if getattr(one, "pending", _nothing)() and one not in readable]
+            return readable, writable, exceptional
+        return super().select(rlist, wlist, xlist, timeout)
+
+
+def _nothing() -> int:
+    return 0
 
 
 class SessionFacts:

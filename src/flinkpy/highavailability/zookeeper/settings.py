@@ -11,9 +11,10 @@ from flinkpy.common.errors import ConfigurationError
 from flinkpy.configuration import high_availability_options as options
 from flinkpy.configuration import read_option
 from flinkpy.configuration.options import AnyConfiguration, ConfigOption
+from flinkpy.configuration.security_options import INTERNAL_ENABLED
 
 if TYPE_CHECKING:
-    from flinkpy.security import SecurityContext
+    from flinkpy.security import SecurityContext, TlsMaterial
 
 #: What the cluster's secret is shown to ZooKeeper as: the user's name, and what the password is derived for.
 DIGEST_USER = "flinkpy"
@@ -31,6 +32,8 @@ class ZooKeeperSettings:
     Attributes:
         cluster_id: without slashes at its ends; it may have some inside.
         credentials: scheme and credential, in the order they are shown.
+        tls: what connections are secured with; None means plaintext.
+        server_name: what a server's certificate must be for; None: its host.
         is_open: the nodes may be read and written by anybody.
     """
 
@@ -47,6 +50,8 @@ class ZooKeeperSettings:
     tolerates_suspension: bool
     is_open: bool
     credentials: tuple[tuple[str, str], ...] = field(repr=False)
+    tls: TlsMaterial | None = field(default=None, repr=False)
+    server_name: str | None = None
 
     @classmethod
     def of(cls, configuration: AnyConfiguration, security: SecurityContext) -> ZooKeeperSettings:
@@ -74,6 +79,8 @@ class ZooKeeperSettings:
             tolerates_suspension=read_option(configuration, options.ZOOKEEPER_TOLERATE_SUSPENDED_CONNECTIONS),
             is_open=acl == "open" or not credentials,
             credentials=credentials,
+            tls=_tls(configuration, security),
+            server_name=read_option(configuration, options.ZOOKEEPER_SSL_SERVER_NAME).strip() or None,
         )
 
     @property
@@ -149,6 +156,19 @@ def _credentials(configuration: AnyConfiguration, security: SecurityContext) -> 
     if security.secret is not None:
         credentials.append(("digest", f"{DIGEST_USER}:{security.secret.derive(SECRET_PURPOSE)}"))
     return tuple(credentials)
+
+
+def _tls(configuration: AnyConfiguration, security: SecurityContext) -> TlsMaterial | None:
+    option = options.ZOOKEEPER_SSL_ENABLED
+    if not read_option(configuration, option):
+        return None
+    if security.tls is None:
+        raise ConfigurationError(
+            f"`{option.key}: true` needs `{INTERNAL_ENABLED.key}: true` with a key store and a trust store, which "
+            "are used for ZooKeeper too",
+            details={"option": option.key},
+        )
+    return security.tls
 
 
 def _quorum(configuration: AnyConfiguration) -> str:
