@@ -1,14 +1,24 @@
 #!/bin/sh
-# Makes what the services of docker-compose.yml share in secret, once: the cluster secret, certificates for services and
-# clients, and what Spark's processes authenticate each other with. The authority's key stays in a volume of its own.
+# Makes what the services of docker-compose.yml share in secret, once: the cluster secret, certificates for services, clients
+# and ZooKeeper, and what Spark's processes authenticate each other with. The authority's key stays in a volume of its own.
+# Where certificates are missing all of them are made anew, of the same authority.
 set -eu
 umask 077
+authority=/var/lib/flinkpy/authority
 security=/etc/flinkpy/security
+zookeeper=/etc/flinkpy/zookeeper
 
-if [ ! -e "$security/service.pem" ]; then
-    [ -e /var/lib/flinkpy/authority/ca.key ] || flinkpy certs /var/lib/flinkpy/authority
+if [ ! -e "$security/service.pem" ] || [ ! -e "$zookeeper/zookeeper.pem" ]; then
+    if [ -e "$authority/ca.key" ]; then
+        flinkpy certs "$authority" --renew
+    else
+        flinkpy certs "$authority"
+    fi
+    # Its server is another user, of the same group.
+    chmod 0750 "$zookeeper"
+    install -m 0640 "$authority/ca.pem" "$authority/zookeeper.pem" "$zookeeper"
     for name in ca client service; do
-        cp "/var/lib/flinkpy/authority/$name.pem" "$security/$name.pem"
+        cp "$authority/$name.pem" "$security/$name.pem"
     done
 fi
 if [ ! -e "$security/secret" ]; then

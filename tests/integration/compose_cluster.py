@@ -117,7 +117,7 @@ class ComposeCluster:
         return {**service.environment, **extra}
 
     def container(self, service: ComposeService, name: str) -> Container:
-        user, _, _ = service.settings["user"].partition(":")
+        user, _, group = service.settings["user"].partition(":")
         volumes: list[tuple[Path, str, bool]] = [(self._passwd, "/etc/passwd", False)]
         for number, mount in enumerate(service.mounts):
             if mount.source is not None and not mount.is_named:
@@ -125,7 +125,7 @@ class ComposeCluster:
             else:
                 source = self._volume(mount.source or f"{name}-{number}", int(user))
             volumes.append((source, mount.target, mount.is_writable))
-        return Container(volumes=volumes, scratch=service.scratch, user=int(user))
+        return Container(volumes=volumes, scratch=service.scratch, user=int(user), group=int(group))
 
     def _volume(self, name: str, user: int) -> Path:
         path = self._volumes / name

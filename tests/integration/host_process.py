@@ -8,7 +8,8 @@ Usage: host_process.py SPEC [ARGUMENTS of the command]. SPEC is a JSON object:
     mounts     list of [source, target, "ro" | "rw" | "tmpfs"]
     root       an empty directory that becomes the root of the file system, or null: that of this machine, as it is
     shown      files and directories of this machine that are seen below that root, read-only
-    user       numeric user and group id, with no capability left and none to be had; null: root
+    user       numeric user id, with no capability left and none to be had; null: root
+    group      numeric group id
     command    with `PATH` of the environment
 
 The command has its own process, mount, host name and network namespaces. Its process 1 is this program, which passes on
@@ -86,14 +87,14 @@ def _build_root(spec: dict[str, Any]) -> None:
         os.chdir("/")
 
 
-def _drop_rights(user: int) -> None:
+def _drop_rights(user: int, group: int) -> None:
     _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
     with open("/proc/sys/kernel/cap_last_cap") as file:
         last = int(file.read())
     for capability in range(last + 1):
         _check(_libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0), f"drop capability {capability}")
     os.setgroups([])
-    os.setresgid(user, user, user)
+    os.setresgid(group, group, group)
     os.setresuid(user, user, user)
 
 
@@ -133,7 +134,7 @@ def main() -> None:
     if command:
         os._exit(_wait(command))
     if spec["user"] is not None:
-        _drop_rights(spec["user"])
+        _drop_rights(spec["user"], spec["group"])
     os.execvpe(words[0], words, os.environ)
 
 

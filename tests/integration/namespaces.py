@@ -63,12 +63,14 @@ class Container:
     Attributes:
         volumes: (path on this machine, path in the container, writable).
         scratch: directories that are empty at the start and gone at the end, with their size.
-        user: numeric user and group id; it gets no rights beyond those of its files.
+        user: numeric user id; it gets no rights beyond those of its files.
+        group: numeric group id; that of the user where there is none.
     """
 
     volumes: Sequence[tuple[Path, str, bool]] = ()
     scratch: Mapping[str, str] = field(default_factory=lambda: {"/tmp": "256m"})
     user: int | None = None
+    group: int | None = None
 
 
 class HostProcess:
@@ -195,6 +197,7 @@ class Host:
             "root": None if container is None else str(self.network.root_directory),
             "shown": shown_paths(),
             "user": None if container is None else container.user,
+            "group": None if container is None else container.user if container.group is None else container.group,
             "command": list(command),
         }
         return [sys.executable, "-I", "-S", str(_HERE / "host_process.py"), json.dumps(spec)]
