@@ -139,14 +139,20 @@ def test_certs_keeps_keys_to_their_owner_and_overwrites_nothing(tmp_path: Path) 
     finally:
         os.umask(old_mask)
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "made").iterdir()}
-    assert modes == {"ca.key": 0o600, "ca.pem": 0o644, "service.pem": 0o600, "client.pem": 0o600}
+    assert modes == {
+        "ca.key": 0o600,
+        "ca.pem": 0o644,
+        "service.pem": 0o600,
+        "client.pem": 0o600,
+        "zookeeper.pem": 0o600,
+    }
     before = {path.name: path.read_bytes() for path in (tmp_path / "made").iterdir()}
     again = run_flinkpy("certs", str(tmp_path / "made"))
     assert again.returncode == 2 and "already" in again.stderr and "--renew" in again.stderr
     assert {path.name: path.read_bytes() for path in (tmp_path / "made").iterdir()} == before
     certs(tmp_path / "made", "--renew", "--days", "5")
     after = {path.name: path.read_bytes() for path in (tmp_path / "made").iterdir()}
-    assert {name for name in after if after[name] != before[name]} == {"service.pem", "client.pem"}
+    assert {name for name in after if after[name] != before[name]} == {"service.pem", "client.pem", "zookeeper.pem"}
     from cryptography import x509
 
     certificate = x509.load_pem_x509_certificate(after["service.pem"])
