@@ -21,7 +21,8 @@ from flinkpy.datastream.window import EventTimeSessionWindows, SlidingEventTimeW
 PROGRAM = """
 import random
 from flinkpy.common import Duration, Time
-from flinkpy.datastream.aggregates import count, max_
+from flinkpy.datastream.aggregates import count, count_distinct, max_, sum_
+from flinkpy.datastream.expressions import col
 from flinkpy.datastream.compiled import compiled, compiled_aggregate
 from flinkpy.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 
@@ -92,7 +93,8 @@ for name, windows in WINDOWS.items():
     result = stream.key_by("item").window(windows).aggregate(n=count(), top=max_("price"))
     for row in result.execute_and_collect():
         print(name, tuple(row))
-for row in stream.window_all(WINDOWS["tumble"]).aggregate(n=count()).execute_and_collect():
+whole = stream.window_all(WINDOWS["tumble"]).aggregate(items=count_distinct("item"), twice=sum_(col("price") * 2))
+for row in whole.execute_and_collect():
     print("all", tuple(row))
 """,
     )
@@ -102,8 +104,13 @@ for row in stream.window_all(WINDOWS["tumble"]).aggregate(n=count()).execute_and
         expected = [(item, start, start + 100, len(prices), max(prices)) for (item, start), prices in windows]
         assert sorted(got[name]) == sorted(expected)
     assert sorted(got["session"]) == sorted(sessions(bids(), 20))
-    whole = fixed([("", price, at) for _, price, at in bids()], 100, 100).items()
-    assert sorted(got["all"]) == sorted((start, start + 100, len(prices)) for (_, start), prices in whole)
+    whole: dict[int, list[tuple[str, int]]] = {}
+    for item, price, at in bids():
+        whole.setdefault(at // 100 * 100, []).append((item, price))
+    assert sorted(got["all"]) == sorted(
+        (start, start + 100, len({item for item, _ in both}), 2 * sum(price for _, price in both))
+        for start, both in whole.items()
+    )
 
 
 def test_compiled_functions_run_in_tasks(tmp_path):

@@ -49,7 +49,12 @@ _AGGREGATES = [
     *(specs.ColumnAggregate(f"{f} {c}", f, c) for c in _VALUES for f in ("COUNT", "MIN", "MAX")),
     *(specs.ColumnAggregate(f"{f} {c}", f, c) for c in _VALUES if c != "money" for f in ("FIRST", "LAST")),
 ]
-_OBJECTS = [specs.ColumnAggregate("first", "FIRST", "money"), specs.ColumnAggregate("last", "LAST", "money")]
+_OBJECTS = [
+    specs.ColumnAggregate("first", "FIRST", "money"),
+    specs.ColumnAggregate("last", "LAST", "money"),
+    *(specs.ColumnAggregate(f"COUNT_DISTINCT {c}", "COUNT_DISTINCT", c) for c in _VALUES),
+    *(specs.ColumnAggregate(f"{f} {c}", f, c) for c in ("number", "real", "money") for f in ("VAR_POP", "STDDEV_SAMP")),
+]
 _BATCH = {"execution.runtime-mode": "BATCH"}
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         FileSystemCheckpointStorage,
         JobManagerCheckpointStorage,
     )
+    from flinkpy.datastream.checkpointed_function import CheckpointedFunction, CheckpointListener
     from flinkpy.datastream.checkpointing_mode import CheckpointingMode
     from flinkpy.datastream.co_grouped_streams import CoGroupedStreams
     from flinkpy.datastream.data_stream import (
@@ -104,7 +105,9 @@ __all__ = [
     "BroadcastProcessFunction",
     "BroadcastStream",
     "CheckpointConfig",
+    "CheckpointListener",
     "CheckpointStorage",
+    "CheckpointedFunction",
     "CheckpointingMode",
     "CoFlatMapFunction",
     "CoGroupFunction",
@@ -170,6 +173,7 @@ __all__ = [
 _MODULES = {
     "async_data_stream": ("AsyncDataStream",),
     "async_functions": ("AsyncBatchFunction", "AsyncFunction", "AsyncRetryPredicate", "AsyncRetryStrategy"),
+    "checkpointed_function": ("CheckpointListener", "CheckpointedFunction"),
     "checkpointing_mode": ("CheckpointingMode",),
     "checkpoint_config": ("CheckpointConfig",),
     "checkpoint_storage": (

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from flinkpy.common.basic_typeinfo import DateTypeInfo, TimestampTypeInfo, TimeTypeInfo
 from flinkpy.common.errors import UserError
 from flinkpy.common.typeinfo import BasicType, BasicTypeInfo, DecimalTypeInfo, RowTypeInfo, TypeInformation, Types
 from flinkpy.datastream import function_checks as checks
@@ -18,7 +19,21 @@ from flinkpy.expressions import decimals
 from flinkpy.expressions.nodes import ColumnReference, Expression, without_alias
 from flinkpy.graph.operator_specs import ColumnAggregate, FieldKeySelector
 
-__all__ = ["avg", "count", "first", "last", "max_", "mean", "min_", "sum_"]
+__all__ = [
+    "avg",
+    "count",
+    "count_distinct",
+    "first",
+    "last",
+    "max_",
+    "mean",
+    "min_",
+    "stddev_pop",
+    "stddev_samp",
+    "sum_",
+    "var_pop",
+    "var_samp",
+]
 
 COUNT = "COUNT"
 SUM = "SUM"
@@ -28,6 +43,12 @@ MEAN = "MEAN"
 AVG = "AVG"
 FIRST = "FIRST"
 LAST = "LAST"
+COUNT_DISTINCT = "COUNT_DISTINCT"
+VAR_POP = "VAR_POP"
+VAR_SAMP = "VAR_SAMP"
+STDDEV_POP = "STDDEV_POP"
+STDDEV_SAMP = "STDDEV_SAMP"
+SPREADS = (VAR_POP, VAR_SAMP, STDDEV_POP, STDDEV_SAMP)
 
 _INTEGERS = frozenset({BasicType.BYTE, BasicType.SHORT, BasicType.INT, BasicType.LONG})
 _FLOATS = frozenset({BasicType.FLOAT, BasicType.DOUBLE})
@@ -36,6 +57,13 @@ _FLOATS = frozenset({BasicType.FLOAT, BasicType.DOUBLE})
 def count(name: str = "count", column: str | Expression | None = None) -> ColumnAggregate:
     """Number of rows, or of those where `column` is not null. LONG."""
     return ColumnAggregate(name, COUNT) if column is None else _aggregate(COUNT, column, name)
+
+
+def count_distinct(column: str | Expression, name: str | None = None) -> ColumnAggregate:
+    """Number of different values of a column or expression that are not null. LONG. All of them are kept, in memory or
+    in the state backend, for as long as the aggregate lives.
+    """
+    return _aggregate(COUNT_DISTINCT, column, name)
 
 
 def sum_(column: str | Expression, name: str | None = None) -> ColumnAggregate:
@@ -62,9 +90,31 @@ def mean(column: str | Expression, name: str | None = None) -> ColumnAggregate:
 
 def avg(column: str | Expression, name: str | None = None) -> ColumnAggregate:
     """SQL's AVG of a column or expression: of decimals a DECIMAL with four digits more behind the point, rounded half
-    up; else DOUBLE. Not for windows.
+    up; else DOUBLE.
     """
     return _aggregate(AVG, column, name)
+
+
+def var_pop(column: str | Expression, name: str | None = None) -> ColumnAggregate:
+    """Variance of all values of a column or expression of numbers: the mean square of their distances to the mean.
+    DOUBLE.
+    """
+    return _aggregate(VAR_POP, column, name)
+
+
+def var_samp(column: str | Expression, name: str | None = None) -> ColumnAggregate:
+    """Variance that a sample suggests: divided by one less than there are values, and null of a single one. DOUBLE."""
+    return _aggregate(VAR_SAMP, column, name)
+
+
+def stddev_pop(column: str | Expression, name: str | None = None) -> ColumnAggregate:
+    """Standard deviation: the root of `var_pop`. DOUBLE."""
+    return _aggregate(STDDEV_POP, column, name)
+
+
+def stddev_samp(column: str | Expression, name: str | None = None) -> ColumnAggregate:
+    """Standard deviation that a sample suggests: the root of `var_samp`. DOUBLE."""
+    return _aggregate(STDDEV_SAMP, column, name)
 
 
 def first(column: str | Expression, name: str | None = None) -> ColumnAggregate:
@@ -133,16 +183,12 @@ def output_type(
 
 
 def result_type(aggregate: ColumnAggregate, columns: Mapping[str, TypeInformation]) -> TypeInformation:
-    """Type of an aggregate's column over a stream with these columns; AVG and expressions are not among them.
+    """Type of an aggregate's column over a stream with these columns; AVG and expressions are not among them: a plan
+    has none.
 
     Raises:
         UserError: there is no such column, or it cannot be aggregated so; names it.
     """
-    if aggregate.expression is not None or aggregate.function == AVG:
-        raise UserError(
-            f"aggregate {aggregate.name!r}: windows aggregate columns: compute expressions with select() before, and "
-            "take mean() in place of avg()"
-        )
     for column in (aggregate.column, *aggregate.columns):
         if column is not None and column not in columns:
             raise UserError(f"aggregate {aggregate.name!r}: the stream has no column {column!r}, only {list(columns)}")
@@ -151,12 +197,19 @@ def result_type(aggregate: ColumnAggregate, columns: Mapping[str, TypeInformatio
     if aggregate.function == COUNT:
         return Types.LONG()
     column_type = columns[aggregate.column or ""]
+    if aggregate.function == COUNT_DISTINCT:
+        if not isinstance(column_type, (BasicTypeInfo, DateTypeInfo, TimeTypeInfo, TimestampTypeInfo)):
+            raise UserError(
+                f"aggregate {aggregate.name!r}: column {aggregate.column!r} is a {column_type!r}, and count_distinct "
+                "takes plain values"
+            )
+        return Types.LONG()
     if aggregate.function in (MIN, MAX, FIRST, LAST):
         return column_type
     kind = column_type.basic_type if isinstance(column_type, BasicTypeInfo) else None
     if kind not in _INTEGERS | _FLOATS | {BasicType.BIG_DEC}:
         raise UserError(f"aggregate {aggregate.name!r}: column {aggregate.column!r} is a {column_type!r}, not a number")
-    if aggregate.function == MEAN or kind in _FLOATS:
+    if aggregate.function in (MEAN, *SPREADS) or kind in _FLOATS:
         return Types.DOUBLE()
     if isinstance(column_type, DecimalTypeInfo):
         return decimals.sum_of((column_type.precision, column_type.scale))

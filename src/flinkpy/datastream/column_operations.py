@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _ORDERS = {"orderAsc": "ascending", "orderDesc": "descending"}
 _MERGED = {functions.COUNT: functions.SUM, functions.SUM: functions.SUM}
+_UNSPLIT = (functions.COUNT_DISTINCT, *functions.SPREADS)
 
 
 class ColumnOperations:
@@ -68,10 +69,17 @@ class ColumnOperations:
         for aggregate in wanted:
             if aggregate.compiled is not None or aggregate.function in (functions.FIRST, functions.LAST):
                 raise UnsupportedOperationError(
-                    f"aggregate_columns: {aggregate.name!r}: there are count, sum_, min_, max_, mean and avg"
+                    f"aggregate_columns: {aggregate.name!r}: there are count, count_distinct, sum_, min_, max_, mean, "
+                    "avg, var_pop, var_samp, stddev_pop and stddev_samp"
                 )
         plan = plan_aggregates([], wanted, columns)
         stream: Any = self if plan.before is None else self.select(*plan.before)
+        if any(aggregate.function in _UNSPLIT for aggregate in plan.aggregates):
+            # Results of parts cannot be put together: one subtask gets the records, and of them what is aggregated.
+            names = dict.fromkeys(each.column for each in plan.aggregates if each.column is not None)
+            whole = stream.select(*names).global_()._aggregated("Global Aggregation", plan.aggregates)
+            whole.force_non_parallel()
+            return whole if plan.after is None else whole.select(*plan.after)
         partial = stream._aggregated("Local Aggregation", plan.aggregates)
         merging = tuple(
             replace(aggregate, function=_MERGED.get(aggregate.function, aggregate.function), column=aggregate.name)

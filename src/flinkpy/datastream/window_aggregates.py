@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import UnsupportedOperationError, UserError
 from flinkpy.datastream import aggregates as column_aggregates
+from flinkpy.datastream import function_checks as checks
+from flinkpy.datastream.aggregate_plan import AggregatePlan, plan_aggregates
 from flinkpy.datastream.window import EventTimeTrigger, ProcessingTimeTrigger
 from flinkpy.datastream.window.session_windows import EventTimeSessionWindows, ProcessingTimeSessionWindows
 from flinkpy.datastream.window.time_windows import (
@@ -28,6 +30,7 @@ from flinkpy.datastream.window.time_windows import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
+from flinkpy.expressions.nodes import Alias, ColumnReference
 from flinkpy.graph import operator_specs as specs
 from flinkpy.graph import partitioning
 from flinkpy.graph.operator_specs import ColumnAggregate, FieldKeySelector
@@ -35,6 +38,7 @@ from flinkpy.graph.partitioning import Partitioning
 
 if TYPE_CHECKING:
     from flinkpy.datastream.base_stream import DataStream
+    from flinkpy.datastream.keyed_stream import KeyedStream
     from flinkpy.datastream.windowed_stream import AllWindowedStream, WindowedStream
 
 WINDOW_START, WINDOW_END = "window_start", "window_end"
@@ -55,7 +59,7 @@ def aggregate(windows: WindowedStream | AllWindowedStream, wanted: dict[str, Col
         UnsupportedOperationError: a trigger or evictor of the program's own, or windows that have no slices of time.
         UserError: the stream or its key are no columns, there is no such column, or an aggregate cannot be merged.
     """
-    from flinkpy.datastream.windowed_stream import AllWindowedStream
+    from flinkpy.datastream.windowed_stream import AllWindowedStream, _NullByteKeySelector
 
     aggregates = column_aggregates.named((), wanted)
     assigner = windows._window_assigner
@@ -81,6 +85,12 @@ def aggregate(windows: WindowedStream | AllWindowedStream, wanted: dict[str, Col
             )
     keyed = windows._keyed_stream
     is_all = isinstance(windows, AllWindowedStream)
+    plan = _plan(windows, FieldKeySelector(()) if is_all else keyed.key_selector, aggregates)
+    if plan is not None:
+        aggregates = plan.aggregates
+        if plan.before is not None:
+            origin = keyed._origin_stream.select(*plan.before)
+            keyed = origin.key_by(_NullByteKeySelector() if is_all else tuple(_key_names(keyed)))
     key_selector = FieldKeySelector(()) if is_all else keyed.key_selector
     stream = keyed._values()
     if is_all:
@@ -102,7 +112,40 @@ def aggregate(windows: WindowedStream | AllWindowedStream, wanted: dict[str, Col
     )
     result = stream._one_input(type(assigner).__name__, spec)
     result.set_description(f"{'AllWindow' if is_all else 'Window'}Aggregate({assigner}, {', '.join(wanted)})")
-    return result.force_non_parallel() if is_all else result
+    result = result.force_non_parallel() if is_all else result
+    if plan is None or plan.after is None:
+        return result
+    times = [Alias(ColumnReference(name), name) for name in (WINDOW_START, WINDOW_END)]
+    num_keys = len(key_selector.fields)
+    return result.select(*plan.after[:num_keys], *times, *plan.after[num_keys:])
+
+
+def _plan(
+    windows: WindowedStream | AllWindowedStream, key_selector: Any, aggregates: tuple[ColumnAggregate, ...]
+) -> AggregatePlan | None:
+    """None: they are all aggregates of columns."""
+    if not any(each.expression is not None or each.function == column_aggregates.AVG for each in aggregates):
+        return None
+    if windows._late_data_output_tag is not None:
+        # Late records are those that the window operator gets, and come from it.
+        raise UserError(
+            "aggregate: with side_output_late_data aggregates are of columns: compute expressions with select() "
+            "before, and take mean() in place of avg()"
+        )
+    keyed = windows._keyed_stream
+    columns = checks.columns_of_type(keyed._origin_stream.transformation.output_type)
+    if columns is None or not isinstance(key_selector, FieldKeySelector):
+        raise UserError(
+            'aggregate works on columns: the stream must be of a declared TUPLE or ROW type, and key_by("name")'
+        )
+    return plan_aggregates(_key_names(keyed) if key_selector.fields else [], aggregates, columns)
+
+
+def _key_names(keyed: KeyedStream) -> list[str]:
+    columns = checks.columns_of_type(keyed.transformation.output_type) or {}
+    selector = keyed.key_selector
+    assert isinstance(selector, FieldKeySelector)
+    return [field if isinstance(field, str) else list(columns)[field] for field in selector.fields]
 
 
 def _shape(assigner: Any) -> dict[str, Any]:

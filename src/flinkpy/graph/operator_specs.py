@@ -180,8 +180,8 @@ class CompiledAggregate:
 
 @dataclass(frozen=True, slots=True)
 class ColumnAggregate:
-    """One result column: `function` in COUNT SUM MIN MAX MEAN FIRST LAST over `column` (None for COUNT of rows); or
-    COMPILED: the function `compiled` over `columns`.
+    """One result column: `function` in COUNT SUM MIN MAX MEAN FIRST LAST COUNT_DISTINCT VAR_POP VAR_SAMP STDDEV_POP
+    STDDEV_SAMP over `column` (None for COUNT of rows); or COMPILED: the function `compiled` over `columns`.
     """
 
     name: str

@@ -30,6 +30,11 @@ class Accumulator(ABC):
     #: Arrow columns that hold it in a snapshot.
     num_columns = 1
 
+    @property
+    def extra_bytes(self) -> int:
+        """Memory beyond a number or two per slot, about."""
+        return 0
+
     @abstractmethod
     def grow(self, size: int) -> None:
         """Make room for slots below `size`."""
@@ -60,7 +65,9 @@ class Accumulator(ABC):
 
 
 def create_accumulator(function: str, value_type: pa.DataType | None) -> Accumulator:
-    """`function`: COUNT SUM MIN MAX MEAN FIRST LAST; `value_type` None: COUNT of rows."""
+    """`function`: COUNT SUM MIN MAX MEAN FIRST LAST COUNT_DISTINCT VAR_POP VAR_SAMP STDDEV_POP STDDEV_SAMP;
+    `value_type` None: COUNT of rows.
+    """
     name = function.upper()
     if name == "COUNT":
         return CountAccumulator()
@@ -74,12 +81,22 @@ def create_accumulator(function: str, value_type: pa.DataType | None) -> Accumul
         from flinkpy.state.ordered_accumulator import OrderedAccumulator
 
         return OrderedAccumulator(name, value_type)
+    if name == "COUNT_DISTINCT":
+        from flinkpy.state.distinct_accumulator import DistinctCountAccumulator
+
+        return DistinctCountAccumulator(value_type)
+    if name.startswith(("VAR_", "STDDEV_")):
+        from flinkpy.state.moments_accumulator import FUNCTIONS, MomentsAccumulator
+
+        if name in FUNCTIONS:
+            return MomentsAccumulator(name, value_type)
     if name in ("MIN", "MAX"):
         if _is_object(value_type):
             return ObjectExtremeAccumulator(name, value_type)
         return ExtremeAccumulator(name, value_type)
     raise UnsupportedOperationError(
-        f"aggregate function {function!r}: there are COUNT, SUM, MIN, MAX, MEAN, FIRST and LAST"
+        f"aggregate function {function!r}: there are COUNT, COUNT_DISTINCT, SUM, MIN, MAX, MEAN, FIRST, LAST, "
+        "VAR_POP, VAR_SAMP, STDDEV_POP and STDDEV_SAMP"
     )
 
 

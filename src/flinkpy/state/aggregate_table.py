@@ -32,7 +32,7 @@ COMPILED = "COMPILED"
 
 @dataclass(frozen=True, slots=True)
 class AggregateColumn:
-    """`function`: COUNT SUM MIN MAX MEAN FIRST LAST; `value_type` None: COUNT of rows.
+    """`function`: one of `create_accumulator`; `value_type` None: COUNT of rows.
 
     COMPILED: the function is `compiled` (a CompiledAggregate; None where only snapshots are read), over a struct of
     columns, and its accumulators are of `accumulator_types`.
@@ -200,6 +200,11 @@ class HeapAggregateTable(AggregateTable):
             self.restore_batch(batch)
 
     # -- as columns ------------------------------------------------------------------------------------------------
+
+    @property
+    def extra_bytes(self) -> int:
+        """Memory of accumulators beyond a number or two per key, about."""
+        return sum(accumulator.extra_bytes for accumulator in self._accumulators)
 
     def to_batch(self) -> pa.RecordBatch:
         """Key columns, then the columns of each accumulator."""

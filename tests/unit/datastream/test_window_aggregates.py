@@ -5,8 +5,9 @@ import pytest
 from flinkpy.common import Time, Types
 from flinkpy.common.errors import UnsupportedOperationError, UserError
 from flinkpy.datastream import OutputTag, StreamExecutionEnvironment
-from flinkpy.datastream.aggregates import count, max_, mean
+from flinkpy.datastream.aggregates import avg, count, count_distinct, max_, mean, stddev_pop, sum_, var_samp
 from flinkpy.datastream.compiled import compiled_aggregate
+from flinkpy.datastream.expressions import col
 from flinkpy.datastream.window import (
     CountEvictor,
     CountTrigger,
@@ -104,3 +105,30 @@ def test_a_compiled_aggregate_needs_a_merge_where_accumulators_are_put_together(
     ):
         with pytest.raises(UserError, match=r"aggregate 'total': .* give compiled_aggregate a `merge`"):
             windows.aggregate(total=total)
+
+
+def test_expressions_and_averages_of_windows_become_selections_around_the_aggregation(bids):
+    windows = bids.key_by("auction").window(TEN_SECONDS)
+    result = windows.aggregate(total=sum_(col("price") * 2), average=avg("price"), n=count())
+
+    assert result.get_type() == Types.ROW_NAMED(
+        ["auction", "window_start", "window_end", "total", "average", "n"],
+        [Types.LONG(), Types.LONG(), Types.LONG(), Types.DOUBLE(), Types.DOUBLE(), Types.LONG()],
+    )
+    whole = bids.window_all(TEN_SECONDS).aggregate(average=avg(col("price") + 1))
+    assert whole.get_type().get_field_names() == ["window_start", "window_end", "average"]
+    assert whole.get_parallelism() == 1
+
+
+def test_distinct_counts_and_spreads_have_types_and_say_what_they_cannot_do(bids):
+    windows = bids.key_by("auction").window(TEN_SECONDS)
+    result = windows.aggregate(d=count_distinct("price"), v=var_samp("auction"), s=stddev_pop("price"))
+    assert result.get_type().get_field_types()[3:] == [Types.LONG(), Types.DOUBLE(), Types.DOUBLE()]
+
+    named = bids.map(lambda bid: bid, Types.ROW_NAMED(["k", "tags"], [Types.STRING(), Types.LIST(Types.STRING())]))
+    with pytest.raises(UserError, match=r"aggregate 'd': column 'tags' is a .*, and count_distinct takes plain values"):
+        named.key_by("k").window(TEN_SECONDS).aggregate(d=count_distinct("tags"))
+    with pytest.raises(UserError, match="aggregate 's': column 'k' is a String, not a number"):
+        named.key_by("k").window(TEN_SECONDS).aggregate(s=stddev_pop("k"))
+    with pytest.raises(UserError, match="with side_output_late_data aggregates are of columns"):
+        windows.side_output_late_data(OutputTag("late", BIDS)).aggregate(a=avg("price"))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import random
+import statistics
 
 import numpy as np
 import pyarrow as pa
@@ -399,3 +400,48 @@ def test_many_results_come_in_batches_that_a_consumer_can_take():
         batches = [item.num_rows for item in engine.subtasks[0].output.items if isinstance(item, Batch)]
         assert max(batches) <= 65_536
         assert sum(batches) % 70_000 == 0
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("shape", [{"size_ms": 10}, {"size_ms": 40, "slide_ms": 5}, {"gap_ms": 6}], ids=str)
+def test_distinct_values_and_spreads_of_windows_go_through_restores_at_any_parallelism(backend, shape):
+    aggregates = (A("n", "COUNT_DISTINCT", "v"), A("spread", "VAR_SAMP", "v"), A("deviation", "STDDEV_POP", "v"))
+    records = [("ab"[i % 3 % 2], (i * 7) % 5 if i % 4 else None, (i * 13) % 90 - 20) for i in range(120)]
+    engine = Engine(window_spec(aggregates=aggregates, **shape), backend=backend)
+    engine.add(records[:50])
+    engine = engine.restart(parallelism=2)
+    engine.add(records[50:90])
+    engine.watermark(-10)
+    rows = engine.take()
+    late = [each for each in records[90:] if each[2] > 0]
+    engine = engine.restart(parallelism=1, backend=BACKENDS[1 - BACKENDS.index(backend)])
+    engine.add(late)
+    engine.watermark(END)
+    rows += engine.take()
+
+    windows = windows_of([*records[:90], *late], **shape)
+    assert sorted(row[:4] for row in rows) == sorted((*window, len(set(values))) for window, values in windows.items())
+    for *window, _, variance, deviation in rows:
+        values = windows[tuple(window)]
+        assert deviation == (pytest.approx(statistics.pstdev(values), abs=1e-9) if values else None)
+        assert variance == (pytest.approx(statistics.variance(values), abs=1e-9) if len(values) > 1 else None)
+
+
+def windows_of(records, size_ms=0, slide_ms=0, gap_ms=None):
+    """(key, start, end) -> the values of all windows, none of which is late."""
+    windows = {}
+    for key, value, time in sorted(records, key=lambda each: each[2]):
+        if gap_ms is None:
+            slide = slide_ms or size_ms
+            last = time // slide * slide
+            spans = [(start, start + size_ms) for start in range(last, time - size_ms, -slide)]
+        else:
+            known = [(k, s, e) for k, s, e in windows if k == key and e >= time]
+            spans = [(time, time + gap_ms)]
+            if known:
+                (_, start, _) = known[0]
+                windows[key, start, time + gap_ms] = windows.pop(known[0])
+                spans = [(start, time + gap_ms)]
+        for start, end in spans:
+            windows.setdefault((key, start, end), []).extend([] if value is None else [value])
+    return windows

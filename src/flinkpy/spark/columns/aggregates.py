@@ -44,7 +44,9 @@ def key_columns(columns: ColumnTypes, fields: tuple[int | str, ...]) -> list[str
 
 
 def aggregate_column(columns: ColumnTypes, aggregate: ColumnAggregate) -> Column:
-    """Raises: NotExpressible: FIRST and LAST, which need the order of arrival, and functions of the program."""
+    """Raises: NotExpressible: FIRST and LAST, which need the order of arrival, variances and standard deviations, which
+    Spark rounds otherwise, and functions of the program.
+    """
     function = aggregate.function.upper()
     if aggregate.compiled is not None:
         raise NotExpressible(f"{aggregate.name!r} is a compiled function")
@@ -80,6 +82,13 @@ def part_of_record(columns: ColumnTypes, aggregate: ColumnAggregate) -> Column:
 
 def _count(values: Column, kind: t.DataType) -> Column:
     return F.count(values)
+
+
+def _count_distinct(values: Column, kind: t.DataType) -> Column:
+    if isinstance(kind, _KEYS):
+        # As in GROUP BY: -0.0 is 0.0 and there is one NaN.
+        return F.count_distinct(values)
+    raise NotExpressible(f"COUNT_DISTINCT of {kind.simpleString()}")
 
 
 def _sum(values: Column, kind: t.DataType) -> Column:
@@ -125,4 +134,5 @@ _FUNCTIONS: dict[str, Callable[[Column, t.DataType], Column]] = {
     "MIN": _min,
     "MAX": _max,
     "MEAN": _mean,
+    "COUNT_DISTINCT": _count_distinct,
 }

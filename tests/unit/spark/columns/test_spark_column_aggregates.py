@@ -49,7 +49,7 @@ VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
 }
 KEYS = ["a", "a", "a", None, None, "b"]
 NUMBERS = ("bytes", "shorts", "ints", "longs that overflow", "booleans", "floats", "doubles", "decimals")
-CASES = [(kind, function) for kind in VALUES for function in ("COUNT", "MIN", "MAX")]
+CASES = [(kind, function) for kind in VALUES for function in ("COUNT", "COUNT_DISTINCT", "MIN", "MAX")]
 CASES += [(kind, function) for kind in NUMBERS for function in ("SUM", "MEAN")]
 
 
@@ -94,6 +94,7 @@ def test_what_needs_the_order_of_arrival_or_the_program_s_code_is_not_expressibl
     for aggregate in (
         ColumnAggregate("x", "FIRST", "v`"),
         ColumnAggregate("x", "LAST", "v`"),
+        ColumnAggregate("x", "VAR_POP", "v`"),
         ColumnAggregate("x", "COMPILED", columns=("v`",), compiled=compiled),
         ColumnAggregate("x", "SUM", "k.1"),
         ColumnAggregate("x", "SUM", "not there"),

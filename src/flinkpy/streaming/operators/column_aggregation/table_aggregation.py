@@ -89,7 +89,8 @@ class TableAggregation:
 
     def _spill_if_large(self) -> None:
         per_key = _BYTES_PER_KEY + _BYTES_PER_ACCUMULATOR * len(self._layout.aggregates)
-        if self._key_bytes + self._table.size * per_key < self._memory_bytes or self._level >= MAX_LEVEL:
+        used_bytes = self._key_bytes + self._table.size * per_key + self._table.extra_bytes
+        if used_bytes < self._memory_bytes or self._level >= MAX_LEVEL:
             return
         batch = self._table.to_batch()
         self._table = HeapAggregateTable(self._layout)
