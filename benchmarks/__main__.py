@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import compileall
 import importlib
 import json
 import platform
@@ -51,6 +52,9 @@ def main() -> None:
     if unknown:
         parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
     BENCH_DIR.mkdir(exist_ok=True)
+    # As pip does when it installs a package, and did with the peer: where PYTHONDONTWRITEBYTECODE is set every process
+    # of an editable installation would compile its sources anew.
+    compileall.compile_dir(ROOT / "src" / "flinkpy", quiet=1)
     results: list[Result] = []
     for name in options.names or BENCHMARKS:
         module, function = BENCHMARKS[name]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import compileall
 import os
 import shutil
 import signal
 import tempfile
+from pathlib import Path
 
+import pytest
 from hypothesis import Phase, settings
 
 # How long one example takes says more about what else the machine is doing than about the code.
@@ -29,3 +32,12 @@ if "FLINKPY_SECRET_FILE" not in os.environ:
 # no test of Ctrl-C could ever pass.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile the package once, as installing it does: tests start thousands of processes.
+
+    Where PYTHONDONTWRITEBYTECODE is set nobody else does, and every process would compile all that it imports.
+    """
+    if not hasattr(config, "workerinput"):
+        compileall.compile_dir(Path(__file__).parents[1] / "src" / "flinkpy", quiet=2)
