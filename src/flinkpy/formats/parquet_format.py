@@ -41,6 +41,8 @@ class ParquetFormat(BulkFormat):
         self._is_case_sensitive = is_case_sensitive
         #: An expression; row groups that have no such record, as their statistics say, are left out.
         self.predicate: Any = None
+        #: Of the file last opened: (path, size, metadata). A large file is many splits, and its footer is long.
+        self._footer: tuple[str, int, Any] = ("", 0, None)
 
     @property
     def produced_type(self) -> Any:
@@ -66,7 +68,12 @@ class ParquetFormat(BulkFormat):
 
     def open(self, split: FileSourceSplit, max_batch_rows: int) -> FileBatchReader:
         batch_rows = min(self._batch_size or max_batch_rows, max_batch_rows)
-        file = open_parquet(split.path)
+        path, size_bytes, metadata = self._footer
+        if (path, size_bytes) == (split.path, split.file_size):
+            file = open_parquet(split.path, metadata)
+        else:
+            file = open_parquet(split.path)
+            self._footer = (split.path, split.file_size, file.metadata)
         columns = find_columns(
             split.path, file.schema_arrow.names, self.row_type.get_field_names(), self._is_case_sensitive
         )

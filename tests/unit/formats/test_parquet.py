@@ -129,3 +129,14 @@ def test_what_needs_a_jvm_is_refused():
     for bad in ("id BIGINT", {"id": "BIGINT"}):
         with pytest.raises(UnsupportedOperationError, match="BIGINT"):
             row_type_of(bad)
+
+
+def test_the_footer_of_a_file_of_many_splits_is_read_once(path):
+    size = path.stat().st_size
+    read_format = ParquetFormat(row_type_of({"id": Types.LONG()}))
+    splits = splits_at(path, size // 3, size // 2)
+    footers = []
+    for split in splits:
+        read([split], read_format)
+        footers.append(read_format._footer[2])
+    assert footers[0] is not None and all(footer is footers[0] for footer in footers)

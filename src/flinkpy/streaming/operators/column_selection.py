@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.typeinfo import TypeInformation
@@ -14,6 +13,7 @@ from flinkpy.expressions.nodes import columns_in
 from flinkpy.graph.operator_specs import FilterBatchesSpec, SelectSpec
 from flinkpy.records.batch import Batch
 from flinkpy.records.lanes import arrow_schema, type_info_of_arrow
+from flinkpy.streaming.operators.column_condition import ColumnCondition
 from flinkpy.streaming.operators.lane_border import as_columnar
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
@@ -32,11 +32,11 @@ class ExpressionFilterOperator(StreamOperator):
     ) -> None:
         super().__init__(context, output, side_outputs)
         self._input_type = input_type
-        self._condition = Evaluator([spec.expression], column_types(input_type, context))
+        assert spec.expression is not None
+        self._condition = ColumnCondition(spec.expression, column_types(input_type, context), None)
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
-        batch = as_columnar(batch, self._input_type)
-        kept = filtered(batch, self._condition.evaluate(batch.values)[0])
+        kept = self._condition.holding(as_columnar(batch, self._input_type))
         if kept.num_rows:
             self.output.emit(kept)
 
@@ -61,23 +61,17 @@ class SelectOperator(StreamOperator):
         schema = arrow_schema(spec.output_type)
         assert schema is not None
         self._schema = schema
-        self._needed = list(dict.fromkeys(name for each in spec.expressions for name in columns_in(each)))
-        self._condition = None if spec.predicate is None else Evaluator([spec.predicate], columns)
+        needed = [name for each in spec.expressions for name in columns_in(each)]
+        self._condition = None if spec.predicate is None else ColumnCondition(spec.predicate, columns, needed)
         self._values = Evaluator(spec.expressions, columns)
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         batch = as_columnar(batch, self._input_type)
-        values = batch.values
-        assert isinstance(values, pa.RecordBatch)
         if self._condition is not None:
-            condition = self._condition.evaluate(values)[0]
-            if self._needed:
-                batch = batch.with_values(values.select(self._needed))
-            batch = filtered(batch, condition)
+            batch = self._condition.holding(batch)
             if not batch.num_rows:
                 return
-            values = batch.values
-        arrays = self._values.evaluate(values)
+        arrays = self._values.evaluate(batch.values)
         self.output.emit(batch.with_values(pa.RecordBatch.from_arrays(arrays, schema=self._schema)))
 
 
@@ -90,24 +84,6 @@ def column_types(input_type: Any, context: OperatorContext) -> dict[str, TypeInf
             "type"
         )
     return dict(zip(schema.names, _types(input_type, schema)))
-
-
-def filtered(batch: Batch, condition: pa.BooleanArray) -> Batch:
-    """The records for which the condition is true."""
-    columns = batch.values
-    assert isinstance(columns, pa.RecordBatch)
-    num_true = pc.sum(condition, min_count=0).as_py()
-    if num_true == batch.num_rows:
-        return batch
-    kept = columns.filter(condition)
-    if batch.timestamps is None and batch.kinds is None:
-        return Batch(kept)
-    keep = condition.fill_null(False).to_numpy(zero_copy_only=False)
-    return Batch(
-        kept,
-        None if batch.timestamps is None else batch.timestamps[keep],
-        None if batch.kinds is None else batch.kinds[keep],
-    )
 
 
 def _types(input_type: Any, schema: pa.Schema) -> list[TypeInformation]:
