@@ -9,7 +9,7 @@ DEMO_DATA := .data/nycflights13
 DEMO_CLUSTER := .data/demo-cluster
 
 .DEFAULT_GOAL := help
-.PHONY: help setup proto docs check test demo demo-batch bench chaos differential clean
+.PHONY: help setup proto docs lint check test demo demo-batch bench chaos differential clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,18 +28,23 @@ proto: $(STAMP) ## generate src/flinkpy/_proto from proto/
 docs: $(STAMP) ## generate docs/configuration.md from the options in the code
 	$(BIN)/python tools/gen_config_docs.py
 
-check: $(STAMP) ## the fast checks: ruff, mypy, import rules, tidy and unit tests
+lint: $(STAMP) ## ruff, mypy and import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --config .importlinter
+
+check: lint ## the fast checks: those of make lint, tidy and unit tests
 	$(BIN)/pytest -q tests/tidy tests/unit
 
-# Two runs: tests of pure logic must not depend on what tests with real processes leave in the interpreter. Those with
-# real processes mostly wait, so two of them run beside each other.
-test: $(STAMP) ## set up and run all tests
+# Tests with real processes: those of one file, or of one expensive server, run on one worker, which begins with what
+# takes longest (tests/integration/groups.py).
+WITH_PROCESSES := -n 2 --dist loadgroup --no-loadscope-reorder tests/integration
+
+# Two runs: tests of pure logic must not depend on what tests with real processes leave in the interpreter.
+test: $(STAMP) ## set up and run all tests but the long ones of make differential and make chaos
 	$(BIN)/pytest -q -n 2 tests/tidy tests/unit tests/property
-	$(BIN)/pytest -q -n 2 --dist loadscope tests/integration
+	$(BIN)/pytest -q $(WITH_PROCESSES)
 
 demo: $(STAMP) ## the flights of New York 2013 on a cluster of two TaskExecutors
 	@$(BIN)/python tools/fetch_flights.py $(DEMO_DATA)
@@ -69,11 +74,13 @@ chaos: $(STAMP) ## break running clusters, simulations and properties at random 
 	FLINKPY_HYPOTHESIS_PROFILE=chaos $(BIN)/pytest -q tests/property --deselect tests/property/test_control_plane_simulation.py --deselect tests/property/test_high_availability_simulation.py --deselect tests/property/test_data_plane_fuzz.py --hypothesis-seed=$(CHAOS_SEED)
 	FLINKPY_SIMULATION_FIRST_SEED=$(CHAOS_SEED) FLINKPY_SIMULATION_SEEDS=$(CHAOS_SIMULATIONS) $(BIN)/pytest -q -n 2 tests/property/test_control_plane_simulation.py tests/property/test_high_availability_simulation.py
 	FLINKPY_FUZZ_CASES=$(CHAOS_FUZZ_CASES) FLINKPY_FUZZ_SEED=$(CHAOS_SEED) $(BIN)/pytest -q tests/property/test_data_plane_fuzz.py
+	$(BIN)/pytest -q -m chaos $(WITH_PROCESSES)
 	CHAOS_SEED=$(CHAOS_SEED) $(BIN)/pytest -q tests/chaos
 
 DIFFERENTIAL_CASES ?= 220
 
-differential: $(STAMP) ## the same generated programs on real PyFlink and here, compared (DIFFERENTIAL_SEED, DIFFERENTIAL_CASES; needs Java 17)
+differential: $(STAMP) ## all programs on all engines, and generated ones on real PyFlink and here (DIFFERENTIAL_SEED, DIFFERENTIAL_CASES; needs Java 17)
+	$(BIN)/pytest -q -m differential $(WITH_PROCESSES)
 	DIFFERENTIAL_CASES=$(DIFFERENTIAL_CASES) $(BIN)/pytest -q -rs tests/differential
 
 clean: ## remove everything that was generated here, .venv included

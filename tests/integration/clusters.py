@@ -13,8 +13,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -85,6 +86,11 @@ class RunningCluster:
         process = self.service(name).popen
         process.send_signal(signal.SIGKILL)
         process.wait()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether each of its processes still runs."""
+        return all(process.popen.poll() is None for process in self._local.processes)
 
     def add_task_executors(self, count: int) -> None:
         self._local.add_task_executors(count)
@@ -169,9 +175,17 @@ def cluster(start_cluster: StartCluster) -> RunningCluster:
 
 @contextmanager
 def running_cluster(
-    directory: Path, num_task_executors: int = 2, slots: int = 1, properties: Mapping[str, str] | None = None
+    directory: Path,
+    num_task_executors: int = 2,
+    slots: int = 1,
+    properties: Mapping[str, str] | None = None,
+    *,
+    of_the_session: bool = False,
 ) -> Iterator[RunningCluster]:
-    """A cluster for several tests; what it writes is in `directory`."""
+    """A cluster for several tests; what it writes is in `directory`.
+
+    `of_the_session`: it lives as long as pytest, and with it threads and files of libraries that are none of its own.
+    """
     temporary = directory / "tmp"
     temporary.mkdir()
     local = LocalCluster(
@@ -182,7 +196,7 @@ def running_cluster(
             temporary_dir=temporary / "cluster",
         )
     )
-    with no_leaks(temporary) as watch:
+    with no_leaks(temporary, in_this_process=not of_the_session) as watch:
         local.start()
         running = RunningCluster(local, directory / "logs")
         try:
@@ -192,20 +206,49 @@ def running_cluster(
             running.stop()
 
 
-@pytest.fixture(scope="module")
-def _cluster_of_the_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    with running_cluster(tmp_path_factory.mktemp("cluster")) as running:
-        yield running
+class SharedCluster:
+    """A cluster for tests of several files: started for the first of them, and anew where a process of it has died."""
+
+    def __init__(self, directories: Callable[[str], Path], **options: Any) -> None:
+        self._directories = directories
+        self._options = options
+        self._lifetime = ExitStack()
+        self._running: RunningCluster | None = None
+
+    def running(self) -> RunningCluster:
+        if self._running is None or not self._running.is_alive:
+            self.stop()
+            cluster = running_cluster(self._directories("shared-cluster"), of_the_session=True, **self._options)
+            self._running = self._lifetime.enter_context(cluster)
+        return self._running
+
+    def stop(self) -> None:
+        self._running = None
+        self._lifetime.close()
+
+
+@pytest.fixture(scope="session")
+def _shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedCluster]:
+    shared = SharedCluster(tmp_path_factory.mktemp)
+    try:
+        yield shared
+    finally:
+        shared.stop()
 
 
 @pytest.fixture
-def shared_cluster(_cluster_of_the_file: RunningCluster) -> Iterator[RunningCluster]:
-    """Like `cluster`, but one for all tests of a file: for those that leave its processes alone.
+def shared_cluster(_shared_cluster: SharedCluster) -> Iterator[RunningCluster]:
+    """Like `cluster`, but one for all tests of a worker: for those that leave its processes alone.
 
     To start one takes four seconds of a processor, which is more than most tests need.
     """
-    yield _cluster_of_the_file
-    client = _cluster_of_the_file.client
+    running = _shared_cluster.running()
+    yield running
+    cancel_all_jobs(running)
+
+
+def cancel_all_jobs(cluster: RunningCluster) -> None:
+    client = cluster.client
     for job in client.list_jobs():
         if not JobState(job.status).is_globally_terminal:
             # It may end of itself since it was asked about.
@@ -225,8 +268,11 @@ class LeakWatch:
 
 
 @contextmanager
-def no_leaks(temporary: Path) -> Iterator[LeakWatch]:
-    """Fails where the block leaves a child process, an open port, a temporary file, a thread or a descriptor behind."""
+def no_leaks(temporary: Path, *, in_this_process: bool = True) -> Iterator[LeakWatch]:
+    """Fails where the block leaves a child process, an open port, a temporary file, a thread or a descriptor behind.
+
+    Threads and descriptors are those of this process: they are looked at with `in_this_process` alone.
+    """
     processes = {child.pid for child in psutil.Process().children(recursive=True)}
     threads, descriptors = set(threading.enumerate()), _descriptors()
     watch = LeakWatch()
@@ -236,6 +282,8 @@ def no_leaks(temporary: Path) -> Iterator[LeakWatch]:
     assert left == [], f"processes are left: {left}"
     assert [address for address in watch.addresses if _answers(address)] == [], "ports are open"
     assert [str(path.relative_to(temporary)) for path in temporary.rglob("*")] == [], "temporary files are left"
+    if not in_this_process:
+        return
     for thread in set(threading.enumerate()) - threads:
         if not thread.name.startswith("pytest_timeout"):
             thread.join(SETTLE_S)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from clusters import _cluster_of_the_file, cluster, shared_cluster, start_cluster
+from pathlib import Path
+
+import pytest
+from clusters import _shared_cluster, cluster, shared_cluster, start_cluster
+from engines import _engine_cluster, engine_cluster
+from groups import SPARK_SESSION, arrange, group_of
 from kafka_broker.broker import kafka, own_kafka
 from namespaces import network
 from small_disks import small_disk
+from spark_programs import SHARED_SESSION
 from zookeeper_server import zookeeper, zookeeper_ensemble
 
 __all__ = [
-    "_cluster_of_the_file",
+    "_engine_cluster",
+    "_shared_cluster",
     "cluster",
+    "engine_cluster",
     "kafka",
     "network",
     "own_kafka",
@@ -20,3 +28,20 @@ __all__ = [
     "zookeeper",
     "zookeeper_ensemble",
 ]
+
+HERE = Path(__file__).parent
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Before xdist reads the groups, and before tests are chosen by their markers."""
+    ours = [item for item in items if HERE in item.path.parents]
+    others = [item for item in items if HERE not in item.path.parents]
+    arrange(ours)
+    items[:] = others + ours
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Nothing of Spark runs in this process beside tests that look for what is left of theirs."""
+    if nextitem is None or HERE not in nextitem.path.parents or group_of(nextitem) != SPARK_SESSION:
+        SHARED_SESSION.stop()

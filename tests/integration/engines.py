@@ -12,13 +12,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from clusters import RunningCluster, running_cluster
+from clusters import RunningCluster, SharedCluster, cancel_all_jobs
 from job_support import environment
 from requirements import has_java, require
 
 from flinkpy.common import Row
 from flinkpy.datastream import DataStream, StreamExecutionEnvironment
 
+#: Of every Java that tests start.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 ENGINES: dict[str, dict[str, str]] = {
     "native-batch": {"execution.runtime-mode": "BATCH", "execution.batch.backend": "native"},
     "native-streaming": {"execution.runtime-mode": "STREAMING"},
@@ -26,6 +28,9 @@ ENGINES: dict[str, dict[str, str]] = {
         "execution.runtime-mode": "BATCH",
         "execution.batch.backend": "spark",
         "execution.batch.spark.master": "local[2]",
+        # What runs for seconds need not be compiled well.
+        "execution.batch.spark.conf.spark.driver.extraJavaOptions": JAVA_OPTIONS,
+        "execution.batch.spark.start-timeout": "4 min",
         # Tables of a test are small: a shuffle of 200 partitions would take longer than the test.
         "execution.batch.spark.conf.spark.sql.shuffle.partitions": "2",
     },
@@ -42,11 +47,21 @@ def engine_properties(engine: str) -> dict[str, str]:
     return dict(ENGINES[engine])
 
 
-@pytest.fixture(scope="module")
-def engine_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    """One for all tests of a file, of one TaskExecutor: a Spark session belongs to one, and takes seconds to start."""
-    with running_cluster(tmp_path_factory.mktemp("engines"), num_task_executors=1, slots=4) as running:
-        yield running
+@pytest.fixture(scope="session")
+def _engine_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedCluster]:
+    shared = SharedCluster(tmp_path_factory.mktemp, num_task_executors=1, slots=6)
+    try:
+        yield shared
+    finally:
+        shared.stop()
+
+
+@pytest.fixture
+def engine_cluster(_engine_cluster: SharedCluster) -> Iterator[RunningCluster]:
+    """One for all tests of a worker, of one TaskExecutor: a Spark session belongs to one, and takes long to start."""
+    running = _engine_cluster.running()
+    yield running
+    cancel_all_jobs(running)
 
 
 def run_on(engine: str, cluster: RunningCluster, build: Build, parallelism: int = 2, **properties: str) -> list[Any]:

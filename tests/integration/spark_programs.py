@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+
+import pytest
+from engines import JAVA_OPTIONS
+from requirements import has_java, require
 
 from flinkpy.common import Configuration
 from flinkpy.common.accumulators import Accumulator
@@ -34,6 +38,7 @@ def spark_session(master: str = "local[2,3]", **conf: str) -> Iterator[Any]:
     os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (Path(__file__).parent, Path(__file__).parents[1])))
     settings = {
         "spark.ui.enabled": "false",
+        "spark.driver.extraJavaOptions": JAVA_OPTIONS,
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.sql.shuffle.partitions": "2",
@@ -52,6 +57,33 @@ def spark_session(master: str = "local[2,3]", **conf: str) -> Iterator[Any]:
         yield session
     finally:
         session.stop()
+
+
+class SharedSession:
+    """The one of all tests that need no other; whoever runs tests without Spark next ends it before."""
+
+    def __init__(self) -> None:
+        self._lifetime = ExitStack()
+        self._session: Any = None
+
+    def started(self) -> Any:
+        if self._session is None:
+            self._session = self._lifetime.enter_context(spark_session())
+        return self._session
+
+    def stop(self) -> None:
+        self._session = None
+        self._lifetime.close()
+
+
+SHARED_SESSION = SharedSession()
+
+
+@pytest.fixture
+def session() -> Any:
+    pytest.importorskip("pyspark")
+    require("spark", has_java(17), "java 17 or later")
+    return SHARED_SESSION.started()
 
 
 def region_of(build: Build, parallelism: int = 2, **options: str) -> SparkRegion:

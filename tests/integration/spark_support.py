@@ -21,6 +21,7 @@ from typing import Any
 import psutil
 import pytest
 from clusters import RunningCluster, running_cluster
+from engines import ENGINES, JAVA_OPTIONS
 from job_support import environment
 from requirements import has_java, require
 
@@ -29,8 +30,6 @@ from flinkpy.datastream import StreamExecutionEnvironment
 #: Java takes its time on a loaded machine.
 START_S = 240.0
 SPARK_DEADLINE_S = 240.0
-#: What runs for seconds need not be compiled well.
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 #: What Spark's own scripts open to it.
 OPENED_PACKAGES = (
@@ -58,7 +57,7 @@ def require_spark() -> None:
 
 @pytest.fixture(scope="module")
 def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    """One for all tests of a file, of one TaskExecutor: it keeps its Spark session from one job to the next."""
+    """One for all tests of a file that start other sessions than the one of `engine_cluster`, of one TaskExecutor."""
     require_spark()
     with running_cluster(tmp_path_factory.mktemp("spark"), num_task_executors=1, slots=6) as running:
         yield running
@@ -70,12 +69,8 @@ def spark_environment(cluster: RunningCluster, parallelism: int = 2, **propertie
         cluster,
         parallelism,
         **{
-            "execution.runtime-mode": "BATCH",
-            "execution.batch.backend": "spark",
-            "execution.batch.spark.master": "local[2]",
+            **ENGINES["spark"],
             "execution.batch.spark.progress-interval": "200 ms",
-            "execution.batch.spark.start-timeout": "4 min",
-            "execution.batch.spark.conf.spark.driver.extraJavaOptions": JAVA_OPTIONS,
             **properties,
         },
     )

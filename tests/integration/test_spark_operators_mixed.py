@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from requirements import has_java, require
-from spark_programs import Results, region_of, run_in_spark, spark_session
+from spark_programs import Results, region_of, run_in_spark, session
 
 from flinkpy.common import Row, Types, WatermarkStrategy
 from flinkpy.common.accumulators import IntCounter
@@ -32,13 +30,7 @@ PAIR = Types.TUPLE([Types.INT(), Types.LONG()])
 #: The first job of a session compiles, and Python workers import: on a loaded machine that takes its time.
 pytestmark = pytest.mark.timeout(300)
 
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[Any]:
-    pytest.importorskip("pyspark")
-    require("spark", has_java(17), "java 17 or later")
-    with spark_session() as session:
-        yield session
+__all__ = ["session"]
 
 
 class Counting(MapFunction):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from requirements import has_java, require
-from spark_programs import run_in_spark, spark_records, spark_session
+from spark_programs import run_in_spark, session, spark_records
 
 from flinkpy.common import Row, Types
 from flinkpy.common.accumulators import IntCounter
@@ -28,13 +26,7 @@ RECORD = Types.ROW_NAMED(["day", "number"], [Types.STRING(), Types.LONG()])
 #: The first job of a session compiles, and Python workers import: on a loaded machine that takes its time.
 pytestmark = pytest.mark.timeout(300)
 
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[Any]:
-    pytest.importorskip("pyspark")
-    require("spark", has_java(17), "java 17 or later")
-    with spark_session() as session:
-        yield session
+__all__ = ["session"]
 
 
 class FailsAtFirst(MapFunction):

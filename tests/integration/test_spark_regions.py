@@ -11,16 +11,21 @@ import psutil
 import pytest
 from clusters import RunningCluster
 from job_support import Gate, wait_for_state, wait_until
-from spark_support import SPARK_DEADLINE_S, java_processes_of, spark_cluster, spark_environment
+from spark_support import SPARK_DEADLINE_S, java_processes_of, require_spark, spark_environment
 
 from flinkpy.common import Types
 from flinkpy.common.errors import JobExecutionError
 from flinkpy.common.states import JobState
 from flinkpy.datastream.functions import MapFunction, RuntimeContext
 
-__all__ = ["spark_cluster"]
-
 pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture
+def spark_cluster(engine_cluster: RunningCluster) -> RunningCluster:
+    """It keeps its Spark session from one job to the next."""
+    require_spark()
+    return engine_cluster
 
 
 def pid_of_map(value: Any) -> tuple[Any, int]:

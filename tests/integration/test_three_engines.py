@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from clusters import RunningCluster
-from engines import SameResults, _known_results, engine_cluster, engine_properties, plain, same_results
+from engines import SameResults, _known_results, engine_properties, plain, same_results
 from job_support import environment
 
 from flinkpy.common import Row, Types, WatermarkStrategy
@@ -39,7 +39,7 @@ from flinkpy.datastream.window import EventTimeSessionWindows, SlidingEventTimeW
 #: The first job in Spark starts it.
 pytestmark = pytest.mark.timeout(300)
 
-__all__ = ["_known_results", "engine_cluster", "same_results"]
+__all__ = ["_known_results", "same_results"]
 
 Env = StreamExecutionEnvironment
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])

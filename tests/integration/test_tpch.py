@@ -9,12 +9,10 @@ from typing import Any
 import duckdb
 import pytest
 from clusters import RunningCluster
-from engines import ENGINES, engine_cluster, engine_properties
+from engines import ENGINES, engine_properties
 from job_support import environment
 
 from benchmarks.tpch import QUERIES, SQL, TABLES, generate, tables_of
-
-__all__ = ["engine_cluster"]
 
 #: The first job in Spark starts it.
 pytestmark = pytest.mark.timeout(300)
