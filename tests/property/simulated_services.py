@@ -234,6 +234,12 @@ class ServiceCluster:
         answer = await self.ask("request_job_status", dispatcher_pb2.JobIdMessage(job_id=job_id))
         return JobState(answer.status)
 
+    async def cancel(self, job_id: str) -> None:
+        """Until it is acknowledged; then the job may not go on for good, whoever dies."""
+        await self.ask("cancel_job", dispatcher_pb2.JobIdMessage(job_id=job_id))
+        self.accepted.remove(job_id)
+        self.network.trace.note("canceled", job_id)
+
     async def stop_with_savepoint(self, job_id: str) -> None:
         for number in range(60):
             request = pb.StopWithSavepointRequest(
@@ -294,6 +300,12 @@ class ServiceCluster:
             assert JobState(result.status) is JobState.FINISHED, result
             self.checks.check_output(job_id)
         self.raise_errors()
+
+    async def find_canceled(self, job_id: str) -> None:
+        result = await self.as_client(lambda: self.result(job_id))
+        assert JobState(result.status) is JobState.CANCELED, result
+        tasks = self.plane.tasks.values()
+        await self.until(lambda: all(task.job_id != job_id for task in tasks), f"tasks of {job_id} do not end")
 
     async def close(self) -> None:
         self.has_stopped = True

@@ -13,9 +13,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Coroutine
 from functools import cache
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from simulated_nemesis import Nemesis
@@ -33,10 +35,13 @@ SEEDS_TO_REMEMBER = (7269, 7306)
 BATCH = 10
 #: One of so many runs is of a cluster without high availability.
 STANDALONE_EVERY = 5
+#: In one of so many runs more a job is canceled.
+CANCEL_EVERY = 10
 #: How long things go wrong, in virtual time.
 FAULTY_S = 15.0
 #: Memory, where there is such a directory: what is synced there costs nothing.
 SHARED_MEMORY = Path("/dev/shm")
+Run = Callable[[ServiceCluster], Coroutine[Any, Any, None]]
 JOBS = [f"{number:032x}" for number in range(1, 3)]
 
 
@@ -61,6 +66,29 @@ async def run(cluster: ServiceCluster) -> None:
         await cluster.close()
 
 
+async def run_and_cancel(cluster: ServiceCluster) -> None:
+    """Often everybody who was told of it dies at once."""
+    cluster.start()
+    disturbing = asyncio.ensure_future(disturb(cluster))
+    try:
+        for job_id in JOBS:
+            await cluster.as_client(lambda job_id=job_id: cluster.submit(job_id))
+        await asyncio.sleep(cluster.random.uniform(0.0, 6.0))
+        await cluster.as_client(lambda: cluster.cancel(JOBS[0]))
+        if cluster.random.random() < 0.7:
+            for process in cluster.job_masters():
+                process.kill()
+            for host in cluster.dispatchers:
+                cluster.kill(host)
+        await disturbing
+        await cluster.find_canceled(JOBS[0])
+        await cluster.finish()
+    finally:
+        disturbing.cancel()
+        await asyncio.gather(disturbing, return_exceptions=True)
+        await cluster.close()
+
+
 @cache
 def warm_up() -> None:
     """What is imported where it is first needed is there: no run differs from another by being the first."""
@@ -68,12 +96,12 @@ def warm_up() -> None:
         simulate_once(1, num_masters)
 
 
-def simulate(seed: int, num_masters: int | None = None) -> ServiceCluster:
+def simulate(seed: int, run: Run = run) -> ServiceCluster:
     warm_up()
-    return simulate_once(seed, num_masters)
+    return simulate_once(seed, None, run)
 
 
-def simulate_once(seed: int, num_masters: int | None) -> ServiceCluster:
+def simulate_once(seed: int, num_masters: int | None, run: Run = run) -> ServiceCluster:
     random = Random(seed)
     if num_masters is None:
         num_masters = 1 if seed % STANDALONE_EVERY == 0 else 2
@@ -108,6 +136,13 @@ def test_whatever_goes_wrong_no_job_is_forgotten_and_its_output_is_exact(first):
     for seed in range(first, min(first + BATCH, SEEDS.stop)):
         cluster = simulate(seed)
         assert cluster.network.num_faults > 0
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("first", range(SEEDS.start, SEEDS.stop, CANCEL_EVERY * BATCH))
+def test_whatever_goes_wrong_what_was_canceled_does_not_run_on_and_the_other_job_does(first):
+    for seed in range(first, min(first + CANCEL_EVERY * BATCH, SEEDS.stop), CANCEL_EVERY):
+        simulate(seed, run_and_cancel)
 
 
 @pytest.mark.parametrize("seed", SEEDS_TO_REMEMBER)

@@ -198,7 +198,7 @@ class Dispatcher(JobInquiries):
             repeated = self._submitting.pop(job_id)
             if error is not None:
                 for waiting in (answer, *repeated):
-                    _settle_error(waiting, not_stored(job_id, error))
+                    _settle_error(waiting, not_stored(f"job {job_id}", error))
                 return
             self.jobs.run(graph)
             for waiting in repeated:
@@ -299,10 +299,10 @@ class Dispatcher(JobInquiries):
         return pb.RequestJobResultResponse(finished=True, result=job.ended.result().result)
 
     @unfenced
-    def cancel_job(self, request: pb.JobIdMessage, context: CallContext) -> common_pb2.Acknowledge:
-        """Acknowledged when the cancellation is under way; may be repeated.
+    async def cancel_job(self, request: pb.JobIdMessage, context: CallContext) -> common_pb2.Acknowledge:
+        """Acknowledged when the cancellation is under way and cannot be forgotten any more; may be repeated.
 
-        Raises: JobNotFoundError, JobTerminatedWithoutCancellationError.
+        Raises: JobNotFoundError, JobTerminatedWithoutCancellationError, NotLeaderError, ExternalError.
         """
         self.validate_runs_in_main_thread()
         job_id = JobID(request.job_id)
@@ -312,6 +312,7 @@ class Dispatcher(JobInquiries):
             return ACK
         logger.info("job %s is to be canceled", job_id)
         self.jobs.cancel(job)
+        await self.jobs.cancellations.keep(job.runner, job.ended)
         return ACK
 
     @unfenced

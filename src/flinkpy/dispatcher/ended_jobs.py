@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import cast
 
 from flinkpy._proto import common_pb2, dispatcher_pb2, job_pb2
-from flinkpy.common.errors import FlinkError, JobTerminatedWithoutCancellationError
+from flinkpy.common.errors import FlinkError, JobNotFoundError, JobTerminatedWithoutCancellationError
 from flinkpy.common.ids import JobID
 from flinkpy.common.states import JobState
 from flinkpy.rpc.error_codec import error_to_proto
+
+
+def job_not_found(job_id: JobID) -> JobNotFoundError:
+    return JobNotFoundError(f"there is no job {job_id}", details={"job_id": str(job_id)})
 
 
 def check_cancellation_of_ended(job_id: JobID, status: JobState) -> None:

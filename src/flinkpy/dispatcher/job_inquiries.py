@@ -10,8 +10,9 @@ import asyncio
 from flinkpy._proto import checkpoint_pb2, job_pb2, metrics_pb2
 from flinkpy._proto import dispatcher_pb2 as pb
 from flinkpy.common.ids import JobID
+from flinkpy.dispatcher.ended_jobs import job_not_found
 from flinkpy.dispatcher.options import DispatcherOptions
-from flinkpy.dispatcher.running_jobs import RunningJobs, job_not_found
+from flinkpy.dispatcher.running_jobs import RunningJobs
 from flinkpy.rpc.endpoint import RpcEndpoint
 from flinkpy.rpc.server import CallContext, unfenced
 

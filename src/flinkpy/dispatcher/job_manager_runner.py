@@ -22,6 +22,7 @@ Rules:
 * A cancellation is taken in every phase: before the first JobMaster the job is canceled on the spot, while one starts
   it is remembered, later it is handed on (each time: the JobMaster treats a repetition as one). Between two JobMasters
   it is remembered too, because only a JobMaster knows which checkpoints are to be removed.
+  What a client was told would be canceled is found with the graph of the job, so it outlives the Dispatcher.
 * A JobMaster that is lost before its job's result has come is replaced: the next one has another JobMasterId and finds
   the checkpoints in the job's recovery directory. That is no restart in the sense of the restart strategy. Where they
   are lost again and again, the pauses grow, and after some the job fails; a JobMaster that has lived for a while lets
@@ -147,9 +148,9 @@ class JobManagerRunner:
         self.submitted_ms = submitted_ms
         self._new_job_master_id = new_job_master_id
         self._state = RunnerState.WAITING
-        self._status = JobState.INITIALIZING
+        self._is_cancel_requested = is_recovered and job_graph.is_cancel_requested
+        self._status = JobState.CANCELLING if self._is_cancel_requested else JobState.INITIALIZING
         self._status_ms: dict[JobState, int] = {JobState.INITIALIZING: submitted_ms}
-        self._is_cancel_requested = False
         self._policy = policy
         self._is_recovered = is_recovered
         self._adoption_timeout_ms = adoption_timeout_ms

@@ -27,9 +27,10 @@ from flinkpy.common.ids import JobID, JobMasterId
 from flinkpy.common.states import JobState
 from flinkpy.dispatcher import runner_effects as wanted
 from flinkpy.dispatcher.dispatcher_services import DispatcherServices
-from flinkpy.dispatcher.ended_jobs import status_to_proto, terminated_without_job_master
+from flinkpy.dispatcher.ended_jobs import job_not_found, status_to_proto, terminated_without_job_master
 from flinkpy.dispatcher.job_adoption import JobAdoptions
 from flinkpy.dispatcher.job_archive import JobArchive
+from flinkpy.dispatcher.job_cancellations import JobCancellations
 from flinkpy.dispatcher.job_clean_up import JobCleanUp
 from flinkpy.dispatcher.job_manager_runner import JobManagerRunner, RunnerState
 from flinkpy.dispatcher.job_master_sessions import JobMasterSessions
@@ -106,6 +107,7 @@ class RunningJobs:
                 gateway=services.gateways.gateway,
                 on_failed=self._adoption_failed,
             )
+        self.cancellations = JobCancellations(endpoint, services.job_graphs)
         self._jobs: dict[JobID, RunningJob] = {}
         self._monitor: HeartbeatMonitor[JobID] = HeartbeatMonitor(
             options.heartbeat_timeout_ms, options.heartbeat_rpc_failure_threshold
@@ -375,7 +377,8 @@ class RunningJobs:
                 case wanted.StoreResult():
                     self._stop_waiting(job)
                     self._monitor.remove(job_id)
-                    self._store_result(job, effect.terminated, attempt=1)
+                    store = partial(self._store_result, job, effect.terminated, attempt=1)
+                    self.cancellations.after(job_id, store)
                 case wanted.PublishStatus():
                     logger.info("job %s is %s", job_id, effect.status.name)
                     job.watchers.publish(effect.status)
@@ -494,7 +497,3 @@ class RunningJobs:
             self._endpoint.run_async(
                 self._services.gateways.drop(job.runner.job_master_address), None, "drop JobMaster channel"
             )
-
-
-def job_not_found(job_id: JobID) -> JobNotFoundError:
-    return JobNotFoundError(f"there is no job {job_id}", details={"job_id": str(job_id)})

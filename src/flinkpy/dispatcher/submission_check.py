@@ -13,7 +13,6 @@ from flinkpy.common.errors import (
     NotLeaderError,
     VersionMismatchError,
 )
-from flinkpy.common.ids import JobID
 from flinkpy.graph.validation import validate_job_graph
 from flinkpy.rpc.versions import are_compatible_releases
 
@@ -58,8 +57,8 @@ def check_submission(
     validate_job_graph(job_graph)
 
 
-def not_stored(job_id: JobID, error: BaseException) -> FlinkError:
+def not_stored(what: str, error: BaseException) -> FlinkError:
     """What the client is told: where another Dispatcher leads by now, to go there; it does not know the job yet."""
     if isinstance(error, LeadershipLostError):
-        return NotLeaderError(f"job {job_id} was not stored: {error}")
-    return ExternalError(f"job {job_id} could not be stored: {error}")
+        return NotLeaderError(f"{what} was not stored: {error}")
+    return ExternalError(f"{what} could not be stored: {error}")

@@ -34,9 +34,13 @@ class TestingDispatcher(Dispatcher):
     """Runs blocking work on the loop, so that no thread takes part."""
 
     __test__ = False
+    #: What the names of work begin with that takes long.
+    slow: tuple[str, ...] = ()
 
     def run_blocking(self, call: Callable[[], Any], on_done: Any, name: str) -> None:
         async def run() -> Any:
+            if name.startswith(self.slow):
+                await asyncio.sleep(0.5)
             return call()
 
         self.run_async(run(), on_done, name)
@@ -394,8 +398,8 @@ class Harness:
             pb.RequestJobResultRequest(job_id=job_id, timeout_ms=timeout_ms), CONTEXT
         )
 
-    def cancel(self, job_id: str = JOB) -> None:
-        self.dispatcher.cancel_job(pb.JobIdMessage(job_id=job_id), CONTEXT)
+    async def cancel(self, job_id: str = JOB) -> None:
+        await self.dispatcher.cancel_job(pb.JobIdMessage(job_id=job_id), CONTEXT)
 
     async def settle(self, seconds: float = 0.1) -> None:
         """Let everything that is under way happen, and this much virtual time pass."""

@@ -207,16 +207,32 @@ async def test_without_high_availability_no_job_master_is_adopted(harness: Harne
 @scenario(is_highly_available=True, unfinished=UNFINISHED)
 async def test_a_cancellation_while_the_job_master_is_waited_for_reaches_it(harness: Harness) -> None:
     harness.leaders.lead(JOB, led_by("survivor-1"))
-    harness.cancel()
+    await harness.cancel()
     assert harness.status() == CANCELLING
     harness.leading_hello("survivor-1")
     await harness.settle()
     assert [address for method, address, _, _ in harness.gateways.calls if method == "cancel"] == ["survivor-1:1"]
 
 
+@scenario(is_highly_available=True, unfinished=[job_graph(is_cancel_requested=True)])
+async def test_a_cancellation_that_a_former_dispatcher_acknowledged_reaches_the_job_master(harness: Harness) -> None:
+    assert harness.status() == CANCELLING
+    harness.leaders.lead(JOB, led_by("survivor-1"))
+    harness.leading_hello("survivor-1")
+    await harness.settle()
+    assert [address for method, address, _, _ in harness.gateways.calls if method == "cancel"] == ["survivor-1:1"]
+
+
+@scenario(is_highly_available=True, unfinished=[job_graph(is_cancel_requested=True)])
+async def test_a_cancellation_that_a_former_dispatcher_acknowledged_reaches_the_successor(harness: Harness) -> None:
+    (await harness.next_leader()).started()
+    await harness.settle()
+    assert len(harness.gateways.requests("cancel")) == 1
+
+
 @scenario(is_highly_available=True, unfinished=UNFINISHED)
 async def test_a_cancellation_reaches_the_successor_of_one_that_did_not_come(harness: Harness) -> None:
-    harness.cancel()
+    await harness.cancel()
     successor = await harness.next_leader()
     successor.started()
     await harness.settle()

@@ -244,7 +244,7 @@ async def test_questions_about_an_unknown_job_are_answered_as_such(harness: Harn
     with pytest.raises(JobNotFoundError):
         await harness.result(OTHER_JOB)
     with pytest.raises(JobNotFoundError):
-        harness.cancel(OTHER_JOB)
+        await harness.cancel(OTHER_JOB)
     with pytest.raises(JobNotFoundError):
         async for _ in harness.dispatcher.watch_job_status(request, CONTEXT):
             raise AssertionError("there is nothing to see")
@@ -371,19 +371,19 @@ async def test_a_job_whose_job_master_cannot_start_fails_with_the_reason(harness
 @scenario(num_standbys=0)
 async def test_a_job_in_line_is_canceled_on_the_spot_and_never_started(harness: Harness) -> None:
     await harness.submit()
-    harness.cancel()
+    await harness.cancel()
     assert (await harness.result()).result.status == CANCELED
     job_master = await harness.hello()
     assert job_master.commands == []
-    harness.cancel()
+    await harness.cancel()
 
 
 @scenario()
 async def test_a_cancellation_while_the_job_master_starts_is_handed_on_when_it_is_up(harness: Harness) -> None:
     await harness.submit()
     job_master = await harness.hello()
-    harness.cancel()
-    harness.cancel()
+    await harness.cancel()
+    await harness.cancel()
     assert harness.status() == CANCELLING
     assert harness.gateways.requests("cancel") == []
     job_master.started()
@@ -397,20 +397,62 @@ async def test_a_cancellation_without_an_answer_is_repeated_until_the_job_ends(h
     job_master = await harness.running_job()
     answers: list[object] = [RpcTimeoutError("late"), RpcTimeoutError("late"), common_pb2.Acknowledge()]
     harness.gateways.answers["cancel"] = lambda _: answers.pop(0)
-    harness.cancel()
+    await harness.cancel()
     await harness.settle()
     assert answers == []
     await job_master.terminated(CANCELED)
 
 
 @scenario()
+async def test_a_cancellation_is_kept_with_the_graph_before_it_is_acknowledged(harness: Harness) -> None:
+    job_master = await harness.running_job()
+    await harness.cancel()
+    assert harness.graphs.recover(JobID(JOB)).is_cancel_requested
+    await job_master.terminated(CANCELED)
+    assert harness.graphs.job_ids() == []
+
+
+@scenario()
+async def test_a_cancellation_that_cannot_be_kept_is_not_acknowledged_and_is_tried_again(harness: Harness) -> None:
+    await harness.running_job()
+    harness.graphs.error = OSError("disk full")
+    with pytest.raises(ExternalError, match=r"the cancellation of job .* could not be stored: disk full"):
+        await harness.cancel()
+    harness.graphs.error = None
+    await harness.cancel()
+    assert harness.graphs.recover(JobID(JOB)).is_cancel_requested
+
+
+@scenario()
+async def test_a_cancellation_that_is_being_kept_does_not_bring_back_a_job_that_ends_meanwhile(
+    harness: Harness,
+) -> None:
+    job_master = await harness.running_job()
+    harness.dispatcher.slow = ("keep cancellation",)
+    canceling = asyncio.create_task(harness.cancel())
+    await asyncio.sleep(0)
+    await job_master.terminated(CANCELED)
+    await canceling
+    assert harness.graphs.job_ids() == []
+
+
+@scenario()
+async def test_a_job_canceled_on_the_spot_is_acknowledged_when_its_result_is_stored(harness: Harness) -> None:
+    harness.results.errors = [OSError("disk full")]
+    await harness.submit()
+    await harness.submit(OTHER_JOB)
+    await harness.cancel(OTHER_JOB)
+    assert harness.results.load(JobID(OTHER_JOB)) is not None
+
+
+@scenario()
 async def test_canceling_what_has_ended_otherwise_is_an_error_and_what_was_canceled_is_not(harness: Harness) -> None:
     await (await harness.running_job()).terminated(FINISHED)
     with pytest.raises(JobTerminatedWithoutCancellationError, match="FINISHED"):
-        harness.cancel()
+        await harness.cancel()
     await harness.settle(3)
     await (await harness.running_job(OTHER_JOB)).terminated(CANCELED)
-    harness.cancel(OTHER_JOB)
+    await harness.cancel(OTHER_JOB)
 
 
 # --- the rest -------------------------------------------------------------------------------------------------------

@@ -169,7 +169,7 @@ async def test_a_job_master_that_hangs_is_killed_and_replaced(harness: Harness) 
 async def test_a_cancellation_between_two_job_masters_is_handed_to_the_next_one(harness: Harness) -> None:
     first = await harness.running_job(**CHECKPOINTED)
     await harness.kill(first)
-    harness.cancel()
+    await harness.cancel()
     assert harness.status() == CANCELLING
     second = await harness.next_leader(JOB)
     second.started()
@@ -182,7 +182,7 @@ async def test_a_cancellation_between_two_job_masters_is_handed_to_the_next_one(
 @scenario(job_master_recovery_attempts=1)
 async def test_a_job_to_be_canceled_whose_job_masters_all_die_is_canceled(harness: Harness) -> None:
     job_master = await harness.running_job(**CHECKPOINTED)
-    harness.cancel()
+    await harness.cancel()
     await harness.kill(job_master)
     assert harness.status() == CANCELLING
     await harness.kill(await harness.next_leader(JOB))
@@ -217,7 +217,7 @@ async def test_a_job_of_a_former_dispatcher_is_run_again(harness: Harness) -> No
 
 @scenario(unfinished=(job_graph(JOB),))
 async def test_a_recovered_job_is_canceled_by_its_job_master_which_knows_its_checkpoints(harness: Harness) -> None:
-    harness.cancel()
+    await harness.cancel()
     assert harness.status() == CANCELLING
     (await harness.hello()).started()
     await harness.settle()
