@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +29,19 @@ def spark_cluster(engine_cluster: RunningCluster) -> RunningCluster:
     return engine_cluster
 
 
-def pid_of_map(value: Any) -> tuple[Any, int]:
-    return value, os.getpid()
+def worker_of_map(value: Any) -> tuple[Any, int, str]:
+    """With the process that runs this, and the program that it was forked from."""
+    return value, os.getpid(), str(sys.modules["__main__"].__spec__.name)  # type: ignore[union-attr]
 
 
 def test_a_program_runs_in_python_workers_of_spark_and_its_results_come_back(spark_cluster: RunningCluster) -> None:
     env = spark_environment(spark_cluster)
-    results = list(env.from_collection(range(1, 101)).map(pid_of_map).execute_and_collect())
-    assert sorted(value for value, _ in results) == list(range(1, 101))
+    results = list(env.from_collection(range(1, 101)).map(worker_of_map).execute_and_collect())
+    assert sorted(value for value, *_ in results) == list(range(1, 101))
     (java,) = java_processes_of(spark_cluster)
     workers = {child.pid for child in java.children(recursive=True)}
-    assert {pid for _, pid in results} <= workers
+    assert {pid for _, pid, _ in results} <= workers
+    assert {program for *_, program in results} == {"flinkpy.spark.worker_daemon"}, "that has loaded what they need"
 
 
 def test_operators_on_both_sides_of_one_in_spark_stay_in_their_tasks(spark_cluster: RunningCluster) -> None:

@@ -112,6 +112,8 @@ def _classic_defaults(master: str, configuration: AnyConfiguration) -> dict[str,
     if _LOCAL.match(master):
         conf.update(_LOOPBACK)
         conf["spark.pyspark.python"] = conf["spark.pyspark.driver.python"] = sys.executable
+        # flinkpy is installed where the workers run: they need not be brought it, and can be forked with it.
+        conf["spark.python.daemon.module"] = "flinkpy.spark.worker_daemon"
         # Everything is on this host: what stands for a partition there may be small.
         conf["spark.sql.shuffle.partitions"] = str(2 * _cores(master))
         conf["spark.authenticate"] = "true"
