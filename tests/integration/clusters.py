@@ -78,8 +78,9 @@ class RunningCluster:
         return [process for process in self._local.processes if process.spec.verb == "taskexecutor"]
 
     def job_master_pids(self) -> list[int]:
-        """The JobMaster processes: children of the Dispatcher."""
-        return [child.pid for child in psutil.Process(self.service("dispatcher").popen.pid).children()]
+        """The JobMaster processes: children of the Dispatcher, without the template that they are forked from."""
+        children = psutil.Process(self.service("dispatcher").popen.pid).children()
+        return [child.pid for child in children if "jobmaster" in child.cmdline()]
 
     def kill(self, name: str) -> None:
         """kill -9 one service."""
@@ -243,6 +244,23 @@ def shared_cluster(_shared_cluster: SharedCluster) -> Iterator[RunningCluster]:
     To start one takes four seconds of a processor, which is more than most tests need.
     """
     running = _shared_cluster.running()
+    yield running
+    cancel_all_jobs(running)
+
+
+@pytest.fixture(scope="session")
+def _wide_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedCluster]:
+    shared = SharedCluster(tmp_path_factory.mktemp, slots=3)
+    try:
+        yield shared
+    finally:
+        shared.stop()
+
+
+@pytest.fixture
+def wide_cluster(_wide_cluster: SharedCluster) -> Iterator[RunningCluster]:
+    """Like `shared_cluster`, with three slots in each of its two TaskExecutors."""
+    running = _wide_cluster.running()
     yield running
     cancel_all_jobs(running)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from clusters import _shared_cluster, cluster, shared_cluster, start_cluster
+from clusters import _shared_cluster, _wide_cluster, cluster, shared_cluster, start_cluster, wide_cluster
 from engines import _engine_cluster, engine_cluster
 from groups import SPARK_SESSION, arrange, group_of
 from kafka_broker.broker import kafka, own_kafka
@@ -17,6 +17,7 @@ from zookeeper_server import zookeeper, zookeeper_ensemble
 __all__ = [
     "_engine_cluster",
     "_shared_cluster",
+    "_wide_cluster",
     "cluster",
     "engine_cluster",
     "kafka",
@@ -25,6 +26,7 @@ __all__ = [
     "shared_cluster",
     "small_disk",
     "start_cluster",
+    "wide_cluster",
     "zookeeper",
     "zookeeper_ensemble",
 ]

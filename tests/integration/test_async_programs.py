@@ -84,8 +84,15 @@ class Jobs:
                 run.end()
 
 
-@pytest.mark.parametrize("mode", [pytest.param(ALIGNED, id="aligned"), pytest.param(UNALIGNED, id="unaligned")])
-@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize(
+    ("ordered", "mode"),
+    [
+        pytest.param(True, ALIGNED, id="ordered-aligned"),
+        pytest.param(False, UNALIGNED, id="unordered-unaligned"),
+        pytest.param(True, UNALIGNED, id="ordered-unaligned", marks=pytest.mark.chaos),
+        pytest.param(False, ALIGNED, id="unordered-aligned", marks=pytest.mark.chaos),
+    ],
+)
 def test_a_task_executor_killed_while_calls_are_under_way_costs_nothing_but_time(
     start_cluster: StartCluster, tmp_path: Path, ordered: bool, mode: dict[str, str]
 ) -> None:
@@ -110,11 +117,11 @@ def test_a_call_that_raises_restarts_the_job_and_the_others_are_made_again(
     run.reader.assert_complete()
 
 
-@pytest.mark.parametrize(("before", "after"), [(2, 3), (3, 1)])
+@pytest.mark.parametrize(("before", "after"), [(2, 3), pytest.param(3, 1, marks=pytest.mark.chaos)])
 def test_calls_under_way_follow_a_change_of_parallelism(
-    start_cluster: StartCluster, tmp_path: Path, before: int, after: int
+    wide_cluster: RunningCluster, tmp_path: Path, before: int, after: int
 ) -> None:
-    cluster = start_cluster(3)
+    cluster = wide_cluster
     jobs = Jobs(cluster, tmp_path)
     with jobs.started(parallelism=before, waits=True) as run:
         run.wait_for_checkpoints(2)
@@ -125,11 +132,11 @@ def test_calls_under_way_follow_a_change_of_parallelism(
     run.reader.assert_complete()
 
 
-@pytest.mark.parametrize(("before", "after"), [(2, 3), (3, 1)])
+@pytest.mark.parametrize(("before", "after"), [pytest.param(2, 3, marks=pytest.mark.chaos), (3, 1)])
 def test_keyed_records_in_flight_follow_a_change_of_parallelism(
-    start_cluster: StartCluster, tmp_path: Path, before: int, after: int
+    wide_cluster: RunningCluster, tmp_path: Path, before: int, after: int
 ) -> None:
-    cluster = start_cluster(3)
+    cluster = wide_cluster
     jobs = Jobs(cluster, tmp_path, keyed=True)
     retained = {"execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION"}
     with jobs.started(parallelism=before, waits=True, **UNALIGNED, **retained) as run:

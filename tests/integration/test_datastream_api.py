@@ -11,9 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from clusters import no_leaks
+from clusters import RunningCluster
 
-from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions
 from flinkpy.common import Configuration, JobStatus, Row, Types
 from flinkpy.common.errors import JobCancelledError, JobExecutionError
 from flinkpy.datastream import (
@@ -38,31 +37,11 @@ from flinkpy.datastream.state import (
 MakeEnvironment = Callable[..., StreamExecutionEnvironment]
 
 
-@pytest.fixture(scope="module")
-def client_properties(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    temporary = tmp_path_factory.mktemp("tmp")
-    local = LocalCluster(
-        LocalClusterOptions(
-            num_task_executors=2,
-            properties={"taskmanager.numberOfTaskSlots": "2"},
-            log_dir=tmp_path_factory.mktemp("logs"),
-            temporary_dir=temporary / "cluster",
-        )
-    )
-    with no_leaks(temporary) as watch:
-        local.start()
-        try:
-            yield local.client_properties
-        finally:
-            watch.expect_closed(process for process in local.processes)
-            local.stop()
-
-
 @pytest.fixture
-def make_env(client_properties: dict[str, str]) -> MakeEnvironment:
+def make_env(wide_cluster: RunningCluster) -> MakeEnvironment:
     def make(parallelism: int = 2, **properties: str) -> StreamExecutionEnvironment:
         entries = {
-            **client_properties,
+            **wide_cluster.properties,
             "restart-strategy.type": "none",
             **properties,
         }

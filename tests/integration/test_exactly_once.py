@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -29,20 +30,20 @@ FULL = {"jobmanager.execution.failover-strategy": "full"}
 #: Heartbeats that notice a process that hangs within a test's patience.
 FAST_HEARTBEATS = {"heartbeat.interval": "300 ms", "heartbeat.timeout": "2 s"}
 
-BACKENDS = [
-    pytest.param(HEAP, id="heap"),
-    pytest.param(ROCKSDB, id="rocksdb"),
-    pytest.param(INCREMENTAL, id="incremental"),
-]
-MODES = [
-    pytest.param(ALIGNED, id="aligned"),
-    pytest.param(UNALIGNED, id="unaligned"),
-    pytest.param(TIMEOUT, id="timeout"),
-]
+BACKENDS = {"heap": HEAP, "rocksdb": ROCKSDB, "incremental": INCREMENTAL}
+MODES = {"aligned": ALIGNED, "unaligned": UNALIGNED, "timeout": TIMEOUT}
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("mode", MODES)
+def pairs(ones: dict[str, Any], others: dict[str, Any]) -> list[Any]:
+    """All pairs; beside those that have every one and every other once, they are for `make chaos`."""
+    return [
+        pytest.param(one, other, id=f"{name}-{other_name}", marks=[] if i == j else [pytest.mark.chaos])
+        for i, (name, one) in enumerate(ones.items())
+        for j, (other_name, other) in enumerate(others.items())
+    ]
+
+
+@pytest.mark.parametrize(("mode", "backend"), pairs(MODES, BACKENDS))
 def test_a_run_without_faults_commits_everything_once(
     shared_cluster: RunningCluster, tmp_path: Path, backend: dict[str, str], mode: dict[str, str]
 ) -> None:
@@ -57,7 +58,7 @@ def test_a_run_without_faults_commits_everything_once(
 @pytest.mark.parametrize(
     ("place", "nth", "settings"),
     [
-        pytest.param("process", 900, {**HEAP, **ALIGNED, **REGION}, id="process"),
+        pytest.param("process", 900, {**HEAP, **ALIGNED, **REGION}, id="process", marks=pytest.mark.chaos),
         pytest.param("process", 900, {**INCREMENTAL, **UNALIGNED, **FULL}, id="process-incremental-unaligned-full"),
         pytest.param("timer", 3, {**ROCKSDB, **ALIGNED, **FULL}, id="timer"),
         pytest.param("notify", 3, {**HEAP, **UNALIGNED, **REGION}, id="notify"),
@@ -114,8 +115,10 @@ def test_a_restore_that_raises_is_tried_again(shared_cluster: RunningCluster, tm
     runs.assert_exactly_once(run)
 
 
-@pytest.mark.parametrize("mode", [pytest.param(ALIGNED, id="aligned"), pytest.param(UNALIGNED, id="unaligned")])
-@pytest.mark.parametrize("backend", [pytest.param(HEAP, id="heap"), pytest.param(INCREMENTAL, id="incremental")])
+@pytest.mark.parametrize(
+    ("mode", "backend"),
+    pairs({"aligned": ALIGNED, "unaligned": UNALIGNED}, {"heap": HEAP, "incremental": INCREMENTAL}),
+)
 def test_a_killed_task_executor_costs_nothing_but_time(
     start_cluster: StartCluster, tmp_path: Path, backend: dict[str, str], mode: dict[str, str]
 ) -> None:
@@ -179,20 +182,18 @@ def test_a_task_executor_that_hangs_is_noticed_and_replaced(start_cluster: Start
     runs.assert_exactly_once(run)
 
 
-@pytest.mark.parametrize(("before", "after"), [(2, 4), (4, 2), (3, 5)])
 @pytest.mark.parametrize(
-    ("backend", "other"),
-    [pytest.param(HEAP, INCREMENTAL, id="heap-to-rocksdb"), pytest.param(ROCKSDB, HEAP, id="rocksdb-to-heap")],
+    ("change", "backends"),
+    pairs(
+        {"2-4": (2, 4), "4-2": (4, 2), "3-5": (3, 5)},
+        {"heap-to-rocksdb": (HEAP, INCREMENTAL), "rocksdb-to-heap": (ROCKSDB, HEAP)},
+    ),
 )
 def test_a_savepoint_moves_the_job_to_another_parallelism_and_backend(
-    start_cluster: StartCluster,
-    tmp_path: Path,
-    before: int,
-    after: int,
-    backend: dict[str, str],
-    other: dict[str, str],
+    wide_cluster: RunningCluster, tmp_path: Path, change: tuple[int, int], backends: tuple[dict[str, str], ...]
 ) -> None:
-    cluster = start_cluster(2, slots=3)
+    cluster = wide_cluster
+    (before, after), (backend, other) = change, backends
     runs = VerifyingRuns(cluster, tmp_path, Workload(waits_for_hurry=True))
     with runs.started(before, **backend) as run:
         run.wait_for_checkpoints(2)
@@ -204,11 +205,11 @@ def test_a_savepoint_moves_the_job_to_another_parallelism_and_backend(
     runs.assert_exactly_once(run)
 
 
-@pytest.mark.parametrize(("before", "after"), [(2, 2), (2, 4), (3, 2)])
+@pytest.mark.parametrize(("before", "after"), [pytest.param(2, 2, marks=pytest.mark.chaos), (2, 4), (3, 2)])
 def test_in_flight_data_of_an_unaligned_checkpoint_follows_a_change_of_parallelism(
-    start_cluster: StartCluster, tmp_path: Path, before: int, after: int
+    wide_cluster: RunningCluster, tmp_path: Path, before: int, after: int
 ) -> None:
-    cluster = start_cluster(2, slots=2)
+    cluster = wide_cluster
     runs = VerifyingRuns(cluster, tmp_path)
     retained = {"execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION"}
     with runs.started(before, **UNALIGNED, **retained) as run:

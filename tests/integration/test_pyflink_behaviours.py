@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from clusters import RunningCluster
 from engines import engine_properties
 
-from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions
 from flinkpy.common import Configuration, JobListener, Row, Types, WatermarkStrategy
 from flinkpy.common.errors import JobExecutionError
 from flinkpy.common.watermark_strategy import TimestampAssigner
@@ -52,23 +52,6 @@ ODD = OutputTag("odd", Types.INT())
 EVEN = OutputTag("even", Types.STRING())
 
 
-@pytest.fixture(scope="module")
-def client_properties(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    local = LocalCluster(
-        LocalClusterOptions(
-            num_task_executors=2,
-            properties={"taskmanager.numberOfTaskSlots": "2"},
-            log_dir=tmp_path_factory.mktemp("logs"),
-            temporary_dir=tmp_path_factory.mktemp("tmp"),
-        )
-    )
-    local.start()
-    try:
-        yield local.client_properties
-    finally:
-        local.stop()
-
-
 @pytest.fixture(params=["native-streaming", "native-batch", "spark"])
 def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
@@ -86,7 +69,7 @@ def env(request: pytest.FixtureRequest, engine: str) -> StreamExecutionEnvironme
         # A session belongs to a TaskExecutor and takes seconds to start: one is enough.
         properties |= request.getfixturevalue("engine_cluster").properties
     else:
-        properties |= request.getfixturevalue("client_properties")
+        properties |= request.getfixturevalue("wide_cluster").properties
     entries = {"restart-strategy.type": "none", **properties}
     env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(entries))
     env.set_parallelism(2)
@@ -177,6 +160,7 @@ def test_custom_partitioner_sees_keys_and_the_number_of_subtasks(env: StreamExec
     assert in_order_of_text(stream) == [((1, "x"), 1), ((2, "x"), 0), ((3, "x"), 1), ((4, "x"), 0)]
 
 
+@pytest.mark.short_on_spark
 def test_declared_types_change_what_travels(env: StreamExecutionEnvironment) -> None:
     row = (43878, 9147483648, 9147483648, "é", Decimal("1.5"), [1, 2], {"k": 0.5}, b"\0x", True)
     types = Types.ROW(
@@ -671,10 +655,10 @@ def test_what_functions_log_is_in_the_log_of_their_process(
 
 
 def test_failed_batch_starts_anew_also_where_checkpoints_were_asked_for(
-    client_properties: dict[str, str], tmp_path: Path
+    wide_cluster: RunningCluster, tmp_path: Path
 ) -> None:
     entries = {
-        **client_properties,
+        **wide_cluster.properties,
         "execution.runtime-mode": "BATCH",
         "execution.checkpointing.interval": "10 ms",
         "restart-strategy.type": "fixed-delay",

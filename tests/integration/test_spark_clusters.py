@@ -35,13 +35,6 @@ __all__ = ["spark_cluster"]
 pytestmark = pytest.mark.timeout(900)
 
 
-@pytest.fixture
-def standalone(tmp_path: Path) -> Iterator[StandaloneCluster]:
-    require_spark()
-    with standalone_cluster(tmp_path) as running:
-        yield running
-
-
 @pytest.fixture(scope="module")
 def connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     require_spark()
@@ -79,15 +72,24 @@ def check(results: list[Any], host_pid: int) -> None:
     assert host_pid not in {result[2] for result in results}
 
 
-def test_a_standalone_cluster_runs_a_region_and_a_killed_worker_changes_nothing(
-    start_cluster: StartCluster, standalone: StandaloneCluster, tmp_path: Path
-) -> None:
+def test_a_standalone_cluster_runs_a_region(start_cluster: StartCluster, tmp_path: Path) -> None:
+    require_spark()
     cluster = start_cluster(num_task_executors=1, slots=4)
-    env = spark_environment(cluster, 2, **standalone.properties)
-    (tmp_path / "files").mkdir()
-    check(list(program(env, tmp_path / "files").execute_and_collect()), cluster.task_executors[0].popen.pid)
+    with standalone_cluster(tmp_path, num_workers=1) as standalone:
+        env = spark_environment(cluster, 2, **standalone.properties)
+        (tmp_path / "files").mkdir()
+        check(list(program(env, tmp_path / "files").execute_and_collect()), cluster.task_executors[0].popen.pid)
 
-    gate = Gate(tmp_path)
+
+@pytest.mark.chaos
+def test_a_killed_worker_of_a_standalone_cluster_changes_nothing(start_cluster: StartCluster, tmp_path: Path) -> None:
+    require_spark()
+    cluster = start_cluster(num_task_executors=1, slots=4)
+    with standalone_cluster(tmp_path) as standalone:
+        lose_a_worker(cluster, standalone, Gate(tmp_path))
+
+
+def lose_a_worker(cluster: RunningCluster, standalone: StandaloneCluster, gate: Gate) -> None:
     env = spark_environment(cluster, 2, **standalone.properties)
     held = env.from_sequence(1, 1000).map(gate.pass_at(900)).key_by(lambda value: value % 10)
     results = held.reduce(lambda one, other: one + other).execute_and_collect()

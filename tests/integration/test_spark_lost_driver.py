@@ -56,6 +56,7 @@ def test_a_killed_driver_is_one_error_and_leaves_nothing(start_cluster: StartClu
     assert not worker.is_running()
 
 
+@pytest.mark.chaos
 def test_a_job_with_a_restart_strategy_outlives_the_driver(start_cluster: StartCluster, tmp_path: Path) -> None:
     require_spark()
     cluster = start_cluster(num_task_executors=1, slots=4)
@@ -64,13 +65,14 @@ def test_a_job_with_a_restart_strategy_outlives_the_driver(start_cluster: StartC
     wait_for_gate(gate, 1)
     (java,) = java_processes_of(cluster)
     java.kill()
-    wait_until(lambda: len(gate.arrivals) == 2, "another worker at the gate", SPARK_DEADLINE_S)
+    wait_until(lambda: len(gate.arrivals) >= 2, "another worker at the gate", SPARK_DEADLINE_S)
     (other,) = java_processes_of(cluster)
     assert other.pid != java.pid
     gate.open()
     assert sorted(results) == EXPECTED
 
 
+@pytest.mark.chaos
 def test_a_killed_connect_server_is_one_error_and_the_next_one_is_used(
     start_cluster: StartCluster, tmp_path: Path
 ) -> None:

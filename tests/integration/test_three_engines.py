@@ -248,7 +248,7 @@ WINDOWS = {
 }
 
 
-@pytest.mark.parametrize("windows", list(WINDOWS))
+@pytest.mark.parametrize("windows", ["tumbling", "sliding", pytest.param("session", marks=pytest.mark.short_on_spark)])
 def test_windows_of_records_and_of_columns(same_results: SameResults, windows: str) -> None:
     def build(env: Env) -> Any:
         keyed = events(env).filter_batches(col("x") != 30).key_by("key")
@@ -341,6 +341,7 @@ def test_empty_inputs_have_no_results_but_the_one_row_of_all(same_results: SameR
 # -- files ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.short_on_spark
 @pytest.mark.parametrize("engine", ["native-streaming", "native-batch", "spark"])
 def test_files_are_read_joined_and_written_once_by_two_sinks(
     engine: str, engine_cluster: RunningCluster, tmp_path: Path
