@@ -13,9 +13,10 @@ from clusters import RunningCluster, no_leaks
 from job_support import FIXED_DELAY, Gate, environment, wait_until
 
 from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions
-from flinkpy.common import Types
+from flinkpy.common import Types, WatermarkStrategy
 from flinkpy.common.accumulators import Accumulator
 from flinkpy.common.errors import AccumulatorError, JobExecutionError
+from flinkpy.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
 from flinkpy.datastream.functions import MapFunction, RuntimeContext
 
 
@@ -227,6 +228,25 @@ def test_the_metrics_of_a_running_job_are_shown(cluster: RunningCluster, tmp_pat
     assert "/numRecordsOut" in records  # of the task
     gate.open()
     client.get_job_execution_result().result()
+
+
+def test_latency_markers_tell_every_operator_how_old_records_are(cluster: RunningCluster) -> None:
+    env = environment(cluster, 2, **{"metrics.latency.interval": "5 ms"})
+    slowly = DataGeneratorSource(int, None, RateLimiterStrategy.per_second(100))
+    numbers = env.from_source(slowly, WatermarkStrategy.no_watermarks(), "numbers", Types.LONG())
+    discard(numbers.key_by(lambda number: number % 7).reduce(max).name("largest"))
+    client = env.execute_async("marked")
+
+    def latencies() -> dict[tuple[str, int], list[float]]:
+        output = cluster.flinkpy("metrics", "--json", "-f", "latency.source_id.*", str(client.get_job_id()))
+        lines = [json.loads(line) for line in output.stdout.splitlines()]
+        return {(line["operator"], line["subtask"]): [line["min"], line["p99"]] for line in lines if line["value"]}
+
+    names = ("largest", "Filter", "Sink: Print to Std. Out")
+    expected = {(name, subtask) for name in names for subtask in (0, 1)}
+    wait_until(lambda: expected <= set(latencies()), "operators have measured")
+    assert all(0 <= least <= most < 600_000 for least, most in latencies().values())
+    client.cancel().result()
 
 
 def test_reporters_are_told_the_last_values_of_tasks_that_have_ended(cluster: RunningCluster) -> None:

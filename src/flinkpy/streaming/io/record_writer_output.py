@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.records.batch import Batch
-from flinkpy.records.elements import CheckpointBarrier, Element
+from flinkpy.records.elements import CheckpointBarrier, Element, LatencyMarker
 from flinkpy.streaming.io.checkpointing.barrier_handler import aligned_timeout_ms, alignment_of, with_alignment
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ class RecordWriterOutput:
         num_records: records emitted so far, each once however many channels it went to.
     """
 
-    __slots__ = ("num_batches", "num_records", "partition", "supports_unaligned", "writer")
+    __slots__ = ("_next_marker", "num_batches", "num_records", "partition", "supports_unaligned", "writer")
 
     def __init__(self, writer: RecordWriter, partition: ResultPartition, *, supports_unaligned: bool = False) -> None:
         self.writer = writer
@@ -30,6 +30,7 @@ class RecordWriterOutput:
         self.supports_unaligned = supports_unaligned
         self.num_records = 0
         self.num_batches = 0
+        self._next_marker = -1
 
     def emit(self, batch: Batch) -> None:
         self.num_records += batch.num_rows
@@ -37,6 +38,12 @@ class RecordWriterOutput:
         self.writer.emit(batch)
 
     def emit_element(self, element: Element) -> None:
+        if isinstance(element, LatencyMarker):
+            # To one channel, each in turn: else there would be more of them behind every exchange.
+            self.writer.flush()
+            self._next_marker = (self._next_marker + 1) % self.partition.num_subpartitions
+            self.partition.emit_element(element, self._next_marker)
+            return
         self.writer.emit_element(element)
 
     def emit_barrier(self, barrier: CheckpointBarrier) -> list[tuple[int, list[Any]]]:

@@ -37,6 +37,7 @@ from flinkpy.records.elements import MAX_WATERMARK
 from flinkpy.state import pickling
 from flinkpy.streaming.mailbox.mailbox_processor import ActionStatus
 from flinkpy.streaming.operators.batch_size import AdaptiveBatchSize
+from flinkpy.streaming.operators.latency import LatencyMarkerEmitter
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.source_alignment import SourceAlignment
 from flinkpy.streaming.operators.source_metrics import SourceMetrics
@@ -186,6 +187,7 @@ class SourceOperator(StreamOperator):
             self._finish_splits_of_rests(splits)
             self.send_event(ReaderRegistered(self._restored_checkpoint_id))
             self._reader.start()
+            LatencyMarkerEmitter(self).start()
             if self._alignment is not None:
                 self.context.processing_time_service.schedule_after(self._report_interval_ms, self._on_report_interval)
         except USER_ERRORS as error:

@@ -31,6 +31,7 @@ from flinkpy.records.elements import (
     Element,
     EndOfData,
     EndOfPartition,
+    LatencyMarker,
     Watermark,
     WatermarkStatus,
 )
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from flinkpy.state.operator_state import OperatorStateBackend
     from flinkpy.state.snapshot import StateSnapshot
     from flinkpy.streaming.mailbox.task_mailbox import TaskMailbox
+    from flinkpy.streaming.operators.latency import LatencyStats
     from flinkpy.streaming.operators.metric_group import OperatorMetricGroup
     from flinkpy.streaming.operators.runtime_context import StreamingRuntimeContext
     from flinkpy.streaming.tasks.environment import TaskEnvironment
@@ -139,6 +141,7 @@ class StreamOperator(ABC):
 
     checkpoint_timestamp_ms = 0
     _operator_state: OperatorStateBackend | None = None
+    _latency_stats: LatencyStats | None = None
     _restored: checkpoint_pb2.OperatorSubtaskState | None = None
 
     def __init__(self, context: OperatorContext, output: Output, side_outputs: dict[str, Output]) -> None:
@@ -232,7 +235,18 @@ class StreamOperator(ABC):
         elif isinstance(element, CheckpointBarrier | EndOfData | EndOfPartition):
             raise UnsupportedOperationError(f"{type(element).__name__} does not pass through operators")
         else:
+            if isinstance(element, LatencyMarker):
+                self.latency_stats.report(element)
             self.emit_to_all(element)
+
+    @property
+    def latency_stats(self) -> LatencyStats:
+        stats = self._latency_stats
+        if stats is None:
+            from flinkpy.streaming.operators.latency import LatencyStats
+
+            stats = self._latency_stats = LatencyStats(self.context)
+        return stats
 
     def process_watermark(self, watermark: Watermark) -> None:
         """Fire what the watermark makes due, then hand it on."""
