@@ -17,6 +17,8 @@ Rules:
   older than the request). A wrong belief costs at most one needless request: it is refused, and a report corrects it.
 * A slot reported as held for a job that is over is freed; one held for a job never heard of (this ResourceManager may
   be the younger one) is left alone until `unknown_job_timeout_ms` passed without that job's JobMaster registering.
+* A slot that was requested for a JobMaster is freed when another one leads the job: its TaskExecutor would offer it to
+  the former one until its time-out, and the job would have to do without it.
 * Messages of a former registration (another InstanceID) change nothing.
 * A process serves one resource profile in its life, that of the first slot requested there: a job whose functions need
   packages of their own gets processes that have loaded no others (docs/decisions/0013). Where no such process has a
@@ -89,8 +91,8 @@ class SlotManager:
         self._is_check_scheduled = False
         self._last_check_ms: int | None = None
         self._terminated_jobs: OrderedDict[JobID, None] = OrderedDict()
-        #: jobs whose JobMaster registered and that are not over
-        self._known_jobs: set[JobID] = set()
+        #: the JobMasters that registered last, of jobs that are not over
+        self._known_jobs: dict[JobID, JobMasterId] = {}
         #: jobs that hold slots without having been heard of, with the time they were first reported
         self._unknown_jobs: dict[JobID, int] = {}
 
@@ -101,14 +103,18 @@ class SlotManager:
 
         What a former leader of the job declared does not.
         """
-        self._known_jobs.add(job_id)
+        self._known_jobs[job_id] = job_master_id
         self._unknown_jobs.pop(job_id, None)
         self._terminated_jobs.pop(job_id, None)
         declared = self.requirements.find(job_id)
         if declared is not None and declared.job_master_id != job_master_id:
             self.requirements.clear(job_id)
         self.requirements.resume(job_id)
-        return self._request_check(now_ms)
+        effects: Effects = []
+        for info, slot in self.task_executors.slots_of_job(job_id):
+            if slot.state is SlotState.ALLOCATED:  # a request that is on its way would come after this
+                effects += self._free_if_useless(info, slot)
+        return effects + self._request_check(now_ms)
 
     def declare_requirements(self, declared: JobRequirements, now_ms: int) -> Effects:
         """Replace what the job declared before; an older declaration that arrives late changes nothing.
@@ -127,7 +133,7 @@ class SlotManager:
     def job_terminated(self, job_id: JobID, now_ms: int) -> Effects:
         """The job is over: its claim ends and the slots it still holds are freed."""
         self.requirements.clear(job_id)
-        self._known_jobs.discard(job_id)
+        self._known_jobs.pop(job_id, None)
         self._unknown_jobs.pop(job_id, None)
         self._terminated_jobs[job_id] = None
         while len(self._terminated_jobs) > MAX_REMEMBERED_TERMINATED_JOBS:
@@ -219,13 +225,10 @@ class SlotManager:
         if found is None:
             return []
         info, slot = found
-        assert slot.job_id is not None
         if slot.state is SlotState.PENDING:
-            slot.move_to(SlotState.ALLOCATED, allocation_id, slot.job_id, slot.resource_profile)
+            slot.reserved()
             slot.num_failed_requests = 0
-        if slot.job_id in self._terminated_jobs:
-            return [_free_slot(info, slot, "the job ended while its slot was requested")]
-        return []
+        return self._free_if_useless(info, slot)
 
     def slot_request_failed(
         self, instance_id: InstanceID, slot_index: int, allocation_id: AllocationID, now_ms: int
@@ -287,9 +290,9 @@ class SlotManager:
     def validate(self) -> None:
         """Asserts every invariant that holds between two events."""
         self.task_executors.validate()
-        assert not set(self._unknown_jobs) & (set(self._terminated_jobs) | self._known_jobs)
-        assert not self._known_jobs & set(self._terminated_jobs)
-        assert {job.job_id for job in self.requirements.active()} <= self._known_jobs
+        assert not set(self._unknown_jobs) & (set(self._terminated_jobs) | self._known_jobs.keys())
+        assert not self._known_jobs.keys() & set(self._terminated_jobs)
+        assert {job.job_id for job in self.requirements.active()} <= self._known_jobs.keys()
         assert len(self._terminated_jobs) <= MAX_REMEMBERED_TERMINATED_JOBS
 
     # --- inside -----------------------------------------------------------------------------------------------------
@@ -319,13 +322,20 @@ class SlotManager:
             return []
         if slot.allocation_id == status.allocation_id:
             if slot.state is SlotState.PENDING:
-                slot.move_to(SlotState.ALLOCATED, status.allocation_id, status.job_id, slot.resource_profile)
+                slot.reserved()
         else:
             slot.move_to(SlotState.ALLOCATED, status.allocation_id, status.job_id)
-        if status.job_id in self._terminated_jobs:
-            return [_free_slot(info, slot, "the job is over")]
-        if status.job_id not in self._known_jobs:
+        if status.job_id not in self._known_jobs and status.job_id not in self._terminated_jobs:
             self._unknown_jobs.setdefault(status.job_id, now_ms)
+        return self._free_if_useless(info, slot)
+
+    def _free_if_useless(self, info: TaskExecutorInfo, slot: TaskManagerSlot) -> Effects:
+        """Of a slot that its TaskExecutor holds."""
+        assert slot.job_id is not None
+        if slot.job_id in self._terminated_jobs:
+            return [_free_slot(info, slot, "the job is over")]
+        if slot.job_master_id is not None and slot.job_master_id != self._known_jobs.get(slot.job_id):
+            return [_free_slot(info, slot, f"JobMaster {slot.job_master_id} has a successor")]
         return []
 
     def _free_slots_in_order(self) -> list[tuple[TaskExecutorInfo, TaskManagerSlot]]:
@@ -345,7 +355,7 @@ class SlotManager:
         self, job: JobRequirements, profile: str, info: TaskExecutorInfo, slot: TaskManagerSlot, now_ms: int
     ) -> RequestSlot:
         allocation_id = self._new_allocation_id()
-        slot.move_to(SlotState.PENDING, allocation_id, job.job_id, profile)
+        slot.move_to(SlotState.PENDING, allocation_id, job.job_id, profile, job.job_master_id)
         info.profile = profile
         info.update_idle_since(now_ms)
         return RequestSlot(

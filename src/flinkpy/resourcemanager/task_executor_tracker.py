@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from flinkpy.common.errors import InvalidTransitionError
-from flinkpy.common.ids import AllocationID, InstanceID, JobID, ResourceID
+from flinkpy.common.ids import AllocationID, InstanceID, JobID, JobMasterId, ResourceID
 
 
 class SlotState(enum.Enum):
@@ -87,6 +87,8 @@ class TaskManagerSlot:
     allocation_id: AllocationID | None = None
     job_id: JobID | None = None
     resource_profile: str = ""
+    #: for whom it was requested; None where it is known from reports only
+    job_master_id: JobMasterId | None = None
     #: requests in a row that came to nothing: such a slot is the last choice
     num_failed_requests: int = 0
 
@@ -96,6 +98,7 @@ class TaskManagerSlot:
         allocation_id: AllocationID | None = None,
         job_id: JobID | None = None,
         resource_profile: str = "",
+        job_master_id: JobMasterId | None = None,
     ) -> None:
         if (self.state, state) not in SLOT_TRANSITIONS:
             raise InvalidTransitionError(
@@ -106,6 +109,11 @@ class TaskManagerSlot:
         self.allocation_id = allocation_id
         self.job_id = job_id
         self.resource_profile = resource_profile
+        self.job_master_id = job_master_id
+
+    def reserved(self) -> None:
+        """The TaskExecutor has what was requested."""
+        self.move_to(SlotState.ALLOCATED, self.allocation_id, self.job_id, self.resource_profile, self.job_master_id)
 
 
 @dataclass(slots=True)

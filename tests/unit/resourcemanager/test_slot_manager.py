@@ -27,7 +27,7 @@ from flinkpy.resourcemanager.task_executor_tracker import (
 )
 
 JOB, OTHER = JobID("job"), JobID("other")
-LEADER = JobMasterId("leader")
+LEADER, NEW = JobMasterId("leader"), JobMasterId("new")
 
 
 class Machine(SlotManager):
@@ -307,9 +307,32 @@ def test_a_suspended_job_gets_no_more_slots_until_it_is_back(machine: Machine) -
 
 def test_what_a_former_leader_declared_is_dropped_when_a_new_one_connects(machine: Machine) -> None:
     machine.need(1)
-    machine.run(machine.job_master_connected(JOB, JobMasterId("new"), 0))
+    machine.run(machine.job_master_connected(JOB, NEW, 0))
     machine.executor("te")
     assert machine.effects == []
+
+
+def test_what_was_requested_for_a_former_leader_is_freed_for_its_successor(machine: Machine) -> None:
+    """Its TaskExecutor would offer it to the former one until it gives up."""
+    instance = machine.executor("te", slots=2)
+    has_answered, on_its_way = machine.need(2)
+    machine.acknowledge(has_answered)
+    freed = machine.run(machine.job_master_connected(JOB, NEW, 0))
+    reason = "JobMaster leader has a successor"
+    assert freed == [FreeSlot(instance, AllocationID("alloc-1"), JOB, reason)]
+    assert machine.acknowledge(on_its_way) == [FreeSlot(instance, AllocationID("alloc-2"), JOB, reason)]
+    (again,) = machine.run(machine.process_slot_report(instance, [held("alloc-1"), SlotStatus(1)], 0))
+    assert again == freed[0]  # that call was lost
+    machine.run(machine.notify_slot_available(instance, 0, AllocationID("alloc-1"), 0))
+    declared = JobRequirements(JOB, NEW, "jm:2", (ResourceRequirement(2),), 1)
+    assert len(requests(machine.run(machine.declare_requirements(declared, 0)))) == 2
+
+
+def test_what_another_resource_manager_requested_is_not_freed_for_whoever_registers_here(machine: Machine) -> None:
+    instance = machine.executor("te", reported=False)
+    machine.run(machine.process_slot_report(instance, [held("taken-over")], 0))
+    assert machine.run(machine.job_master_connected(JOB, LEADER, 0)) == []
+    assert machine.run(machine.job_master_connected(JOB, NEW, 0)) == []
 
 
 def test_the_loss_of_a_task_executor_is_told_to_the_jobs_there_and_made_up_for(machine: Machine) -> None:
