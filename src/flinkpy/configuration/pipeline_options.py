@@ -43,4 +43,10 @@ WATERMARK_ALIGNMENT_BUFFER_SIZE = int_option(
     "because an announcement is as old when it arrives; 0 compares the newest.",
     minimum=0,
 )
+CACHED_FILES = string_option(
+    "pipeline.cached-files",
+    None,
+    "Files that functions find by name, as with `register_cached_file`: `name:factors,path:/data/factors.txt;name:run,"
+    "path:/data/run.sh,executable:true`. A file that the program registers under the same name counts.",
+)
 JOB_ID = string_option("$internal.pipeline.job-id", None, "JobID to submit under; drawn at random where unset.")

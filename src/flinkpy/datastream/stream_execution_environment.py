@@ -25,6 +25,7 @@ from flinkpy.datastream.program_checks import (
     check_types_are_declared,
     check_unaligned_checkpoints,
     configured_job_id,
+    warn_of_options_without_effect,
 )
 from flinkpy.datastream.program_jobs import JobListeners, ProgramJobs
 from flinkpy.datastream.program_sources import ProgramSources, in_its_subtasks
@@ -67,6 +68,8 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
     def __init__(self, j_stream_execution_environment: Configuration | None = None, serializer: Any = None) -> None:
         self._configuration = Configuration(j_stream_execution_environment)
         self._config = ExecutionConfig(self._configuration)
+        #: Keys that the program has set, beside those of configuration files.
+        self._given_keys: set[str] = set()
         self._operators: list[OperatorTransformation] = []
         #: Of `collect_async`, until the program is executed.
         self._collecting: list[ResultsToCome] = []
@@ -85,6 +88,7 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         if configuration is not None:
             loaded.add_all(configuration)
         environment = StreamExecutionEnvironment(loaded)
+        environment._given_keys.update(configuration.key_set() if configuration is not None else ())
         # For sources that look at their first file while the program is made.
         initialize_file_systems(environment._configuration)
         return environment
@@ -97,6 +101,7 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
     def configure(self, configuration: Configuration) -> None:
         """Take over the options; they are checked when the program is executed."""
         self._configuration.add_all(configuration)
+        self._given_keys.update(configuration.key_set())
 
     def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
         """Of operators made from now on that set none of their own."""
@@ -374,6 +379,7 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
 
         graph = self._stream_graph(job_name)
         self.enable_changelog_state_backend(self._configuration.get_boolean(_CHANGELOG, False))
+        warn_of_options_without_effect(self._given_keys)
         check_unaligned_checkpoints(graph, self.get_checkpoint_config())
         check_types_are_declared(graph, self._config)
         configuration = self._configuration

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from flinkpy._proto import job_pb2
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.errors import InputNotFoundError, UnsupportedOperationError, UserError
+from flinkpy.common.errors import ConfigurationError, InputNotFoundError, UnsupportedOperationError, UserError
 from flinkpy.common.python_environment import (
     CACHED_FILE,
     PYTHON_ARCHIVE,
@@ -21,6 +21,7 @@ from flinkpy.common.python_environment import (
     PYTHON_REQUIREMENTS_CACHE,
 )
 from flinkpy.configuration import python_options, read_option
+from flinkpy.configuration.pipeline_options import CACHED_FILES
 
 #: Where the client finds the content of an artifact to upload; removed from the JobGraph once it has.
 LOCAL_PATH = "local_path"
@@ -80,10 +81,15 @@ class UserArtifacts:
     def collect(self, configuration: Configuration) -> list[job_pb2.UserArtifact]:
         """The artifacts with the SHA-256 of their present content.
 
-        Those of `python.files` and `python.archives` too, and where the program has set no requirements those of
-        `python.requirements`. Raises: UnsupportedOperationError where `python.executable` is another interpreter.
+        Those of `pipeline.cached-files`, `python.files` and `python.archives` too, and where the program has set no
+        requirements those of `python.requirements`.
+
+        Raises: UnsupportedOperationError where `python.executable` is another interpreter, ConfigurationError.
         """
         check_python_executable(read_option(configuration, python_options.PYTHON_EXECUTABLE))
+        for name, path, is_executable in _cached_files(read_option(configuration, CACHED_FILES) or ""):
+            if not any(one.kind == CACHED_FILE and one.name == name for one in self._artifacts):
+                self.add_cached_file(path, name, is_executable)
         for path in _entries(read_option(configuration, python_options.PYTHON_FILES) or ""):
             self.add_python_file(path)
         for entry in _entries(read_option(configuration, python_options.PYTHON_ARCHIVES) or ""):
@@ -163,6 +169,21 @@ def _files_in(directory: str) -> list[str]:
 
 def _entries(text: str) -> list[str]:
     return [entry.strip() for entry in text.split(",") if entry.strip()]
+
+
+def _cached_files(text: str) -> list[tuple[str, str, bool]]:
+    """(name, path, whether it is executable) of each entry. Raises: ConfigurationError, naming the entry."""
+    files = []
+    for entry in filter(None, map(str.strip, text.split(";"))):
+        fields = dict(field.strip().partition(":")[::2] for field in entry.split(","))
+        name, path = (fields.pop(key, "").strip().strip("`'\"") for key in ("name", "path"))
+        is_executable = fields.pop("executable", "false").strip().lower()
+        if not name or not path or fields or is_executable not in ("true", "false"):
+            raise ConfigurationError(
+                f"{CACHED_FILES.key}: {entry!r} is not name:NAME,path:PATH, with or without executable:true"
+            )
+        files.append((name, path, is_executable == "true"))
+    return files
 
 
 def _existing(path: str) -> str:

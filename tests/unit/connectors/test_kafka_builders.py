@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 
@@ -13,7 +14,7 @@ from flinkpy.common import ByteArraySchema, Row, SimpleStringSchema, Types
 from flinkpy.common.errors import ConfigurationError, InternalError, UnsupportedOperationError
 from flinkpy.connector_api.source import Boundedness
 from flinkpy.connectors.kafka import client
-from flinkpy.connectors.kafka.client import client_settings
+from flinkpy.connectors.kafka.client import _Repeats, client_settings
 from flinkpy.connectors.kafka.offsets import NoStoppingOffsets
 from flinkpy.connectors.kafka.sink import producer_settings
 from flinkpy.datastream.connectors.base import DeliveryGuarantee
@@ -556,3 +557,21 @@ def test_rows_are_written_by_a_user_schema():
             return ProducerRecord(element[0], element[1])
 
     assert encoded(Own(), Row("t1", b"v1"), Row("t2", b"v2")) == [("t1", None, b"v1"), ("t2", None, b"v2")]
+
+
+def test_a_client_that_cannot_reach_its_brokers_says_so_once_in_a_while() -> None:
+    now = [0.0]
+    repeats = _Repeats(lambda: now[0])
+
+    def lets_through(number: int, time_ms: int, broker: str = "b:1") -> str | None:
+        text = f"FAIL [g#producer-{number}] {broker}: Connect failed (after {time_ms}ms in state CONNECT)"
+        record = logging.LogRecord("kafka", logging.ERROR, "", 0, "%s", (text,), None)
+        return record.getMessage() if repeats.filter(record) else None
+
+    assert lets_through(1, 0) is not None
+    assert [lets_through(2, 3), lets_through(1, 0)] == [None, None]
+    assert lets_through(1, 0, "b:2") is not None
+    now[0] = 31.0
+    later = lets_through(1, 5)
+    assert later is not None and later.endswith("CONNECT) (and 2 times since it was last said)")
+    assert lets_through(1, 5) is None

@@ -8,12 +8,48 @@ from __future__ import annotations
 
 import logging
 import re
+import time
+from collections.abc import Callable
 from typing import Any
 
 from flinkpy.common.errors import ConfigurationError, KafkaError, ProducerFencedError, UnsupportedOperationError
 
 _LOG = logging.getLogger(__name__)
 _CLIENT_LOG = logging.getLogger("flinkpy.connectors.kafka.client.librdkafka")
+
+#: A client that cannot reach its brokers says so several times a second; one line of a kind in this time is enough.
+_REPEAT_INTERVAL_S = 30.0
+#: How long it took is another one each time.
+_VARYING = re.compile(r"\(after \d+ms.*|#\w+-\d+|\d+ms|\d+/\d+")
+_MAX_KINDS = 256
+
+
+class _Repeats(logging.Filter):
+    """Lets one message of a kind through in a while. Thread: any; a race costs a line too many."""
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._now_s = now_s
+        #: When the last one of a kind was let through, and how many have not been since.
+        self._kinds: dict[str, tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        message = record.getMessage()
+        kind = _VARYING.sub("", message)
+        now_s = self._now_s()
+        last_s, held_back = self._kinds.get(kind, (-_REPEAT_INTERVAL_S, 0))
+        if now_s - last_s < _REPEAT_INTERVAL_S:
+            self._kinds[kind] = (last_s, held_back + 1)
+            return False
+        if len(self._kinds) >= _MAX_KINDS:
+            self._kinds.clear()
+        self._kinds[kind] = (now_s, 0)
+        if held_back:
+            record.msg, record.args = f"{message} (and {held_back} times since it was last said)", ()
+        return True
+
+
+_CLIENT_LOG.addFilter(_Repeats())
 
 #: How long a call waits for the brokers, as the Java client's `default.api.timeout.ms`.
 API_TIMEOUT = "default.api.timeout.ms"
