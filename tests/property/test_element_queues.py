@@ -34,7 +34,8 @@ class Run:
         self.random = random
         for number, step in enumerate(script):
             if isinstance(step, int):
-                chunk = Chunk([f"{number}.{position}" for position in range(step)], [number] * step)
+                timestamps = [number * 10 + position for position in range(step)]
+                chunk = Chunk([f"{number}.{position}" for position in range(step)], timestamps)
                 queue.add_chunk(chunk)
                 for position, value in enumerate(chunk.rows):
                     self.inputs.append(value)
@@ -51,18 +52,31 @@ class Run:
 
     def complete_some(self, at_most: int) -> None:
         for _ in range(self.random.randint(0, min(at_most, len(self.running)))):
-            item = self.running.pop(self.random.randrange(len(self.running)))
-            self.complete(item)
+            if not self.running:
+                break
+            index = self.random.randrange(len(self.running))
+            chunk, begin, _ = self.running[index]
+            if self.queue.is_next(chunk, begin) and self.random.random() < 0.5:
+                self.complete_run(index)
+            else:
+                self.complete(self.running.pop(index))
         if self.random.random() < 0.5:
             self.take()
 
     def complete(self, item: Item) -> None:
-        part = self.queue.part
-        if part is not None and part.chunk is item[0] and part.next in (None, item[1]):
-            # As a worker does in place of calling `complete`.
-            part.add(item[1], [item[2]])
-        else:
-            self.queue.complete(item, [item[2]])
+        self.queue.complete(item, [item[2]])
+
+    def complete_run(self, index: int) -> None:
+        """Of this record and some that follow it in its chunk, as a worker does whose calls wait for nothing."""
+        chunk, begin, _ = self.running[index]
+        end = begin
+        while index < len(self.running) and self.running[index][:2] == (chunk, end):
+            del self.running[index]
+            end += 1
+            if self.random.random() < 0.3:
+                break
+        counts = None if chunk.timestamps is None else [1] * (end - begin)
+        self.queue.complete_run(chunk, begin, end, chunk.rows[begin:end], counts)
 
     def take(self) -> None:
         for released in self.queue.take():
@@ -71,11 +85,11 @@ class Run:
                 size = released.finish()
                 assert released.counts == [1] * size
                 assert size == before - released.chunk.waiting.count(1), "none of them was released before"
-                assert len(released.timestamps) == size
-                if released.begin is None:
-                    assert released.results == [released.chunk.rows[position] for position in released.positions]
-                else:
-                    assert released.results == released.chunk.rows[released.begin : released.next]
+                runs = [*released.runs, (released.begin, released.end)]
+                assert released.results == [value for begin, end in runs for value in released.chunk.rows[begin:end]]
+                times = released.chunk.timestamps
+                assert times is not None
+                assert released.timestamps == [time for begin, end in runs for time in times[begin:end]]
                 self.outputs += released.results
             else:
                 self.outputs.append(released)

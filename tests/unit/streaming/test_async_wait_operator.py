@@ -148,6 +148,117 @@ class TestRecords:
         assert not ordered or rows == sorted(rows)
 
 
+class TestCallsThatWaitForNothing:
+    """They are accounted for together; what is seen of each must not change by that."""
+
+    class Mixed(AsyncFunction):
+        """Waits for every third record until `let`, and has the results of the others at once."""
+
+        def __init__(self) -> None:
+            self.gated = Gated()
+
+        def __reduce__(self) -> Any:
+            return type(self), ()
+
+        async def async_invoke(self, value: int) -> list[int]:
+            if value % 3 == 2:
+                return await self.gated.async_invoke(value)
+            return [value * 10] * (value % 3)
+
+    @pytest.mark.parametrize("capacity", [1, 2, 100])
+    def test_what_is_done_before_a_call_that_waits_is_emitted(self, opened: Any, capacity: int) -> None:
+        function = self.Mixed()
+        harness = open_harness(opened, function, ordered=True, capacity=capacity)
+        harness.process([0, 1, 2, 3, 4, 5], [5, 6, 7, 8, 9, 10])
+        harness.run_until(lambda: harness.output.rows == [10])
+        function.gated.let(2)
+        harness.run_until(lambda: harness.output.rows == [10, 20, 40])
+        function.gated.let(5)
+        assert harness.drain() == [10, 20, 40, 50]
+        assert harness.output.timestamps == [6, 7, 9, 10]
+
+    def test_unordered_results_have_the_timestamps_of_their_records(self, opened: Any) -> None:
+        function = self.Mixed()
+        harness = open_harness(opened, function)
+        harness.process([0, 1, 2, 3, 4, 5, 6, 7], [0, 1, 2, 3, 4, 5, 6, 7])
+        harness.run_until(lambda: harness.output.rows == [10, 40, 70])
+        function.gated.let(5)
+        harness.run_until(lambda: len(harness.output.rows) == 4)
+        function.gated.let(2)
+        assert harness.drain() == [10, 40, 70, 50, 20]
+        assert harness.output.timestamps == [1, 4, 7, 5, 2]
+
+    @pytest.mark.parametrize("ordered", [True, False])
+    def test_a_checkpoint_holds_those_that_wait_and_no_others(self, opened: Any, ordered: bool) -> None:
+        function = self.Mixed()
+        harness = open_harness(opened, function, ordered=ordered)
+        harness.process([1, 4, 2, 7], [1, 4, 2, 7])
+        emitted = [10, 40] if ordered else [10, 40, 70]
+        harness.run_until(lambda: harness.output.rows == emitted)
+        left = [value for rows, _ in harness.operator._unfinished_records() for value in rows]
+        assert left == ([2, 7] if ordered else [2])
+        function.gated.let(2)
+        harness.drain()
+
+    def test_a_call_that_waits_after_others_times_out_alone(self, opened: Any) -> None:
+        class Patient(self.Mixed):  # type: ignore[name-defined, misc]
+            def timeout(self, value: int) -> list[str]:
+                return [f"late {value}"]
+
+        harness = open_harness(opened, Patient(), ordered=True, timeout_ms=20)
+        harness.process([1, 4, 2, 7])
+        assert harness.drain() == [10, 40, "late 2", 70]
+
+    @pytest.mark.parametrize("waits", [False, True])
+    def test_a_failure_after_others_names_its_own_record(self, opened: Any, waits: bool) -> None:
+        class Failing(AsyncFunction):
+            async def async_invoke(self, value: str) -> list[str]:
+                if value == "bad":
+                    if waits:
+                        await asyncio.sleep(0)
+                    raise ValueError("no good")
+                return [value]
+
+        harness = open_harness(opened, Failing(), ordered=True)
+        harness.process(["first", "second", "bad", "last"])
+        with pytest.raises(FunctionError) as failure:
+            harness.drain()
+        assert "during handling input 'bad'" in failure.value.remote_traceback
+        assert 'raise ValueError("no good")' in failure.value.remote_traceback
+
+    def test_every_call_runs_in_a_task_and_may_set_limits_to_itself(self, opened: Any) -> None:
+        class Limiting(AsyncFunction):
+            async def async_invoke(self, value: int) -> list[Any]:
+                assert asyncio.current_task() is not None
+                try:
+                    async with asyncio.timeout(0 if value % 2 else 60):
+                        await asyncio.sleep(3600 if value % 2 else 0)
+                except TimeoutError:
+                    return [value, "late"]
+                return [value]
+
+        harness = open_harness(opened, Limiting(), ordered=True)
+        harness.process([0, 1, 2, 3])
+        assert harness.drain() == [0, 1, "late", 2, 3, "late"]
+
+    def test_a_first_attempt_that_was_good_enough_is_the_only_one(self, opened: Any) -> None:
+        calls: list[int] = []
+
+        class Counting(AsyncFunction):
+            def __reduce__(self) -> Any:
+                return type(self), ()
+
+            async def async_invoke(self, value: int) -> list[int]:
+                calls.append(value)
+                return [] if calls.count(value) < value else [value]
+
+        strategy = AsyncRetryStrategy.fixed_delay(3, 1, empty_result_predicate, has_exception_predicate)
+        harness = open_harness(opened, Counting(), ordered=True, timeout_ms=60_000, retry=strategy)
+        harness.process([1, 1, 3, 1, 2])
+        assert harness.drain() == [1, 1, 3, 1, 2]
+        assert sorted(calls) == [1, 1, 1, 2, 2, 3, 3, 3]
+
+
 class TestCapacity:
     @pytest.mark.parametrize("ordered", [True, False])
     def test_no_more_calls_are_under_way_than_the_capacity(self, opened: Any, ordered: bool) -> None:

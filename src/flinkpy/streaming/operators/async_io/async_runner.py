@@ -10,6 +10,11 @@ Workers are coroutines, at most `capacity`, which take records from the backlog 
 They come into being as there is work and end when there is none. A record counts towards the capacity until its results
 are released, so that one slow record lets the results behind it grow only so far.
 
+Most of the time of a call that waits for nothing would be spent on keeping account of it. So a worker whose calls
+follow one another without waiting keeps none: it *runs* through the records of a chunk and collects their results.
+Where it has to wait after all, whoever gets the loop next settles the account: the iterator that all workers share says
+which record it waits for, and it is through with those before. Until a call waits for nothing it goes one by one.
+
 There is one timer for all time-outs: it looks again and again at what every worker is doing.
 
 Source: org.apache.flink.streaming.api.operators.async.AsyncWaitOperator.
@@ -24,11 +29,13 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from operator import length_hint
+from typing import Any, cast
 
 from flinkpy.records.elements import Element, Watermark
 from flinkpy.streaming.operators.async_io.element_queue import Chunk, ElementQueue, Item, Released
+from flinkpy.streaming.operators.async_io.retries import FAILED, Invoke, Retries
 from flinkpy.streaming.operators.stream_operator import USER_ERRORS
 
 _LOG = logging.getLogger(__name__)
@@ -44,15 +51,13 @@ CANCEL_TIMEOUT_S = 5.0
 #: A thread that waits for the loop looks so often whether there is one.
 LOOK_AGAIN_S = 0.5
 
-#: value -> results; whatever the user's function gives.
-Invoke = Callable[[Any], Awaitable[Any]]
-
 
 class _Slot:
     """What one worker is doing.
 
     Attributes:
         item: what it awaits the results of, one record or a list. None when that was given up: it must let go of it.
+            Of the worker that runs it says nothing until the run is settled.
         seen, seen_s: what it had when it was last looked at, and since when. A worker does not note when it begins with
             a record: that would cost more than all else it does.
     """
@@ -88,12 +93,14 @@ class AsyncRunner:
         *,
         capacity: int,
         timeout_s: float,
+        retries: Retries | None = None,
         max_batch_size: int = 0,
         check_results: Callable[[Any], list[Any]],
         on_released: Callable[[], None],
         on_error: Callable[[BaseException, Item | None], None],
     ) -> None:
         self._invoke = invoke
+        self._retries = retries
         self._time_out = time_out
         self._queue = queue
         #: Records that a worker has.
@@ -117,13 +124,22 @@ class AsyncRunner:
         self._has_released = threading.Event()
         # The loop thread's.
         self._backlog: deque[Chunk | Element] = deque()
-        self._items: Iterator[Item] | None = None
+        #: What the workers take records from, as far as `_values` has come: up to before `_next`, where no one runs.
+        self._chunk: Chunk | None = None
+        self._values: Iterator[Any] = iter(())
+        self._next = 0
+        self._items = self._next_items()
+        #: The worker that runs, from `_next` on, and what it has collected.
+        self._running: _Slot | None = None
+        self._run_results: list[Any] = []
+        self._run_counts: list[int] | None = None
+        #: The worker that has taken the last record, where none runs.
+        self._latest: _Slot | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._slots: set[_Slot] = set()
         #: Workers that have not been given up.
         self._active = 0
         self._is_flush_scheduled = False
-        self._is_round_over = False
         self._timer: asyncio.TimerHandle | None = None
         self._has_failed = False
 
@@ -226,10 +242,9 @@ class AsyncRunner:
 
     def _spawn(self) -> None:
         """One more worker, where there is work and room for it; it sees to it that more come."""
-        if self._items is None:
-            if not self._backlog:
-                return
-            self._items = self._next_items()
+        chunk = self._chunk
+        if (chunk is None or self._next == len(chunk.rows)) and not self._backlog:
+            return
         if (self._active + 1) * self._load + self._queue.held > self._capacity or self._is_stopping:
             return
         self._active += 1
@@ -237,21 +252,31 @@ class AsyncRunner:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _next_items(self) -> Iterator[Item]:
-        """The records of the backlog, for all workers; control elements are dealt with as they come up."""
+    def _take_chunk(self) -> Chunk | None:
+        """What there are records of; control elements of the backlog are dealt with as they come up."""
+        chunk = self._chunk
+        if chunk is not None and self._next < len(chunk.rows):
+            return chunk
+        self._chunk = None
         backlog, queue = self._backlog, self._queue
         while backlog:
             entry = backlog.popleft()
             if isinstance(entry, Chunk):
                 queue.add_chunk(entry)
-                # A function that never suspends would keep the loop to itself.
-                self._is_round_over = True
-                yield from zip(itertools.repeat(entry), range(len(entry.rows)), entry.rows)
-            else:
-                queue.add_element(entry)
-                if queue.has_released and not self._is_flush_scheduled:
-                    self._schedule_flush()
-        self._items = None
+                self._chunk, self._values, self._next = entry, iter(entry.rows), 0
+                return entry
+            queue.add_element(entry)
+            if queue.has_released and not self._is_flush_scheduled:
+                self._schedule_flush()
+        return None
+
+    def _next_items(self) -> Iterator[Item]:
+        """All records there are, one by one; for all workers, until it is exhausted."""
+        while (chunk := self._take_chunk()) is not None:
+            for position, value in enumerate(chunk.rows):
+                self._next = position + 1
+                yield chunk, position, value
+        self._items = self._next_items()
 
     async def _work(self) -> None:
         task = asyncio.current_task()
@@ -266,54 +291,114 @@ class AsyncRunner:
 
     async def _take_items(self, slot: _Slot) -> bool:
         """False where the worker was given up, or everything was."""
-        invoke, queue, capacity = self._invoke, self._queue, self._capacity
-        is_first = True
-        for item in self._items or ():
-            slot.item = item
+        invoke, queue, retries, capacity = self._invoke, self._queue, self._retries, self._capacity
+        is_first = is_running = True
+        item: Any = None
+        run: list[Any] = []
+        while True:
+            self._settle()
+            chunk = self._take_chunk()
+            if chunk is None:
+                return True
             if is_first:
                 is_first = False
                 self._start_timer()
                 self._spawn()
                 self._spawn()
-            try:
-                results = await invoke(item[2])
-                if slot.item is not item:
+            is_running = is_running and queue.is_next(chunk, self._next)
+            if is_running:
+                run = self._begin_run(slot, chunk)
+            counts = self._run_counts
+            for value in self._values:
+                if not is_running:
+                    slot.item = item = chunk, self._next, value
+                    self._next += 1
+                    self._latest = slot
+                try:
+                    try:
+                        results = await invoke(value)
+                    except Exception as error:
+                        if retries is None or not retries.is_due_after_error(error, 1):
+                            raise
+                        results = FAILED
+                    if retries is not None and (results is FAILED or retries.is_due_after(results, 1)):
+                        results = await retries.invoke_again(value)
+                    if type(results) is not list:
+                        results = self._check_results(results)
+                except (*USER_ERRORS, asyncio.CancelledError) as error:
+                    if self._running is slot:
+                        self._settle()
+                    if slot.item is not None and not self._is_stopping:
+                        self._fail(error, cast("Item", slot.item))
                     return False
-                if type(results) is not list:
-                    results = self._check_results(results)
-            except (*USER_ERRORS, asyncio.CancelledError) as error:
-                if slot.item is item and not self._is_stopping:
-                    self._fail(error, item)
-                return False
-            part = queue.part
-            if part is not None and part.chunk is item[0] and ((turn := part.next) is None or turn == item[1]):
-                if turn is None:
-                    part.positions.append(item[1])
+                if is_running:
+                    if self._running is slot:
+                        run.extend(results)
+                        if counts is not None:
+                            counts.append(len(results))
+                        continue
+                    item = slot.item
+                    if item is None:
+                        return False
+                    is_running = False
                 else:
-                    part.next = turn + 1
-                part.results.extend(results)
-                if part.counts is not None:
-                    part.counts.append(len(results))
-                continue
-            queue.complete(item, results)
+                    if slot.item is not item:
+                        return False
+                    is_running = self._latest is slot
+                queue.complete(item, results)
+                if not self._is_flush_scheduled:
+                    self._schedule_flush()
+                if queue.held and self._active + queue.held > capacity:
+                    slot.item = None
+                    return True
+                if self._running is not None:
+                    self._settle()
+                if is_running or self._chunk is not chunk:
+                    break
+            else:
+                if is_running:
+                    self._end_run(len(chunk.rows))
+                    # A function that never suspends would keep the loop to itself.
+                    slot.item = None
+                    await asyncio.sleep(0)
+                    if self._is_stopping:
+                        return False
+
+    def _begin_run(self, slot: _Slot, chunk: Chunk) -> list[Any]:
+        """It runs from now on. Returns what takes the results."""
+        self._running = slot
+        self._run_counts = None if chunk.timestamps is None else []
+        if not self._is_flush_scheduled:
+            self._schedule_flush()
+        return self._run_results
+
+    def _settle(self) -> None:
+        """Where a worker runs it does so no longer: it is through with the records before the one taken last."""
+        slot, chunk = self._running, self._chunk
+        if slot is not None:
+            assert chunk is not None
+            position = len(chunk.rows) - length_hint(self._values) - 1
+            slot.item = chunk, position, chunk.rows[position]
+            self._end_run(position)
+            self._next = position + 1
+
+    def _end_run(self, end: int) -> None:
+        """The records up to there are completed."""
+        chunk = self._chunk
+        assert chunk is not None
+        self._running = None
+        if end > self._next:
+            self._queue.complete_run(chunk, self._next, end, self._run_results, self._run_counts)
+            self._run_results = []
+            self._next = end
             if not self._is_flush_scheduled:
                 self._schedule_flush()
-            if queue.held and self._active + queue.held > capacity:
-                break
-            if self._is_round_over:
-                self._is_round_over = False
-                slot.item = None
-                await asyncio.sleep(0)
-                if self._is_stopping:
-                    return False
-        slot.item = None
-        return True
 
     async def _take_batches(self, slot: _Slot) -> bool:
         """As `_take_items`, many records a call. Nothing waits for a batch to fill: what there is is taken."""
         queue, size = self._queue, self._load
         is_first = True
-        while batch := list(itertools.islice(self._items or (), size)):
+        while batch := list(itertools.islice(self._items, size)):
             slot.item = batch
             if is_first:
                 is_first = False
@@ -351,6 +436,7 @@ class AsyncRunner:
     def _flush(self) -> None:
         """Hand over what this round of the loop has released."""
         self._is_flush_scheduled = False
+        self._settle()
         parts = self._queue.take()
         if parts:
             self._out.append(parts)
@@ -367,6 +453,7 @@ class AsyncRunner:
     def _look_for_timeouts(self) -> None:
         """Give up the calls that have been seen for too long."""
         self._timer = None
+        self._settle()
         timeout_s, now_s = self._timeout_s, time.monotonic()
         is_busy = False
         for slot in list(self._slots):
@@ -411,42 +498,3 @@ class AsyncRunner:
             self._fail(error, None)
         else:
             loop.default_exception_handler(context)
-
-
-def checked_results(results: Any, function: Any) -> list[Any]:
-    """The results as a list.
-
-    Raises: RuntimeError where they are none.
-    """
-    if isinstance(results, Iterable):
-        return list(results)
-    fault = "cannot be none" if results is None else "should be of list type"
-    raise RuntimeError(
-        f"The result of AsyncFunction {fault}, please check the methods 'async_invoke' and 'timeout' of class "
-        f"'{type(function)}'."
-    )
-
-
-def with_retries(invoke: Invoke, strategy: Any) -> Invoke:
-    """`invoke`, tried again as the strategy says; a delay keeps the record's place and nothing else."""
-    predicate = strategy.get_retry_predicate()
-    retry_result, retry_error = predicate.result_predicate(), predicate.exception_predicate()
-    if retry_result is None and retry_error is None:
-        return invoke
-
-    async def invoke_until_good(value: Any) -> Any:
-        attempt = 1
-        while True:
-            try:
-                results = await invoke(value)
-            except Exception as error:
-                if retry_error is None or not retry_error(error) or not strategy.can_retry(attempt):
-                    raise
-            else:
-                is_good = results is None or retry_result is None or not retry_result(results)
-                if is_good or not strategy.can_retry(attempt):
-                    return results
-            await asyncio.sleep(strategy.get_backoff_time_millis(attempt) / 1000)
-            attempt += 1
-
-    return invoke_until_good

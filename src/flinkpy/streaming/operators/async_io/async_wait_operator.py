@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import inspect
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from flinkpy.datastream.state import ListStateDescriptor
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import CheckpointBarrier, Element, EndOfData, EndOfPartition
 from flinkpy.streaming.mailbox.task_mailbox import Mail, MailPriority
-from flinkpy.streaming.operators.async_io.async_runner import AsyncRunner, checked_results, with_retries
+from flinkpy.streaming.operators.async_io.async_runner import AsyncRunner
 from flinkpy.streaming.operators.async_io.element_queue import (
     Chunk,
     Item,
@@ -33,6 +33,7 @@ from flinkpy.streaming.operators.async_io.element_queue import (
     Part,
     UnorderedElementQueue,
 )
+from flinkpy.streaming.operators.async_io.retries import Retries
 from flinkpy.streaming.operators.lane_border import as_rows
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext, UserFunctionOperator
@@ -82,13 +83,12 @@ class AsyncWaitOperator(UserFunctionOperator):
         function = self.function
         self._runner = runner = AsyncRunner(
             self.context.environment.task_name,
-            function.async_invoke_batch
-            if spec.max_batch_size
-            else with_retries(function.async_invoke, spec.retry_strategy),
+            function.async_invoke_batch if spec.max_batch_size else function.async_invoke,
             function.timeout,
             OrderedElementQueue() if spec.is_ordered else UnorderedElementQueue(),
             capacity=spec.capacity,
             timeout_s=spec.timeout_ms / 1000,
+            retries=None if spec.max_batch_size else Retries.of(function.async_invoke, spec.retry_strategy),
             max_batch_size=spec.max_batch_size,
             check_results=lambda results: checked_results(results, function),
             on_released=self._announce_results,
@@ -254,3 +254,17 @@ def _timestamps(parts: list[Part]) -> np.ndarray:
         times.extend(part.timestamps)
         counts.extend(part.counts or ())
     return np.repeat(np.array(times, dtype=np.int64), counts)
+
+
+def checked_results(results: Any, function: Any) -> list[Any]:
+    """The results as a list.
+
+    Raises: RuntimeError where they are none.
+    """
+    if isinstance(results, Iterable):
+        return list(results)
+    fault = "cannot be none" if results is None else "should be of list type"
+    raise RuntimeError(
+        f"The result of AsyncFunction {fault}, please check the methods 'async_invoke' and 'timeout' of class "
+        f"'{type(function)}'."
+    )

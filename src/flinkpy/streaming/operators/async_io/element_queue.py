@@ -48,50 +48,48 @@ class Part:
     """Records of one chunk that were released together, and their results.
 
     Attributes:
-        begin, next: in the ordered queue, the first of them and the one after the last, by position; None: `positions`
-            says which they are, in no order.
+        begin, end: the last run of them: their positions, from the first up to one after the last.
+        runs: the runs before that one, in the order of the results; none in the ordered queue.
         counts: how many results each of them has; only where they have timestamps.
     """
 
-    __slots__ = ("begin", "chunk", "counts", "next", "positions", "results")
+    __slots__ = ("begin", "chunk", "counts", "end", "results", "runs")
 
-    def __init__(self, chunk: Chunk, begin: int | None) -> None:
+    def __init__(self, chunk: Chunk, begin: int, end: int, results: list[Any], counts: list[int] | None) -> None:
         self.chunk = chunk
         self.begin = begin
-        self.next = begin
-        self.positions: list[int] = []
-        self.results: list[Any] = []
-        self.counts: list[int] | None = None if chunk.timestamps is None else []
+        self.end = end
+        self.runs: list[tuple[int, int]] = []
+        self.results = results
+        self.counts = counts
 
-    def add(self, position: int, results: list[Any]) -> None:
-        """Workers do the same, without the call."""
-        if self.next is None:
-            self.positions.append(position)
-        else:
-            self.next += 1
+    def add(self, begin: int, end: int, results: list[Any], counts: list[int] | None) -> None:
+        if self.end != begin:
+            self.runs.append((self.begin, self.end))
+            self.begin = begin
+        self.end = end
         self.results.extend(results)
-        if self.counts is not None:
-            self.counts.append(len(results))
+        if self.counts is not None and counts is not None:
+            self.counts.extend(counts)
 
     def finish(self) -> int:
         """Its results are emitted; returns how many records it has."""
         waiting = self.chunk.waiting
-        if self.begin is not None and self.next is not None:
-            size = self.next - self.begin
-            waiting[self.begin : self.next] = bytes(size)
-            return size
-        for position in self.positions:
-            waiting[position] = 0
-        return len(self.positions)
+        size = 0
+        for begin, end in (*self.runs, (self.begin, self.end)):
+            waiting[begin:end] = bytes(end - begin)
+            size += end - begin
+        return size
 
     @property
     def timestamps(self) -> list[int]:
         """Of the records, which have some."""
         of_chunk = self.chunk.timestamps
         assert of_chunk is not None
-        if self.begin is not None:
-            return of_chunk[self.begin : self.next]
-        return [of_chunk[position] for position in self.positions]
+        if not self.runs:
+            return of_chunk[self.begin : self.end]
+        runs = (*self.runs, (self.begin, self.end))
+        return [timestamp for begin, end in runs for timestamp in of_chunk[begin:end]]
 
 
 Released = Part | Element
@@ -100,13 +98,10 @@ Released = Part | Element
 class ElementQueue(ABC):
     """Attributes:
     held: records that are completed and not released.
-    part: where to `add` the results of a record of `part.chunk` in place of calling `complete`, if `part.next` is that
-        record or None; None: nowhere. This is what makes a call that waits for nothing cheap.
     """
 
     def __init__(self) -> None:
         self.held = 0
-        self.part: Part | None = None
         self._released: list[Released] = []
 
     @abstractmethod
@@ -117,32 +112,53 @@ class ElementQueue(ABC):
     def add_element(self, element: Element) -> None: ...
 
     @abstractmethod
+    def is_next(self, chunk: Chunk, position: int) -> bool:
+        """Whether records from this one on would be released as soon as they are completed, one after the other."""
+
+    @abstractmethod
+    def complete_run(self, chunk: Chunk, begin: int, end: int, results: list[Any], counts: list[int] | None) -> None:
+        """As `complete` for each of the records from `begin` up to `end`, where `is_next(chunk, begin)`.
+
+        Args:
+            results: of all of them, in order. Becomes the queue's.
+            counts: how many each of them has; None where the chunk has no timestamps. Becomes the queue's.
+        """
+
+    @abstractmethod
     def complete(self, item: Item, results: list[Any]) -> None:
         """Exactly once per record."""
 
     def take(self) -> list[Released]:
         """What has been released since the last call, in order."""
-        self._close_part()
         released, self._released = self._released, []
         return released
-
-    @abstractmethod
-    def _close_part(self) -> None:
-        """Take note of what was added to `part`, which is None then."""
 
     @property
     def has_released(self) -> bool:
         return bool(self._released)
 
-    def _release(self, chunk: Chunk, position: int, results: list[Any], *, in_order: bool) -> Part:
+    def _release(self, chunk: Chunk, begin: int, end: int, results: list[Any], counts: list[int] | None) -> None:
         """To the last part, where it is of that chunk."""
         released = self._released
         part = released[-1] if released else None
-        if not isinstance(part, Part) or part.chunk is not chunk:
-            part = Part(chunk, position if in_order else None)
-            released.append(part)
-        part.add(position, results)
-        return part
+        if isinstance(part, Part) and part.chunk is chunk:
+            part.add(begin, end, results, counts)
+        else:
+            released.append(Part(chunk, begin, end, results, counts))
+
+    def _release_one(self, chunk: Chunk, position: int, results: list[Any]) -> None:
+        released = self._released
+        part = released[-1] if released else None
+        if isinstance(part, Part) and part.chunk is chunk and part.end == position:
+            # As `_release` does, for what most calls come to.
+            part.end = position + 1
+            part.results.extend(results)
+            if part.counts is not None:
+                part.counts.append(len(results))
+            return
+        counts = None if chunk.timestamps is None else [len(results)]
+        # A list of our own: the part's grows.
+        self._release(chunk, position, position + 1, results.copy(), counts)
 
 
 class OrderedElementQueue(ElementQueue):
@@ -156,7 +172,6 @@ class OrderedElementQueue(ElementQueue):
         self._order.append(chunk)
 
     def add_element(self, element: Element) -> None:
-        self._close_part()
         order = self._order
         if not order:
             self._released.append(element)
@@ -165,29 +180,25 @@ class OrderedElementQueue(ElementQueue):
         else:
             order.append(element)
 
+    def is_next(self, chunk: Chunk, position: int) -> bool:
+        return chunk.next == position and self._order[0] is chunk
+
+    def complete_run(self, chunk: Chunk, begin: int, end: int, results: list[Any], counts: list[int] | None) -> None:
+        self._release(chunk, begin, end, results, counts)
+        chunk.next = end
+        if self.held or end == len(chunk.rows):
+            self._release_held()
+
     def complete(self, item: Item, results: list[Any]) -> None:
-        self._close_part()
         chunk, position, _ = item
         if chunk.next != position or self._order[0] is not chunk:
             chunk.completed[position] = results
             self.held += 1
             return
-        part = self._release(chunk, position, results, in_order=True)
+        self._release_one(chunk, position, results)
         chunk.next = position + 1
         if self.held or chunk.next == len(chunk.rows):
             self._release_held()
-        else:
-            self.part = part
-
-    def _close_part(self) -> None:
-        part = self.part
-        if part is not None:
-            self.part = None
-            chunk = part.chunk
-            assert part.next is not None
-            chunk.next = part.next
-            if chunk.next == len(chunk.rows):
-                self._release_held()
 
     def _release_held(self) -> None:
         order = self._order
@@ -197,7 +208,7 @@ class OrderedElementQueue(ElementQueue):
                 self._released.append(chunk)
             else:
                 while (results := chunk.completed.pop(chunk.next, None)) is not None:
-                    self._release(chunk, chunk.next, results, in_order=True)
+                    self._release_one(chunk, chunk.next, results)
                     chunk.next += 1
                     self.held -= 1
                 if chunk.next < len(chunk.rows):
@@ -223,23 +234,17 @@ class _Segment:
 
 
 class UnorderedElementQueue(ElementQueue):
-    """Results leave as they come, but never cross a control element.
-
-    While there is one segment, its records are not counted one by one: see `part`.
-    """
+    """Results leave as they come, but never cross a control element."""
 
     def __init__(self) -> None:
         super().__init__()
         self._segments: deque[_Segment] = deque([_Segment()])
-        #: Of the records of `part`, those that the segment has been told of.
-        self._counted = 0
 
     def add_chunk(self, chunk: Chunk) -> None:
         chunk.segment = segment = self._segments[-1]
         segment.left += len(chunk.rows)
 
     def add_element(self, element: Element) -> None:
-        self._close_part()
         segments = self._segments
         last = segments[-1]
         if len(segments) == 1 and not last.left:
@@ -253,28 +258,24 @@ class UnorderedElementQueue(ElementQueue):
         last.element = element
         segments.append(_Segment())
 
+    def is_next(self, chunk: Chunk, position: int) -> bool:
+        return chunk.segment is self._segments[0]
+
+    def complete_run(self, chunk: Chunk, begin: int, end: int, results: list[Any], counts: list[int] | None) -> None:
+        self._release(chunk, begin, end, results, counts)
+        chunk.segment.left -= end - begin
+        self._advance()
+
     def complete(self, item: Item, results: list[Any]) -> None:
         chunk, position, _ = item
         segment = chunk.segment
-        if segment is not self._segments[0]:
-            segment.left -= 1
+        segment.left -= 1
+        if segment is self._segments[0]:
+            self._release_one(chunk, position, results)
+            self._advance()
+        else:
             segment.held.append((item, results))
             self.held += 1
-            return
-        self._close_part()
-        segment.left -= 1
-        part = self._release(chunk, position, results, in_order=False)
-        if segment.element is None:
-            self.part = part
-            self._counted = len(part.positions)
-        elif not segment.left:
-            self._advance()
-
-    def _close_part(self) -> None:
-        part = self.part
-        if part is not None:
-            self._segments[0].left -= len(part.positions) - self._counted
-            self.part = None
 
     def _advance(self) -> None:
         segments = self._segments
@@ -284,5 +285,5 @@ class UnorderedElementQueue(ElementQueue):
             following = segments[0]
             self.held -= len(following.held)
             for (chunk, position, _), results in following.held:
-                self._release(chunk, position, results, in_order=False)
+                self._release_one(chunk, position, results)
             following.held = []
