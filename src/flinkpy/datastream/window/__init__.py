@@ -25,6 +25,8 @@ from flinkpy.datastream.window.session_windows import (
     EventTimeSessionWindows,
     ProcessingTimeSessionWindows,
 )
+from flinkpy.datastream.window.stagger import StaggeredWindows as StaggeredWindows
+from flinkpy.datastream.window.stagger import WindowStagger
 from flinkpy.datastream.window.time_triggers import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
@@ -89,4 +91,5 @@ __all__ = [
     "Window",
     "WindowAssigner",
     "WindowOperationDescriptor",
+    "WindowStagger",
 ]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from flinkpy.common.serializer import TypeSerializer
 from flinkpy.common.time import Duration, Time
 from flinkpy.datastream.window.assigner import WindowAssigner, check_timestamp, millis_of
+from flinkpy.datastream.window.stagger import StaggeredWindows, WindowStagger
 from flinkpy.datastream.window.time_triggers import EventTimeTrigger, ProcessingTimeTrigger
 from flinkpy.datastream.window.windows import TimeWindow, TimeWindowSerializer
 
@@ -58,6 +59,16 @@ class _TumblingWindows(_FixedWindows[T]):
             raise ValueError(f"{type(self).__name__} parameters must satisfy abs(offset) < size")
         self._size = self._slide = size
         self._offset = offset
+
+    def with_stagger(self, window_stagger: WindowStagger) -> WindowAssigner[T, TimeWindow]:
+        """These windows, moved in each subtask by another stretch of time, so that they do not all give their results
+        at once. Beyond PyFlink (the third argument of Java's `of`).
+        """
+        if not isinstance(window_stagger, WindowStagger):
+            raise TypeError(f"with_stagger needs a WindowStagger, such as WindowStagger.RANDOM, not {window_stagger!r}")
+        if window_stagger is WindowStagger.ALIGNED:
+            return self
+        return StaggeredWindows(self._size, self._offset, window_stagger, self._event_time)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._size}, {self._offset})"
