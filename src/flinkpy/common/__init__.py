@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from flinkpy.common.completable_future import CompletableFuture
     from flinkpy.common.config_options import ConfigOption, ConfigOptions
     from flinkpy.common.configuration import Configuration
+    from flinkpy.common.either import Either
     from flinkpy.common.execution_config import ExecutionConfig
     from flinkpy.common.input_dependency_constraint import InputDependencyConstraint
     from flinkpy.common.job_client import JobClient
@@ -42,6 +43,7 @@ __all__ = [
     "Configuration",
     "DeserializationSchema",
     "Duration",
+    "Either",
     "Encoder",
     "ExecutionConfig",
     "InputDependencyConstraint",
@@ -68,6 +70,7 @@ _MODULES = {
     "completable_future": ("CompletableFuture",),
     "config_options": ("ConfigOption", "ConfigOptions"),
     "configuration": ("Configuration",),
+    "either": ("Either",),
     "execution_config": ("ExecutionConfig",),
     "input_dependency_constraint": ("InputDependencyConstraint",),
     "job_client": ("JobClient",),

@@ -180,6 +180,30 @@ class EnumTypeInfo(TypeInformation):
         return f"EnumTypeInfo<{self._enum_class.__qualname__}>"
 
 
+class EitherTypeInfo(TypeInformation):
+    """An `Either` of two types. Beyond PyFlink (Java's `Types.EITHER`)."""
+
+    def __init__(self, left_type: TypeInformation, right_type: TypeInformation) -> None:
+        super().__init__()
+        _check_types((left_type, right_type))
+        self._left_type = left_type
+        self._right_type = right_type
+
+    @property
+    def left_type(self) -> TypeInformation:
+        return self._left_type
+
+    @property
+    def right_type(self) -> TypeInformation:
+        return self._right_type
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self._left_type, self._right_type)
+
+    def __repr__(self) -> str:
+        return f"EitherTypeInfo<{self._left_type}, {self._right_type}>"
+
+
 class MapTypeInfo(TypeInformation):
     """A Python dict with one type of key and one of value."""
 

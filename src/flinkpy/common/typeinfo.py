@@ -21,6 +21,7 @@ from flinkpy.common.basic_typeinfo import (
 )
 from flinkpy.common.composite_typeinfo import (
     BasicArrayTypeInfo,
+    EitherTypeInfo,
     EnumTypeInfo,
     ExternalTypeInfo,
     ListTypeInfo,
@@ -37,6 +38,7 @@ __all__ = ["TypeInformation", "Types"]
 _ALSO_EXPORTED = (
     DateTypeInfo,
     DecimalTypeInfo,
+    EitherTypeInfo,
     EnumTypeInfo,
     ExternalTypeInfo,
     InstantTypeInfo,
@@ -188,6 +190,11 @@ class Types:
     def ENUM(enum_type: type[Enum]) -> TypeInformation:
         """Members of an `enum.Enum`. Beyond PyFlink."""
         return EnumTypeInfo(enum_type)
+
+    @staticmethod
+    def EITHER(left_type: TypeInformation, right_type: TypeInformation) -> TypeInformation:
+        """`flinkpy.common.Either`: a value of one of two types. Beyond PyFlink."""
+        return EitherTypeInfo(left_type, right_type)
 
     @staticmethod
     def GENERIC(generic_class: type | None = None) -> TypeInformation:

@@ -6,6 +6,7 @@ from typing import Any
 
 from flinkpy.common.typeinfo import (
     BasicTypeInfo,
+    EitherTypeInfo,
     EnumTypeInfo,
     PickledBytesTypeInfo,
     RowTypeInfo,
@@ -168,7 +169,7 @@ def _field_selector(fields: tuple[Any, ...], input_type: TypeInformation | None)
     columns = columns_of_type(input_type)
     if columns is not None:
         for field in checked:
-            if isinstance(field_type(columns, field), (EnumTypeInfo, SetTypeInfo)):
+            if isinstance(field_type(columns, field), (EitherTypeInfo, EnumTypeInfo, SetTypeInfo)):
                 # Its column says less than the object: the two would not be the same key.
                 raise TypeError(f"key_by: field {field!r} is no key by itself; use a function that gives it")
     return FieldKeySelector(checked)

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from flinkpy.common import typeinfo as ti
 from flinkpy.common.errors import UnsupportedOperationError
-from flinkpy.common.typeinfo import BasicType, EnumTypeInfo, SetTypeInfo, TypeInformation
-from flinkpy.records.nested_codecs import ListCodec, MapCodec, PickledCodec, SetCodec, StructCodec
+from flinkpy.common.typeinfo import BasicType, EitherTypeInfo, EnumTypeInfo, SetTypeInfo, TypeInformation
+from flinkpy.records.nested_codecs import EitherCodec, ListCodec, MapCodec, PickledCodec, SetCodec, StructCodec
 from flinkpy.records.scalar_codecs import (
     BASIC_CODECS,
     TEMPORAL_CODECS,
@@ -44,6 +44,8 @@ def codec_of(type_info: TypeInformation) -> ColumnCodec:
         return ListCodec(type_info, codec_of(type_info.element_type))
     if isinstance(type_info, SetTypeInfo):
         return SetCodec(type_info, codec_of(type_info.element_type))
+    if isinstance(type_info, EitherTypeInfo):
+        return EitherCodec(type_info, codec_of(type_info.left_type), codec_of(type_info.right_type))
     if isinstance(type_info, EnumTypeInfo):
         return enum_codec(type_info)
     if isinstance(type_info, ti.MapTypeInfo):

@@ -13,6 +13,7 @@ import cloudpickle
 import numpy as np
 import pyarrow as pa
 
+from flinkpy.common.either import Either
 from flinkpy.common.typeinfo import TypeInformation
 from flinkpy.common.types import Row, row_of
 from flinkpy.records.scalar_codecs import ColumnCodec, ValueMismatch
@@ -80,6 +81,42 @@ class MapCodec(ColumnCodec):
         keys = self._key.decode(array.keys.slice(start, total))
         items = self._value.decode(array.items.slice(start, total))
         return _split(list(zip(keys, items)), array, dict)
+
+
+class EitherCodec(ColumnCodec):
+    """Either, as a struct of the side and a column for the values of each."""
+
+    def __init__(self, type_info: TypeInformation, left: ColumnCodec, right: ColumnCodec) -> None:
+        self._sides = (left, right)
+        self._fields = [
+            pa.field("is_left", pa.bool_()),
+            pa.field("left", left.arrow_type),
+            pa.field("right", right.arrow_type),
+        ]
+        super().__init__(type_info, pa.struct(self._fields))
+
+    def encode(self, values: Sequence[Any]) -> pa.Array:
+        for index, value in enumerate(values):
+            if value is not None and not isinstance(value, Either):
+                raise ValueMismatch(index, "", value, self.type_info)
+        arrays = [pa.array([None if value is None else value.is_left() for value in values], pa.bool_())]
+        for is_left, codec in zip((True, False), self._sides):
+            try:
+                side = [value._value if value is not None and value.is_left() == is_left else None for value in values]
+                arrays.append(codec.encode(side))
+            except ValueMismatch as mismatch:
+                name = "left" if is_left else "right"
+                mismatch.path = f"{name}.{mismatch.path}" if mismatch.path else name
+                raise
+        mask = pa.array([value is None for value in values], pa.bool_())
+        return pa.StructArray.from_arrays(arrays, fields=self._fields, mask=mask)
+
+    def decode(self, array: pa.Array) -> list[Any]:
+        sides, left, right = array.flatten()
+        values = zip(sides.to_pylist(), self._sides[0].decode(left), self._sides[1].decode(right))
+        return [
+            None if is_left is None else Either(is_left, one if is_left else other) for is_left, one, other in values
+        ]
 
 
 class PickledCodec(ColumnCodec):

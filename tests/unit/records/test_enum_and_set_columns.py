@@ -1,4 +1,4 @@
-"""Types beyond PyFlink: enums and sets, alone and in others, as columns and back."""
+"""Types beyond PyFlink: enums, sets and either of two, alone and in others, as columns and back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flinkpy.common import Configuration, Row, Types
+from flinkpy.common import Configuration, Either, Row, Types
 from flinkpy.common.errors import TypeMismatchError
 from flinkpy.datastream import StreamExecutionEnvironment
 from flinkpy.records.batch import Batch
@@ -30,6 +30,14 @@ class Color(enum.Enum):
             Types.ROW_NAMED(["color", "tags"], [Types.ENUM(Color), Types.SET(Types.INT())]),
             [Row(color=Color.RED, tags={1, 2}), Row(color=None, tags=None)],
         ),
+        (
+            Types.EITHER(Types.STRING(), Types.INT()),
+            [Either.Left("a"), None, Either.Right(7), Either.Left(None), Either.Right(None)],
+        ),
+        (
+            Types.TUPLE([Types.EITHER(Types.TUPLE([Types.INT(), Types.SET(Types.INT())]), Types.LIST(Types.DOUBLE()))]),
+            [(Either.Left((1, {2})),), (Either.Right([0.5, None]),), (None,)],
+        ),
         (Types.MAP(Types.ENUM(Color), Types.LIST(Types.SET(Types.INT()))), [{Color.RED: [{1}, set()]}]),
     ],
 )
@@ -50,6 +58,8 @@ def test_a_frozen_set_is_a_set_and_an_enum_is_told_by_its_name() -> None:
         (Types.ENUM(Color), "RED"),
         (Types.SET(Types.INT()), [1]),
         (Types.SET(Types.INT()), {"x"}),
+        (Types.EITHER(Types.STRING(), Types.INT()), "x"),
+        (Types.EITHER(Types.STRING(), Types.INT()), Either.Right("x")),
     ],
 )
 def test_a_value_of_another_type_is_named(type_info: Any, wrong: Any) -> None:
@@ -57,9 +67,25 @@ def test_a_value_of_another_type_is_named(type_info: Any, wrong: Any) -> None:
         columns_of([None, wrong], type_info)
 
 
+def test_an_either_has_a_value_on_one_side() -> None:
+    left, right = Either.Left(1), Either.Right(1)
+    assert (left.is_left(), left.is_right(), left.left(), right.right()) == (True, False, 1, 1)
+    assert left == Either.Left(1) != right and len({left, right, Either.Left(1)}) == 2
+    assert pickle.loads(pickle.dumps(right)) == right
+    assert (repr(left), repr(Either.Right("x"))) == ("Left(1)", "Right('x')")
+    with pytest.raises(ValueError, match=r"Left\(1\) has no right value"):
+        left.right()
+    with pytest.raises(ValueError, match=r"Right\(1\) has no left value"):
+        right.left()
+    with pytest.raises(TypeMismatchError, match=r"record 0, field right"):
+        columns_of([Either.Right("x")], Types.EITHER(Types.STRING(), Types.INT()))
+
+
 def test_text_forms_and_wrong_classes() -> None:
     assert str(Types.ENUM(Color)) == "EnumTypeInfo<Color>"
     assert str(Types.SET(Types.INT())) == "SetTypeInfo<Integer>"
+    assert str(Types.EITHER(Types.INT(), Types.STRING())) == "EitherTypeInfo<Integer, String>"
+    assert Types.EITHER(Types.INT(), Types.STRING()) != Types.EITHER(Types.STRING(), Types.INT())
     assert Types.GENERIC(Color) == Types.PICKLED_BYTE_ARRAY()
     assert Types.ENUM(Color) != Types.ENUM(enum.Enum("Color", "RED"))
     with pytest.raises(TypeError, match=r"enum\.Enum class is needed"):

@@ -8,6 +8,7 @@ from memory_checkpoints import OPTIONS, MemoryStreams, parameters
 
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.clock import ManualClock
+from flinkpy.common.either import Either
 from flinkpy.common.errors import StateMigrationError, StateRestoreError, UnsupportedOperationError
 from flinkpy.common.key_groups import KeyGroupRange, key_group_range
 from flinkpy.common.time import Time
@@ -489,3 +490,19 @@ def test_values_expire(make, files, kind):
     assert seen(backend) == (None, [2], {2: 2}, 3)
     clock.advance(60)
     assert seen(backend) == (None, [], {}, None)
+
+
+@pytest.mark.parametrize("kind", BACKENDS)
+def test_values_of_one_of_two_types_go_through_snapshots_to_the_other_backend(kind, make, files):
+    either = ListStateDescriptor("either", Types.EITHER(Types.STRING(), Types.LIST(Types.INT())))
+    values = [Either.Left("a"), Either.Right([1, 2]), Either.Left("")]
+    backend = make(kind)
+    on(backend, 5)
+    backend.list_state(either).add_all(values)
+
+    other = make(BACKENDS[1 - BACKENDS.index(kind)], written(backend, files, CANONICAL_SAVEPOINT))
+    on(other, 5)
+    assert list(other.list_state(either).get()) == values
+    changed = make(kind, written(other, files, CANONICAL_SAVEPOINT))
+    with pytest.raises(StateMigrationError, match="EitherTypeInfo<String, ListTypeInfo<Integer>>"):
+        changed.list_state(ListStateDescriptor("either", Types.EITHER(Types.STRING(), Types.INT())))
