@@ -21,7 +21,7 @@ from flinkpy import __version__
 from flinkpy._proto import checkpoint_pb2 as pb
 from flinkpy._proto import dispatcher_pb2
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.errors import CheckpointError, DuplicateJobSubmissionError, ErrorRetry, FlinkError
+from flinkpy.common.errors import CheckpointError, DuplicateJobSubmissionError, ErrorRetry, FlinkError, JobNotFoundError
 from flinkpy.common.ids import JobID
 from flinkpy.common.states import JobState
 from flinkpy.dispatcher.dispatcher import CLUSTER_PYTHON
@@ -252,6 +252,14 @@ class ServiceCluster:
                 await asyncio.sleep(1.0)
         raise AssertionError(f"job {job_id} cannot be stopped")
 
+    async def stop_for_good(self, job_id: str) -> None:
+        """As `cancel`. Where the answer was lost, a Dispatcher that is asked again may know only that it has ended."""
+        try:
+            await self.stop_with_savepoint(job_id)
+        except JobNotFoundError:
+            self.network.trace.note("has ended", job_id)
+        self.accepted.remove(job_id)
+
     async def result(self, job_id: str) -> Any:
         request = dispatcher_pb2.RequestJobResultRequest(job_id=job_id, timeout_ms=1000)
         while True:
@@ -301,9 +309,11 @@ class ServiceCluster:
             self.checks.check_output(job_id)
         self.raise_errors()
 
-    async def find_canceled(self, job_id: str) -> None:
+    async def find_ended(self, job_id: str, status: JobState) -> None:
         result = await self.as_client(lambda: self.result(job_id))
-        assert JobState(result.status) is JobState.CANCELED, result
+        assert JobState(result.status) is status, result
+        if status is JobState.FINISHED:
+            self.checks.check_output(job_id)
         tasks = self.plane.tasks.values()
         await self.until(lambda: all(task.job_id != job_id for task in tasks), f"tasks of {job_id} do not end")
 

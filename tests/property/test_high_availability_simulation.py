@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Coroutine
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,6 +23,8 @@ import pytest
 from simulated_nemesis import Nemesis
 from simulated_processes import ProcessLoop
 from simulated_services import ServiceCluster
+
+from flinkpy.common.states import JobState
 
 NUM_SEEDS = int(os.environ.get("FLINKPY_SIMULATION_SEEDS", "200"))
 FIRST_SEED = int(os.environ.get("FLINKPY_SIMULATION_FIRST_SEED", "0"))
@@ -35,8 +37,8 @@ SEEDS_TO_REMEMBER = (7269, 7306)
 BATCH = 10
 #: One of so many runs is of a cluster without high availability.
 STANDALONE_EVERY = 5
-#: In one of so many runs more a job is canceled.
-CANCEL_EVERY = 10
+#: Of so many seeds one has two runs more: in one a job is canceled meanwhile, in one it is stopped with a savepoint.
+END_EVERY = 9
 #: How long things go wrong, in virtual time.
 FAULTY_S = 15.0
 #: Memory, where there is such a directory: what is synced there costs nothing.
@@ -66,22 +68,23 @@ async def run(cluster: ServiceCluster) -> None:
         await cluster.close()
 
 
-async def run_and_cancel(cluster: ServiceCluster) -> None:
-    """Often everybody who was told of it dies at once."""
+async def run_and_end(cluster: ServiceCluster, *, is_canceled: bool) -> None:
+    """One of the jobs ends among the faults; often everybody who was told of it dies at once."""
     cluster.start()
     disturbing = asyncio.ensure_future(disturb(cluster))
     try:
         for job_id in JOBS:
             await cluster.as_client(lambda job_id=job_id: cluster.submit(job_id))
         await asyncio.sleep(cluster.random.uniform(0.0, 6.0))
-        await cluster.as_client(lambda: cluster.cancel(JOBS[0]))
+        end = cluster.cancel if is_canceled else cluster.stop_for_good
+        await cluster.as_client(lambda: end(JOBS[0]))
         if cluster.random.random() < 0.7:
             for process in cluster.job_masters():
                 process.kill()
             for host in cluster.dispatchers:
                 cluster.kill(host)
         await disturbing
-        await cluster.find_canceled(JOBS[0])
+        await cluster.find_ended(JOBS[0], JobState.CANCELED if is_canceled else JobState.FINISHED)
         await cluster.finish()
     finally:
         disturbing.cancel()
@@ -139,10 +142,11 @@ def test_whatever_goes_wrong_no_job_is_forgotten_and_its_output_is_exact(first):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("first", range(SEEDS.start, SEEDS.stop, CANCEL_EVERY * BATCH))
-def test_whatever_goes_wrong_what_was_canceled_does_not_run_on_and_the_other_job_does(first):
-    for seed in range(first, min(first + CANCEL_EVERY * BATCH, SEEDS.stop), CANCEL_EVERY):
-        simulate(seed, run_and_cancel)
+@pytest.mark.parametrize("first", range(SEEDS.start, SEEDS.stop, END_EVERY * BATCH))
+@pytest.mark.parametrize("is_canceled", [True, False], ids=["canceled", "stopped"])
+def test_whatever_goes_wrong_a_job_that_was_ended_does_not_run_on_and_the_other_does(first, is_canceled):
+    for seed in range(first, min(first + END_EVERY * BATCH, SEEDS.stop), END_EVERY):
+        simulate(seed, partial(run_and_end, is_canceled=is_canceled))
 
 
 @pytest.mark.parametrize("seed", SEEDS_TO_REMEMBER)
