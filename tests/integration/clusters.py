@@ -80,7 +80,7 @@ class RunningCluster:
     def job_master_pids(self) -> list[int]:
         """The JobMaster processes: children of the Dispatcher, without the template that they are forked from."""
         children = psutil.Process(self.service("dispatcher").popen.pid).children()
-        return [child.pid for child in children if "jobmaster" in child.cmdline()]
+        return [child.pid for child in children if _is_job_master(child)]
 
     def kill(self, name: str) -> None:
         """kill -9 one service."""
@@ -283,6 +283,13 @@ class LeakWatch:
         """Nobody may answer at these processes' addresses afterwards."""
         for process in processes:
             self.addresses += [address for address in (process.address, process.data_address) if address]
+
+
+def _is_job_master(process: psutil.Process) -> bool:
+    try:
+        return "jobmaster" in process.cmdline()
+    except psutil.NoSuchProcess:  # it has just ended
+        return False
 
 
 @contextmanager

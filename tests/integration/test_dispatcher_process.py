@@ -135,6 +135,25 @@ def test_every_job_has_a_process_of_its_own_that_ends_with_it(start_cluster: Sta
     wait_until(lambda: len(cluster.job_master_pids()) == 1, "one standby and nothing else")
 
 
+def test_a_killed_template_harms_no_job_and_later_ones_have_job_masters_that_were_not_forked(
+    start_cluster: StartCluster,
+) -> None:
+    cluster = start_cluster(0)
+    running, later = waiting_graph(cluster), new_id(waiting_graph(cluster))
+    cluster.client.submit_job(running)
+    wait_for_state(cluster, running.job_id, JobState.RUNNING)
+    dispatcher = psutil.Process(cluster.service("dispatcher").popen.pid)
+    (template,) = [child for child in dispatcher.children() if "jobmaster-template" in child.cmdline()]
+    template.kill()
+    cluster.client.submit_job(later)
+    wait_for_state(cluster, later.job_id, JobState.RUNNING)
+    wait_until(lambda: "is not forked but started anew" in cluster.log("dispatcher"), "one was started by exec")
+    for graph in (running, later):
+        assert cluster.client.request_job_status(graph.job_id) is JobState.RUNNING
+        cluster.client.cancel_job(graph.job_id)
+        assert cluster.client.wait_for_result(graph.job_id).status == JobState.CANCELED.value
+
+
 def test_canceling_right_after_submitting_cancels(start_cluster: StartCluster) -> None:
     cluster = start_cluster(0, properties={"flinkpy.dispatcher.standby-jobmasters": "0"})
     graph = waiting_graph(cluster)

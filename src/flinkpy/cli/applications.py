@@ -22,7 +22,7 @@ import click
 
 from flinkpy.cli.options import configuration_options, load_valid_configuration
 from flinkpy.cli.program import from_program_on, program_environment, program_options, program_overrides, run_program
-from flinkpy.cli.services import dispatcher_overrides, serve, service_options
+from flinkpy.cli.services import dispatcher_overrides, job_master_template, serve, service_options
 from flinkpy.common.errors import ExternalError, FlinkError, JobCancelledError, UserError
 
 if TYPE_CHECKING:
@@ -293,8 +293,10 @@ def standalone_job(
             f"{result.state.value}, and is not run again: take another cluster id, or remove {path}",
             err=True,
         )
+    template = job_master_template()
     with _resource_manager(configuration, host, resourcemanager_port):
-        return serve(run_dispatcher(configuration, ready_file=ready_file, application=application), configuration)
+        service = run_dispatcher(configuration, ready_file=ready_file, application=application, template=template)
+        return serve(service, configuration)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from flinkpy.cli.options import configuration_options, load_valid_configuration,
 
 if TYPE_CHECKING:
     from flinkpy.common.configuration import Configuration
+    from flinkpy.common.process_template import ProcessTemplate
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -87,6 +88,25 @@ def dispatcher_overrides(
     }
 
 
+def job_master_template() -> ProcessTemplate | None:
+    """What JobMaster processes are forked from; None where that is not possible. Before anything is served."""
+    from flinkpy.common.process_template import start_template
+
+    return start_template("jobmaster-template", _import_job_master, _run_command)
+
+
+def _import_job_master() -> None:
+    import flinkpy.cli.main
+    import flinkpy.jobmaster.entrypoint  # noqa: F401
+
+
+def _run_command(command: list[str]) -> None:
+    """`python -m flinkpy.cli.main VERB ...` in this process, which ends with it."""
+    from flinkpy.cli.main import main
+
+    main(command[command.index(main.__module__) + 1 :])
+
+
 @click.command()
 @service_options
 @click.option("--resourcemanager", metavar="HOST:PORT", help="Where the ResourceManager is reached.")
@@ -105,7 +125,8 @@ def dispatcher(
     configuration = load_valid_configuration(config_dir, properties, overrides)
     from flinkpy.dispatcher.entrypoint import run_dispatcher
 
-    return serve(run_dispatcher(configuration, ready_file=ready_file), configuration)
+    template = job_master_template()
+    return serve(run_dispatcher(configuration, ready_file=ready_file, template=template), configuration)
 
 
 @click.command()

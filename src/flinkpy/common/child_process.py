@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import logging
 import os
 import signal
 import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from flinkpy.common.process import environment_for_child
+from flinkpy.common.process_template import ProcessTemplate
+
+logger = logging.getLogger(__name__)
 
 #: Lines of its output that are kept to explain how a child ended.
 KEPT_LINES = 40
@@ -63,10 +68,45 @@ class ProcessEnding:
         return f"{self.description}; its last output:\n{self.last_output}"
 
 
+class _Process(Protocol):
+    """What is used of asyncio.subprocess.Process."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def returncode(self) -> int | None: ...
+    @property
+    def stdout(self) -> asyncio.StreamReader | None: ...
+    async def wait(self) -> int: ...
+
+
+class _ForkedProcess:
+    """A child that a template has forked."""
+
+    def __init__(self, pid: int, stdout: asyncio.StreamReader | None) -> None:
+        self.pid = pid
+        self.stdout = stdout
+        self.returncode: int | None = None
+        loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[int] = loop.create_future()
+        self._descriptor = os.pidfd_open(pid)  # a child that is not reaped yet always has one
+        loop.add_reader(self._descriptor, self._reap)
+
+    async def wait(self) -> int:
+        return await asyncio.shield(self._ended)
+
+    def _reap(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._descriptor)
+        os.close(self._descriptor)
+        _, status = os.waitpid(self.pid, 0)
+        self.returncode = os.waitstatus_to_exitcode(status)
+        self._ended.set_result(self.returncode)
+
+
 class ChildProcess:
     """One child; made by `spawn_child`."""
 
-    def __init__(self, process: asyncio.subprocess.Process, name: str, output: ChildOutput) -> None:
+    def __init__(self, process: _Process, name: str, output: ChildOutput) -> None:
         self._process = process
         self._output = output
         self._name = name
@@ -152,6 +192,7 @@ async def spawn_child(
     dies_with_parent: bool = True,
     environment: Mapping[str, str] | None = None,
     pass_fds: Sequence[int] = (),
+    template: ProcessTemplate | None = None,
 ) -> ChildProcess:
     """Start a flinkpy process as a child that the kernel ends with this process.
 
@@ -161,7 +202,8 @@ async def spawn_child(
         dies_with_parent: False: it goes on when this process is killed. Only with INHERIT: a pipe would break.
         temporary_directory: where the child makes its temporary files; where this process does, if not given.
         environment: what it gets beside this process's environment.
-        pass_fds: descriptors that it inherits under the same numbers.
+        pass_fds: descriptors that it inherits; a variable in `environment` tells it the number.
+        template: what to fork it from, where that can still be asked; it runs the command as `exec` would.
 
     Raises:
         OSError: the program cannot be started.
@@ -171,6 +213,14 @@ async def spawn_child(
     inherited.update(environment or {})
     if temporary_directory is not None:
         inherited["TMPDIR"] = temporary_directory
+    if template is not None and template.is_open:
+        try:
+            handed = _handed(environment or {}, pass_fds)
+            forked = await _fork(template, command, inherited, handed, captured)
+        except OSError as error:
+            logger.warning("%s is not forked but started anew: %s", name, error)
+        else:
+            return ChildProcess(forked, name, output)
     process = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.DEVNULL,
@@ -182,3 +232,33 @@ async def spawn_child(
         limit=MAX_LINE_BYTES,
     )
     return ChildProcess(process, name, output)
+
+
+def _handed(environment: Mapping[str, str], pass_fds: Sequence[int]) -> dict[str, int]:
+    """Which variable names which descriptor: that has another number in a process that was not started by exec."""
+    return {name: int(value) for name, value in environment.items() if value in {str(number) for number in pass_fds}}
+
+
+async def _fork(
+    template: ProcessTemplate,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    handed: Mapping[str, int],
+    captured: bool,
+) -> _ForkedProcess:
+    if not captured:
+        return _ForkedProcess(await template.fork(command, environment, handed, None), None)
+    ours, theirs = os.pipe()
+    output = open(ours, "rb", buffering=0)  # noqa: SIM115 - the loop closes it at its end
+    try:
+        pid = await template.fork(command, environment, handed, theirs)
+    except BaseException:
+        output.close()
+        raise
+    finally:
+        os.close(theirs)
+    reader = asyncio.StreamReader(limit=MAX_LINE_BYTES)
+    forked = _ForkedProcess(pid, reader)
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader, loop=loop), output)
+    return forked

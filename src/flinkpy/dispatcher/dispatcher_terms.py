@@ -22,6 +22,7 @@ from flinkpy._proto import dispatcher_pb2 as pb
 from flinkpy.common.clock import SystemClock
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.ids import DispatcherId, JobID
+from flinkpy.common.process_template import ProcessTemplate
 from flinkpy.dispatcher.blob_store import BlobStore
 from flinkpy.dispatcher.checkpoint_cleanup import clean_up_checkpoints
 from flinkpy.dispatcher.dispatcher import Dispatcher
@@ -37,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 class DispatcherTerms:
-    """`temporary`: for the children's temporary files; None where they outlive this process."""
+    """`temporary`: for the children's temporary files; None where they outlive this process. `template`: theirs."""
 
     def __init__(
         self,
@@ -50,6 +51,7 @@ class DispatcherTerms:
         blobs: BlobStore,
         temporary: Path | None,
         on_shutdown_requested: Callable[[str], None],
+        template: ProcessTemplate | None = None,
     ) -> None:
         self._configuration = configuration
         self._options = options
@@ -58,6 +60,7 @@ class DispatcherTerms:
         self._gateways = gateways
         self._blobs = blobs
         self._temporary = temporary
+        self._template = template
         self._on_shutdown_requested = on_shutdown_requested
         #: of every term: children of a former one may live
         self._launchers: list[JobMasterLauncher] = []
@@ -140,6 +143,7 @@ class DispatcherTerms:
             self._temporary,
             on_exited,
             outlive_parent=self._ha.is_highly_available,
+            template=self._template,
         )
         self._launchers = [former for former in self._launchers if former.has_children] + [launcher]
         return launcher

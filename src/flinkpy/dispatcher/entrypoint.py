@@ -7,6 +7,7 @@ import logging
 
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.process import announce_ready
+from flinkpy.common.process_template import ProcessTemplate
 from flinkpy.common.shutdown import ShutdownRequest
 from flinkpy.common.working_directory import WorkingDirectory
 from flinkpy.dispatcher.application_store import ApplicationDescription
@@ -30,12 +31,17 @@ EXIT_STATUS_FAILED = 70
 
 
 async def run_dispatcher(
-    configuration: Configuration, *, ready_file: str | None = None, application: ApplicationDescription | None = None
+    configuration: Configuration,
+    *,
+    ready_file: str | None = None,
+    application: ApplicationDescription | None = None,
+    template: ProcessTemplate | None = None,
 ) -> int:
     """Run a Dispatcher until SIGTERM, SIGINT or ShutDownCluster; returns the exit status.
 
     With high availability it stands for election for as long as it runs, and leads any number of times, or never.
     Where there is an application its program runs while this process leads, and the exit status is the application's.
+    JobMaster processes are forked from `template`, if there is one; it ends with this.
 
     Raises: AddressInUseError, ConfigurationError, HighAvailabilityError.
     """
@@ -56,12 +62,14 @@ async def run_dispatcher(
         )
         try:
             return await _serve(
-                configuration, options, security, services, directory, shutdown, ready_file, application
+                configuration, options, security, services, directory, shutdown, ready_file, application, template
             )
         finally:
             await asyncio.to_thread(services.close)
     finally:
         directory.close()
+        if template is not None:
+            template.close()
 
 
 async def _serve(
@@ -73,6 +81,7 @@ async def _serve(
     shutdown: ShutdownRequest,
     ready_file: str | None,
     application: ApplicationDescription | None,
+    template: ProcessTemplate | None,
 ) -> int:
     server = RpcServer(
         bind_address=options.bind_address,
@@ -93,6 +102,7 @@ async def _serve(
         blobs=blobs,
         temporary=None if services.is_highly_available else directory.subdirectory("tmp", empty=True),
         on_shutdown_requested=shutdown.request,
+        template=template,
     )
     terms: Terms[Dispatcher] = dispatcher_terms
     program = None

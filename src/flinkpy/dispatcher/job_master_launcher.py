@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from flinkpy.common.child_process import ChildOutput, ChildProcess, spawn_child
+from flinkpy.common.process_template import ProcessTemplate
 from flinkpy.security.confidential_settings import settings_for_child
 
 logger = logging.getLogger(__name__)
@@ -26,6 +27,7 @@ class JobMasterLauncher:
     Args:
         temporary_directory: of the children; that of this process where None.
         outlive_parent: the children go on when this process is killed. Their output is this process's then.
+        template: what they are forked from; they are started anew where there is none, or it has ended.
     """
 
     def __init__(
@@ -36,10 +38,12 @@ class JobMasterLauncher:
         on_exited: Callable[[str, str], None],
         *,
         outlive_parent: bool = False,
+        template: ProcessTemplate | None = None,
     ) -> None:
         self._configuration = dict(configuration)
         self._temporary_directory = None if temporary_directory is None else str(temporary_directory)
         self._outlive_parent = outlive_parent
+        self._template = template
         self._bind_address = bind_address
         self._on_exited = on_exited
         self._children: dict[str, ChildProcess] = {}
@@ -102,6 +106,7 @@ class JobMasterLauncher:
                     dies_with_parent=not self._outlive_parent,
                     environment=settings.environment,
                     pass_fds=settings.descriptors,
+                    template=self._template,
                 )
         except OSError as error:
             self._on_exited(process_id, f"it could not be started: {error}")
