@@ -15,6 +15,8 @@ from flinkpy.configuration.options import AnyConfiguration, entries_of
 _LOCAL = re.compile(r"local(\[.*\])?$")
 _MASTER = re.compile(r"(local(\[(\d+|\*)(, *\d+)?\])?|yarn|spark://.+|k8s://.+|sc://.+)$")
 
+_PYTHON = "spark.pyspark.python"
+
 #: Of a session of our own driver. What a job sets itself comes before all of these.
 _OF_DRIVER = {
     "spark.app.name": "flinkpy",
@@ -96,6 +98,9 @@ def settings_of(configuration: AnyConfiguration) -> SparkSettings:
     rows = read_option(configuration, spark_options.ARROW_BATCH_ROWS)
     conf["spark.sql.execution.arrow.maxRecordsPerBatch"] = str(rows)
     conf.update(own)
+    if conf.get(_PYTHON) == sys.executable and _LOCAL.match(master):
+        # That Python has flinkpy: workers need not import it each for itself.
+        conf.setdefault("spark.python.daemon.module", "flinkpy.spark.worker_daemon")
     return SparkSettings(
         master=master,
         conf=conf,
@@ -111,9 +116,7 @@ def _classic_defaults(master: str, configuration: AnyConfiguration) -> dict[str,
     conf["spark.ui.enabled"] = str(read_option(configuration, spark_options.UI_ENABLED)).lower()
     if _LOCAL.match(master):
         conf.update(_LOOPBACK)
-        conf["spark.pyspark.python"] = conf["spark.pyspark.driver.python"] = sys.executable
-        # flinkpy is installed where the workers run: they need not be brought it, and can be forked with it.
-        conf["spark.python.daemon.module"] = "flinkpy.spark.worker_daemon"
+        conf[_PYTHON] = conf["spark.pyspark.driver.python"] = sys.executable
         # Everything is on this host: what stands for a partition there may be small.
         conf["spark.sql.shuffle.partitions"] = str(2 * _cores(master))
         conf["spark.authenticate"] = "true"

@@ -21,6 +21,16 @@ def test_a_local_master_is_reached_from_this_host_only_and_runs_this_python() ->
     assert settings.conf["spark.authenticate"] == "true"
 
 
+def test_workers_are_forked_from_our_daemon_where_their_python_is_ours() -> None:
+    conf = "execution.batch.spark.conf.spark."
+    key = "spark.python.daemon.module"
+    assert settings_of({}).conf[key] == "flinkpy.spark.worker_daemon"
+    assert settings_of({f"{conf}python.daemon.module": "pyspark.daemon"}).conf[key] == "pyspark.daemon"
+    assert key not in settings_of({f"{conf}pyspark.python": "/usr/bin/python3.9"}).conf, "it may not have flinkpy"
+    assert key not in settings_of({MASTER: "spark://host:7077"}).conf, "it is sent there when workers run already"
+    assert key not in settings_of({MASTER: "sc://host"}).conf
+
+
 @pytest.mark.parametrize(
     "master", ["spark://host:7077", "spark://one:7077,two:7077", "yarn", "k8s://https://host:6443"]
 )
