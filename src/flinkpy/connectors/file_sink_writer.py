@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from flinkpy.common.clock import Clock, SystemClock
-from flinkpy.common.errors import StateRestoreError
+from flinkpy.common.errors import ExternalError, StateRestoreError
 from flinkpy.common.failpoints import failpoint
 from flinkpy.connector_api.sink import StatefulSinkWriter, WriterContext
 from flinkpy.connectors.file_committer import PendingFile, SupersededFile
@@ -271,8 +271,12 @@ class FileSinkWriter(StatefulSinkWriter):
 
     def _new_part(self, bucket: str, continue_from: tuple[str, int] | None = None) -> OpenPart:
         number, self._next_number = self._next_number, self._next_number + 1
-        naming = self._naming
-        return self._store.create(bucket, naming.hidden_name(number), naming.final_name(number), continue_from)
+        hidden_name, final_name = self._naming.hidden_name(number), self._naming.final_name(number)
+        try:
+            return self._store.create(bucket, hidden_name, final_name, continue_from)
+        except OSError as error:
+            path = self._store.name_of(bucket, final_name)
+            raise ExternalError(f"part file {path} cannot be made: {error}", details={"path": path}) from error
 
     def _roll(self, now_ms: int) -> None:
         due = [

@@ -11,6 +11,7 @@ import socket
 import threading
 from typing import Any
 
+from flinkpy.common.errors import ExternalError
 from flinkpy.common.typeinfo import Types
 from flinkpy.connector_api.source import SourceBase
 from flinkpy.connectors.source_function import SourceFunctionSource
@@ -62,7 +63,7 @@ class SocketTextStreamFunction(SourceFunction):
         rest = ""
         attempt = 0
         while not self._cancelled:
-            with socket.create_connection((self._host, self._port)) as connection:
+            with self._connect() as connection:
                 self._socket = connection
                 rest = self._read(connection, ctx, rest)
             if self._cancelled:
@@ -77,6 +78,12 @@ class SocketTextStreamFunction(SourceFunction):
         if rest and not self._cancelled:
             ctx.collect(rest)
 
+    def _connect(self) -> socket.socket:
+        try:
+            return socket.create_connection((self._host, self._port))
+        except OSError as error:
+            raise ExternalError(f"cannot connect to the socket server at {self._host}:{self._port}: {error}") from error
+
     def _read(self, connection: socket.socket, ctx: SourceFunction.SourceContext, rest: str) -> str:
         """Until the server closes; returns what follows the last delimiter."""
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -85,10 +92,12 @@ class SocketTextStreamFunction(SourceFunction):
         while not self._cancelled:
             try:
                 data = connection.recv(_READ_BYTES)
-            except OSError:
+            except OSError as error:
                 if self._cancelled:
                     break
-                raise
+                raise ExternalError(
+                    f"cannot read from the socket server at {self._host}:{self._port}: {error}"
+                ) from error
             rest += decoder.decode(data, final=not data)
             *records, rest = rest.split(delimiter)
             for record in records:

@@ -13,7 +13,13 @@ from connector_fakes import TestingWriterContext
 
 from flinkpy.common import failpoints
 from flinkpy.common.clock import ManualClock
-from flinkpy.common.errors import CommitError, StateRestoreError, TypeMismatchError, UnsupportedOperationError
+from flinkpy.common.errors import (
+    CommitError,
+    ExternalError,
+    StateRestoreError,
+    TypeMismatchError,
+    UnsupportedOperationError,
+)
 from flinkpy.common.serialization import BulkWriterFactory, Encoder
 from flinkpy.common.typeinfo import Types
 from flinkpy.common.types import Row, RowKind
@@ -180,6 +186,15 @@ def test_a_full_disk_at_the_end_leaves_nothing_behind_after_close(tmp_path, monk
         sink.writer.flush(True)
     sink.close()
     assert files_in(tmp_path) == []
+
+
+def test_a_part_file_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    sink = Sink(row_sink(tmp_path / "file" / "below").build())
+
+    with pytest.raises(ExternalError, match=r"part file .*/file/below/part-\S+ cannot be made: .*File exists"):
+        sink.write("x")
+    sink.close()
 
 
 def test_an_input_without_records_makes_no_file(tmp_path):

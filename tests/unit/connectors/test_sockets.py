@@ -127,7 +127,7 @@ def test_a_server_that_is_not_there_is_an_error():
     listener.close()
     function = SocketTextStreamFunction("127.0.0.1", port, max_retries=-1)
     function.open(None)
-    with pytest.raises(ConnectionRefusedError):
+    with pytest.raises(ExternalError, match=r"cannot connect to the socket server at 127\.0\.0\.1:\d+: .*refused"):
         function.run(Collects())
 
 
