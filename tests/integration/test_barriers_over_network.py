@@ -229,7 +229,7 @@ def environments() -> Iterator[list[NetworkEnvironment]]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.chaos) for seed in range(1, 4))])
 def test_every_record_is_in_every_checkpoint_exactly_once(
     mode: str, seed: int, environments: list[NetworkEnvironment]
 ) -> None:

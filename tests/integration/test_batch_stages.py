@@ -252,7 +252,7 @@ def test_a_damaged_result_is_made_anew_by_its_producer_alone(one_slot: RunningCl
     assert [entry.error.type for entry in history] == ["PartitionCorruptedError"]
 
 
-@pytest.mark.parametrize("partitioner", ["hash", "rebalance"])
+@pytest.mark.parametrize("partitioner", [pytest.param("hash", marks=pytest.mark.chaos), "rebalance"])
 def test_a_lost_process_takes_its_results_along_and_finished_consumers_run_again_where_records_may_go_elsewhere(
     start_cluster: StartCluster, gate: Gate, tmp_path: Path, partitioner: str
 ) -> None:
@@ -333,7 +333,7 @@ def test_what_has_been_committed_is_not_written_again_when_its_writers_run_again
     assert Counter(written_lines(files)) == Counter(str(x) for x in range(1, 101))
 
 
-@pytest.mark.parametrize("is_file", [False, True], ids=["sequence", "files"])
+@pytest.mark.parametrize("is_file", [pytest.param(False, marks=pytest.mark.chaos), True], ids=["sequence", "files"])
 def test_a_source_subtask_whose_result_is_lost_reads_its_splits_again(
     start_cluster: StartCluster, gate: Gate, tmp_path: Path, is_file: bool
 ) -> None:

@@ -139,7 +139,7 @@ for row in large.key_by("item").window(WINDOWS["hop"]).aggregate(spread=spread, 
     )
 
 
-@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+@pytest.mark.parametrize("backend", [pytest.param("hashmap", marks=pytest.mark.chaos), "rocksdb"])
 def test_windows_over_columns_survive_a_failure(shared_cluster: RunningCluster, backend: str, tmp_path: Path) -> None:
     options = {
         "execution.checkpointing.interval": "100 ms",

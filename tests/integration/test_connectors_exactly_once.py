@@ -68,7 +68,10 @@ def input_file(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("policy", ["in progress over checkpoints", "rolled at each", "rolled by size"])
+@pytest.mark.parametrize(
+    "policy",
+    ["in progress over checkpoints", "rolled at each", pytest.param("rolled by size", marks=pytest.mark.chaos)],
+)
 def test_text_files_in_and_out(shared_cluster: RunningCluster, tmp_path: Path, policy: str) -> None:
     rolling = {
         "in progress over checkpoints": RollingPolicy.default_rolling_policy(),

@@ -63,7 +63,11 @@ def test_a_client_that_waits_gets_the_result_from_the_next_dispatcher(
 
 @pytest.mark.parametrize(
     "victims",
-    [("dispatcher",), ("dispatcher", "taskexecutor-1"), ("dispatcher", "resourcemanager", "taskexecutor-2")],
+    [
+        pytest.param(("dispatcher",), marks=pytest.mark.chaos),
+        pytest.param(("dispatcher", "taskexecutor-1"), marks=pytest.mark.chaos),
+        ("dispatcher", "resourcemanager", "taskexecutor-2"),
+    ],
     ids="+".join,
 )
 def test_a_job_with_checkpoints_goes_on_whatever_is_killed(
@@ -116,6 +120,7 @@ def jobs_of(cluster: RunningCluster) -> list[object]:
         return []
 
 
+@pytest.mark.chaos
 def test_a_killed_task_executor_is_replaced_and_its_job_goes_on(supervised: RunningCluster, tmp_path: Path) -> None:
     gate, last = Gate(tmp_path), 1_400
     env = environment(supervised, **FIXED_DELAY)

@@ -204,7 +204,7 @@ def test_ctrl_c_ends_the_program_and_leaves_no_process(run) -> None:
     assert list(program.temporary.rglob("*")) == []
 
 
-@pytest.mark.parametrize("sig", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("sig", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.chaos)])
 def test_a_killed_program_leaves_no_process(run, sig: signal.Signals) -> None:
     program = run(ENDLESS + "env.set_parallelism(2)\nenv.execute('endless')\n")
     program.wait_for_line("running on")

@@ -172,7 +172,7 @@ class Endless(SourceFunction):
         self.is_running = False
 
 
-@pytest.mark.parametrize("how", ["union", "connect"])
+@pytest.mark.parametrize("how", [pytest.param("union", marks=pytest.mark.chaos), "connect"])
 def test_an_idle_source_is_not_waited_for_by_those_that_combine_it_with_another(
     cluster: Any, tmp_path: Path, how: str
 ) -> None:
@@ -369,7 +369,11 @@ def slow_numbers(first: int, end: int) -> DataGeneratorSource:
     return DataGeneratorSource(lambda index: first + index, end - first, limit, Types.LONG())
 
 
-@pytest.mark.parametrize("make_source", [hybrid, lambda: slow_numbers(0, RECORDS)], ids=["hybrid", "generated"])
+@pytest.mark.parametrize(
+    "make_source",
+    [hybrid, pytest.param(lambda: slow_numbers(0, RECORDS), marks=pytest.mark.chaos)],
+    ids=["hybrid", "generated"],
+)
 def test_a_source_goes_on_exactly_where_it_was_after_a_failure(
     cluster: Any, tmp_path: Path, make_source: Callable[[], SourceBase]
 ) -> None:
@@ -422,7 +426,7 @@ def stopped(client: Any, drain: bool, directory: Path) -> str | None:
         return None
 
 
-@pytest.mark.parametrize("drain", [False, True])
+@pytest.mark.parametrize("drain", [pytest.param(False, marks=pytest.mark.chaos), True])
 def test_a_source_function_stops_with_a_savepoint_and_goes_on_from_it(
     cluster: Any, tmp_path: Path, drain: bool
 ) -> None:

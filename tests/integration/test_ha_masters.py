@@ -87,6 +87,7 @@ def test_a_job_survives_its_resource_manager_three_times_without_a_restart(clust
     runs.assert_exactly_once(run)
 
 
+@pytest.mark.chaos
 def test_task_executors_that_die_after_checkpoints_cost_nothing_but_time(cluster: HaCluster, tmp_path: Path) -> None:
     runs = verifying(cluster, tmp_path)
     with runs.started() as run:
@@ -132,6 +133,7 @@ def test_a_dispatcher_that_hangs_longer_than_its_session_is_replaced_and_harmles
     runs.assert_exactly_once(run)
 
 
+@pytest.mark.chaos
 def test_a_resource_manager_that_hangs_longer_than_its_session_is_replaced_and_harmless_when_it_goes_on(
     cluster: HaCluster, tmp_path: Path
 ) -> None:

@@ -80,7 +80,7 @@ def test_a_refused_row_fails_the_job_with_its_name(shared_cluster: RunningCluste
     assert ask(url, "SELECT count(*) FROM positive") == [(0,)]
 
 
-@pytest.mark.parametrize("point", ["jdbc.after_prepare", "jdbc.after_commit"])
+@pytest.mark.parametrize("point", [pytest.param("jdbc.after_prepare", marks=pytest.mark.chaos), "jdbc.after_commit"])
 def test_each_row_comes_once_although_a_process_dies_between_the_two_phases(
     start_cluster: StartCluster, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:

@@ -59,6 +59,7 @@ def expected_counts(last: int = 2_000) -> Counter[str]:
     return Counter(str(x % 7) for x in range(1, last + 1))
 
 
+@pytest.mark.chaos
 def test_a_killed_task_executor_is_replaced_and_the_result_is_right(
     start_cluster: StartCluster, tmp_path: Path
 ) -> None:
@@ -94,6 +95,7 @@ def test_without_restarts_the_error_names_the_task_executor(cluster: RunningClus
     wait_until_idle(cluster, slots=1)
 
 
+@pytest.mark.chaos
 def test_a_killed_job_master_ends_or_restarts_its_job_and_frees_its_slots(
     cluster: RunningCluster, tmp_path: Path
 ) -> None:
@@ -112,6 +114,7 @@ def test_a_killed_job_master_ends_or_restarts_its_job_and_frees_its_slots(
     wait_until_idle(cluster)
 
 
+@pytest.mark.chaos
 def test_a_job_goes_on_without_the_resource_manager(cluster: RunningCluster, tmp_path: Path) -> None:
     gate = Gate(tmp_path)
     client = start_counting_job(environment(cluster), gate, tmp_path / "out")

@@ -187,7 +187,7 @@ def test_a_killed_task_executor_costs_a_partition_nothing(start_cluster: StartCl
     reader.assert_complete()
 
 
-@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+@pytest.mark.parametrize("backend", [pytest.param("hashmap", marks=pytest.mark.chaos), "rocksdb"])
 def test_a_killed_task_executor_loses_and_repeats_no_pair_of_a_join(
     start_cluster: StartCluster, tmp_path: Path, backend: str
 ) -> None:

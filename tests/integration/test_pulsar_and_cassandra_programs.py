@@ -144,7 +144,7 @@ def test_a_bounded_topic_is_read_once_and_written_to_another(tmp_path: Path) -> 
     assert sorted(int(line) for path in tmp_path.iterdir() for line in path.read_text().splitlines()) == ALL
 
 
-@pytest.mark.parametrize("has_log", [False, True])
+@pytest.mark.parametrize("has_log", [pytest.param(False, marks=pytest.mark.chaos), True])
 def test_rows_go_into_cassandra_at_once_or_with_their_checkpoint(tmp_path: Path, has_log: bool) -> None:
     path = tmp_path / "rows"
     env = environment()

@@ -18,7 +18,7 @@ def recorded(name: str) -> list[list[Any]]:
     return json.loads((TESTS / "recorded" / name).read_text())["answers"]
 
 
-@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+@pytest.mark.parametrize("backend", ["hashmap", pytest.param("rocksdb", marks=pytest.mark.differential)])
 def test_programs_give_what_pyflink_gave(backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path, str(TESTS / "differential")])
     assert_same_answers(recorded("pyflink_answers.json"), tmp_path, {"state.backend.type": backend})

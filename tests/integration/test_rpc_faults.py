@@ -59,7 +59,7 @@ def make_unreliable(monkeypatch: pytest.MonkeyPatch, directory: Path, fault: str
     return fired
 
 
-@pytest.mark.parametrize("fault", ["lost-request", "lost-response", "duplicate"])
+@pytest.mark.parametrize("fault", [pytest.param("lost-request", marks=pytest.mark.chaos), "lost-response", "duplicate"])
 def test_a_job_gives_the_right_result_although_each_call_fails_once(
     start_cluster: StartCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fault: str
 ) -> None:
@@ -72,7 +72,7 @@ def test_a_job_gives_the_right_result_although_each_call_fails_once(
     assert hit >= set(calls), f"never hit: {set(calls) - hit}"
 
 
-@pytest.mark.parametrize("fault", ["lost-request", "lost-response"])
+@pytest.mark.parametrize("fault", [pytest.param("lost-request", marks=pytest.mark.chaos), "lost-response"])
 def test_a_lost_operator_event_restarts_the_job_which_then_gives_the_right_result(
     start_cluster: StartCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fault: str
 ) -> None:

@@ -29,7 +29,11 @@ STAYING = NUM_ENDING
 RECORD = Types.TUPLE([Types.LONG(), Types.LONG(), Types.LONG()])
 
 interval = pytest.mark.parametrize(
-    "interval", [pytest.param("0", id="no-periodic-checkpoints"), pytest.param("150 ms", id="periodic-checkpoints")]
+    "interval",
+    [
+        pytest.param("0", id="no-periodic-checkpoints", marks=pytest.mark.chaos),
+        pytest.param("150 ms", id="periodic-checkpoints"),
+    ],
 )
 
 

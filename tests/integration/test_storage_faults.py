@@ -163,7 +163,10 @@ def test_a_job_master_goes_on_before_a_checkpoint_whose_metadata_is_damaged(
             assert path.parent.exists(), "what is damaged is left for a person to look at"
 
 
-@pytest.mark.parametrize("backend", [pytest.param(HEAP, id="heap"), pytest.param(EVERYTHING_IN_FILES, id="rocksdb")])
+@pytest.mark.parametrize(
+    "backend",
+    [pytest.param(HEAP, id="heap", marks=pytest.mark.chaos), pytest.param(EVERYTHING_IN_FILES, id="rocksdb")],
+)
 def test_a_job_master_goes_on_before_a_checkpoint_whose_state_is_damaged(
     start_cluster: StartCluster, tmp_path: Path, backend: dict[str, str]
 ) -> None:
@@ -178,7 +181,10 @@ def test_a_job_master_goes_on_before_a_checkpoint_whose_state_is_damaged(
             damage.assert_told(path, newest)
 
 
-@pytest.mark.parametrize("backend", [pytest.param(HEAP, id="heap"), pytest.param(EVERYTHING_IN_FILES, id="rocksdb")])
+@pytest.mark.parametrize(
+    "backend",
+    [pytest.param(HEAP, id="heap", marks=pytest.mark.chaos), pytest.param(EVERYTHING_IN_FILES, id="rocksdb")],
+)
 def test_tasks_that_find_their_state_damaged_go_on_from_an_older_checkpoint(
     start_cluster: StartCluster, tmp_path: Path, backend: dict[str, str]
 ) -> None:
@@ -230,7 +236,7 @@ def test_a_job_none_of_whose_checkpoints_is_whole_fails_and_touches_none(
     assert digests(damage.directory) == before
 
 
-@pytest.mark.parametrize("file", ["_metadata", "state"])
+@pytest.mark.parametrize("file", ["_metadata", pytest.param("state", marks=pytest.mark.chaos)])
 def test_a_savepoint_that_is_damaged_is_named_and_left_alone(
     cluster: RunningCluster, tmp_path: Path, file: str
 ) -> None:

@@ -289,7 +289,7 @@ class FailsOnce(MapFunction):
             raise RuntimeError("the one failure")
 
 
-@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+@pytest.mark.parametrize("backend", ["hashmap", pytest.param("rocksdb", marks=pytest.mark.chaos)])
 def test_windows_survive_a_failure(shared_cluster: RunningCluster, backend: str, tmp_path: Path) -> None:
     options = {
         "execution.checkpointing.interval": "100 ms",

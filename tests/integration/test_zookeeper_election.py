@@ -75,7 +75,8 @@ def check_terms(processes: list[ContenderProcess]) -> None:
 def test_a_leader_that_stood_still_for_longer_than_its_session_cannot_write_any_more(
     zookeeper: ZooKeeperServer, storage: Path, start_contender: Start
 ) -> None:
-    configuration = ha_configuration(zookeeper.quorum, storage, session_timeout="1 s")
+    # A machine that has more to do than it can stands still for a second, too.
+    configuration = ha_configuration(zookeeper.quorum, storage, session_timeout="4 s")
     first = start_contender(configuration)
     token = first.wait_until_drawing()
     second = start_contender(configuration)
@@ -184,12 +185,14 @@ def test_a_leader_without_connection_does_not_lead_and_what_it_held_stays_refuse
 def test_a_suspended_connection_is_tolerated_for_two_thirds_of_the_session_time_out_where_asked_for(
     zookeeper: ZooKeeperServer, storage: Path, security: SecurityContext
 ) -> None:
-    configuration = ha_configuration(
-        zookeeper.quorum, storage, session_timeout="10 s", tolerate_suspended_connections="true"
-    )
+    def configuration(session_timeout: str) -> dict[str, str]:
+        return ha_configuration(
+            zookeeper.quorum, storage, session_timeout=session_timeout, tolerate_suspended_connections="true"
+        )
 
     async def test() -> None:
-        async with ha_services(configuration, security) as services:
+        # However long a server takes to start: two thirds of this are more.
+        async with ha_services(configuration("120 s"), security) as services:
             contender = stand(services.dispatcher_election())
             leadership = await contender.wait_for("granted")
             contender.election.confirm_leadership(leadership.token, "host:1")
@@ -201,6 +204,13 @@ def test_a_suspended_connection_is_tolerated_for_two_thirds_of_the_session_time_
             # Over the restart the write waits; it is done under the same leadership.
             assert await asyncio.to_thread(counter.get_and_increment) == 1
             assert contender.events == ["granted"] and len(listener.leaders) == 1
+        async with ha_services(configuration("4 s"), security) as services:
+            contender = stand(services.resource_manager_election())
+            leadership = await contender.wait_for("granted")
+            contender.election.confirm_leadership(leadership.token, "host:2")
+            listener = RecordingListener()
+            services.resource_manager_retrieval().start(listener)
+            await listener.wait_for(lambda leader: leader is not None)
             zookeeper.kill()
             await contender.wait_for("granted", "revoked")
             await listener.wait_for(lambda leader: leader is None)
@@ -268,12 +278,14 @@ def test_one_contender_is_woken_by_the_end_of_a_leader_and_the_others_wait_on(
 def test_a_leader_stays_when_the_ensemble_loses_its_own_and_goes_when_it_loses_its_quorum(
     zookeeper_ensemble: ZooKeeperEnsemble, storage: Path, security: SecurityContext
 ) -> None:
-    configuration = ha_configuration(
-        zookeeper_ensemble.quorum, storage, session_timeout="10 s", tolerate_suspended_connections="true"
-    )
+    def configuration(session_timeout: str) -> dict[str, str]:
+        return ha_configuration(
+            zookeeper_ensemble.quorum, storage, session_timeout=session_timeout, tolerate_suspended_connections="true"
+        )
 
     async def test() -> None:
-        async with ha_services(configuration, security) as services:
+        # However long the others take to elect one among them: two thirds of this are more.
+        async with ha_services(configuration("120 s"), security) as services:
             contender = stand(services.dispatcher_election())
             leadership = await contender.wait_for("granted")
             counter = await asyncio.to_thread(services.checkpoint_id_counter, JOB, leadership)
@@ -281,6 +293,10 @@ def test_a_leader_stays_when_the_ensemble_loses_its_own_and_goes_when_it_loses_i
             await asyncio.to_thread(lambda: zookeeper_ensemble.leader)
             assert await asyncio.to_thread(counter.get_and_increment) == 1
             assert contender.events == ["granted"]
+        async with ha_services(configuration("4 s"), security) as services:
+            contender = stand(services.dispatcher_election())
+            leadership = await contender.wait_for("granted")
+            counter = await asyncio.to_thread(services.checkpoint_id_counter, JOB, leadership)
             zookeeper_ensemble.leader.kill()
             await contender.wait_for("granted", "revoked")
             await asyncio.to_thread(zookeeper_ensemble.start)

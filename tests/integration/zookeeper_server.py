@@ -36,6 +36,8 @@ _JARS = (
 )
 #: Milliseconds: sessions may be as short as twice this.
 TICK_TIME_MS = 500
+#: And as long as this: longer than a server takes to start on the busiest machine.
+MAX_SESSION_TIMEOUT_MS = 300_000
 START_TIMEOUT_S = 60.0
 
 _LOGGING = """status = error
@@ -99,6 +101,7 @@ class ZooKeeperServer:
             f"clientPort={self.port}",
             f"clientPortAddress={host}",
             f"tickTime={TICK_TIME_MS}",
+            f"maxSessionTimeout={MAX_SESSION_TIMEOUT_MS}",
             "initLimit=20",
             "syncLimit=6",
             "admin.enableServer=false",

@@ -20,7 +20,7 @@ from flinkpy.highavailability.zookeeper.services import ZooKeeperHaServices
 from flinkpy.security import SecurityContext
 
 JOB = JobID("5f" * 16)
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 def ha_configuration(quorum: str, storage: Path, **client: str) -> dict[str, str]:
