@@ -282,14 +282,8 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             ttl = {name: ttl for name, ttl in self.time_to_live.items() if ttl.cleans_snapshots}
             return CanonicalSnapshot(self._database.view(), header, self._registry.states, self.key_group_range, ttl)
         self._collect_blobs()
-        directory = self._directory / f"checkpoint-{checkpoint_id}-{uuid.uuid4()}"
-        try:
-            self._database.checkpoint(directory)
-        except BaseException:
-            shutil.rmtree(directory, ignore_errors=True)
-            raise
         return NativeSnapshot(
-            directory,
+            self._database.files(self._directory / f"checkpoint-{checkpoint_id}-{uuid.uuid4()}"),
             self._backend_id,
             checkpoint_id,
             self.key_group_range,

@@ -39,7 +39,7 @@ def remove_directory(directory: Path) -> None:
 
 
 class RocksDatabase:
-    """Thread: task thread, but for `DatabaseView`s and `checkpoint`'s files.
+    """Thread: task thread, but for `DatabaseView`s and `DatabaseFiles`.
 
     Args:
         directory: of this database alone; removed with everything in it when the last user has let go.
@@ -56,6 +56,8 @@ class RocksDatabase:
         self._write_batch_bytes = write_batch_bytes
         self._users = 1
         self._lock = threading.Lock()
+        #: Asked for since the last write, so that they are to be linked before the next one.
+        self._files: DatabaseFiles | None = None
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._db = self._rocksdict.Rdict(str(self.path), options)
@@ -121,6 +123,7 @@ class RocksDatabase:
 
     def write(self, pairs: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Put each pair; a value of None deletes. In order of key it is several times as fast."""
+        self._link_files()
         batch = self._rocksdict.WriteBatch(raw_mode=True)
         put, delete = batch.put, batch.delete
         pending = 0
@@ -143,6 +146,7 @@ class RocksDatabase:
 
     def put_many(self, keys: list[bytes], values: list[bytes]) -> None:
         """`write` for pairs of which none deletes."""
+        self._link_files()
         with self.failing("writing"):
             batch = self._rocksdict.WriteBatch(raw_mode=True)
             for start in range(0, len(keys), _ENTRIES_PER_LOOK):
@@ -155,6 +159,7 @@ class RocksDatabase:
                 self._db.write(batch)
 
     def delete_range(self, lower: bytes, upper: bytes) -> None:
+        self._link_files()
         with self.failing("deleting"):
             batch = self._rocksdict.WriteBatch(raw_mode=True)
             batch.delete_range(lower, upper)
@@ -162,8 +167,20 @@ class RocksDatabase:
 
     # -- files -----------------------------------------------------------------------------------------------------
 
-    def checkpoint(self, target: Path) -> None:
-        """Flush, and hard-link the files as they are now into `target`, which must not exist."""
+    def files(self, target: Path) -> DatabaseFiles:
+        """The files with all that has been written so far, hard-linked into `target` when they are asked to."""
+        self._link_files()
+        self._files = files = DatabaseFiles(self, target)
+        return files
+
+    def _link_files(self) -> None:
+        """Those that were asked for, where nobody else has: what comes next is not to be in them."""
+        files, self._files = self._files, None
+        if files is not None:
+            files.link_first()
+
+    def link_files_into(self, target: Path) -> None:
+        """Thread: any, while nobody writes. Half of the time is spent on waiting for the disk, without the GIL."""
         with self.failing("flushing"):
             self._db.flush(True)
         with self.failing("linking its files"):
@@ -176,6 +193,58 @@ class RocksDatabase:
     def set_options(self, options: dict[str, str]) -> None:
         with self.failing("changing its options"):
             self._db.set_options(options)
+
+
+class DatabaseFiles:
+    """The files of a database as it was, linked on the thread that uploads them: the task does not wait for the disk.
+
+    What the task changes meanwhile it holds in memory. Where it has to write before they are linked, it links them
+    itself, or waits until they are. Thread: any.
+
+    Args:
+        directory: is made by `link`.
+    """
+
+    def __init__(self, database: RocksDatabase, directory: Path) -> None:
+        database.retain()
+        self.directory = directory
+        self._database: RocksDatabase | None = database
+        self._lock = threading.Lock()
+        self._is_linked = False
+        self._failure: FlinkError | None = None
+
+    def link(self) -> None:
+        """Idempotent.
+
+        Raises: StateBackendError, CorruptStateError; again and again.
+        """
+        with self._lock:
+            if self._is_linked:
+                return
+            if self._failure is None:
+                self._failure = StateBackendError(f"linking the database's files into {self.directory} was interrupted")
+                try:
+                    if self._database is not None:
+                        self._database.link_files_into(self.directory)
+                        self._is_linked = True
+                        return
+                except FlinkError as error:
+                    self._failure = error
+            raise self._failure
+
+    def link_first(self) -> None:
+        """Before the database is changed. A failure is the snapshot's, which hears of it by its own `link`."""
+        if self._database is not None:
+            with suppress(FlinkError):
+                self.link()
+
+    def close(self) -> None:
+        """They are not needed any more, linked or not. Idempotent."""
+        with self._lock:
+            database, self._database = self._database, None
+        if database is not None:
+            database.release()
+        remove_directory(self.directory)
 
 
 class DatabaseView:

@@ -1,8 +1,8 @@
 """Snapshots of a database: in the canonical format, and as the database's own files.
 
-The canonical one is read from a view of the database; its synchronous part writes nothing to disk. The native one
-flushes and hard-links the files, which takes some milliseconds however much state there is, and uploads those that no
-completed checkpoint has.
+Neither waits for the disk in its synchronous part. The canonical one is read from a view of the database. The native
+one flushes and hard-links the files, which takes some milliseconds however much state there is, before the database is
+next written to, and uploads those that no completed checkpoint has.
 
 Source: org.apache.flink.state.rocksdb.snapshot.{RocksFullSnapshotStrategy,RocksIncrementalSnapshotStrategy,
 RocksNativeFullSnapshotStrategy}.
@@ -26,7 +26,7 @@ from flinkpy.state.heap_snapshot import ChunkSize
 from flinkpy.state.key_groups_file import KeyGroupsFileWriter, KeyGroupsHeader
 from flinkpy.state.meta_info import LIST, MAP, TABLE, TIMERS, StateMetaInfo
 from flinkpy.state.rocksdb.aggregate_table import RowCodec
-from flinkpy.state.rocksdb.database import DatabaseView, Pair, remove_directory
+from flinkpy.state.rocksdb.database import DatabaseFiles, DatabaseView, Pair
 from flinkpy.state.rocksdb.key_codec import PREFIX, after_prefix
 from flinkpy.state.rocksdb.key_codec import decode as decode_key
 from flinkpy.state.rocksdb.list_state import decode_chunk
@@ -157,7 +157,7 @@ class NativeSnapshot:
     """StateSnapshot as the files of the database.
 
     Args:
-        directory: with the hard-linked files; removed by `release`.
+        files: of the database as it is now; closed by `release`.
         meta: content of the `meta` file.
         reusable: handles of files that a completed checkpoint has, by name; each is the same file.
         is_shared: whether later checkpoints may use what this one uploads.
@@ -169,7 +169,7 @@ class NativeSnapshot:
 
     def __init__(
         self,
-        directory: Path,
+        files: DatabaseFiles,
         backend_id: str,
         checkpoint_id: int,
         key_group_range: KeyGroupRange,
@@ -179,7 +179,7 @@ class NativeSnapshot:
         transfer_threads: int,
         on_written: Callable[[int, Handles], None],
     ) -> None:
-        self._directory = directory
+        self._files = files
         self._handle = checkpoint_pb2.IncrementalKeyedStateHandle(backend_id=backend_id, checkpoint_id=checkpoint_id)
         self._handle.key_groups.start, self._handle.key_groups.end = key_group_range.start, key_group_range.end
         self._meta = meta
@@ -190,13 +190,14 @@ class NativeSnapshot:
         self.bytes_persisted = 0
 
     def write(self, streams: CheckpointStreams) -> checkpoint_pb2.KeyedStateHandle:
+        self._files.link()
         can_share = self._is_shared and streams.can_share
         scope = CheckpointedStateScope.SHARED if can_share else CheckpointedStateScope.EXCLUSIVE
         reusable = self._reusable if can_share else {}
         handle = self._handle
         shared: Handles = {}
         uploads: list[tuple[Path, CheckpointedStateScope]] = []
-        for path in sorted(self._directory.iterdir()):
+        for path in sorted(self._files.directory.iterdir()):
             if path.suffix in _SHAREABLE:
                 known = reusable.get(path.name)
                 if known is not None and known.size_bytes == path.stat().st_size:
@@ -239,7 +240,7 @@ class NativeSnapshot:
                 raise
 
     def release(self) -> None:
-        remove_directory(self._directory)
+        self._files.close()
 
 
 def _is_empty_log(path: Path) -> bool:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -269,10 +270,10 @@ def test_a_damaged_file_is_noticed_before_it_is_used(make, files, tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_a_database_damaged_on_disk_is_a_typed_error(make, tmp_path):
+def test_a_database_damaged_on_disk_is_a_typed_error(make, files, tmp_path):
     backend = make()
     fill(backend, range(2000))
-    backend.snapshot(1, options()).release()
+    written(backend, files, 1)
     for path in tmp_path.rglob("*.sst"):
         data = bytearray(path.read_bytes())
         data[len(data) // 4 : len(data) // 2] = bytes(len(data) // 2 - len(data) // 4)
@@ -301,6 +302,79 @@ def test_a_failing_upload_leaves_nothing_behind(make, files, tmp_path):
 
     assert not list(tmp_path.rglob("checkpoint-*"))
     assert contents(make(written(backend, files, 2))) == expected(range(100))
+
+
+@pytest.mark.parametrize("spills", [False, True])
+def test_what_changes_before_a_snapshot_is_written_is_not_in_it(make, files, spills):
+    backend = make()
+    fill(backend, range(100))
+    first = backend.snapshot(1, options())
+    fill(backend, range(50, 200), "later")
+    if spills:
+        assert backend.num_entries() == 4 * 200
+    second = backend.snapshot(2, options())
+    fill(backend, range(300), "latest")
+
+    later, earlier = second.write(files), first.write(files)
+    first.release()
+    second.release()
+
+    assert contents(make(earlier)) == expected(range(100))
+    states, timers = contents(make(later))
+    assert {key: text for key, (text, _, _) in states.items()} == {
+        key: "later" if key >= 50 else "text" for key in range(200)
+    }
+    assert timers == [(key, key) for key in range(200)]
+
+
+def test_a_task_that_writes_while_its_snapshot_is_written_changes_nothing_in_it(make, files):
+    backend = make()
+    handles = []
+    with ThreadPoolExecutor(1) as executor:
+        for checkpoint_id in range(1, 9):
+            fill(backend, range(checkpoint_id * 10 - 10, checkpoint_id * 10))
+            snapshot = backend.snapshot(checkpoint_id, options())
+            future = executor.submit(snapshot.write, files)
+            fill(backend, [checkpoint_id * 10], "not yet")
+            assert backend.num_entries() == 4 * (checkpoint_id * 10 + 1)
+            handles.append(future.result())
+            snapshot.release()
+            backend.key_context.key = checkpoint_id * 10
+            for state in (backend.value_state(VALUE), backend.list_state(LIST), backend.map_state(MAP)):
+                state.clear()
+
+    for checkpoint_id, handle in enumerate(handles, 1):
+        states, _ = contents(make(handle))
+        assert states == expected(range(checkpoint_id * 10))[0]
+
+
+def test_a_snapshot_that_nobody_wants_any_more_links_nothing(make, files, tmp_path):
+    backend = make()
+    fill(backend, range(100))
+    dropped = backend.snapshot(1, options())
+    dropped.release()
+    fill(backend, range(100, 200))
+
+    assert backend.num_entries() == 4 * 200
+    assert not list(tmp_path.rglob("checkpoint-*"))
+    with pytest.raises(StateBackendError):
+        dropped.write(files)
+    assert contents(make(written(backend, files, 2))) == expected(range(200))
+
+
+def test_files_that_cannot_be_linked_are_the_failure_of_their_checkpoint_alone(make, files):
+    backend = make()
+    fill(backend, range(100))
+    failing = backend.snapshot(1, options())
+    failing._files.directory.mkdir()
+    fill(backend, range(100, 200))
+    assert backend.num_entries() == 4 * 200
+
+    with pytest.raises(StateBackendError, match="failed at linking its files"):
+        failing.write(files)
+    failing.release()
+
+    assert contents(make(written(backend, files, 2))) == expected(range(200))
 
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path):
