@@ -6,6 +6,9 @@
 | a staging directory, or a master on this host | Parquet files, one per input | Parquet files, written by Spark |
 | otherwise | in memory, up to `max-input-without-staging` | through the driver, some blocks at a time |
 
+Outputs of which Spark's plan says that they have few rows, as aggregates of everything and the first of an order do,
+come with the answer of the job that makes them: to write files, to commit and to read them would be most of its work.
+
 Files are complete before anybody reads them, and those of one attempt are in a directory of its own, which goes
 with it.
 """
@@ -14,7 +17,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +47,8 @@ _ROW_GROUP_BYTES = 32 << 20
 #: Rows of a file of columns that are read at once; of blocks each is some thousand records.
 _ROWS_AT_ONCE = {Layout.COLUMNS: 16_384, Layout.BLOCKS: 8}
 _IPC_COLUMN = "__ipc"
+#: Rows of columns that the driver may have in memory.
+_FEW_ROWS = 4096
 
 
 class StagedInput:
@@ -117,7 +122,10 @@ class Staging:
         self, number: int, output: StreamFrame, take_accumulators: Callable[[Any], None]
     ) -> Iterator[Batch]:
         """Have Spark make the output, and give its batches."""
-        if self.directory is None:
+        groups: Iterable[pa.RecordBatch]
+        if output.is_columnar and has_few_rows(output.frame):
+            groups = output.frame.toArrow().to_batches()
+        elif self.directory is None:
             groups = _through_driver(output.frame)
         else:
             path = self.directory / f"output-{number}"
@@ -129,6 +137,15 @@ class Staging:
     def close(self) -> None:
         if self.directory is not None:
             shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def has_few_rows(frame: DataFrame) -> bool:
+    """Whether the plan says so; False where nobody knows, and where the plan is not in reach (Spark Connect)."""
+    made_by_jvm = getattr(frame, "_jdf", None)
+    if made_by_jvm is None:
+        return False
+    most = made_by_jvm.queryExecution().optimizedPlan().maxRows()
+    return bool(most.isDefined()) and most.get() <= _FEW_ROWS
 
 
 def _from_files(directory: Path, rows_at_once: int) -> Iterator[pa.RecordBatch]:

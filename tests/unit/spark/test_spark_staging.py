@@ -57,6 +57,32 @@ class FakeFrame:
         (directory / "_SUCCESS").touch()
 
 
+class FakeAnswer:
+    """A frame of which the plan says how many rows it has at most; it cannot be written."""
+
+    def __init__(self, rows: pa.RecordBatch) -> None:
+        self._rows = rows
+        self._jdf = self
+
+    def queryExecution(self) -> FakeAnswer:
+        return self
+
+    def optimizedPlan(self) -> FakeAnswer:
+        return self
+
+    def maxRows(self) -> FakeAnswer:
+        return self
+
+    def isDefined(self) -> bool:
+        return True
+
+    def get(self) -> int:
+        return self._rows.num_rows
+
+    def toArrow(self) -> pa.Table:
+        return pa.Table.from_batches([self._rows])
+
+
 def numbers(first: int, count: int) -> Batch:
     column = pa.array(np.arange(first, first + count))
     return Batch(pa.RecordBatch.from_arrays([column], ["number"]), np.arange(count))
@@ -99,3 +125,13 @@ def test_outputs_come_in_the_order_of_sparks_partitions(tmp_path: Path, layout: 
     assert all(batch.timestamps is not None for batch in batches)
     place.close()
     assert not (tmp_path / "staging").exists()
+
+
+def test_few_rows_come_with_the_answer_and_not_through_files(tmp_path: Path) -> None:
+    """See `has_few_rows` in the tests of columns for how that is known."""
+    rows = encode_rows(numbers(0, 3), TYPE, Layout.COLUMNS)
+    place = Staging(tmp_path / "staging", 1 << 20)
+    frame: Any = FakeAnswer(rows)
+    (batch,) = place.read_output(0, StreamFrame(frame, TYPE, Layout.COLUMNS), lambda values: None)
+    assert batch.values.column(0).to_pylist() == [0, 1, 2]  # type: ignore[union-attr]
+    assert batch.timestamps is not None

@@ -23,6 +23,7 @@ pytest.importorskip("pyspark")
 from flinkpy.records.batch import Batch
 from flinkpy.records.lanes import type_info_of_schema
 from flinkpy.spark.columns import is_expressible, translate
+from flinkpy.spark.staging import has_few_rows
 from flinkpy.spark.stream_frame import StreamFrame, frame_of
 
 PEOPLE = pa.table({"id": [1, 2, 3, None, 2], "name": ["a", "b", None, "d", "e"], "v.w": [1.5, None, 2.5, 4.0, -1.0]})
@@ -247,3 +248,11 @@ def test_files_that_spark_would_read_otherwise_are_left_to_our_readers(session: 
         FileSource.for_csv(str(csv), schema={"n": Types.INT()}),
     ):
         assert translate(source_of(source), [], session) is None
+
+
+def test_the_plan_says_which_results_have_few_rows(session: Any) -> None:
+    numbers = session.range(100_000)
+    assert has_few_rows(numbers.groupBy().count())
+    assert has_few_rows(numbers.orderBy("id").limit(10).select("id"))
+    assert not has_few_rows(numbers)
+    assert not has_few_rows(numbers.groupBy("id").count())
