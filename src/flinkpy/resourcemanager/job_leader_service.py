@@ -9,6 +9,8 @@
 
 A registration under a new JobMasterId replaces the former leader, whose id is then *retired*: everything still sent
 under it, registrations included, is stale. Without a leader election this is how the younger of two leaders is told.
+It may be told wrongly, by a message that a dead JobMaster left behind and that came after its successor's. So who was
+replaced may come back where contact to its replacement is lost: the one that lives gets the job.
 
 Pure. Source: org.apache.flink.runtime.resourcemanager.{DefaultJobLeaderIdService, registration.JobManagerRegistration}.
 """
@@ -45,25 +47,26 @@ class JobLeaderService:
     def __init__(self, job_timeout_ms: int) -> None:
         self._job_timeout_ms = job_timeout_ms
         self._leaders: dict[JobID, JobLeader] = {}
-        self._retired: OrderedDict[JobMasterId, None] = OrderedDict()
+        self._retired: OrderedDict[JobMasterId, JobID] = OrderedDict()
 
     def register(
         self, job_id: JobID, job_master_id: JobMasterId, resource_id: ResourceID, address: str
     ) -> JobLeader | None:
         """Make this JobMaster the leader of its job; answers the leader it replaced (None: first, or the same again).
 
-        Raises: StaleFencingTokenError where that leadership was replaced before.
+        Raises: StaleFencingTokenError where that leadership was replaced before, and by one that lives, or has ended.
         """
-        if job_master_id in self._retired:
+        former = self._leaders.get(job_id)
+        if job_master_id in self._retired and (former is None or former.state is ConnectionState.CONNECTED):
             raise StaleFencingTokenError(
                 f"JobMaster {job_master_id} of job {job_id} was replaced by another leader",
                 details={"job_id": str(job_id), "got": str(job_master_id)},
             )
-        former = self._leaders.get(job_id)
+        self._retired.pop(job_master_id, None)
         self._leaders[job_id] = JobLeader(job_id, job_master_id, resource_id, address)
         if former is None or former.job_master_id == job_master_id:
             return None
-        self._retire(former.job_master_id)
+        self._retire(former)
         return former
 
     def check(self, job_id: JobID, job_master_id: JobMasterId) -> JobLeader:
@@ -103,7 +106,7 @@ class JobLeaderService:
         """The job is over by its JobMaster's own word."""
         leader = self._leaders.pop(job_id, None)
         if leader is not None:
-            self._retire(leader.job_master_id)
+            self._retire(leader)
         return leader
 
     def timed_out(self, now_ms: int) -> list[JobID]:
@@ -115,9 +118,11 @@ class JobLeaderService:
         ]
         for job_id in over:
             del self._leaders[job_id]
+        for replaced in [one for one, job_id in self._retired.items() if job_id in over]:
+            del self._retired[replaced]
         return over
 
-    def _retire(self, job_master_id: JobMasterId) -> None:
-        self._retired[job_master_id] = None
+    def _retire(self, leader: JobLeader) -> None:
+        self._retired[leader.job_master_id] = leader.job_id
         while len(self._retired) > MAX_RETIRED_IDS:
             self._retired.popitem(last=False)

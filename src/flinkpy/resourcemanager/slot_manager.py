@@ -17,8 +17,9 @@ Rules:
   older than the request). A wrong belief costs at most one needless request: it is refused, and a report corrects it.
 * A slot reported as held for a job that is over is freed; one held for a job never heard of (this ResourceManager may
   be the younger one) is left alone until `unknown_job_timeout_ms` passed without that job's JobMaster registering.
-* A slot that was requested for a JobMaster is freed when another one leads the job: its TaskExecutor would offer it to
-  the former one until its time-out, and the job would have to do without it.
+* A slot that was requested for a JobMaster is freed when another one declares the job's need: its TaskExecutor would
+  offer it to the former one until its time-out, and the job would have to do without it. A registration alone may be a
+  message that a dead JobMaster left behind.
 * Messages of a former registration (another InstanceID) change nothing.
 * A process serves one resource profile in its life, that of the first slot requested there: a job whose functions need
   packages of their own gets processes that have loaded no others (docs/decisions/0013). Where no such process has a
@@ -91,8 +92,8 @@ class SlotManager:
         self._is_check_scheduled = False
         self._last_check_ms: int | None = None
         self._terminated_jobs: OrderedDict[JobID, None] = OrderedDict()
-        #: the JobMasters that registered last, of jobs that are not over
-        self._known_jobs: dict[JobID, JobMasterId] = {}
+        #: jobs whose JobMaster registered and that are not over
+        self._known_jobs: set[JobID] = set()
         #: jobs that hold slots without having been heard of, with the time they were first reported
         self._unknown_jobs: dict[JobID, int] = {}
 
@@ -103,18 +104,14 @@ class SlotManager:
 
         What a former leader of the job declared does not.
         """
-        self._known_jobs[job_id] = job_master_id
+        self._known_jobs.add(job_id)
         self._unknown_jobs.pop(job_id, None)
         self._terminated_jobs.pop(job_id, None)
         declared = self.requirements.find(job_id)
         if declared is not None and declared.job_master_id != job_master_id:
             self.requirements.clear(job_id)
         self.requirements.resume(job_id)
-        effects: Effects = []
-        for info, slot in self.task_executors.slots_of_job(job_id):
-            if slot.state is SlotState.ALLOCATED:  # a request that is on its way would come after this
-                effects += self._free_if_useless(info, slot)
-        return effects + self._request_check(now_ms)
+        return self._request_check(now_ms)
 
     def declare_requirements(self, declared: JobRequirements, now_ms: int) -> Effects:
         """Replace what the job declared before; an older declaration that arrives late changes nothing.
@@ -123,7 +120,11 @@ class SlotManager:
         """
         if declared.job_id not in self._known_jobs or not self.requirements.declare(declared):
             return []
-        return self._request_check(now_ms)
+        effects: Effects = []
+        for info, slot in self.task_executors.slots_of_job(declared.job_id):
+            if slot.state is SlotState.ALLOCATED:  # a request that is on its way would come after this
+                effects += self._free_if_useless(info, slot)
+        return effects + self._request_check(now_ms)
 
     def suspend_job(self, job_id: JobID) -> Effects:
         """Contact to the JobMaster was lost: give it no more slots until it is back or `job_terminated`."""
@@ -133,7 +134,7 @@ class SlotManager:
     def job_terminated(self, job_id: JobID, now_ms: int) -> Effects:
         """The job is over: its claim ends and the slots it still holds are freed."""
         self.requirements.clear(job_id)
-        self._known_jobs.pop(job_id, None)
+        self._known_jobs.discard(job_id)
         self._unknown_jobs.pop(job_id, None)
         self._terminated_jobs[job_id] = None
         while len(self._terminated_jobs) > MAX_REMEMBERED_TERMINATED_JOBS:
@@ -290,9 +291,9 @@ class SlotManager:
     def validate(self) -> None:
         """Asserts every invariant that holds between two events."""
         self.task_executors.validate()
-        assert not set(self._unknown_jobs) & (set(self._terminated_jobs) | self._known_jobs.keys())
-        assert not self._known_jobs.keys() & set(self._terminated_jobs)
-        assert {job.job_id for job in self.requirements.active()} <= self._known_jobs.keys()
+        assert not set(self._unknown_jobs) & (set(self._terminated_jobs) | self._known_jobs)
+        assert not self._known_jobs & set(self._terminated_jobs)
+        assert {job.job_id for job in self.requirements.active()} <= self._known_jobs
         assert len(self._terminated_jobs) <= MAX_REMEMBERED_TERMINATED_JOBS
 
     # --- inside -----------------------------------------------------------------------------------------------------
@@ -334,7 +335,8 @@ class SlotManager:
         assert slot.job_id is not None
         if slot.job_id in self._terminated_jobs:
             return [_free_slot(info, slot, "the job is over")]
-        if slot.job_master_id is not None and slot.job_master_id != self._known_jobs.get(slot.job_id):
+        declared = self.requirements.find(slot.job_id)
+        if declared is not None and slot.job_master_id not in (None, declared.job_master_id):
             return [_free_slot(info, slot, f"JobMaster {slot.job_master_id} has a successor")]
         return []
 

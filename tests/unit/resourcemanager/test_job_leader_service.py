@@ -33,6 +33,29 @@ def test_a_new_leader_replaces_the_former_one_for_good() -> None:
     assert service.find_by_resource(JOB, ResourceID("old-process")) is None
 
 
+def test_a_leader_that_a_message_of_its_dead_predecessor_replaced_comes_back_when_that_is_found_dead() -> None:
+    service = JobLeaderService(1_000)
+    register(service, NEW)
+    register(service, OLD)  # sent before it died, and late
+    with pytest.raises(StaleFencingTokenError):
+        register(service, NEW)
+    service.contact_lost(JOB, OLD, 10)
+    register(service, NEW)
+    assert service.check(JOB, NEW).state is ConnectionState.CONNECTED
+    with pytest.raises(StaleFencingTokenError):
+        register(service, OLD)
+
+
+def test_it_comes_back_too_where_the_predecessor_has_been_dead_for_long() -> None:
+    service = JobLeaderService(1_000)
+    register(service, NEW)
+    register(service, OLD)
+    service.contact_lost(JOB, OLD, 10)
+    assert service.timed_out(1_010) == [JOB]
+    register(service, NEW)
+    assert service.check(JOB, NEW)
+
+
 def test_one_that_never_registered_is_told_to() -> None:
     with pytest.raises(NotRegisteredError):
         JobLeaderService(1_000).check(JOB, OLD)
