@@ -27,10 +27,15 @@ _WAIT_S = 10.0
 _LOOK_S = 0.05
 #: A process that has been killed is seen to have ended a moment after its connections are.
 _REAPED_S = 0.2
+#: What it has printed last is read a moment after it has ended.
+_READ_S = 2.0
 #: What Java and Spark print at every start.
 _NOISE = ("WARNING: Using incubator", "Using Spark's default log4j", "Setting default log level", "To adjust logging")
-#: What must be known when the JVM is started. Everything else is told to the context: a command line is public.
-_OF_JVM = re.compile(r"spark\.(master|driver\.(memory.*|extra.*|defaultJavaOptions)|jars.*|submit\..*|yarn\..*)$")
+#: What must be known when the JVM is started: what it is given itself, what `spark-submit` has to fetch, or to bring to
+#: YARN, and who it logs in as. Everything else is told to the context: a command line is public.
+_OF_JVM = re.compile(
+    r"spark\.(master|driver\.(memory.*|extra.*|defaultJavaOptions)|jars.*|submit\..*|yarn\..*|kerberos\..*)$"
+)
 _FRAME = re.compile(r"\s+(at |\.\.\. \d+ more)")
 #: What Spark logs at every start.
 _LOGGED_NOISE = re.compile(r"\S+ WARN (Utils: (Your hostname|Set SPARK_LOCAL_IP)|NativeCodeLoader: Unable to load)")
@@ -97,6 +102,8 @@ class DriverProcess:
             lines = self._log.read_text(errors="replace").splitlines()
         except OSError:
             lines = []
+        if not self.is_alive:
+            self._output.wait_end(_READ_S)
         # Stack traces say where in Spark it was, not what.
         logged = [line for line in lines if not (_FRAME.match(line) or _LOGGED_NOISE.match(line))][-3:]
         return " | ".join(logged or self._output.last_lines)
@@ -116,13 +123,9 @@ def launch(conf: Mapping[str, str], directory: Path, timeout_s: float) -> tuple[
     # What Java writes to its temporary directory stays there when it is killed; this one is removed.
     own_options = f"-Dlog4j2.configurationFile=file:{settings} -Djava.io.tmpdir={directory}"
     java_options = f"{own_options} {conf.get('spark.driver.extraJavaOptions', '')}".strip()
-    command = [os.path.join(_find_spark_home(), "bin", "spark-submit")]
-    for key, value in {**conf, "spark.driver.extraJavaOptions": java_options}.items():
-        if _OF_JVM.match(key):
-            command += ["--conf", f"{key}={value}"]
-    command.append("pyspark-shell")
+    told = {**conf, "spark.driver.extraJavaOptions": java_options}
     process = subprocess.Popen(
-        command,
+        submission(os.path.join(_find_spark_home(), "bin", "spark-submit"), told),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -137,6 +140,15 @@ def launch(conf: Mapping[str, str], directory: Path, timeout_s: float) -> tuple[
         process.kill()
         driver.stop()
         raise
+
+
+def submission(spark_submit: str, conf: Mapping[str, str]) -> list[str]:
+    """The command that starts a driver in client mode, which PySpark can talk to."""
+    command = [spark_submit]
+    for key, value in conf.items():
+        if _OF_JVM.match(key):
+            command += ["--conf", f"{key}={value}"]
+    return [*command, "pyspark-shell"]
 
 
 def _connect(driver: DriverProcess, connection: Path, timeout_s: float) -> JavaGateway:
@@ -168,7 +180,12 @@ class _Output:
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._lines: collections.deque[str] = collections.deque(maxlen=_KEPT_LINES)
         self._process = process
-        threading.Thread(target=self._read, name="spark-output", daemon=True).start()
+        self._thread = threading.Thread(target=self._read, name="spark-output", daemon=True)
+        self._thread.start()
+
+    def wait_end(self, seconds: float) -> None:
+        """Until everything has been read. Workers that outlive their driver may keep that from ending."""
+        self._thread.join(seconds)
 
     @property
     def last_lines(self) -> list[str]:

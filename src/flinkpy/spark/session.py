@@ -40,6 +40,8 @@ _CONNECT_PORT = 15002
 #: A server that does not answer is tried again for some seconds.
 _CONNECT_RETRIES = 6
 _CONNECT_BACKOFF_MS = 2_000
+#: Directories of Hadoop's configuration.
+_OF_YARN = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 #: How PySpark tells its own modules that sessions are those of Spark Connect.
 _CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"
 
@@ -270,7 +272,14 @@ def start(settings: SparkSettings) -> RunningSpark:
 
 
 def _check_reachable(settings: SparkSettings) -> None:
-    """Raises: SparkError at once; Spark itself would try for a minute or more."""
+    """Raises: SparkError at once; Spark itself would try for a minute or more. SparkUnavailableError: nobody says where
+    YARN is.
+    """
+    if settings.master == "yarn" and not any(os.environ.get(name) for name in _OF_YARN):
+        raise SparkUnavailableError(
+            "Spark at yarn cannot be used: neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set for the TaskExecutor, and "
+            "only the files there say where YARN is"
+        )
     found = _ADDRESS.match(settings.master)
     if found is None:
         return

@@ -15,6 +15,7 @@ from flinkpy.configuration.options import AnyConfiguration, entries_of
 _LOCAL = re.compile(r"local(\[.*\])?$")
 _MASTER = re.compile(r"(local(\[(\d+|\*)(, *\d+)?\])?|yarn|spark://.+|k8s://.+|sc://.+)$")
 
+_KUBERNETES = "k8s://"
 _PYTHON = "spark.pyspark.python"
 
 #: Of a session of our own driver. What a job sets itself comes before all of these.
@@ -92,6 +93,9 @@ def settings_of(configuration: AnyConfiguration) -> SparkSettings:
             "yarn, k8s://... or sc://host:port",
             details={"option": spark_options.MASTER.key, "value": master},
         )
+    if master.startswith(_KUBERNETES) and "://" not in master.removeprefix(_KUBERNETES):
+        # As spark-submit reads it; the context, which is told the master again, would not.
+        master = f"{_KUBERNETES}https://{master.removeprefix(_KUBERNETES)}"
     conf = dict(_OF_SQL)
     if not master.startswith("sc://"):
         conf.update(_classic_defaults(master, configuration))

@@ -26,6 +26,7 @@ from flinkpy.streaming.tasks.environment import ShippedFiles
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_PACKAGE = "flinkpy"
 #: Of entries in archives: the same files give the same archive.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -67,12 +68,13 @@ class _Sender:
         self._directory: Path = spark.files
 
     def send_package(self) -> None:
-        """flinkpy, importable in every worker."""
+        """flinkpy, importable in every worker. It is what it is as long as this process lives."""
+        if _PACKAGE in self._sent:
+            return
         home = Path(flinkpy.__file__).parent
-        path = self._zip("flinkpy", [(file, str(file.relative_to(home.parent))) for file in _files_of(home)])
-        if path.name not in self._sent:
-            self._session.addArtifacts(str(path), pyfile=True)
-            self._sent.add(path.name)
+        path = self._zip(_PACKAGE, [(file, str(file.relative_to(home.parent))) for file in _files_of(home)])
+        self._session.addArtifacts(str(path), pyfile=True)
+        self._sent.add(_PACKAGE)
 
     def file_or_directory(self, path: str) -> str:
         return self.directory(path) if os.path.isdir(path) else self._file(path)
