@@ -40,6 +40,9 @@ _log = logging.getLogger(__name__)
 _RECEIVE_BYTES = 1 << 18
 # With less room than this left in a buffer, the next receive goes into another one.
 _MIN_ROOM_BYTES = 1 << 14
+# Room for control frames between frames of one size, in a buffer that is made for one of these. Without it a control
+# frame would put the end of the next long frame outside, and all of that would be moved.
+_CONTROL_ROOM_BYTES = 1 << 10
 # Gather at least this much before a send call: enough to make its cost small, little enough to stay in the L2 cache.
 _SEND_BYTES = 1 << 18
 # Sent in one go before the I/O thread takes over: a task that happens to be the writer must not serve others for ever.
@@ -97,6 +100,7 @@ class FramedConnection:
         self._view = memoryview(self._buffer)
         self._start = 0
         self._end = 0
+        #: Of the last frame with data, so likely of the next one; 0 before the first frame.
         self._expected_bytes = 0
         self.bytes_sent = 0
         self.bytes_received = 0
@@ -222,6 +226,12 @@ class FramedConnection:
     def _advance(self, sent: int) -> None:
         """Drop what was sent from the front of the parts."""
         parts = self._parts
+        if sent == sum(map(len, parts)):
+            parts.clear()
+            if self._on_sent:
+                done, self._on_sent = self._on_sent, []
+                recycle_all(done)
+            return
         whole = 0
         for part in parts:
             size = len(part)
@@ -229,12 +239,6 @@ class FramedConnection:
                 break
             sent -= size
             whole += 1
-        if whole == len(parts):
-            parts.clear()
-            if self._on_sent:
-                done, self._on_sent = self._on_sent, []
-                recycle_all(done)
-            return
         del parts[:whole]
         if sent:
             parts[0] = memoryview(parts[0])[sent:]
@@ -319,6 +323,7 @@ class FramedConnection:
     def _cut_frames(self) -> None:
         buffer, view, start, end = self._buffer, self._view, self._start, self._end
         header_bytes, unpack, on_frame = frames.HEADER_BYTES, frames.HEADER.unpack_from, self.on_frame
+        data_kind = frames.DATA
         needed = header_bytes
         while end - start >= header_bytes:
             body_bytes, kind, flags, _, channel, a, b, c, d, e = unpack(view, start)
@@ -332,7 +337,8 @@ class FramedConnection:
             body = buffer.slice(start + header_bytes, body_bytes) if body_bytes else None
             start += needed
             on_frame(kind, flags, channel, a, b, c, d, e, body)
-            self._expected_bytes = needed
+            if kind == data_kind or not self._expected_bytes:
+                self._expected_bytes = needed
             needed = header_bytes
         self._start = start
         room = len(view) - start
@@ -347,7 +353,7 @@ class FramedConnection:
         """
         rest = self._view[self._start : self._end]
         due = min(needed, max(_UNPROVEN_BYTES, 2 * len(rest)))
-        buffer = pa.allocate_buffer(max(self._receive_bytes, due, self._expected_bytes))
+        buffer = pa.allocate_buffer(max(self._receive_bytes, max(due, self._expected_bytes) + _CONTROL_ROOM_BYTES))
         view = memoryview(buffer)
         if rest:
             view[: len(rest)] = rest
