@@ -21,7 +21,7 @@ def batch_bytes(batch: Batch) -> int:
     if isinstance(values, list):
         size = _rows_bytes(values)
     else:
-        per_row = _fixed_row_bytes(values.schema)
+        per_row = traits_of(values.schema).row_bytes
         size = values.nbytes if per_row is None else values.num_rows * per_row
     if batch.timestamps is not None:
         size += batch.timestamps.nbytes
@@ -30,19 +30,28 @@ def batch_bytes(batch: Batch) -> int:
     return size
 
 
-#: The schema asked for last and its answer: replaced as one, so any thread may read it. Comparing two schemas costs a
-#: tenth of hashing one, and a task's batches rarely differ.
-_last: tuple[pa.Schema, int | None] = (pa.schema([]), 0)
+class SchemaTraits:
+    """What is asked about the schema of every batch.
+
+    Attributes:
+        row_bytes: of a row of fixed-width columns (validity rounded up to a byte), None where a column varies.
+        has_dictionaries: whether a column is dictionary-encoded.
+    """
+
+    __slots__ = ("has_dictionaries", "row_bytes", "schema")
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.row_bytes = _sum_of_widths(schema)
+        self.has_dictionaries = any(pa.types.is_dictionary(field.type) for field in schema)
 
 
-def _fixed_row_bytes(schema: pa.Schema) -> int | None:
-    """Bytes a row of fixed-width columns takes (validity rounded up to a byte), None where a column varies."""
+def traits_of(schema: pa.Schema) -> SchemaTraits:
     global _last
-    known, answer = _last
-    if not schema.equals(known):
-        answer = _sum_of_widths(schema)
-        _last = (schema, answer)
-    return answer
+    traits = _last
+    if not schema.equals(traits.schema):
+        traits = _last = SchemaTraits(schema)
+    return traits
 
 
 def _sum_of_widths(schema: pa.Schema) -> int | None:
@@ -53,6 +62,11 @@ def _sum_of_widths(schema: pa.Schema) -> int | None:
         except ValueError:
             return None
     return total
+
+
+#: Of the schema asked for last: any thread may read and replace it. Comparing two schemas costs a tenth of hashing one,
+#: and a task's batches rarely differ.
+_last = SchemaTraits(pa.schema([]))
 
 
 def _rows_bytes(rows: list[Any]) -> int:

@@ -17,8 +17,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from flinkpy.common.errors import InsufficientNetworkBuffersError
+
+
+@dataclass(frozen=True, slots=True)
+class Ample:
+    """With how much in use a producer need not go on: so many segments, or so many of its largest buffers if these are
+    more."""
+
+    segments: int
+    buffers: int
 
 
 def _ignore() -> None:
@@ -28,14 +38,19 @@ def _ignore() -> None:
 class LocalBufferPool:
     """The share of one partition or gate. Thread: any; the lock is held for a few instructions only."""
 
-    def __init__(self, parent: NetworkBufferPool, name: str, required: int, maximum: int) -> None:
+    def __init__(self, parent: NetworkBufferPool, name: str, required: int, maximum: int, ample: Ample) -> None:
         self.name = name
         self.required = required
         self.maximum = maximum
         self._parent = parent
         self._lock = threading.Lock()
-        self._quota = 0
-        self._used = 0
+        #: Segments it may use now, and those in use. Changed by this class only.
+        self.quota = 0
+        self.used = 0
+        self._ample = ample
+        self._largest_buffer = 0
+        #: A producer should stop with more than this in use, and go on when it is down to that.
+        self._stop_above = self._resume_at = 0
         #: Segments kept back while still available, so that one more buffer of this size fits under the quota.
         self.headroom = 1
         self._available = True
@@ -46,21 +61,12 @@ class LocalBufferPool:
         self.on_quota_change: Callable[[], None] = _ignore
 
     @property
-    def quota(self) -> int:
-        """Segments it may use now."""
-        return self._quota
-
-    @property
-    def used(self) -> int:
-        return self._used
-
-    @property
     def free(self) -> int:
-        return max(0, self._quota - self._used)
+        return max(0, self.quota - self.used)
 
     @property
     def is_available(self) -> bool:
-        """Whether a producer should go on: False from the reserve being touched until half of the quota is free.
+        """Whether a producer should go on: False from enough being in use until a good part of that is free.
 
         The hysteresis makes a stalled producer wake once for many buffers instead of once for each.
         """
@@ -69,8 +75,11 @@ class LocalBufferPool:
     def reserve(self, segments: int) -> None:
         """Take `segments` in any case: the caller has looked at `is_available` and cannot stop half-way."""
         with self._lock:
-            self._used += segments
-            if self._available and self._used + self.headroom > self._quota:
+            self.used += segments
+            if segments > self._largest_buffer:
+                self._largest_buffer = segments
+                self._set_limits()
+            if self._available and self.used > self._stop_above:
                 self._available = False
 
     def try_acquire(self, wanted: int) -> int:
@@ -78,18 +87,18 @@ class LocalBufferPool:
         with self._lock:
             if self._destroyed:
                 return 0
-            got = min(wanted, self._quota - self._used)
+            got = min(wanted, self.quota - self.used)
             if got <= 0:
                 return 0
-            self._used += got
+            self.used += got
             return got
 
     def recycle(self, segments: int) -> None:
         """Give back what `reserve` or `try_acquire` took."""
         with self._lock:
-            was_over = self._used > self._quota
-            self._used -= segments
-            if self._used < 0:
+            was_over = self.used > self.quota
+            self.used -= segments
+            if self.used < 0:
                 raise AssertionError(f"{self.name}: more segments came back than were taken")
             turned = not self._available and self._may_turn_available()
             if turned:
@@ -104,13 +113,20 @@ class LocalBufferPool:
         self._parent.remove(self)
 
     def _may_turn_available(self) -> bool:
-        return self._used == 0 or self._used <= self._quota // 2
+        return self.used <= self._resume_at
 
     def _set_quota(self, quota: int) -> None:
         """Thread: under the parent's lock."""
         with self._lock:
-            self._quota = quota
+            self.quota = quota
             self.headroom = max(1, quota // 4)
+            self._set_limits()
+
+    def _set_limits(self) -> None:
+        """Thread: under the lock."""
+        ample = max(self._ample.segments, self._ample.buffers * self._largest_buffer)
+        self._stop_above = min(self.quota - self.headroom, ample)
+        self._resume_at = max(0, min(self.quota // 2, -(-2 * self._stop_above // 3)))
 
     def _notify_quota_change(self) -> None:
         with self._lock:
@@ -157,13 +173,19 @@ class NetworkBufferPool:
         """What a buffer of that size costs; an empty one costs one."""
         return -(-size_bytes // self.segment_size_bytes) or 1
 
-    def create_local_pool(self, name: str, required: int, maximum: int | None = None) -> LocalBufferPool:
+    def create_local_pool(
+        self, name: str, required: int, maximum: int | None = None, ample: Ample | None = None
+    ) -> LocalBufferPool:
         """A pool that is sure of `required` segments and gets its share of the spare ones up to `maximum`.
+
+        Args:
+            ample: less than the quota may be enough.
 
         Raises:
             InsufficientNetworkBuffersError: the required segments of all pools together would exceed the total.
         """
-        pool = LocalBufferPool(self, name, required, self.total if maximum is None else max(maximum, required))
+        maximum = self.total if maximum is None else max(maximum, required)
+        pool = LocalBufferPool(self, name, required, maximum, ample or Ample(maximum, 1))
         with self._lock:
             taken = sum(other.required for other in self._pools)
             if taken + required > self.total:

@@ -22,6 +22,7 @@ from google.protobuf.message import DecodeError
 
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.errors import BrokenError, TypeMismatchError
+from flinkpy.network.batch_size import traits_of
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import (
     CancelCheckpointMarker,
@@ -116,7 +117,7 @@ class ColumnEncoder:
         if self.schema is not None and schema.equals(self.schema):
             return None
         self.schema = schema
-        self._has_dictionaries = _has_dictionaries(schema)
+        self._has_dictionaries = traits_of(schema).has_dictionaries
         wire_schema = _without_dictionaries(schema) if self._has_dictionaries else schema
         self.wire_schema = wire_schema
         self._writer = pa.ipc.new_stream(self._sink, wire_schema, options=self._options)
@@ -157,23 +158,10 @@ def encode_small_columns(batch: Batch) -> EncodedBatch | None:
     Copying some kilobytes costs less than handling every column buffer as a part of its own.
     """
     values: Any = batch.values
-    if _has_dictionaries(values.schema):
+    if traits_of(values.schema).has_dictionaries:
         return None  # ColumnEncoder decodes them
     message = values.serialize()
     return EncodedBatch(False, [message], message.size, batch)
-
-
-#: The schema asked for last and its answer: replaced as one, so any thread may read it.
-_last: tuple[pa.Schema, bool] = (pa.schema([]), False)
-
-
-def _has_dictionaries(schema: pa.Schema) -> bool:
-    global _last
-    known, answer = _last
-    if not schema.equals(known):
-        answer = any(pa.types.is_dictionary(field.type) for field in schema)
-        _last = (schema, answer)
-    return answer
 
 
 def encode_rows(batch: Batch) -> EncodedBatch:

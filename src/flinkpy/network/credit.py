@@ -217,7 +217,7 @@ class CreditManager:
             room = limit - channel.outstanding - channel.unannounced - channel.queued
             if cost <= room:
                 channel.unannounced += cost
-                return self._due(channel)
+                return self._due(channel) if channel.starving_for or self._is_parcel(channel) else _NO_GRANTS
             keep = max(0, room)
             channel.unannounced += keep
             grants = self._due(channel)
@@ -321,8 +321,7 @@ class CreditManager:
         credits = channel.unannounced
         if channel.is_suspended:
             return _NO_GRANTS
-        # While the task has something to do, wait until a parcel is full; a starving sender can wait as long.
-        is_parcel = credits * 4 >= min(self.window, channel.outstanding + credits + channel.queued)
+        is_parcel = self._is_parcel(channel)
         if channel.starving_for:
             if channel.queued and not is_parcel:
                 return _NO_GRANTS
@@ -334,6 +333,11 @@ class CreditManager:
         if credits and is_parcel:
             return [self._announce(channel)]
         return _NO_GRANTS
+
+    def _is_parcel(self, channel: ChannelCredit) -> bool:
+        """While the task has something to do, wait until a parcel is full; a starving sender can wait as long."""
+        credits = channel.unannounced
+        return credits * 4 >= min(self.window, channel.outstanding + credits + channel.queued)
 
     def _announce(self, channel: ChannelCredit, is_final: bool = False) -> Grant:
         credits, channel.unannounced = channel.unannounced, 0
@@ -348,27 +352,26 @@ class SenderCredit:
     one writer each, so reading the difference needs no lock.
     """
 
-    __slots__ = ("_granted", "_spent", "is_final", "window")
+    __slots__ = ("_granted", "_spent", "is_final", "largest_buffer", "window")
 
     def __init__(self, initial: int, window: int) -> None:
         self._granted = initial
         self._spent = 0
-        #: The receiver's window: a buffer that costs more than half of it is cut, so that two are under way.
-        self.window = max(1, window)
         #: The receiver cannot give more for now: cut the next buffer to the credit there is.
         self.is_final = False
+        self._set_window(window)
 
     @property
     def available(self) -> int:
         return self._granted - self._spent
 
-    @property
-    def largest_buffer(self) -> int:
-        """Segments of the largest buffer to send at once."""
-        return max(1, self.window // 2)
+    def _set_window(self, window: int) -> None:
+        self.window = max(1, window)
+        #: Segments of the largest buffer to send at once: half of the receiver's window, so that two are under way.
+        self.largest_buffer = max(1, self.window // 2)
 
     def grant(self, credits: int, window: int, is_final: bool) -> None:
-        self.window = max(1, window)
+        self._set_window(window)
         self.is_final = is_final
         self._granted += credits
 
@@ -377,6 +380,14 @@ class SenderCredit:
             raise AssertionError(f"sending {cost} segments with {self.available} credits")
         self._spent += cost
         self.is_final = False
+
+    def try_spend(self, cost: int) -> bool:
+        """`spend` for a buffer that can be sent at once as it is; False where it has to wait or be cut."""
+        if cost > self._granted - self._spent or cost > self.largest_buffer:
+            return False
+        self._spent += cost
+        self.is_final = False
+        return True
 
     def give_back(self, keep: int) -> int:
         """Return what is beyond `keep`; how many credits that is."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from flinkpy.common.errors import InsufficientNetworkBuffersError
 from flinkpy.network.blocking.blocking_shuffle import BlockingShuffle
 from flinkpy.network.blocking.options import BlockingShuffleOptions
-from flinkpy.network.buffer_pool import LocalBufferPool, NetworkBufferPool
+from flinkpy.network.buffer_pool import Ample, LocalBufferPool, NetworkBufferPool
 from flinkpy.network.credit import MAX_WINDOW_SEGMENTS, CreditManager
 from flinkpy.network.input_channel import InputChannel, LocalInputChannel, RequestBackoff
 from flinkpy.network.input_gate import InputGate
@@ -33,6 +33,11 @@ from flinkpy.security import TlsMaterial
 # A partition queues at most 8 MiB and a little per consumer (at the default segment size): room for five of the largest
 # batches a record writer makes. A longer queue would only fall out of the caches and lengthen what a barrier waits for.
 _PARTITION_SEGMENTS = 256
+# Of small batches fewer are enough to bridge the time until a suspended task goes on: a longer queue of them falls out
+# of the cache before it is sent, which costs a sixth of the work on such a batch.
+_AMPLE_SEGMENTS = 40
+# Of the largest batches for each consumer, where those take more.
+_AMPLE_BUFFERS = 4
 
 
 class NetworkEnvironment:
@@ -113,7 +118,10 @@ class NetworkEnvironment:
             return blocking
         # One segment per consumer and one to fill meanwhile, as in Flink.
         pool = self.buffer_pool.create_local_pool(
-            f"partition {partition_id}", num_subpartitions + 1, _PARTITION_SEGMENTS + 8 * num_subpartitions
+            f"partition {partition_id}",
+            num_subpartitions + 1,
+            _PARTITION_SEGMENTS + 8 * num_subpartitions,
+            Ample(_AMPLE_SEGMENTS + 8 * num_subpartitions, _AMPLE_BUFFERS * num_subpartitions),
         )
         partition = ResultPartition(
             partition_id,

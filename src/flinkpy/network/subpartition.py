@@ -100,6 +100,9 @@ def freeze_all(items: Iterable[Any]) -> list[InFlightBatch]:
 
 def recycle_all(items: list[BufferedBatch]) -> None:
     """Recycle many, with one call per run of the same pool."""
+    if len(items) == 1:
+        items[0].recycle()
+        return
     pool: SegmentPool | None = None
     segments = 0
     for item in items:
@@ -201,6 +204,8 @@ class PipelinedSubpartition:
         #: Priority barriers for the consumer that has not come yet.
         self._waiting_priority: list[PriorityMarker] = []
         self._released = False
+        #: Whether a consumer in another process is attached.
+        self.is_remote = False
         self._added_segments = 0
         self._removed_segments = 0
 
@@ -221,11 +226,6 @@ class PipelinedSubpartition:
     def has_view(self) -> bool:
         """Whether a consumer is attached, or was."""
         return self._view is not None
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether a consumer in another process is attached."""
-        return self._view is not None and self._view.is_remote
 
     def add(self, item: BufferedBatch | Element) -> None:
         """Append; dropped where the consumer has gone (its failure is on its way to the JobMaster)."""
@@ -307,6 +307,7 @@ class PipelinedSubpartition:
             for marker in self._waiting_priority:
                 view.notify_priority(marker)
             self._waiting_priority.clear()
+            self.is_remote = view.is_remote
             self._view = view  # last: nothing is sent before those
         if self.queue:
             view.notify_data_available()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flinkpy.common.errors import InsufficientNetworkBuffersError
-from flinkpy.network.buffer_pool import NetworkBufferPool
+from flinkpy.network.buffer_pool import Ample, NetworkBufferPool
 
 UNIT = 32 * 1024
 
@@ -141,3 +141,43 @@ def test_more_coming_back_than_was_taken_is_a_bug() -> None:
 
     with pytest.raises(AssertionError, match="more segments came back"):
         pool.recycle(1)
+
+
+def test_a_producer_of_small_buffers_stops_before_the_quota_is_used() -> None:
+    pool = network_pool(100).create_local_pool("a", 2, ample=Ample(12, 4))
+
+    for _ in range(12):
+        pool.reserve(1)
+        assert pool.is_available
+    pool.reserve(1)
+
+    assert not pool.is_available
+    pool.recycle(4)
+    assert not pool.is_available
+    pool.recycle(1)
+    assert pool.is_available
+
+
+def test_a_producer_of_large_buffers_has_room_for_several_of_them() -> None:
+    pool = network_pool(100).create_local_pool("a", 2, ample=Ample(12, 4))
+
+    for _ in range(4):
+        pool.reserve(10)
+        assert pool.is_available
+    pool.reserve(10)
+
+    assert not pool.is_available
+
+
+def test_ample_room_is_never_more_than_the_quota_has() -> None:
+    pool = network_pool(100).create_local_pool("a", 2, ample=Ample(12, 4))
+
+    pool.reserve(70)
+    assert pool.is_available
+    pool.reserve(70)
+
+    assert not pool.is_available
+    pool.recycle(89)
+    assert not pool.is_available
+    pool.recycle(1)
+    assert pool.is_available

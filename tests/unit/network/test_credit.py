@@ -179,3 +179,15 @@ def test_the_sender_counts_what_it_may_send() -> None:
     assert credit.give_back(2) == 0
     with pytest.raises(AssertionError, match="sending 3 segments with 2 credits"):
         credit.spend(3)
+
+
+def test_a_buffer_is_paid_for_at_once_where_it_need_not_be_cut_or_wait() -> None:
+    credit = SenderCredit(6, 8)
+    credit.is_final = True
+
+    assert not credit.try_spend(5)  # more than half of the window
+    assert credit.is_final
+    assert credit.try_spend(4)
+    assert not credit.is_final
+    assert not credit.try_spend(3)  # more than there is
+    assert credit.available == 2

@@ -57,7 +57,9 @@ class PlainTransport:
         self._socket = sock
 
     def send(self, parts: list[Any]) -> int:
-        return self._socket.sendmsg(parts[:_MAX_PARTS], (), _SEND_FLAGS)
+        if len(parts) > _MAX_PARTS:
+            parts = parts[:_MAX_PARTS]
+        return self._socket.sendmsg(parts, (), _SEND_FLAGS)
 
     def receive_into(self, view: memoryview) -> int:
         return self._socket.recv_into(view, len(view), socket.MSG_DONTWAIT)

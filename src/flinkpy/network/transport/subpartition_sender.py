@@ -139,6 +139,12 @@ class SubpartitionSender:
     def _send_batch(self, item: BufferedBatch, parts: list[Any], on_sent: list[BufferedBatch]) -> int:
         credit = self._credit
         cost = item.segments
+        encoded = item.encoded
+        if encoded is not None and encoded.size_bytes <= cost * self._segment_size_bytes and credit.try_spend(cost):
+            # Nearly every small batch.
+            on_sent.append(item)
+            size = 0 if encoded.is_pickled else self._open_schema(item.batch.values, parts)
+            return size + self._append_whole(encoded, cost, parts)
         limit = credit.largest_buffer
         available = credit.available
         if credit.is_final:
@@ -166,29 +172,36 @@ class SubpartitionSender:
             self._rest = _Fragments(item.batch, encoded)
             return size + self._next_fragment(parts)
         credit.spend(cost)
+        return size + self._append_whole(encoded, cost, parts)
+
+    def _append_whole(self, encoded: EncodedBatch, cost: int, parts: list[Any]) -> int:
+        """The frame of a whole batch; returns its bytes."""
         flags = frames.PICKLED if encoded.is_pickled else 0
         backlog = self._subpartition.backlog_segments
         parts.append(frames.data_header(flags, self.channel_id, backlog, cost, encoded, encoded.size_bytes))
         parts += encoded.parts
-        return size + frames.HEADER_BYTES + encoded.size_bytes
+        return frames.HEADER_BYTES + encoded.size_bytes
 
     def _encode(self, item: BufferedBatch, parts: list[Any]) -> tuple[EncodedBatch | None, int]:
         """The wire form; the schema goes to `parts` where it changed, with its bytes as the second result."""
-        size = 0
         batch = item.batch
-        values = batch.values
-        if isinstance(values, list):
+        if isinstance(batch.values, list):
             return item.encoded or self._encode_rows(item), 0
-        schema = self._encoder.open_schema(values)
-        if schema is not None:
-            message = frames.frame(frames.SCHEMA, self.channel_id, len(schema), body=schema)
-            parts.append(message)
-            size = len(message)
+        size = self._open_schema(batch.values, parts)
         if item.encoded is not None:
             return item.encoded, size
         if item.shared is not None:
             return item.shared.get(lambda: self._encoder.encode(batch)), size
         return self._encoder.encode(batch), size
+
+    def _open_schema(self, values: Any, parts: list[Any]) -> int:
+        """The bytes of the schema of columns, which goes to `parts` where it changed."""
+        schema = self._encoder.open_schema(values)
+        if schema is None:
+            return 0
+        message = frames.frame(frames.SCHEMA, self.channel_id, len(schema), body=schema)
+        parts.append(message)
+        return len(message)
 
     def _encode_rows(self, item: BufferedBatch) -> EncodedBatch | None:
         """Rows that were queued before this consumer attached; what cannot be pickled fails the producer's task."""
