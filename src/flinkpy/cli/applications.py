@@ -22,7 +22,7 @@ import click
 
 from flinkpy.cli.options import configuration_options, load_valid_configuration
 from flinkpy.cli.program import from_program_on, program_environment, program_options, program_overrides, run_program
-from flinkpy.cli.services import dispatcher_overrides, job_master_template, serve, service_options
+from flinkpy.cli.services import dispatcher_overrides, importing, job_master_template, serve, service_options
 from flinkpy.common.errors import ExternalError, FlinkError, JobCancelledError, UserError
 
 if TYPE_CHECKING:
@@ -282,8 +282,10 @@ def standalone_job(
     overrides = dispatcher_overrides(host, port, insecure, resourcemanager)
     overrides |= {**program_overrides(settings), "$internal.pipeline.job-id": job_id}
     configuration = load_valid_configuration(config_dir, properties, overrides)
-    from flinkpy.dispatcher.application_terms import describe_application, earlier_result
-    from flinkpy.dispatcher.entrypoint import run_dispatcher
+
+    with importing():
+        from flinkpy.dispatcher.application_terms import describe_application, earlier_result
+        from flinkpy.dispatcher.entrypoint import run_dispatcher
 
     application = describe_application(program, arguments, configuration)
     if (earlier := earlier_result(application, configuration)) is not None:

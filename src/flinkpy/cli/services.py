@@ -6,9 +6,11 @@ Command-line options are short forms of configuration keys, so that a service ha
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -61,6 +63,20 @@ def configure_logging(configuration: Configuration) -> None:
     logging.basicConfig(level=numeric, format=_LOG_FORMAT)
 
 
+@contextmanager
+def importing() -> Iterator[None]:
+    """Import what a service needs without looking for garbage, and leave it alone for good.
+
+    Modules live as long as the process: looking at them takes a fifth of the time to start and end a process.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def serve(service: Coroutine[Any, Any, int], configuration: Configuration) -> int:
     """Run a service until it ends; returns its exit status."""
     from flinkpy.security.security_context import TOKEN_VARIABLE
@@ -96,8 +112,9 @@ def job_master_template() -> ProcessTemplate | None:
 
 
 def _import_job_master() -> None:
-    import flinkpy.cli.main
-    import flinkpy.jobmaster.entrypoint  # noqa: F401
+    with importing():
+        import flinkpy.cli.main
+        import flinkpy.jobmaster.entrypoint  # noqa: F401
 
 
 def _run_command(command: list[str]) -> None:
@@ -123,7 +140,8 @@ def dispatcher(
     """Run a Dispatcher process: takes jobs from clients and starts a JobMaster process for each."""
     overrides = dispatcher_overrides(host, port, insecure, resourcemanager)
     configuration = load_valid_configuration(config_dir, properties, overrides)
-    from flinkpy.dispatcher.entrypoint import run_dispatcher
+    with importing():
+        from flinkpy.dispatcher.entrypoint import run_dispatcher
 
     template = job_master_template()
     return serve(run_dispatcher(configuration, ready_file=ready_file, template=template), configuration)
@@ -150,7 +168,8 @@ def resourcemanager(
             "security.insecure": _flag(insecure),
         },
     )
-    from flinkpy.resourcemanager.entrypoint import run_resourcemanager
+    with importing():
+        from flinkpy.resourcemanager.entrypoint import run_resourcemanager
 
     return serve(run_resourcemanager(configuration, ready_file=ready_file), configuration)
 
@@ -187,7 +206,8 @@ def taskexecutor(
             "resourcemanager.rpc.port": manager_port,
         },
     )
-    from flinkpy.taskexecutor.entrypoint import run_taskexecutor
+    with importing():
+        from flinkpy.taskexecutor.entrypoint import run_taskexecutor
 
     return serve(run_taskexecutor(configuration, ready_file=ready_file), configuration)
 
@@ -214,7 +234,8 @@ def jobmaster(
         properties,
         {"jobmanager.bind-host": host, "jobmanager.rpc.port": _text(port), "security.insecure": _flag(insecure)},
     )
-    from flinkpy.jobmaster.entrypoint import run_jobmaster
+    with importing():
+        from flinkpy.jobmaster.entrypoint import run_jobmaster
 
     return serve(
         run_jobmaster(configuration, dispatcher_address=dispatcher_address, job_id=job_id, ready_file=ready_file),

@@ -194,8 +194,7 @@ def _answer_requests(
     """The template: returns when its parent has closed its end."""
     shown = show_command_line([sys.executable, "-m", "flinkpy.cli.main", name], os.environ)
     prepare()
-    # A collection would write to every page that is shared with what is forked.
-    gc.collect()
+    # Looking for garbage would write to every page that is shared with what is forked.
     gc.freeze()
     while True:
         _, descriptors, _, _ = socket.recv_fds(connection, 16, _MAX_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
