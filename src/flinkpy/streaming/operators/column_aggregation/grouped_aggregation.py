@@ -19,10 +19,11 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 #: Results come in batches of this many rows.
 MAX_RESULT_ROWS = 65_536
 
-# What of the memory is for what: merging needs its input, its output and a hash table at once.
-_FEWEST_ROWS_SHARE = 32
-_MOST_ROWS_SHARE = 16
-_PARTIALS_SHARE = 12
+# What of the memory is for what: merging needs its input, its output and a hash table at once, which has twice the size
+# when it grows; and a quarter of the memory is for what the allocator keeps of what has been given back.
+_FEWEST_ROWS_SHARE = 40
+_MOST_ROWS_SHARE = 20
+_PARTIALS_SHARE = 16
 #: Where grouping makes of so many rows one or fewer, it is better to have more of them at once.
 _GOOD_REDUCTION = 4
 #: Divided among the files at once.
