@@ -103,6 +103,8 @@ class ElementQueue(ABC):
     def __init__(self) -> None:
         self.held = 0
         self._released: list[Released] = []
+        #: The last of these, where it is a part.
+        self._last: Part | None = None
 
     @abstractmethod
     def add_chunk(self, chunk: Chunk) -> None:
@@ -131,34 +133,38 @@ class ElementQueue(ABC):
     def take(self) -> list[Released]:
         """What has been released since the last call, in order."""
         released, self._released = self._released, []
+        self._last = None
         return released
 
     @property
     def has_released(self) -> bool:
         return bool(self._released)
 
+    def _release_element(self, element: Element) -> None:
+        self._released.append(element)
+        self._last = None
+
     def _release(self, chunk: Chunk, begin: int, end: int, results: list[Any], counts: list[int] | None) -> None:
         """To the last part, where it is of that chunk."""
-        released = self._released
-        part = released[-1] if released else None
-        if isinstance(part, Part) and part.chunk is chunk:
-            part.add(begin, end, results, counts)
+        last = self._last
+        if last is not None and last.chunk is chunk:
+            last.add(begin, end, results, counts)
         else:
-            released.append(Part(chunk, begin, end, results, counts))
+            self._last = part = Part(chunk, begin, end, results, counts)
+            self._released.append(part)
 
     def _release_one(self, chunk: Chunk, position: int, results: list[Any]) -> None:
-        released = self._released
-        part = released[-1] if released else None
-        if isinstance(part, Part) and part.chunk is chunk and part.end == position:
+        last = self._last
+        if last is not None and last.chunk is chunk and last.end == position:
             # As `_release` does, for what most calls come to.
-            part.end = position + 1
-            part.results.extend(results)
-            if part.counts is not None:
-                part.counts.append(len(results))
-            return
-        counts = None if chunk.timestamps is None else [len(results)]
-        # A list of our own: the part's grows.
-        self._release(chunk, position, position + 1, results.copy(), counts)
+            last.end = position + 1
+            last.results += results
+            if last.counts is not None:
+                last.counts.append(len(results))
+        else:
+            counts = None if chunk.timestamps is None else [len(results)]
+            # A list of our own: the part's grows.
+            self._release(chunk, position, position + 1, results.copy(), counts)
 
 
 class OrderedElementQueue(ElementQueue):
@@ -174,7 +180,7 @@ class OrderedElementQueue(ElementQueue):
     def add_element(self, element: Element) -> None:
         order = self._order
         if not order:
-            self._released.append(element)
+            self._release_element(element)
         elif isinstance(element, Watermark) and isinstance(order[-1], Watermark):
             order[-1] = element
         else:
@@ -195,9 +201,9 @@ class OrderedElementQueue(ElementQueue):
             chunk.completed[position] = results
             self.held += 1
             return
+        chunk.next = following = position + 1
         self._release_one(chunk, position, results)
-        chunk.next = position + 1
-        if self.held or chunk.next == len(chunk.rows):
+        if self.held or following == len(chunk.rows):
             self._release_held()
 
     def _release_held(self) -> None:
@@ -205,7 +211,7 @@ class OrderedElementQueue(ElementQueue):
         while order:
             chunk = order[0]
             if not isinstance(chunk, Chunk):
-                self._released.append(chunk)
+                self._release_element(chunk)
             else:
                 while (results := chunk.completed.pop(chunk.next, None)) is not None:
                     self._release_one(chunk, chunk.next, results)
@@ -248,7 +254,7 @@ class UnorderedElementQueue(ElementQueue):
         segments = self._segments
         last = segments[-1]
         if len(segments) == 1 and not last.left:
-            self._released.append(element)
+            self._release_element(element)
             return
         if len(segments) > 1 and not last.left and not last.held and isinstance(element, Watermark):
             before = segments[-2]
@@ -272,7 +278,8 @@ class UnorderedElementQueue(ElementQueue):
         segment.left -= 1
         if segment is self._segments[0]:
             self._release_one(chunk, position, results)
-            self._advance()
+            if not segment.left:
+                self._advance()
         else:
             segment.held.append((item, results))
             self.held += 1
@@ -280,7 +287,7 @@ class UnorderedElementQueue(ElementQueue):
     def _advance(self) -> None:
         segments = self._segments
         while (first := segments[0]).element is not None and not first.left:
-            self._released.append(first.element)
+            self._release_element(first.element)
             segments.popleft()
             following = segments[0]
             self.held -= len(following.held)
