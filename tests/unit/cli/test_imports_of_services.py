@@ -1,0 +1,42 @@
+"""What a process loads before it has anything to do decides how long its start takes, and whether it can be forked."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+_PROGRAM = """
+import json, os, sys
+import {modules}
+print(json.dumps([sorted(sys.modules), len(os.listdir("/proc/self/task"))]))
+"""
+#: Loaded where they are used.
+_HEAVY = {"aiokafka", "cryptography", "fastavro", "kazoo", "numba", "pandas", "pyspark", "rocksdict", "sqlalchemy"}
+_ARROW = {"numpy", "pyarrow"}
+
+
+def _loaded(modules: str) -> tuple[set[str], int]:
+    program = _PROGRAM.format(modules=modules)
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
+    names, threads = json.loads(done.stdout)
+    return set(names), threads
+
+
+@pytest.mark.parametrize("service", ["dispatcher", "resourcemanager", "jobmaster"])
+def test_a_control_service_loads_no_heavy_library_and_starts_no_thread(service: str) -> None:
+    names, threads = _loaded(f"flinkpy.cli.services, flinkpy.{service}.entrypoint")
+    assert names & (_HEAVY | _ARROW) == set()
+    assert threads == 1, "a JobMaster is forked from a process that has loaded these: that must have one thread"
+
+
+def test_a_task_executor_loads_of_the_heavy_libraries_only_arrow() -> None:
+    names, _ = _loaded("flinkpy.cli.services, flinkpy.taskexecutor.entrypoint")
+    assert names & (_HEAVY | {"pyarrow.dataset", "pyarrow.parquet"}) == set()
+
+
+def test_a_program_loads_no_heavy_library_before_it_has_a_job() -> None:
+    names, _ = _loaded("flinkpy.datastream.stream_execution_environment, flinkpy.client.executor")
+    assert names & (_HEAVY | _ARROW) == set()
