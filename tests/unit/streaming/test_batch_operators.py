@@ -38,8 +38,6 @@ from flinkpy.graph.batch_mode import batch_spec_of
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MAX_WATERMARK, MIN_WATERMARK, Watermark
 from flinkpy.records.lanes import columns_of
-from flinkpy.streaming.operators.batch.keyed_batch_operator import KeyedBatchOperator
-from flinkpy.streaming.operators.factory import create_operator
 from flinkpy.streaming.sort.same_key import is_same_key
 
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
@@ -348,53 +346,6 @@ def test_interval_join_and_window_join_give_what_they_give_on_streams() -> None:
         feed(harness, [("a", "l1"), ("b", "l2")], [100, 5_000], 0)
         feed(harness, [("b", "r2"), ("a", "r1"), ("a", "r3")], [5_010, 95, 5_000], 1)
         assert end(harness, 0, 1) == [("l1", "r1"), ("l2", "r2")]
-
-
-def presorted(spec: specs.OperatorSpec, num_inputs: int) -> tuple[OperatorHarness, KeyedBatchOperator]:
-    """The operator as who has sorted its input elsewhere makes it; the harness has its context."""
-    harness = OperatorHarness(batch_spec_of(spec) or spec)
-    operator = KeyedBatchOperator(
-        lambda *outputs: create_operator(spec, harness.context, *outputs),
-        harness.context,
-        harness.output,
-        {},
-        num_inputs,
-        presorted=True,
-    )
-    operator.initialize_state(None)
-    operator.open()
-    return harness, operator
-
-
-def test_sorted_records_are_processed_as_they_come_and_their_timers_fire_when_the_key_changes() -> None:
-    harness, operator = presorted(specs.KeyedMapSpec(First(), CountUp(), "MAP"), 1)
-    operator.process_sorted(
-        iter([(0, Batch([("b", 1), ("b", 2)])), (0, Batch([("b", 3), ("a", 1), ("a", 2), ("c", 1)]))])
-    )
-    operator.process_batch(Batch([("c", 2)]))
-    operator.end_input(0)
-
-    assert [count for _, count in harness.output.rows] == [1, 2, 3, 1, 2, 1, 2]
-    assert operator.operator.backend.num_entries() == 0  # type: ignore[attr-defined]
-
-    harness, operator = presorted(specs.KeyedProcessSpec(First(), Record()), 1)
-    operator.process_sorted([(0, Batch([("a", 1), ("b", 2)], np.array([1, 2])))])
-    operator.end_input(0)
-    assert [row[:2] for row in harness.output.rows if row[1] != "PROCESSING_TIME"] == [
-        ("a", 1),
-        ("a", "EVENT_TIME"),
-        ("b", 2),
-        ("b", "EVENT_TIME"),
-    ]
-
-
-def test_sorted_records_of_two_inputs_come_in_one_order() -> None:
-    harness, operator = presorted(specs.KeyedCoProcessSpec(Join(), (First(), First())), 2)
-    operator.process_sorted([(0, Batch([("a", 1)])), (1, Batch([("a", 2), ("b", 3)])), (0, Batch([("b", 4)]))])
-    operator.end_input(0)
-    operator.end_input(1)
-
-    assert harness.output.rows == [("left", ("a", 1)), ("right", ("a", 2)), ("right", ("b", 3)), ("left", ("b", 4))]
 
 
 def test_nan_is_one_key() -> None:

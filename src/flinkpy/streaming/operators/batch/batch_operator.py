@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
 
 
+def no_checkpoints(context: OperatorContext) -> UnsupportedOperationError:
+    """What an operator that runs in batch mode only says to a checkpoint."""
+    return UnsupportedOperationError(
+        f"operator {context.name} runs in batch mode, which has no checkpoints and no savepoints"
+    )
+
+
 class BatchOperator(StreamOperator):
     """Runs `operator`, which does the work. The watermark that ends event time is held back behind the results.
 
@@ -40,9 +47,7 @@ class BatchOperator(StreamOperator):
         return self.operator.key_of_input(input_index)
 
     def snapshot_state(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> OperatorSnapshot:
-        raise UnsupportedOperationError(
-            f"operator {self.context.name} runs in batch mode, which has no checkpoints and no savepoints"
-        )
+        raise no_checkpoints(self.context)
 
     def process_watermark(self, watermark: Watermark) -> None:
         if watermark.timestamp == MAX_WATERMARK:

@@ -9,8 +9,8 @@ org.apache.flink.streaming.api.operators.sorted.state.BatchExecutionInternalTime
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from flinkpy.graph.operator_specs import FieldKeySelector
 from flinkpy.records.batch import Batch
@@ -24,7 +24,6 @@ from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext, StreamOperator
 from flinkpy.streaming.operators.timer_service import InternalTimerService
 from flinkpy.streaming.sort.memory import sorted_inputs_bytes, spill_directory
-from flinkpy.streaming.sort.same_key import is_same_key
 
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
@@ -35,7 +34,6 @@ class KeyedBatchOperator(BatchOperator):
 
     Args:
         create: makes the operator with these outputs.
-        presorted: the records come sorted: see `process_sorted`.
     """
 
     def __init__(
@@ -45,12 +43,9 @@ class KeyedBatchOperator(BatchOperator):
         output: Output,
         side: dict[str, Output],
         num_inputs: int,
-        presorted: bool = False,
     ) -> None:
         super().__init__(context, output, side, num_inputs)
-        self._presorted = presorted
         self._has_key = False
-        self._key: Any = None
         gathering = {tag: GatheringOutput(one) for tag, one in side.items()}
         self._gathering = [GatheringOutput(output), *gathering.values()]
         self.operator = create(self._gathering[0], dict(gathering))
@@ -78,9 +73,6 @@ class KeyedBatchOperator(BatchOperator):
         if get_key is None:
             self.operator.process_batch(batch, input_index)
             return
-        if self._presorted:
-            self.process_sorted(((input_index, batch),))
-            return
         if self._columns is not None:
             self._columns.add(as_columnar(batch, self._input_types[input_index]))
             return
@@ -90,38 +82,6 @@ class KeyedBatchOperator(BatchOperator):
         except USER_ERRORS as error:
             # A key selector that fails, or a key that has no hash.
             raise self.context.function_error(error) from error
-
-    def process_sorted(self, records: Iterable[tuple[int, Batch]]) -> None:
-        """Process records that are sorted already, at once and without keeping any.
-
-        Args:
-            records: (input, batch), in either lane, cut anywhere. All records of a key come one after the other, and of
-            a key: those without a timestamp before those with one, by timestamp, those of input 0 before those of input
-            1, in the order they arrived. In which order keys come does not matter.
-
-        May be called any number of times; a key may go on in the next call. The last key ends with `end_input` of all
-        inputs, which is also when `finish` is called. An input without keys is given to `process_batch`, before.
-        """
-        for input_index, batch in records:
-            rows = as_rows(batch, self._input_types[input_index])
-            get_key = self._get_keys[input_index]
-            assert get_key is not None
-            try:
-                keys = [get_key(row) for row in rows]
-            except USER_ERRORS as error:
-                raise self.context.function_error(error) from error
-            batch = batch.with_values(rows)
-            start = 0
-            for position, key in enumerate(keys):
-                if self._has_key and (key == self._key or is_same_key(key, self._key)):
-                    continue
-                if position > start:
-                    self.operator.process_batch(batch.slice(start, position - start), input_index)
-                    start = position
-                self._finish_key()
-                self._has_key, self._key = True, key
-            if start < len(rows):
-                self.operator.process_batch(batch.slice(start, len(rows) - start), input_index)
 
     def _finish_key(self) -> None:
         """What has come of a key was all of it."""

@@ -13,6 +13,7 @@ from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Watermark
 from flinkpy.state.aggregate_table import TableLayout
 from flinkpy.streaming.operators.aggregate_inputs import AggregateInputs, require_key_of_columns
+from flinkpy.streaming.operators.batch.batch_operator import no_checkpoints
 from flinkpy.streaming.operators.column_aggregation.grouped_aggregation import GroupedAggregation
 from flinkpy.streaming.operators.column_aggregation.partials import PartialAggregates
 from flinkpy.streaming.operators.column_aggregation.table_aggregation import TableAggregation
@@ -52,9 +53,7 @@ class BatchColumnAggregateOperator(StreamOperator):
         return self._spec.key_selector, self._spec.key_type, self._input_type
 
     def snapshot_state(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> OperatorSnapshot:
-        raise UnsupportedOperationError(
-            f"operator {self.context.name} runs in batch mode, which has no checkpoints and no savepoints"
-        )
+        raise no_checkpoints(self.context)
 
     def process_watermark(self, watermark: Watermark) -> None:
         self._watermark = watermark

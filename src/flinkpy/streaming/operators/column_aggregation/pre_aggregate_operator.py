@@ -15,6 +15,7 @@ from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.graph.operator_specs import PreAggregateSpec
 from flinkpy.records.batch import Batch
 from flinkpy.streaming.operators.aggregate_inputs import AggregateInputs
+from flinkpy.streaming.operators.batch.batch_operator import no_checkpoints
 from flinkpy.streaming.operators.column_aggregation.partials import PartialAggregates
 from flinkpy.streaming.operators.lane_border import as_columnar
 from flinkpy.streaming.operators.output import Output
@@ -58,9 +59,7 @@ class PreAggregateOperator(StreamOperator):
         self._has_given_up = False
 
     def snapshot_state(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> OperatorSnapshot:
-        raise UnsupportedOperationError(
-            f"operator {self.context.name} runs in batch mode, which has no checkpoints and no savepoints"
-        )
+        raise no_checkpoints(self.context)
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         if batch.kinds is not None and batch.kinds.any():
