@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from memory_checkpoints import OPTIONS, MemoryStreams, parameters
@@ -314,6 +315,28 @@ def test_a_snapshot_holds_the_state_of_its_moment(backend, files, make):
     assert contents(make("rocksdb", handle)) == expected(range(20))
     on(backend, 3)
     assert backend.list_state(LIST).get() == [3, "3", "added"]
+
+
+def test_a_snapshot_does_not_hold_what_the_next_one_has_written_before_it(backend, files, make):
+    columns = [pa.int64()], [AggregateColumn("COUNT")]
+    table = backend.pane_table("panes", *columns)
+    fill(backend, range(20))
+    table.add([pa.array(range(20))], np.arange(20), [None])
+
+    snapshot = backend.snapshot(1, OPTIONS)
+    for key in range(20):
+        on(backend, key)
+        backend.value_state(VALUE).update("changed")
+        backend.map_state(MAP).clear()
+    table.drop_before(20)
+    table.add([pa.array([5])], np.array([20]), [None])
+    written(backend, files, checkpoint_id=2)
+    handle = snapshot.write(files)
+    snapshot.release()
+
+    restored = make("rocksdb", handle)
+    assert restored.pane_table("panes", *columns).panes().tolist() == list(range(20))
+    assert contents(restored) == expected(range(20))
 
 
 def test_a_snapshot_is_written_after_the_backend_was_closed(tmp_path, files, make):

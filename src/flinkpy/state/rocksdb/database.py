@@ -117,7 +117,9 @@ class RocksDatabase:
 
     def view(self) -> DatabaseView:
         """The database as it is now. It has to be closed."""
-        return DatabaseView(self, self._rocksdict, self._db.snapshot())
+        # An iterator sees what there was when it was made. Those of rocksdict's snapshots see what was written since.
+        options = self._rocksdict.ReadOptions()
+        return DatabaseView(self, self._db.items(read_opt=options), self._db.iter(options))
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -248,22 +250,57 @@ class DatabaseFiles:
 
 
 class DatabaseView:
-    """A database as it was. Thread: one at a time, any."""
+    """A database as it was. Thread: one at a time, any.
 
-    def __init__(self, database: RocksDatabase, rocksdict: Any, snapshot: Any) -> None:
+    Args:
+        pairs: all of it, in order.
+        cursor: an iterator over the same, of rocksdict.
+    """
+
+    def __init__(self, database: RocksDatabase, pairs: Iterator[Pair], cursor: Any) -> None:
         database.retain()
         self._database: RocksDatabase | None = database
         self._path = database.path
-        self._rocksdict = rocksdict
-        self._snapshot = snapshot
+        self._pairs: Iterator[Pair] = pairs
+        self._cursor = cursor
+        #: What `_pairs` gave last and nobody has had yet.
+        self._next: Pair | None = None
+        #: The last key that somebody had.
+        self._last: bytes | None = None
 
     def scan(self, lower: bytes, upper: bytes | None) -> Iterator[Pair]:
-        return _scan(self._rocksdict, self._snapshot, lower, upper, self._path)
+        """Pairs with lower <= key < upper in order of key. What comes in order of key is read in one pass."""
+        try:
+            if self._last is not None and lower <= self._last:
+                yield from self._seek(lower, upper)
+                return
+            pair = self._next or next(self._pairs, None)
+            while pair is not None and pair[0] < lower:
+                pair = next(self._pairs, None)
+            while pair is not None and (upper is None or pair[0] < upper):
+                self._next, self._last = None, pair[0]
+                yield pair
+                pair = next(self._pairs, None)
+            self._next = pair
+            if pair is None:
+                # An error ends the iteration as if there were no more: look again at where it ended.
+                self._cursor.seek(lower if self._last is None else max(lower, self._last + b"\0"))
+                self._cursor.status()
+        except Exception as error:
+            raise database_error(error, "reading", self._path) from error
+
+    def _seek(self, lower: bytes, upper: bytes | None) -> Iterator[Pair]:
+        cursor = self._cursor
+        cursor.seek(lower)
+        while cursor.valid() and (upper is None or cursor.key() < upper):
+            yield cursor.key(), cursor.value()
+            cursor.next()
+        cursor.status()
 
     def close(self) -> None:
         """Idempotent."""
         database, self._database = self._database, None
-        self._snapshot = None
+        self._pairs, self._cursor = iter(()), None
         if database is not None:
             database.release()
 

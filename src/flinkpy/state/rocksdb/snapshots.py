@@ -59,7 +59,8 @@ class CanonicalSnapshot:
     ) -> None:
         self._view = view
         self._header = header
-        self._states = dict(states)
+        #: In the order of the database, which is read in one pass.
+        self._in_order = sorted((state_id, index, meta) for index, (state_id, meta) in enumerate(states.items()))
         self._range = key_group_range
         self._time_to_live = dict(time_to_live)
         self._chunks = ChunkSize()
@@ -70,7 +71,7 @@ class CanonicalSnapshot:
             writer = KeyGroupsFileWriter(stream, self._header, self._range)
             for key_group in range(self._range.start, self._range.end + 1):
                 writer.begin_key_group(key_group)
-                for index, (state_id, meta) in enumerate(self._states.items()):
+                for state_id, index, meta in self._in_order:
                     prefix = PREFIX.pack(key_group, state_id)
                     self._write_state(writer, index, meta, self._view.scan(prefix, after_prefix(prefix)))
             if not writer.is_empty:
