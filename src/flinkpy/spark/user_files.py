@@ -7,8 +7,10 @@ contents, so that jobs that share a session do not meet, and flinkpy itself too:
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import shutil
+import struct
 import uuid
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 _PACKAGE = "flinkpy"
 #: Of entries in archives: the same files give the same archive.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
+_MAGIC_BYTES = 4
+#: Of compiled modules: made of a source with a hash, which need not be looked at (PEP 552).
+_UNCHECKED = struct.pack("<IQ", 1, 0)
 
 
 class UserFiles:
@@ -72,7 +77,7 @@ class _Sender:
         if _PACKAGE in self._sent:
             return
         home = Path(flinkpy.__file__).parent
-        path = self._zip(_PACKAGE, [(file, str(file.relative_to(home.parent))) for file in _files_of(home)])
+        path = self._zip(_PACKAGE, [(file, str(file.relative_to(home.parent))) for file in _files_of(home)], True)
         self._session.addArtifacts(str(path), pyfile=True)
         self._sent.add(_PACKAGE)
 
@@ -100,7 +105,10 @@ class _Sender:
             self._sent.add(name)
         return f"{SPARK_FILE}{name}"
 
-    def _zip(self, name: str, files: Iterable[tuple[Path, str]]) -> Path:
+    def _zip(self, name: str, files: Iterable[tuple[Path, str]], is_package: bool = False) -> Path:
+        """`is_package`: of modules, which are in it as Python has compiled them here, too: what it compiles of an
+        archive it would not keep, and compile again in every worker.
+        """
         digest = hashlib.sha256()
         made = self._directory / f"{name}-{uuid.uuid4().hex}.making"
         with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
@@ -110,7 +118,9 @@ class _Sender:
                 digest.update(data)
                 entry = zipfile.ZipInfo(arcname, _EPOCH)
                 entry.external_attr = (path.stat().st_mode & 0o777) << 16
-                archive.writestr(entry, data)
+                archive.writestr(entry, data, zipfile.ZIP_DEFLATED if is_package else None)
+                if is_package and (compiled := _compiled(path)) is not None:
+                    archive.writestr(zipfile.ZipInfo(f"{arcname}c", _EPOCH), compiled, zipfile.ZIP_DEFLATED)
         return made.rename(self._directory / f"{name}-{digest.hexdigest()[:16]}.zip")
 
 
@@ -118,3 +128,20 @@ def _files_of(directory: Path) -> Iterator[Path]:
     for path in sorted(directory.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
             yield path
+
+
+def _compiled(path: Path) -> bytes | None:
+    """The compiled module as it goes into an archive, where it is found by its place, and counts whatever the time of
+    its source is there; None: there is none of this source.
+    """
+    if path.suffix != ".py":
+        return None
+    try:
+        data = Path(importlib.util.cache_from_source(str(path))).read_bytes()
+        source = path.stat()
+    except OSError:
+        return None
+    made_of = struct.pack("<3I", 0, int(source.st_mtime) & 0xFFFFFFFF, source.st_size & 0xFFFFFFFF)
+    if data[: _MAGIC_BYTES + len(made_of)] != importlib.util.MAGIC_NUMBER + made_of:
+        return None
+    return importlib.util.MAGIC_NUMBER + _UNCHECKED + data[_MAGIC_BYTES + len(made_of) :]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import py_compile
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flinkpy.common import errors
 from flinkpy.common.errors import SparkUnavailableError
 from flinkpy.spark.java_gateway import submission
 from flinkpy.spark.session import _check_reachable
@@ -89,15 +93,15 @@ class FakeSpark:
         self.artifacts.append((next(iter(kind)), path))
 
 
-@pytest.mark.parametrize("master", ["yarn", "k8s://https://host:6443", "spark://host:7077"])
-def test_executors_on_other_hosts_are_brought_flinkpy_and_the_files_of_the_job(master: str, tmp_path: Path) -> None:
+def test_executors_on_other_hosts_are_brought_flinkpy_and_the_files_of_the_job(tmp_path: Path) -> None:
     code, data, files = tmp_path / "code", tmp_path / "data", tmp_path / "files"
     for directory in (code, data, files):
         directory.mkdir()
     (code / "brought.py").write_text("WORD = 1\n")
     (data / "table.txt").write_text("a table")
+    py_compile.compile(errors.__file__)
     spark: Any = FakeSpark(files)
-    shipped = UserFiles(ShippedFiles((str(code),), str(data)), settings(master))
+    shipped = UserFiles(ShippedFiles((str(code),), str(data)), settings("yarn"))
     facts = JobFacts(job_id="a", cached_files={"table": str(data / "table.txt")})
     job = shipped.send(spark, spark, facts)
 
@@ -106,6 +110,10 @@ def test_executors_on_other_hosts_are_brought_flinkpy_and_the_files_of_the_job(m
     package, modules, working, table = (path for _, path in spark.artifacts)
     with zipfile.ZipFile(package) as archive:
         assert {"flinkpy/__init__.py", "flinkpy/spark/translation/worker.py"} <= set(archive.namelist())
+    importing = "import flinkpy.common.errors as module; print(module.__file__)"
+    isolated = [sys.executable, "-S", "-E", "-c", f"import sys; sys.path.insert(0, {package!r}); {importing}"]
+    found = subprocess.run(isolated, capture_output=True, text=True, check=True).stdout.strip()
+    assert found == f"{package}/flinkpy/common/errors.pyc", "compiled already"
     with zipfile.ZipFile(modules.partition("#")[0]) as archive:
         assert archive.namelist() == ["brought.py"]
     assert job.files.python_path[0] == f"{SPARK_FILE}{modules.partition('#')[2]}", "where Spark unpacks it"
