@@ -24,12 +24,13 @@ from flinkpy.common.watermark_strategy import TimestampAssigner, Watermark, Wate
 from flinkpy.connector_api.source import SourceBase
 from flinkpy.connectors.number_sequence import NumberSequenceSource
 from flinkpy.datastream import StreamExecutionEnvironment
-from flinkpy.datastream.checkpointed_function import CheckpointedFunction
+from flinkpy.datastream.checkpointed_function import CheckpointedFunction, CheckpointListener
 from flinkpy.datastream.connectors.datagen import DataGeneratorSource, GeneratorFunction, RateLimiterStrategy
 from flinkpy.datastream.connectors.hybrid_source import HybridSource
 from flinkpy.datastream.functions import (
     KeyedCoProcessFunction,
     KeyedProcessFunction,
+    MapFunction,
     ParallelSourceFunction,
     ProcessFunction,
     SinkFunction,
@@ -531,3 +532,41 @@ def test_generated_records_come_at_their_rate_and_stop_with_a_savepoint(cluster:
     wait_until(lambda: count() >= 100, "five checkpoints")
     wait_until(lambda: stopped(client, False, tmp_path), "a savepoint of all tasks")
     assert count() % 10 == 0, "each of two subtasks emits ten between two checkpoints"
+
+
+class SeenAtCheckpoints(MapFunction, CheckpointListener):
+    """Writes down the last number that had come whenever a checkpoint is complete."""
+
+    def __init__(self, path: str) -> None:
+        self.path, self.last = path, -1
+
+    def map(self, value: int) -> int:
+        self.last = value
+        return value
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        with open(self.path, "a") as file:
+            file.write(f"{self.last}\n")
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        return
+
+
+def test_checkpoints_wait_for_the_end_of_a_backlog(cluster: Any, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    options = {
+        "execution.checkpointing.interval": "20 ms",
+        "execution.checkpointing.interval-during-backlog": "0",
+        "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
+    }
+    env = environment(cluster, 1, **options)
+    slowly = DataGeneratorSource(int, 100, RateLimiterStrategy.per_second(200))
+    endless = DataGeneratorSource(lambda number: 1_000 + number, None, RateLimiterStrategy.per_second(200))
+    source = HybridSource.builder(slowly).add_source(endless).build()
+    numbers = env.from_source(source, NO_WATERMARKS, "numbers", Types.LONG())
+    numbers.map(SeenAtCheckpoints(str(seen))).filter(lambda value: False).print()
+    client = env.execute_async("backlog")
+    wait_until(lambda: seen.exists() and seen.read_text().count("\n") > 1, "checkpoints are complete")
+    client.cancel().result()
+
+    assert int(seen.read_text().split()[0]) >= 99

@@ -28,7 +28,7 @@ INTERVAL = duration_option(
 INTERVAL_DURING_BACKLOG = duration_option(
     "execution.checkpointing.interval-during-backlog",
     None,
-    "The same while a source reads a backlog; 0: no checkpoints meanwhile.",
+    "The same while a source reads a backlog, as a hybrid source does before its last; 0: no checkpoints meanwhile.",
     minimum_ms=0,
 )
 MODE = enum_option(
@@ -88,13 +88,13 @@ ALIGNED_CHECKPOINT_TIMEOUT = duration_option(
 UNALIGNED_MAX_SUBTASKS_PER_CHANNEL_STATE_FILE = int_option(
     "execution.checkpointing.unaligned.max-subtasks-per-channel-state-file",
     5,
-    "Subtasks whose records in flight may share one file.",
+    "Accepted without effect: every subtask's records in flight are in the file of its state.",
     minimum=1,
 )
 UNALIGNED_INTERRUPTIBLE_TIMERS = bool_option(
     "execution.checkpointing.unaligned.interruptible-timers.enabled",
     False,
-    "Whether a barrier may come between two timers that fire at the same watermark.",
+    "Accepted without effect: a barrier comes behind the timers of a watermark.",
 )
 CHECKPOINTS_AFTER_TASKS_FINISH = bool_option(
     "execution.checkpointing.checkpoints-after-tasks-finish",
@@ -171,5 +171,6 @@ RESTORE_FROM_LOCAL = bool_option(
 PAUSE_SOURCES_UNTIL_FIRST_CHECKPOINT = bool_option(
     "pipeline.sources.pause-until-first-checkpoint",
     False,
-    "Whether sources wait with their first record until a checkpoint has been completed.",
+    "Whether sources wait with their first record until the first checkpoint has begun, so that after a recovery "
+    "records that were in flight do not compete with new ones. Without effect where there are no periodic checkpoints.",
 )

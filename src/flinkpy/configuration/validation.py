@@ -96,6 +96,20 @@ def _checkpoint_interval_is_sensible(configuration: AnyConfiguration) -> str | N
         interval = read_option(configuration, option)
         if interval is not None and 0 < interval < least:
             return f"option `{option.key}` is {interval} ms: it is 0 (no checkpoints) or at least {least} ms"
+    usual, meanwhile = (
+        read_option(configuration, options.INTERVAL),
+        read_option(configuration, options.INTERVAL_DURING_BACKLOG),
+    )
+    if usual and meanwhile and meanwhile < usual:
+        return (
+            f"option `{options.INTERVAL_DURING_BACKLOG.key}` is {meanwhile} ms: it is 0 (no checkpoints) or at least "
+            f"`{options.INTERVAL.key}`, {usual} ms"
+        )
+    if meanwhile == 0 and read_option(configuration, options.PAUSE_SOURCES_UNTIL_FIRST_CHECKPOINT):
+        return (
+            f"option `{options.PAUSE_SOURCES_UNTIL_FIRST_CHECKPOINT.key}` waits for a checkpoint, and "
+            f"`{options.INTERVAL_DURING_BACKLOG.key}` 0 may allow none"
+        )
     return None
 
 

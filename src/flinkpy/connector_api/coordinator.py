@@ -30,6 +30,10 @@ class CoordinatorContext(Protocol):
         """Deliver `event` to the running attempt of that subtask; dropped where it has none (it will be reset)."""
         ...
 
+    def set_is_processing_backlog(self, is_processing_backlog: bool) -> None:
+        """Of this operator; see `SplitEnumeratorContext`."""
+        ...
+
     def fail_job(self, error: BaseException) -> None:
         """Trigger a global failover."""
         ...

@@ -75,6 +75,12 @@ class SplitEnumeratorContext(Protocol):
 
     def schedule(self, delay_ms: int, action: Any) -> None: ...
 
+    def set_is_processing_backlog(self, is_processing_backlog: bool) -> None:
+        """Whether what readers read now is old, so that how fast it is done counts and not how soon: checkpoints are
+        then taken at execution.checkpointing.interval-during-backlog. False at first, and after every reset.
+        """
+        ...
+
 
 class SplitEnumerator(ABC):
     """Thread: JobMaster main thread; `start` may do blocking work only through `context.call_async`.

@@ -110,6 +110,7 @@ class SourceCoordinator:
         self._is_started = False
         self._is_closed = False
         self._num_snapshots = 0
+        self._has_backlog = False
 
     # -- OperatorCoordinator ------------------------------------------------------------------------------------------
 
@@ -349,9 +350,16 @@ class SourceCoordinator:
 
         self._context.schedule(alignment.update_interval_ms, announce)
 
+    def _set_backlog(self, has_backlog: bool) -> None:
+        if has_backlog != self._has_backlog:
+            self._has_backlog = has_backlog
+            self._context.set_is_processing_backlog(has_backlog)
+
     def _close_enumerator(self) -> None:
         enumerator, self._enumerator = self._enumerator, None
         self._epoch += 1
+        if not self._is_closed:
+            self._set_backlog(False)
         if enumerator is not None:
             enumerator.close()
 
@@ -423,6 +431,10 @@ class _EnumeratorContext:
                 self._coordinator._guard(action)
 
         self._coordinator._context.schedule(delay_ms, run)
+
+    def set_is_processing_backlog(self, is_processing_backlog: bool) -> None:
+        if self._is_current:
+            self._coordinator._set_backlog(is_processing_backlog)
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,12 @@ class HybridSplitEnumerator(SplitEnumerator):
         """Of the source that is enumerated now."""
         return self._index
 
+    @property
+    def is_at_last_source(self) -> bool:
+        return self._index + 1 == len(self._entries)
+
     def start(self) -> None:
+        self._say_backlog()
         self._inner.start()
 
     def add_reader(self, subtask_index: int) -> None:
@@ -169,9 +174,14 @@ class HybridSplitEnumerator(SplitEnumerator):
         readers = sorted(self._finished)
         self._finished.clear()
         self._inner = self._source_at(self._index).create_enumerator(_InnerContext(self, self._index))
+        self._say_backlog()
         self._inner.start()
         for subtask_index in readers:
             self._switch_reader(subtask_index, None)
+
+    def _say_backlog(self) -> None:
+        """What comes before the last source is history."""
+        self._context.set_is_processing_backlog(not self.is_at_last_source)
 
     def _source_at(self, index: int) -> SourceBase:
         source = self._entries[index].source
@@ -218,6 +228,11 @@ class _InnerContext:
     def send_event_to_reader(self, subtask_index: int, event: Any) -> None:
         if self._is_current:
             self._context.send_event_to_reader(subtask_index, EventOf(self._index, event))
+
+    def set_is_processing_backlog(self, is_processing_backlog: bool) -> None:
+        """Of the last source; the others are backlog whatever they say."""
+        if self._is_current and self._outer.is_at_last_source:
+            self._context.set_is_processing_backlog(is_processing_backlog)
 
     def call_async(self, call: Any, on_done: Any) -> None:
         def done(result: Any, error: Any) -> None:

@@ -91,6 +91,20 @@ def test_all_mistakes_are_told_at_once() -> None:
         ({"taskmanager.memory.network.min": "2 mb", "taskmanager.memory.network.max": "1 mb"}, "network.max"),
         ({"slotmanager.number-of-slots.min": "3", "slotmanager.number-of-slots.max": "2"}, "number-of-slots.max"),
         ({"pipeline.max-parallelism": "0"}, "pipeline.max-parallelism"),
+        (
+            {
+                "execution.checkpointing.interval": "1 s",
+                "execution.checkpointing.interval-during-backlog": "500 ms",
+            },
+            r"interval-during-backlog` is 500 ms: it is 0 \(no checkpoints\) or at least .*, 1000 ms",
+        ),
+        (
+            {
+                "pipeline.sources.pause-until-first-checkpoint": "true",
+                "execution.checkpointing.interval-during-backlog": "0",
+            },
+            "pause-until-first-checkpoint` waits for a checkpoint",
+        ),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(entries: dict[str, str], culprit: str) -> None:

@@ -22,6 +22,8 @@ class TestingCoordinatorContext:
         self.parallelism = parallelism
         self.sent: list[tuple[int, Any]] = []
         self.failures: list[BaseException] = []
+        #: What was said of it, in order.
+        self.backlogs: list[bool] = []
         self.timers: list[tuple[int, Callable[[], None]]] = []
         self.blocking: list[tuple[Callable[[], Any], Callable[[Any, Any], None]]] = []
 
@@ -30,6 +32,9 @@ class TestingCoordinatorContext:
 
     def fail_job(self, error: BaseException) -> None:
         self.failures.append(error)
+
+    def set_is_processing_backlog(self, is_processing_backlog: bool) -> None:
+        self.backlogs.append(is_processing_backlog)
 
     def schedule(self, delay_ms: int, action: Callable[[], None]) -> None:
         self.timers.append((delay_ms, action))

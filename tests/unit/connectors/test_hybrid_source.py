@@ -192,3 +192,15 @@ def test_what_cannot_be_part_of_a_hybrid_source_is_refused():
         HybridSource.builder(NumberSequenceSource(1, 2)).add_source_factory(None)
     with pytest.raises(ValueError, match="The first source must be a source"):
         HybridSourceBuilder().add_source_factory(after_the_newest)
+
+
+def test_what_comes_before_the_last_source_is_a_backlog():
+    simulated = SimulatedSource(three())
+    assert simulated.context.backlogs == [True]
+    simulated.run_to_end()
+    assert simulated.context.backlogs == [True, False]
+
+    simulated.coordinator.reset_to_checkpoint(None, None)
+    assert simulated.context.backlogs == [True, False, True]
+    only = SimulatedSource(HybridSource.builder(NumberSequenceSource(1, 3)).build())
+    assert only.context.backlogs == []

@@ -161,3 +161,23 @@ def test_a_reader_without_snapshots_says_so():
 def test_splits_of_an_operator_that_never_had_any_are_no_state():
     state = start(NUMBERS).checkpoint()
     assert split_elements(state, "SourceReaderState") == []
+
+
+PAUSED = {"pipeline.sources.pause-until-first-checkpoint": "true"}
+
+
+def test_a_source_may_wait_for_the_first_checkpoint_to_begin():
+    configuration = {**PAUSED, "execution.checkpointing.interval": "1 s"}
+    life = start(NUMBERS, NUMBERS.split(1), configuration=configuration)
+    assert life.emit() == []
+    state = life.checkpoint()
+    assert life.emit() == list(range(100))
+
+    restored = start(NUMBERS, restored=state, configuration=configuration)
+    assert restored.emit() == []
+    restored.checkpoint(2)
+    assert restored.emit() == list(range(100))
+
+
+def test_a_source_waits_for_no_checkpoint_where_there_are_none():
+    assert start(NUMBERS, NUMBERS.split(1), configuration=PAUSED).emit() == list(range(100))

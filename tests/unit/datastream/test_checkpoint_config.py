@@ -53,7 +53,7 @@ def test_what_is_set_is_read_again_and_stands_in_the_configuration(
     config.set_max_concurrent_checkpoints(2).set_tolerable_checkpoint_failure_number(3)
     config.set_checkpointing_mode(CheckpointingMode.AT_LEAST_ONCE)
     config.set_externalized_checkpoint_retention(ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION)
-    config.set_checkpoint_interval_during_backlog(0).set_pause_sources_until_first_checkpoint()
+    config.set_checkpoint_interval_during_backlog(60_000).set_pause_sources_until_first_checkpoint()
 
     assert config.is_checkpointing_enabled()
     assert (config.get_checkpoint_interval(), config.get_checkpoint_timeout()) == (1000, 2000)
@@ -61,7 +61,7 @@ def test_what_is_set_is_read_again_and_stands_in_the_configuration(
     assert config.get_tolerable_checkpoint_failure_number() == 3
     assert config.get_externalized_checkpoint_retention() is ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
     assert config.is_externalized_checkpoints_enabled()
-    assert config.get_checkpoint_interval_during_backlog() == 0
+    assert config.get_checkpoint_interval_during_backlog() == 60_000
     assert config.is_pause_sources_until_first_checkpoint()
     entries = configuration.to_dict()
     assert entries["execution.checkpointing.timeout"] == "2000 ms"

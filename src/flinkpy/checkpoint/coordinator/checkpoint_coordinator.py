@@ -81,6 +81,8 @@ class CheckpointCoordinator:
         #: Clients that wait for an answer.
         self._open_requests: set[str] = set()
         self._next_periodic_ms: int | None = None
+        #: Ids of the sources that read a backlog.
+        self._backlogs: set[str] = set()
         self._last_completion_ms: int | None = None
         self._end_of_data = EndOfData()
         self._now_ms = 0
@@ -90,6 +92,7 @@ class CheckpointCoordinator:
             ev.TasksStopped: self._on_tasks_stopped,
             ev.TaskFinished: self._on_task_finished,
             ev.EndOfDataReached: self._on_end_of_data,
+            ev.BacklogChanged: self._on_backlog_changed,
             ev.CheckpointRequested: self._on_requested,
             ev.LocationMade: self._on_location_made,
             ev.LocationFailed: self._on_location_failed,
@@ -200,14 +203,38 @@ class CheckpointCoordinator:
         self._start_periodic()
 
     def _start_periodic(self) -> None:
-        if self._options.is_periodic and self._is_running and self._stop is None and self._next_periodic_ms is None:
+        may_begin = self._is_running and self._stop is None and self._next_periodic_ms is None
+        if may_begin and self._interval_ms > 0:
             earliest_ms = min(self._options.min_pause_ms, self._interval_ms)
             self._next_periodic_ms = self._now_ms + self._random.randint(earliest_ms, self._interval_ms)
 
     @property
     def _interval_ms(self) -> int:
-        """There is no sense in asking for checkpoints more often than the pause lets them begin."""
-        return max(self._options.interval_ms, self._options.min_pause_ms)
+        """0: there are no periodic checkpoints now. There is no sense in asking for them more often than the pause lets
+        them begin.
+        """
+        interval_ms = self._options.interval_ms
+        if interval_ms > 0 and self._backlogs and self._options.backlog_interval_ms is not None:
+            interval_ms = self._options.backlog_interval_ms
+        return max(interval_ms, self._options.min_pause_ms) if interval_ms > 0 else 0
+
+    def _schedule_periodic(self) -> None:
+        """The next one an interval from now."""
+        self._next_periodic_ms = self._now_ms + self._interval_ms if self._interval_ms > 0 else None
+
+    def _on_backlog_changed(self, event: ev.BacklogChanged) -> None:
+        """A shorter interval counts at once, a longer one after the checkpoint that is due next."""
+        before_ms = self._interval_ms
+        if event.has_backlog:
+            self._backlogs.add(event.operator_id)
+        else:
+            self._backlogs.discard(event.operator_id)
+        interval_ms = self._interval_ms
+        if interval_ms == before_ms or not self._is_running or self._stop is not None:
+            return
+        due_ms = self._next_periodic_ms
+        if interval_ms == 0 or due_ms is None or due_ms > self._now_ms + interval_ms:
+            self._schedule_periodic()
 
     def _on_tasks_stopped(self, event: ev.TasksStopped) -> None:
         self._is_running = False
@@ -359,7 +386,7 @@ class CheckpointCoordinator:
         if self._must_be_full and properties == PERIODIC:
             properties = FULL
         if request.is_periodic and request.requested_ms < self._now_ms:
-            self._next_periodic_ms = self._now_ms + self._interval_ms
+            self._schedule_periodic()
         pending = PendingCheckpoint(
             self._next_id,
             properties,
@@ -611,7 +638,7 @@ class CheckpointCoordinator:
         if self._end_of_data.is_retry_due(now_ms):
             self._request_final_checkpoint()
         if self._next_periodic_ms is not None and self._next_periodic_ms <= now_ms:
-            self._next_periodic_ms = now_ms + self._interval_ms
+            self._schedule_periodic()
             self._submit(PERIODIC, is_periodic=True)
 
     # Tasks

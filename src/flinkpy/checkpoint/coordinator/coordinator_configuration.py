@@ -17,9 +17,12 @@ from flinkpy.configuration.options import AnyConfiguration
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointCoordinatorOptions:
-    """Defaults are Flink's. `interval_ms` 0: no periodic checkpoints."""
+    """Defaults are Flink's. `interval_ms` 0: no periodic checkpoints; `backlog_interval_ms` None: no other one while a
+    source reads a backlog.
+    """
 
     interval_ms: int = 0
+    backlog_interval_ms: int | None = None
     timeout_ms: int = 600_000
     min_pause_ms: int = 0
     max_concurrent: int = 1
@@ -61,6 +64,7 @@ def coordinator_options(configuration: AnyConfiguration) -> CheckpointCoordinato
         )
     return CheckpointCoordinatorOptions(
         interval_ms=read_option(configuration, options.INTERVAL) or 0,
+        backlog_interval_ms=read_option(configuration, options.INTERVAL_DURING_BACKLOG),
         timeout_ms=read_option(configuration, options.TIMEOUT),
         min_pause_ms=read_option(configuration, options.MIN_PAUSE),
         max_concurrent=1 if is_unaligned else max_concurrent,

@@ -39,6 +39,14 @@ class EndOfDataReached:
 
 
 @dataclass(frozen=True, slots=True)
+class BacklogChanged:
+    """Whether the source with this operator id reads a backlog."""
+
+    operator_id: str
+    has_backlog: bool
+
+
+@dataclass(frozen=True, slots=True)
 class CheckpointRequested:
     """By a client, which is answered under `trigger_id`. A `trigger_id` that is known is not taken twice."""
 
@@ -130,6 +138,7 @@ CheckpointEvent = (
     | TasksStopped
     | TaskFinished
     | EndOfDataReached
+    | BacklogChanged
     | CheckpointRequested
     | LocationMade
     | LocationFailed

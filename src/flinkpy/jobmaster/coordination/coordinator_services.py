@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from flinkpy._proto import jobmaster_pb2
+from flinkpy.checkpoint.coordinator.events import BacklogChanged
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.ids import ExecutionAttemptID, ExecutionVertexID, JobVertexID
 from flinkpy.jobmaster.coordination.event_valve import AddressedEvent, EventValve
@@ -20,7 +21,7 @@ class ServicesHost(Protocol):
 
     scheduler: DefaultScheduler
 
-    def handle(self, event: GlobalFailure) -> None: ...
+    def handle(self, event: GlobalFailure | BacklogChanged) -> None: ...
 
     def connection_of_attempt(self, attempt: ExecutionAttemptID) -> TaskManagerConnection | None: ...
 
@@ -42,6 +43,9 @@ class CoordinatorServices:
 
     def fail_job_globally(self, error: FlinkError) -> None:
         self._host.handle(GlobalFailure(error))
+
+    def set_backlog(self, operator_id: str, has_backlog: bool) -> None:
+        self._host.handle(BacklogChanged(operator_id, has_backlog))
 
     def schedule_action(self, delay_ms: int, action: Callable[[], None]) -> None:
         self._endpoint.schedule(delay_ms, action)

@@ -40,6 +40,8 @@ class CoordinatorHost(Protocol):
 
     def fail_job_globally(self, error: FlinkError) -> None: ...
 
+    def set_backlog(self, operator_id: str, has_backlog: bool) -> None: ...
+
     def schedule_action(self, delay_ms: int, action: Callable[[], None]) -> None: ...
 
     def run_in_io_thread(self, call: Callable[[], Any], on_done: OnDone) -> None: ...
@@ -174,6 +176,9 @@ class OperatorCoordinatorHolder:
         self._host.deliver_event(
             self.job_vertex_id, self._operator_id, subtask_index, cloudpickle.dumps(event, protocol=5)
         )
+
+    def set_is_processing_backlog(self, is_processing_backlog: bool) -> None:
+        self._host.set_backlog(self._operator_id, is_processing_backlog)
 
     def fail_job(self, error: BaseException) -> None:
         self._host.fail_job_globally(_user_error(f"the coordinator of operator {self._name!r} failed", error))

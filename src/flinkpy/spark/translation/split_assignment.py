@@ -61,6 +61,10 @@ class _EnumeratorContext:
         """Never: a bounded source has found everything when it starts."""
         return
 
+    def set_is_processing_backlog(self, is_processing_backlog: bool) -> None:
+        """There are no checkpoints."""
+        return
+
 
 def assign_splits(source: SourceBase, parallelism: int, name: str) -> tuple[ReaderEvents, ...]:
     """By subtask, what its reader is sent. Blocks while the enumerator looks at files or asks servers.

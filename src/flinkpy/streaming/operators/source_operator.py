@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from flinkpy.common.errors import InternalError, UnsupportedOperationError
 from flinkpy.common.typeinfo import Types
 from flinkpy.configuration import read_option
-from flinkpy.configuration.checkpointing_options import INTERVAL
+from flinkpy.configuration.checkpointing_options import INTERVAL, PAUSE_SOURCES_UNTIL_FIRST_CHECKPOINT
 from flinkpy.configuration.pipeline_options import ALLOW_UNALIGNED_SOURCE_SPLITS, WATERMARK_ALIGNMENT_BUFFER_SIZE
 from flinkpy.connector_api.serializer import read_versioned, write_versioned
 from flinkpy.connector_api.source import (
@@ -161,6 +161,10 @@ class SourceOperator(StreamOperator):
         #: where a restored operator took over several; the first is emitted up to `_rest_offset`.
         self._rests: deque[tuple[Batch, str | None]] = deque()
         self._rest_offset = 0
+        configuration = context.environment.configuration
+        self._waits_for_checkpoint = read_option(configuration, PAUSE_SOURCES_UNTIL_FIRST_CHECKPOINT) and bool(
+            read_option(configuration, INTERVAL)
+        )
         self._restored_checkpoint_id: int | None = None
         self._restored_splits: list[Any] = []
         #: Splits that are finished when everything read so far has been emitted.
@@ -211,6 +215,9 @@ class SourceOperator(StreamOperator):
         if rests:
             elements = [(serialized, [_pickled(*rest) for rest in rests])]
         self.operator_state.get_list_state(READER_STATE).update(elements)
+        if self._waits_for_checkpoint:
+            self._waits_for_checkpoint = False
+            self.context.mailbox.wake()
         return super().snapshot_state(checkpoint_id, options)
 
     def rests_to_store(self) -> list[tuple[Batch, str | None]]:
@@ -238,8 +245,8 @@ class SourceOperator(StreamOperator):
     def emit_next(self) -> ActionStatus:
         """Emit the next batch: what is left of an earlier one, or one the reader gives now."""
         reader = self.reader
-        if self._alignment is not None and self._alignment.is_waiting:
-            # Woken by the event that allows more.
+        if self._waits_for_checkpoint or (self._alignment is not None and self._alignment.is_waiting):
+            # Woken by the checkpoint, or the event that allows more.
             return ActionStatus.NOTHING_AVAILABLE
         if self._rests:
             self._emit_rest()

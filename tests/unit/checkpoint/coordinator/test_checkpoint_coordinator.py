@@ -930,3 +930,44 @@ def test_a_job_without_a_source_of_barriers_for_a_vertex_still_waits_for_it():
     job = Coordination(lonely)
     assert len(job.trigger(job.begin()).attempts) == 3
     assert PERIODIC.counts_for_recovery
+
+
+# While a source reads a backlog
+
+
+def test_a_backlog_has_an_interval_of_its_own():
+    job = Coordination(interval_ms=100, backlog_interval_ms=1_000)
+    job.send(ev.BacklogChanged("source-op", True))
+    job.complete()
+    begun_ms = job.coordinator.next_deadline_ms - 1_000
+    job.send(ev.BacklogChanged("other-op", True))
+    job.send(ev.BacklogChanged("source-op", False))
+    assert job.coordinator.next_deadline_ms == begun_ms + 1_000
+
+    job.send(ev.BacklogChanged("other-op", False))
+    assert job.coordinator.next_deadline_ms <= begun_ms + 200
+    assert job.begin() == 2
+
+
+def test_there_may_be_no_checkpoints_during_a_backlog():
+    job = Coordination(interval_ms=100, backlog_interval_ms=0, running=False)
+    job.send(ev.BacklogChanged("source-op", True))
+    job.send(ev.AllTasksRunning())
+    assert job.coordinator.next_deadline_ms is None
+    job.advance(100_000)
+    assert job.effects == []
+
+    job.send(ev.BacklogChanged("source-op", False))
+    assert job.begin() == 1
+    job.send(ev.BacklogChanged("source-op", True))
+    job.coordinator.validate()
+
+
+def test_without_an_interval_for_backlogs_nothing_changes():
+    job = Coordination(interval_ms=100)
+    due_ms = job.coordinator.next_deadline_ms
+    job.send(ev.BacklogChanged("source-op", True))
+    assert job.coordinator.next_deadline_ms == due_ms
+    never = Coordination(interval_ms=0, backlog_interval_ms=50)
+    never.send(ev.BacklogChanged("source-op", True))
+    assert never.coordinator.next_deadline_ms is None
