@@ -58,6 +58,8 @@ class HostNetwork:
         self.cut: set[tuple[str, str]] = set()
         self.is_faulty = True
         self.num_faults = 0
+        #: When each task was sent to a TaskExecutor; it may come long after.
+        self.submitted_s: dict[str, float] = {}
         #: Errors that no handler may raise.
         self.errors: list[BaseException] = []
         self._num_ports = 10_000
@@ -185,6 +187,9 @@ class SimulatedGateway:
         where = f"{self._service}.{method} at {self.address}"
         request = type(request).FromString(request.SerializeToString())
         host = self.address.rpartition(":")[0]
+        if method == "submit_tasks":
+            for task in request.tasks:
+                network.submitted_s.setdefault(task.execution_attempt_id, network.loop.time())
         if network.is_lost(process.host, host):
             if timeout_s is None or network.random.random() < 0.5:
                 reply.fail_later(network.dead_connection_s, RpcUnavailableError(f"{where} cannot be reached"))

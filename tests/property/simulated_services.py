@@ -71,6 +71,7 @@ class ServiceCluster:
             "heartbeat.interval": "1 s",
             "heartbeat.timeout": "5 s",
             "slot.request.timeout": "20 s",
+            "jobstore.expiration-time": "100000",  # more than clocks are moved by
             "cluster.registration.error-delay": "200 ms",
             "cluster.registration.max-timeout": "2 s",
             "jobmanager.job-master-recovery.max-attempts": "1000000",

@@ -6,6 +6,7 @@ their TaskDeployer. What they would send each other over the network moves in `D
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -241,6 +242,7 @@ class SimulatedJob:
         #: Those of them that it did.
         self.counting: set[int] = set()
         self.confirmed: set[int] = set()
+        self.first_confirmed_s = math.inf
         #: Records of each source subtask that each sink subtask has committed.
         self.committed = [[0] * parallelism for _ in range(parallelism)]
 
@@ -354,7 +356,8 @@ class DataPlane:
     def _check_restore(self, task: SimulatedTask) -> None:
         job = task.job
         if task.restored_id == 0:
-            assert not job.confirmed, "a job with committed results began from nothing"
+            submitted_s = self.network.submitted_s[task.execution_attempt_id]
+            assert submitted_s <= job.first_confirmed_s, "a job with committed results began from nothing"
             return
         assert task.restored_id in job.tried, f"restored from {task.restored_id}, which does not count"
         operators = {operator.operator_id: operator for operator in job.completed[task.restored_id].operators}
@@ -369,6 +372,7 @@ class DataPlane:
         job = task.job
         assert checkpoint_id in job.counting, f"checkpoint {checkpoint_id} is confirmed and does not count"
         job.confirmed.add(checkpoint_id)
+        job.first_confirmed_s = min(job.first_confirmed_s, self.loop.time())
         if checkpoint_id in task.snapshots and not task.is_source:
             self.network.trace.note("commit", task.task_name, checkpoint_id)
             self._commit(job, task.subtask_index, task.snapshots[checkpoint_id])

@@ -11,12 +11,14 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from flinkpy._proto import checkpoint_pb2
-from flinkpy.common.ids import JobID
+from flinkpy.common.errors import StopWithSavepointStoppingError
+from flinkpy.common.ids import JobID, JobMasterId
+from flinkpy.common.states import JobState
 from flinkpy.dispatcher.operation_cache import OperationCache
-from flinkpy.dispatcher.running_jobs import RunningJobs
+from flinkpy.dispatcher.running_jobs import RunningJob, RunningJobs
 
-#: How long after a stop-with-savepoint the Dispatcher may be without the result of the job.
-END_TIMEOUT_S = 10.0
+#: How often it is looked whether the JobMaster that has stopped a job still leads it.
+LOOK_INTERVAL_S = 0.2
 
 
 class JobOperations:
@@ -40,12 +42,30 @@ class JobOperations:
 
         async def ask() -> checkpoint_pb2.CheckpointResult:
             gateway = await self._jobs.leader_of(job_id)
+            job = self._jobs.find(job_id)
+            asked = None if job is None else job.runner.job_master_id
             # No time-out: a checkpoint has its own, and a JobMaster that is gone breaks the connection.
             result: checkpoint_pb2.CheckpointResult = await getattr(gateway, method)(request, timeout_s=None)
-            stopped = self._jobs.find(job_id) if method == "stop_with_savepoint" else None
-            if stopped is not None:  # whoever has the answer finds the job ended
-                await asyncio.wait({stopped.ended}, timeout=END_TIMEOUT_S)
+            if job is not None and method == "stop_with_savepoint":
+                await _ended(job, asked, result.path)
             return result
 
         self._jobs.status_of(job_id)  # raises where nobody knows the job
         return await self._cache.run((request.job_id, method, request.trigger_id), ask)
+
+
+async def _ended(job: RunningJob, stopped_by: JobMasterId | None, path: str) -> None:
+    """Returns when the result of the job that was stopped is stored: whoever has the answer finds it ended, for good.
+
+    Raises: StopWithSavepointStoppingError where the JobMaster did not live to bring it, and the job runs again.
+    """
+    while job.runner.job_master_id == stopped_by:
+        await asyncio.wait({job.ended}, timeout=LOOK_INTERVAL_S)
+        if job.ended.done():
+            if JobState(job.ended.result().result.status) is JobState.FINISHED:
+                return
+            break
+    raise StopWithSavepointStoppingError(
+        f"savepoint {path} was written, but the JobMaster was lost before it had told that the job is over",
+        details={"savepoint_path": path},
+    )

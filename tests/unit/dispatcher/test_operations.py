@@ -15,6 +15,7 @@ from flinkpy.common.errors import (
     CheckpointStorageError,
     JobNotFoundError,
     RpcUnavailableError,
+    StopWithSavepointStoppingError,
 )
 from flinkpy.dispatcher.operation_cache import MAX_FINISHED, OperationCache
 
@@ -34,7 +35,11 @@ async def test_each_operation_is_handed_to_the_job_master_with_its_trigger_id(ha
         ("stop_with_savepoint", cp.StopWithSavepointRequest(job_id=JOB, trigger_id="c", drain=True)),
     ):
         harness.gateways.answers[method] = lambda _: cp.CheckpointResult(checkpoint_id=7, path="/s/savepoint-1")
-        answer = await getattr(harness.dispatcher, method)(request, CONTEXT)
+        asked = asyncio.create_task(getattr(harness.dispatcher, method)(request, CONTEXT))
+        if method == "stop_with_savepoint":
+            await harness.settle()
+            await job_master.terminated(common_pb2.FINISHED)
+        answer = await asked
         assert (answer.checkpoint_id, answer.path) == (7, "/s/savepoint-1")
         assert harness.gateways.requests(method) == [request]
     assert harness.gateways.calls[-1][2] == job_master.start_command.job_master_id
@@ -72,13 +77,30 @@ async def test_the_answer_of_a_stop_is_there_after_the_job_has_ended(harness: Ha
     job_master = await harness.running_job()
     harness.gateways.answers["stop_with_savepoint"] = lambda _: cp.CheckpointResult(path="/s/last")
     request = cp.StopWithSavepointRequest(job_id=JOB, trigger_id="t")
-    await harness.dispatcher.stop_with_savepoint(request, CONTEXT)
+    stopping = asyncio.create_task(harness.dispatcher.stop_with_savepoint(request, CONTEXT))
+    await harness.settle(30)
+    assert not stopping.done()
     await job_master.terminated(common_pb2.FINISHED)
+    assert (await stopping).path == "/s/last"
 
     assert (await harness.dispatcher.stop_with_savepoint(request, CONTEXT)).path == "/s/last"
     other = cp.StopWithSavepointRequest(job_id=JOB, trigger_id="u")
     with pytest.raises(JobNotFoundError, match="does not run: it is FINISHED"):
         await harness.dispatcher.stop_with_savepoint(other, CONTEXT)
+
+
+@scenario()
+async def test_a_stop_whose_job_master_dies_before_it_brought_the_result_is_not_told_as_one(harness: Harness) -> None:
+    job_master = await harness.running_job(**CHECKPOINTED)
+    harness.gateways.answers["stop_with_savepoint"] = lambda _: cp.CheckpointResult(path="/s/last")
+    request = cp.StopWithSavepointRequest(job_id=JOB, trigger_id="t")
+    stopping = asyncio.create_task(harness.dispatcher.stop_with_savepoint(request, CONTEXT))
+    await harness.settle()
+    await harness.kill(job_master)
+    (await harness.next_leader(JOB)).started()
+    with pytest.raises(StopWithSavepointStoppingError) as error:
+        await stopping
+    assert error.value.details == {"savepoint_path": "/s/last"}
 
 
 @scenario()
