@@ -53,13 +53,23 @@ def conditions(draw: st.DrawFn, names: list[str]) -> Expression:
     if name == "?":
         return lit(True)
     if name == "s":
-        simple = draw(st.sampled_from([col("s") == "s1", col("s").in_("s0", "s2"), col("s").is_null]))
+        among = [col("s") == "s1", col("s").in_("s0", "s2"), col("s").is_null, col("s").starts_with("s2")]
+        simple = draw(st.sampled_from([*among, col("s") != "s1"]))
     else:
         value = draw(st.integers(-1, 8))
-        simple = draw(
-            st.sampled_from([col(name) > value, col(name) <= value, col(name) == value, ~(col(name) < value)])
-        )
-    return simple & draw(conditions(names)) if draw(st.integers(0, 3)) == 0 else simple
+        among = [
+            col(name) > value,
+            col(name) <= value,
+            col(name) == value,
+            ~(col(name) < value),
+            lit(value) < col(name),
+        ]
+        simple = draw(st.sampled_from([*among, col(name) != value, col(name).is_not_null]))
+    joined = draw(st.integers(0, 5))
+    if joined > 1:
+        return simple
+    other = draw(conditions(names))
+    return simple & other if joined else simple | other
 
 
 @st.composite

@@ -8,7 +8,8 @@ from flinkpy.expressions.nodes import Call, ColumnReference, Expression, Literal
 from flinkpy.graph import operator_specs as specs
 from flinkpy.graph.stream_graph import StreamGraph, StreamNode
 
-_COMPARISONS = frozenset({"equals", "lessThan", "lessThanOrEqual", "greaterThan", "greaterThanOrEqual"})
+_COMPARISONS = frozenset({"equals", "notEquals", "lessThan", "lessThanOrEqual", "greaterThan", "greaterThanOrEqual"})
+_ABOUT_COLUMNS = frozenset({"in", "isNull", "isNotNull", "startsWith"})
 
 
 def push_predicates(graph: StreamGraph, is_batch: bool) -> None:
@@ -45,9 +46,16 @@ def _predicate_of(node: StreamNode) -> Expression | None:
 
 
 def _is_simple(part: Expression) -> bool:
-    """A comparison of a column with literals: what statistics of blocks can answer."""
-    if not isinstance(part, Call) or not isinstance(part.arguments[0], ColumnReference):
+    """What statistics of blocks can answer: a column beside literals, and such conditions joined by AND and OR."""
+    if not isinstance(part, Call):
         return False
-    if part.function != "in" and part.function not in _COMPARISONS:
+    if part.function in ("and", "or"):
+        return all(map(_is_simple, part.arguments))
+    arguments = part.arguments
+    if part.function in _COMPARISONS and isinstance(arguments[0], Literal):
+        arguments = arguments[::-1]
+    if part.function not in _COMPARISONS and part.function not in _ABOUT_COLUMNS:
         return False
-    return all(isinstance(each, Literal) and each.value is not None for each in part.arguments[1:])
+    if not isinstance(arguments[0], ColumnReference):
+        return False
+    return all(isinstance(each, Literal) and each.value is not None for each in arguments[1:])

@@ -30,6 +30,7 @@ TABLE = pa.table(
         "at": [datetime(2024, 1, 1, i % 24) for i in range(30)],
         "d": [float("nan") if i == 15 else float(i) for i in range(30)],
         "none": pa.array([None] * 30, pa.int32()),
+        "some": pa.array([None if i < 12 else 7 for i in range(30)], pa.int32()),
     }
 )
 
@@ -67,13 +68,26 @@ def rows(path: Path, read_format: Any, position: FilePosition | None = None) -> 
         (col("at") > datetime(2024, 2, 1), []),
         (col("d") == 25.0, [2]),
         (col("none") == 1, []),
+        (lit(20) <= col("i"), [2]),
+        ((col("i") < 3) | (col("i") > 22), [0, 2]),
+        (((col("i") < 3) & (col("s") > "2")) | (col("day") == date(2024, 1, 15)), [1]),
+        (col("some") != 7, []),
+        (col("some").is_null, [0, 1]),
+        (col("some").is_not_null, [1, 2]),
+        (col("none").is_not_null | (col("i") == 3), [0]),
+        (col("s").starts_with("1"), [1]),
+        (col("s").starts_with("12345"), [1]),
+        (col("s").starts_with("x"), []),
         # What statistics do not answer is left to the filter.
         (col("i") != 3, [0, 1, 2]),
+        (col("d") != 3.0, [0, 1, 2]),
+        ((col("i") == 3) | (col("i") + 1 == 12), [0, 1, 2]),
         (col("i") == 12.0, [0, 1, 2]),
         (col("m") == 0.5, [0, 1, 2]),
         (col("d") == lit(float("nan")), [0, 1, 2]),
         (col("i") + 1 == 12, [0, 1, 2]),
-        (lit(5) < col("i"), [0, 1, 2]),
+        (col("s").ends_with("1"), [0, 1, 2]),
+        (col("i") == col("some"), [0, 1, 2]),
     ],
     ids=str,
 )
