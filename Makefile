@@ -39,7 +39,7 @@ check: lint ## the fast checks: those of make lint, tidy and unit tests
 
 # Tests with real processes: those of one file, or of one expensive server, run on one worker, which begins with what
 # takes longest (tests/integration/groups.py).
-WITH_PROCESSES := -n 2 --dist loadgroup --no-loadscope-reorder tests/integration
+WITH_PROCESSES := -n 2 --dist loadscope tests/integration
 
 # Two runs: tests of pure logic must not depend on what tests with real processes leave in the interpreter.
 test: $(STAMP) ## set up and run all tests but the long ones of make differential and make chaos

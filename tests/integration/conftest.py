@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from clusters import _shared_cluster, _wide_cluster, cluster, shared_cluster, start_cluster, wide_cluster
 from engines import _engine_cluster, engine_cluster
-from groups import SPARK_SESSION, arrange, group_of
+from groups import SPARK_SESSION, GroupScheduling, arrange, group_of
 from kafka_broker.broker import kafka, own_kafka
 from namespaces import network
 from small_disks import small_disk
@@ -36,14 +37,19 @@ HERE = Path(__file__).parent
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Before xdist reads the groups, and before tests are chosen by their markers."""
+    """Before tests are chosen by their markers."""
     ours = [item for item in items if HERE in item.path.parents]
     others = [item for item in items if HERE not in item.path.parents]
     arrange(ours)
     items[:] = others + ours
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling | None:
+    return GroupScheduling(config, log) if config.getvalue("dist") == "loadscope" else None
+
+
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Nothing of Spark runs in this process beside tests that look for what is left of theirs."""
-    if nextitem is None or HERE not in nextitem.path.parents or group_of(nextitem) != SPARK_SESSION:
+    if nextitem is None or HERE not in nextitem.path.parents or group_of(nextitem.nodeid) != SPARK_SESSION:
         SHARED_SESSION.stop()

@@ -1,12 +1,17 @@
 """Which tests of a run share a worker of xdist, which of them begin first, and which are left to longer runs.
 
 Tests of one group share what is expensive to start, so one worker runs them. What takes longest begins first: else a
-worker would begin it when the other has nothing left to do.
+worker would begin it when the other has nothing left to do. The groups of xdist itself do not work with every pytest:
+3.8 puts them into node ids, which pytest 9.2 does not let it change.
 """
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
+from typing import Any
+
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 #: A driver of Spark takes half a minute of a processor to start and to become quick: clusters have one, tests another.
 SPARK_CLUSTER, SPARK_SESSION = "spark-cluster", "spark-session"
@@ -16,32 +21,62 @@ GROUP_OF_MODULE = {
     "test_spark_operators_mixed": SPARK_SESSION,
     "test_spark_operators_sinks": SPARK_SESSION,
 }
+#: Their tests have the engine as a parameter.
+ON_ALL_ENGINES = {
+    "test_demo_batch",
+    "test_generated_pipelines",
+    "test_pyflink_behaviours",
+    "test_three_engines",
+    "test_tpch",
+}
 #: The groups that take longest, longest first; modules are groups of their own. Others follow in their order.
 FIRST = (
     SPARK_CLUSTER,
     SPARK_SESSION,
+    "test_ha_masters",
+    "test_storage_faults",
+    "test_spark_clusters",
+    "test_spark_bad_input",
+    "test_python_dependencies",
+    "test_application_mode",
+    "test_exactly_once",
+    "test_zookeeper_election",
+    "test_ha_job_masters",
+    "test_killed_job_masters",
+    "test_kafka_exactly_once",
+    "test_pyflink_behaviours",
+    "test_rolling_restart",
+    "test_partitions",
+    "test_crash_points",
 )
 
 
-def group_of(item: pytest.Item) -> str:
-    if engine_of(item) == "spark":
-        return SPARK_CLUSTER
-    module = item.path.stem
-    return GROUP_OF_MODULE.get(module, module)
+def group_of(nodeid: str) -> str:
+    module = PurePosixPath(nodeid.partition("::")[0]).stem
+    return SPARK_CLUSTER if is_on_spark(nodeid) else GROUP_OF_MODULE.get(module, module)
 
 
-def engine_of(item: pytest.Item) -> str | None:
-    """The engine of a test that runs on several."""
-    parameters = item.callspec.params if hasattr(item, "callspec") else {}
-    engine = parameters.get("engine", parameters.get("same_results"))
-    return engine if isinstance(engine, str) else None
+def is_on_spark(nodeid: str) -> bool:
+    """Whether it is the case with Spark of a test that runs on all engines."""
+    module = PurePosixPath(nodeid.partition("::")[0]).stem
+    return module in ON_ALL_ENGINES and "spark" in nodeid.partition("[")[2].rstrip("]").split("-")
 
 
 def arrange(items: list[pytest.Item]) -> None:
-    """Give each test its group, and the whole its order; programs run on all engines in `make differential`."""
+    """Put them in order; programs run on Spark in `make differential`, except for some that stand for the others."""
     for item in items:
-        item.add_marker(pytest.mark.xdist_group(group_of(item)))
-        if engine_of(item) == "spark" and item.get_closest_marker("short_on_spark") is None:
+        if is_on_spark(item.nodeid) and item.get_closest_marker("short_on_spark") is None:
             item.add_marker(pytest.mark.differential)
     ranks = {group: rank for rank, group in enumerate(FIRST)}
-    items.sort(key=lambda item: ranks.get(group_of(item), len(ranks)))
+    items.sort(key=lambda item: ranks.get(group_of(item.nodeid), len(ranks)))
+
+
+class GroupScheduling(LoadScopeScheduling):
+    """Gives workers whole groups, in the order of the tests."""
+
+    def __init__(self, config: pytest.Config, log: Any) -> None:
+        config.option.loadscopereorder = False
+        super().__init__(config, log)
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
