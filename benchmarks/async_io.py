@@ -18,7 +18,7 @@ def run() -> list[Result]:
     results = []
     for call in ("yielding", "immediate"):
         peers = {peer: _rate(peer, call) for peer in PEERS}
-        for mode in ("unordered", "ordered"):
+        for mode in ("unordered", "ordered", "ordered with retries"):
             ours = _rate(mode, call)
             for peer, name in PEERS.items():
                 results.append(rate(f"async ({mode}, {call} call)", ours, peers[peer], "M calls/s", name, BAR))
@@ -26,5 +26,7 @@ def run() -> list[Result]:
 
 
 def _rate(side: str, call: str) -> float:
-    measured = run_program(sys.executable, "async_job.py", "--side", side, "--call", call, "--rows", *ROWS)
+    measured = run_program(
+        sys.executable, "async_job.py", "--side", side.replace(" ", "-"), "--call", call, "--rows", *ROWS
+    )
     return steady_rate(measured) / 1e6

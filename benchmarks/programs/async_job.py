@@ -25,6 +25,7 @@ async def immediate(value: int) -> list[int]:
     return [value]
 
 
+SIDES = ("ordered", "unordered", "ordered-with-retries", "workers", "semaphore")
 CALLS: dict[str, Callable[[int], Awaitable[list[int]]]] = {"yielding": yielding, "immediate": immediate}
 
 
@@ -73,7 +74,8 @@ def run_bare(side: str, call: str, rows: int) -> None:
 
 def run_flinkpy(mode: str, call: str, rows: int) -> None:
     from flinkpy.common import Time, Types
-    from flinkpy.datastream import AsyncDataStream, AsyncFunction, StreamExecutionEnvironment
+    from flinkpy.datastream import AsyncDataStream, AsyncFunction, AsyncRetryStrategy, StreamExecutionEnvironment
+    from flinkpy.datastream.async_retry_predicates import empty_result_predicate, has_exception_predicate
     from flinkpy.datastream.connectors import DiscardingSink
 
     class Calling(AsyncFunction):
@@ -81,15 +83,20 @@ def run_flinkpy(mode: str, call: str, rows: int) -> None:
 
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(1)
-    wait = AsyncDataStream.ordered_wait if mode == "ordered" else AsyncDataStream.unordered_wait
-    stream = wait(env.from_sequence(1, rows), Calling(), Time.seconds(60), CAPACITY, Types.LONG())
+    source, timeout = env.from_sequence(1, rows), Time.seconds(60)
+    if mode == "ordered-with-retries":
+        strategy = AsyncRetryStrategy.fixed_delay(3, 100, empty_result_predicate, has_exception_predicate)
+        stream = AsyncDataStream.ordered_wait_with_retry(source, Calling(), timeout, strategy, CAPACITY, Types.LONG())
+    else:
+        wait = AsyncDataStream.ordered_wait if mode == "ordered" else AsyncDataStream.unordered_wait
+        stream = wait(source, Calling(), timeout, CAPACITY, Types.LONG())
     stream.sink_to(DiscardingSink())
     env.execute()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--side", choices=["ordered", "unordered", "workers", "semaphore"], required=True)
+    parser.add_argument("--side", choices=SIDES, required=True)
     parser.add_argument("--call", choices=sorted(CALLS), required=True)
     parser.add_argument("--rows", type=int, nargs="+", required=True)
     options = parser.parse_args()

@@ -35,7 +35,7 @@ from typing import Any, cast
 
 from flinkpy.records.elements import Element, Watermark
 from flinkpy.streaming.operators.async_io.element_queue import Chunk, ElementQueue, Item, Released
-from flinkpy.streaming.operators.async_io.retries import FAILED, Invoke, Retries
+from flinkpy.streaming.operators.async_io.retries import FAILED, Retries
 from flinkpy.streaming.operators.stream_operator import USER_ERRORS
 
 _LOG = logging.getLogger(__name__)
@@ -75,8 +75,7 @@ class AsyncRunner:
     """Thread: `start`, `call`, `put`, `take`, `wait` and `stop` are for the task thread, all else is the loop thread's.
 
     Args:
-        invoke: called for each record; with `max_batch_size`, for as many as there are, up to so many: it then takes a
-            list and gives a list of lists.
+        retries: of what is called for a record; with `max_batch_size` for a list of them, giving a list of lists.
         time_out: value -> results, for a record that took longer than `timeout_s`; 0: they may take any time.
         on_released: `take` will give something. Called on the loop thread, once until `take` was called.
         on_error: the operator has failed, of that record where it is known. Called on the loop thread, once.
@@ -87,19 +86,18 @@ class AsyncRunner:
     def __init__(
         self,
         name: str,
-        invoke: Invoke,
+        retries: Retries,
         time_out: Callable[[Any], Any],
         queue: ElementQueue,
         *,
         capacity: int,
         timeout_s: float,
-        retries: Retries | None = None,
         max_batch_size: int = 0,
         check_results: Callable[[Any], list[Any]],
         on_released: Callable[[], None],
         on_error: Callable[[BaseException, Item | None], None],
     ) -> None:
-        self._invoke = invoke
+        self._invoke = retries.invoke
         self._retries = retries
         self._time_out = time_out
         self._queue = queue
@@ -292,7 +290,7 @@ class AsyncRunner:
     async def _take_items(self, slot: _Slot) -> bool:
         """False where the worker was given up, or everything was."""
         invoke, queue, retries, capacity = self._invoke, self._queue, self._retries, self._capacity
-        is_first = is_running = True
+        is_bad, is_first, is_running = retries.is_bad, True, True
         item: Any = None
         run: list[Any] = []
         while True:
@@ -318,10 +316,12 @@ class AsyncRunner:
                     try:
                         results = await invoke(value)
                     except Exception as error:
-                        if retries is None or not retries.is_due_after_error(error, 1):
+                        if not retries.is_due_after_error(error, 1):
                             raise
                         results = FAILED
-                    if retries is not None and (results is FAILED or retries.is_due_after(results, 1)):
+                    if results is FAILED or (
+                        is_bad and results is not None and is_bad(results) and retries.can_retry(1)
+                    ):
                         results = await retries.invoke_again(value)
                     if type(results) is not list:
                         results = self._check_results(results)

@@ -83,12 +83,11 @@ class AsyncWaitOperator(UserFunctionOperator):
         function = self.function
         self._runner = runner = AsyncRunner(
             self.context.environment.task_name,
-            function.async_invoke_batch if spec.max_batch_size else function.async_invoke,
+            Retries(function.async_invoke_batch if spec.max_batch_size else function.async_invoke, spec.retry_strategy),
             function.timeout,
             OrderedElementQueue() if spec.is_ordered else UnorderedElementQueue(),
             capacity=spec.capacity,
             timeout_s=spec.timeout_ms / 1000,
-            retries=None if spec.max_batch_size else Retries.of(function.async_invoke, spec.retry_strategy),
             max_batch_size=spec.max_batch_size,
             check_results=lambda results: checked_results(results, function),
             on_released=self._announce_results,

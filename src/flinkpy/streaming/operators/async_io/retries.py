@@ -20,28 +20,28 @@ class Retries:
     """What the user's strategy says of the calls of `invoke`. Thread: the loop's.
 
     The first attempt is the caller's own, so that a call that needs no other costs no more than without retries.
+
+    Attributes:
+        invoke: one attempt.
+        is_bad: whether results, which are not None, ask for another attempt; None: none do.
+        can_retry: whether there may be another one after so many.
     """
 
     def __init__(self, invoke: Invoke, strategy: Any) -> None:
-        self._invoke = invoke
+        self.invoke = invoke
         self._strategy = strategy
+        self.can_retry: Callable[[int], bool] = strategy.can_retry
         predicate = strategy.get_retry_predicate()
-        self._is_bad = predicate.result_predicate()
+        self.is_bad: Callable[[Any], bool] | None = predicate.result_predicate()
         self._is_retried = predicate.exception_predicate()
 
-    @classmethod
-    def of(cls, invoke: Invoke, strategy: Any) -> Retries | None:
-        """None where the strategy never asks for one."""
-        retries = cls(invoke, strategy)
-        return None if retries._is_bad is None and retries._is_retried is None else retries
-
     def is_due_after(self, results: Any, attempt: int) -> bool:
-        is_bad = self._is_bad
-        return is_bad is not None and results is not None and is_bad(results) and self._strategy.can_retry(attempt)
+        is_bad = self.is_bad
+        return is_bad is not None and results is not None and is_bad(results) and self.can_retry(attempt)
 
     def is_due_after_error(self, error: Exception, attempt: int) -> bool:
         is_retried = self._is_retried
-        return is_retried is not None and is_retried(error) and self._strategy.can_retry(attempt)
+        return is_retried is not None and is_retried(error) and self.can_retry(attempt)
 
     async def invoke_again(self, value: Any) -> Any:
         """After a first attempt that was not good enough. A delay keeps the record's place and nothing else."""
@@ -50,7 +50,7 @@ class Retries:
             await asyncio.sleep(self._strategy.get_backoff_time_millis(attempt) / 1000)
             attempt += 1
             try:
-                results = await self._invoke(value)
+                results = await self.invoke(value)
             except Exception as error:
                 if not self.is_due_after_error(error, attempt):
                     raise
