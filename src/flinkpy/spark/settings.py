@@ -26,6 +26,8 @@ _OF_DRIVER = {
     "spark.scheduler.mode": "FAIR",
     # A Python worker has flinkpy and Arrow loaded: it is used again.
     "spark.python.worker.reuse": "true",
+    # Each call that makes a column would tell the driver from which line of the translation it comes, in six more calls.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
 #: Of every session, whatever its master.
