@@ -423,6 +423,11 @@ class DataStreamSink:
         self._transformation.set_parallelism(parallelism)
         return self
 
+    def set_max_parallelism(self, max_parallelism: int) -> DataStreamSink:
+        """The highest parallelism there can ever be. Beyond PyFlink."""
+        self._transformation.set_max_parallelism(max_parallelism)
+        return self
+
     def set_description(self, description: str) -> DataStreamSink:
         self._transformation.description = description
         return self

@@ -79,6 +79,9 @@ class ProgramJobs:
             raise TypeError(f"register_job_listener: {job_listener!r} is not a JobListener")
         self._listeners.append(job_listener)
 
+    def get_job_listeners(self) -> list[JobListener]:
+        return list(self._listeners)
+
     def clear_job_listeners(self) -> None:
         self._listeners.clear()
 

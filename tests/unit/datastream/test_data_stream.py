@@ -218,6 +218,7 @@ def test_sink_has_a_name_and_settings(numbers: DataStream) -> None:
 
     assert sink.transformation.name == "Out: Writer"
     assert (sink.transformation.uid, sink.transformation.parallelism) == ("u", 2)
+    assert sink.set_max_parallelism(64).transformation.max_parallelism == 64
     assert numbers.print().name("Shown").transformation.name == "Sink: Shown"
 
 

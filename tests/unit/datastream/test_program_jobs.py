@@ -37,7 +37,9 @@ def test_listener_is_told_of_a_job_that_cannot_be_submitted() -> None:
         env.execute()
     assert listener.calls == [(None, RpcUnavailableError)]
 
+    assert env.get_job_listeners() == [listener]
     env.clear_job_listeners()
+    assert env.get_job_listeners() == []
     env.from_sequence(1, 2).print()
     with pytest.raises(RpcUnavailableError):
         env.execute_async()
