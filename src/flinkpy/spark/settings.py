@@ -26,7 +26,7 @@ _OF_DRIVER = {
     "spark.scheduler.mode": "FAIR",
     # A Python worker has flinkpy and Arrow loaded: it is used again.
     "spark.python.worker.reuse": "true",
-    # Each call that makes a column would tell the driver from which line of the translation it comes, in six more calls.
+    # Each call that makes a column would tell the driver of the line of the translation it comes from, in six more.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
