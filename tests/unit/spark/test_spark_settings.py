@@ -19,6 +19,7 @@ def test_a_local_master_is_reached_from_this_host_only_and_runs_this_python() ->
     assert settings.conf["spark.pyspark.python"] == sys.executable
     assert settings.conf["spark.ui.enabled"] == "false"
     assert settings.conf["spark.authenticate"] == "true"
+    assert settings.conf["spark.python.sql.dataFrameDebugging.enabled"] == "false", "it is most of a translation's time"
 
 
 def test_workers_are_forked_from_our_daemon_where_their_python_is_ours() -> None:
