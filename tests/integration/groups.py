@@ -62,10 +62,17 @@ def is_on_spark(nodeid: str) -> bool:
     return module in ON_ALL_ENGINES and "spark" in nodeid.partition("[")[2].rstrip("]").split("-")
 
 
+def is_same_as_batch(item: pytest.Item) -> bool:
+    """Whether it is the batch of a test that expects the same of a stream, in a module beside which others compare."""
+    fixtures = getattr(item, "fixturenames", ())
+    return item.path.stem == "test_pyflink_behaviours" and "[native-batch" in item.nodeid and "mode" not in fixtures
+
+
 def arrange(items: list[pytest.Item]) -> None:
-    """Put them in order; programs run on Spark in `make differential`, except for some that stand for the others."""
+    """Put them in order; `make differential` runs them on all engines, of which some stand for the others."""
     for item in items:
-        if is_on_spark(item.nodeid) and item.get_closest_marker("short_on_spark") is None:
+        is_repeated = is_on_spark(item.nodeid) or is_same_as_batch(item)
+        if is_repeated and item.get_closest_marker("short_on_spark") is None:
             item.add_marker(pytest.mark.differential)
     ranks = {group: rank for rank, group in enumerate(FIRST)}
     items.sort(key=lambda item: ranks.get(group_of(item.nodeid), len(ranks)))

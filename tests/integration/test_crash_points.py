@@ -87,7 +87,8 @@ def crash_at_each_step(
     runs.assert_exactly_once(run)
 
 
-@pytest.mark.parametrize("action", ["full", pytest.param("error", marks=pytest.mark.chaos)])
+@pytest.mark.chaos
+@pytest.mark.parametrize("action", ["full", "error"])
 def test_a_disk_that_fails_costs_checkpoints_and_nothing_else(
     start_cluster: StartCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str
 ) -> None:

@@ -54,6 +54,7 @@ def test_a_job_survives_its_dispatcher_three_times_without_a_restart(cluster: Ha
     runs.assert_exactly_once(run)
 
 
+@pytest.mark.chaos
 def test_a_job_goes_on_from_a_checkpoint_when_its_dispatcher_and_job_master_die_three_times(
     cluster: HaCluster, tmp_path: Path
 ) -> None:

@@ -94,6 +94,7 @@ def test_functions_import_what_the_program_requires_and_pip_runs_once_per_host(
     assert [path.stat().st_mtime_ns for path in environments.glob("*/pip.log")] == [before.st_mtime_ns]
 
 
+@pytest.mark.chaos
 def test_jobs_that_require_different_versions_follow_one_another_on_one_cluster(
     start: Callable[..., RunningCluster], packages: Callable[[str], tuple[str, str]]
 ) -> None:

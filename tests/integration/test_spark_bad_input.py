@@ -44,6 +44,7 @@ def test_executors_without_their_python_are_named(spark_cluster: RunningCluster)
     assert "have no Python '/nowhere/python9': set execution.batch.spark.conf.spark.pyspark.python" in error
 
 
+@pytest.mark.chaos
 def test_executors_of_another_python_version_are_refused(spark_cluster: RunningCluster, tmp_path: Path) -> None:
     """This interpreter, which calls itself another one as soon as Spark's worker looks."""
     (tmp_path / "sitecustomize.py").write_text(
@@ -85,7 +86,11 @@ def test_an_unbounded_source_is_refused_before_anything_runs(spark_cluster: Runn
     ("java", "message"),
     [
         (None, "JAVA_HOME is {home}, which has no bin/java: install Java 17 (on Debian: apt install"),
-        ('openjdk version "11.0.2"', "{home}/bin/java is Java 11: install Java 17 (on Debian: apt install"),
+        pytest.param(
+            'openjdk version "11.0.2"',
+            "{home}/bin/java is Java 11: install Java 17 (on Debian: apt install",
+            marks=pytest.mark.chaos,
+        ),
     ],
 )
 def test_no_java_or_a_wrong_one_is_told_with_what_to_install(

@@ -109,6 +109,7 @@ def test_spark_connect_runs_a_region(spark_cluster: RunningCluster, connect: str
     assert java_processes_of(spark_cluster) == [], "the driver is the server"
 
 
+@pytest.mark.chaos
 def test_spark_connect_shows_the_users_error_first(spark_cluster: RunningCluster, connect: str) -> None:
     def divide(value: int) -> float:
         return 1 / (value - 7)
@@ -134,6 +135,7 @@ def test_a_cancelled_job_ends_what_a_connect_server_does_for_it(
     wait_until(lambda: not psutil.pid_exists(held), "the end of the worker", SPARK_DEADLINE_S)
 
 
+@pytest.mark.chaos
 def test_a_killed_task_executor_takes_its_driver_along(start_cluster: StartCluster, tmp_path: Path) -> None:
     require_spark()
     cluster = start_cluster(num_task_executors=1, slots=4)

@@ -18,6 +18,7 @@ from benchmarks.tpch import QUERIES, SQL, TABLES, generate, tables_of
 pytestmark = pytest.mark.timeout(300)
 
 SCALE = 0.1
+ONE, MANY = pytest.mark.short_on_spark, pytest.mark.differential
 #: DuckDB divides decimals as doubles: what it must divide it gives as (dividend, divisor) here.
 EXACT_SQL = {
     1: SQL[1]
@@ -56,12 +57,15 @@ def answer(number: int, directory: Path) -> list[tuple[Any, ...]]:
     return rows
 
 
-#: On Spark one of them is enough, with joins, an aggregate and an order, where there is no time for all.
-NUMBERS = [pytest.param(number, marks=pytest.mark.short_on_spark) if number == 3 else number for number in QUERIES]
+#: As a batch all of them; as a stream and on Spark one, with joins, an aggregate and an order, stands for the others.
+CASES = [
+    pytest.param(engine, number, marks=[] if engine == "native-batch" else [ONE if number == 3 else MANY])
+    for engine in ENGINES
+    for number in QUERIES
+]
 
 
-@pytest.mark.parametrize("number", NUMBERS)
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("engine", "number"), CASES)
 def test_query_has_the_answer_of_duckdb(request: pytest.FixtureRequest, tpch: Path, number: int, engine: str) -> None:
     properties = engine_properties(engine)
     # A Spark session belongs to a TaskExecutor: one is enough.

@@ -144,6 +144,18 @@ def test_no_two_test_modules_have_one_name() -> None:
     assert sorted(name for name in set(names) if names.count(name) > 1) == []
 
 
+def test_every_module_with_long_tests_has_short_ones() -> None:
+    """`make test` leaves out what is marked for `make chaos` and `make differential`: every promise stays in it."""
+    without = []
+    for path in (ROOT / "tests" / "integration").glob("test_*.py"):
+        functions = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)]
+        tests = [node for node in functions if node.name.startswith("test_")]
+        marks = [{ast.unparse(decorator) for decorator in node.decorator_list} for node in tests]
+        if tests and all(each & {"pytest.mark.chaos", "pytest.mark.differential"} for each in marks):
+            without.append(path.name)
+    assert without == []
+
+
 def test_every_module_says_what_it_is() -> None:
     assert [name for name, tree, text in modules() if text.strip() and not ast.get_docstring(tree)] == []
 
