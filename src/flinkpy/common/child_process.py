@@ -80,7 +80,7 @@ class _Process(Protocol):
     async def wait(self) -> int: ...
 
 
-class _ForkedProcess:
+class _AdoptedProcess:
     """A child that a template has forked."""
 
     def __init__(self, pid: int, stdout: asyncio.StreamReader | None) -> None:
@@ -245,20 +245,29 @@ async def _fork(
     environment: Mapping[str, str],
     handed: Mapping[str, int],
     captured: bool,
-) -> _ForkedProcess:
+) -> _AdoptedProcess:
+    """Returns before the process does anything: whoever asked knows of it when others hear of it."""
     if not captured:
-        return _ForkedProcess(await template.fork(command, environment, handed, None), None)
+        process = await template.fork(command, environment, handed, None)
+        forked = _AdoptedProcess(process.pid, None)
+        process.begin()
+        return forked
     ours, theirs = os.pipe()
     output = open(ours, "rb", buffering=0)  # noqa: SIM115 - the loop closes it at its end
     try:
-        pid = await template.fork(command, environment, handed, theirs)
+        process = await template.fork(command, environment, handed, theirs)
     except BaseException:
         output.close()
         raise
     finally:
         os.close(theirs)
     reader = asyncio.StreamReader(limit=MAX_LINE_BYTES)
-    forked = _ForkedProcess(pid, reader)
+    forked = _AdoptedProcess(process.pid, reader)
     loop = asyncio.get_running_loop()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader, loop=loop), output)
+    try:
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader, loop=loop), output)
+    except BaseException:
+        process.abandon()
+        raise
+    process.begin()
     return forked

@@ -67,6 +67,23 @@ class _ForkRequest:
     captured: bool
 
 
+class ForkedProcess:
+    """A process that waits for its parent to be ready for it: nothing of it is seen before `begin`."""
+
+    def __init__(self, pid: int, go: int) -> None:
+        self.pid = pid
+        self._go = go
+
+    def begin(self) -> None:
+        with contextlib.suppress(BrokenPipeError):  # it has been killed, which its exit status tells
+            os.write(self._go, b"!")
+        os.close(self._go)
+
+    def abandon(self) -> None:
+        """It ends at once instead."""
+        os.close(self._go)
+
+
 class ProcessTemplate:
     """The parent's end. Thread: the loop of the parent, except `start`, which comes before there is one."""
 
@@ -91,8 +108,8 @@ class ProcessTemplate:
         environment: Mapping[str, str],
         handed: Mapping[str, int],
         output: int | None,
-    ) -> int:
-        """Start a process; returns its pid. It is a child of this process, who has to wait for it.
+    ) -> ForkedProcess:
+        """Fork a process, which waits to `begin`. It is a child of this process, who has to wait for it.
 
         Args:
             environment: all of it. It says, as with exec, whether the process ends with this one.
@@ -112,17 +129,22 @@ class ProcessTemplate:
                 {name: descriptors.index(descriptor) for name, descriptor in handed.items()},
                 output is not None,
             )
+            go_read, go_write = os.pipe()
             _become_subreaper(True)
             try:
-                return await asyncio.wait_for(self._ask(request, descriptors), ANSWER_TIMEOUT_S)
+                pid = await asyncio.wait_for(self._ask(request, [go_read, *descriptors]), ANSWER_TIMEOUT_S)
+                return ForkedProcess(pid, go_write)
             except (OSError, TimeoutError) as error:
                 self.close()
+                os.close(go_write)
                 raise ConnectionError(f"the template process (pid {self._pid}) does not answer: {error}") from error
             except BaseException:
                 # An answer may be on its way to nobody: the next one to ask would take it for theirs.
                 self.close()
+                os.close(go_write)
                 raise
             finally:
+                os.close(go_read)
                 _become_subreaper(False)
 
     async def _ask(self, request: _ForkRequest, descriptors: list[int]) -> int:
@@ -215,30 +237,27 @@ def _answer_requests(
 def _fork(connection: socket.socket, descriptors: list[int], run: Callable[[list[str]], None]) -> str:
     """Returns the pid of the new process, whose parent is the template's parent then. Raises: OSError."""
     told_read, told_write = os.pipe()
-    go_read, go_write = os.pipe()
     between = os.fork()
     if between == 0:
         _fork_and_end(told_write)
-        # The new process. It waits until the one in between is gone, and its parent is the one that it should have.
-        for descriptor in (told_read, told_write, go_write):
-            os.close(descriptor)
+        # The new process. Its parent, which it has once the one in between is gone, tells it to go on.
+        os.close(told_read)
+        os.close(told_write)
         connection.close()
-        if not os.read(go_read, 1):
+        memory, go, *passed = descriptors
+        if not os.read(go, 1):
             os._exit(1)
-        os.close(go_read)
-        _become(descriptors, run)
+        os.close(go)
+        _become(memory, passed, run)
     os.close(told_write)
-    os.close(go_read)
     try:
         os.waitpid(between, 0)
         pid = os.read(told_read, 32).decode()
         if not pid:
             raise OSError("the system has no room for another process")
-        os.write(go_write, b"!")
         return pid
     finally:
         os.close(told_read)
-        os.close(go_write)
 
 
 def _fork_and_end(told: int) -> None:
@@ -252,12 +271,11 @@ def _fork_and_end(told: int) -> None:
         os._exit(0)
 
 
-def _become(descriptors: list[int], run: Callable[[list[str]], None]) -> NoReturn:
+def _become(memory: int, passed: list[int], run: Callable[[list[str]], None]) -> NoReturn:
     """Be the process that was asked for, until it ends."""
-    with open(descriptors[0], "rb") as memory:
-        memory.seek(0)
-        request = _ForkRequest(**json.loads(memory.read()))
-    passed = descriptors[1:]
+    with open(memory, "rb") as file:
+        file.seek(0)
+        request = _ForkRequest(**json.loads(file.read()))
     os.setsid()
     no_input = os.open(os.devnull, os.O_RDONLY)
     os.dup2(no_input, 0)

@@ -143,6 +143,24 @@ asyncio.run(main())
     assert told == "killed by SIGKILL"
 
 
+def test_a_forked_process_does_nothing_before_its_parent_is_ready_for_it():
+    told = _told(
+        """
+template = start()
+async def main():
+    read, write = os.pipe()
+    forked = await template.fork([sys.executable, "word"], dict(os.environ), {}, write)
+    os.close(write)
+    forked.abandon()
+    _, status = await asyncio.to_thread(os.waitpid, forked.pid, 0)
+    print(json.dumps([os.waitstatus_to_exitcode(status), os.read(read, 99).decode()]))
+asyncio.run(main())
+template.close()
+"""
+    )
+    assert told == [1, ""]
+
+
 def test_without_its_template_a_process_is_started_anew():
     told = _told(
         """
