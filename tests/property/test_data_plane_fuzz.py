@@ -49,6 +49,8 @@ from tests.certificates import authority
 
 CASES = int(os.environ.get("FLINKPY_FUZZ_CASES", "6000"))
 SEED = int(os.environ.get("FLINKPY_FUZZ_SEED", "0"))
+#: `make chaos` asks for a million cases, which take hours.
+pytestmark = pytest.mark.timeout(max(120, CASES // 20))
 #: Buffers of one connection: what it may hold of frames that it has no right to, and little more.
 MEMORY_BYTES = 16 << 20
 
