@@ -29,7 +29,7 @@ from flinkpy.security import Role, SecurityContext
 
 ROOT = Path(__file__).resolve().parents[2]
 #: How long what a process left may take to disappear after the process (the kernel reaps asynchronously).
-SETTLE_S = 5.0
+SETTLE_S = 20.0
 
 
 class RunningCluster:

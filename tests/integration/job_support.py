@@ -17,7 +17,7 @@ from flinkpy.datastream import StreamExecutionEnvironment
 from flinkpy.rpc.sync_client import SyncGateway
 
 #: Nothing of what these tests wait for takes longer on a loaded two-core machine.
-DEADLINE_S = 40.0
+DEADLINE_S = 90.0
 
 FIXED_DELAY = {
     "restart-strategy.type": "fixed-delay",

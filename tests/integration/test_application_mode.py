@@ -60,7 +60,7 @@ def started(*arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
         services = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
         process.terminate()
         process.communicate(timeout=40)
-        _, left = psutil.wait_procs(services, timeout=10)
+        _, left = psutil.wait_procs(services, timeout=30)
         assert left == []
 
 

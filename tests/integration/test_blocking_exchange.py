@@ -25,7 +25,7 @@ from flinkpy.network.options import NetworkOptions
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import EndOfData, EndOfPartition, Watermark
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 KIB = 1024
 SMALL = {"memory_bytes": 512 * KIB, "segment_size_bytes": 4 * KIB}
 

@@ -44,7 +44,7 @@ class Service:
 
     def end(self, sig: signal.Signals = signal.SIGTERM) -> int:
         self.popen.send_signal(sig)
-        _, self.log = self.popen.communicate(timeout=20)
+        _, self.log = self.popen.communicate(timeout=60)
         return self.popen.returncode
 
 

@@ -34,7 +34,7 @@ from flinkpy.records.elements import Element, EndOfPartition
 from flinkpy.security import PEER_NAME, TlsMaterial
 from tests.certificates import Authority, authority, self_signed
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 DAY = dt.timedelta(days=1)
 MEMBER = HmacAuthenticator(b"k" * 32)
 STRANGER = HmacAuthenticator(b"x" * 32)

@@ -107,7 +107,8 @@ def test_a_killed_job_master_fails_its_job_at_once_and_is_replaced_as_a_standby(
         os.kill(pid, signal.SIGKILL)
     killed = time.monotonic()
     result = cluster.client.wait_for_result(graph.job_id)
-    assert time.monotonic() - killed < 2.0
+    # Heartbeats would notice it after 50 s.
+    assert time.monotonic() - killed < 25.0
     assert result.status == JobState.FAILED.value
     assert result.error.type == "JobMasterLostError"
     assert "SIGKILL" in result.error.message, result.error.message
@@ -190,7 +191,7 @@ def test_shutting_the_cluster_down_ends_jobs_and_process(start_cluster: StartClu
     children = [psutil.Process(pid) for pid in cluster.job_master_pids()]
     with SyncGateway("Dispatcher", cluster.address, security=cluster.security) as dispatcher:
         dispatcher.shut_down_cluster(dispatcher_pb2.ShutDownClusterRequest(), timeout_s=20)
-    assert cluster.service("dispatcher").popen.wait(10) == 0
+    assert cluster.service("dispatcher").popen.wait(40) == 0
     assert not any(child.is_running() for child in children)
 
 
@@ -205,8 +206,8 @@ def test_a_terminated_dispatcher_ends_in_order_and_tells_who_watches(start_clust
         started = time.monotonic()
         cluster.service("dispatcher").popen.send_signal(signal.SIGTERM)
         assert list(statuses)[-1] is JobState.SUSPENDED
-    assert cluster.service("dispatcher").popen.wait(10) == 0
-    assert time.monotonic() - started < 5.0
+    assert cluster.service("dispatcher").popen.wait(40) == 0
+    assert time.monotonic() - started < 25.0
 
 
 def test_jobs_that_ran_when_the_dispatcher_was_killed_are_run_again_by_the_next_one(
@@ -257,6 +258,6 @@ def test_blobs_are_stored_by_content_and_paths_are_not_keys(start_cluster: Start
 def test_a_client_of_a_dead_dispatcher_is_told_so(start_cluster: StartCluster) -> None:
     cluster = start_cluster(0)
     cluster.service("dispatcher").popen.terminate()
-    cluster.service("dispatcher").popen.wait(10)
+    cluster.service("dispatcher").popen.wait(40)
     with pytest.raises(RpcUnavailableError):
         cluster.client.list_jobs()

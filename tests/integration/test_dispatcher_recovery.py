@@ -54,7 +54,7 @@ def test_a_client_that_waits_gets_the_result_from_the_next_dispatcher(
     gate.open()
 
     assert str(result.result().get_job_id()) == job_id
-    watch.join(20)
+    watch.join(40)
 
     assert sorted(set(lines_of(tmp_path / "out"))) == [f"{key},{last // 7}" for key in range(7)]
     assert states[-1] is JobState.FINISHED

@@ -55,12 +55,12 @@ def test_a_process_that_ignores_sigterm_is_killed() -> None:
         identity = ProcessIdentity.of(process.pid)
         assert identity is not None
         assert terminate_and_wait([identity], grace_s=0.2) == [identity]
-        assert process.wait(timeout=5) == -signal.SIGKILL
+        assert process.wait(timeout=30) == -signal.SIGKILL
 
 
 def test_an_ended_process_is_not_the_one_that_has_its_pid() -> None:
     with subprocess.Popen([sys.executable, "-c", "pass"]) as process:
-        process.wait(timeout=10)
+        process.wait(timeout=30)
     me = ProcessIdentity.of(os.getpid())
     assert me is not None
     former = ProcessIdentity(me.pid, me.start_ticks - 1)

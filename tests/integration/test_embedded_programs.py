@@ -77,7 +77,7 @@ class Program:
 
     def assert_nothing_is_left(self) -> None:
         assert self._seen, "no service was seen: the check would prove nothing"
-        _, alive = psutil.wait_procs(self._seen.values(), timeout=5)
+        _, alive = psutil.wait_procs(self._seen.values(), timeout=20)
         assert [" ".join(child.cmdline()) for child in alive] == []
 
 
@@ -219,7 +219,7 @@ def test_a_program_that_does_not_wait_for_its_job_ends_with_it(run) -> None:
     began = time.monotonic()
     status, _, error = program.finish(timeout_s=30)
     assert (status, error) == (0, "")
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 25
     program.assert_nothing_is_left()
 
 

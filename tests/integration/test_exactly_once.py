@@ -34,6 +34,10 @@ BACKENDS = {"heap": HEAP, "rocksdb": ROCKSDB, "incremental": INCREMENTAL}
 MODES = {"aligned": ALIGNED, "unaligned": UNALIGNED, "timeout": TIMEOUT}
 
 
+#: For tests that wait for something while the job runs: it does not end before, however slow the machine is.
+UNTIL_HURRY = Workload(waits_for_hurry=True)
+
+
 def pairs(ones: dict[str, Any], others: dict[str, Any]) -> list[Any]:
     """All pairs; beside those that have every one and every other once, they are for `make chaos`."""
     return [
@@ -47,9 +51,10 @@ def pairs(ones: dict[str, Any], others: dict[str, Any]) -> list[Any]:
 def test_a_run_without_faults_commits_everything_once(
     shared_cluster: RunningCluster, tmp_path: Path, backend: dict[str, str], mode: dict[str, str]
 ) -> None:
-    runs = VerifyingRuns(shared_cluster, tmp_path)
+    runs = VerifyingRuns(shared_cluster, tmp_path, UNTIL_HURRY)
     with runs.started(**backend, **mode) as run:
         run.wait_for_first_checkpoint()
+        run.hurry()
         run.wait_for_end()
     assert run.num_restarts == 0
     runs.assert_exactly_once(run)
@@ -69,9 +74,12 @@ def test_a_run_without_faults_commits_everything_once(
 def test_an_exception_costs_nothing_but_time(
     shared_cluster: RunningCluster, tmp_path: Path, place: str, nth: int, settings: dict[str, str]
 ) -> None:
-    runs = VerifyingRuns(shared_cluster, tmp_path)
+    runs = VerifyingRuns(shared_cluster, tmp_path, UNTIL_HURRY)
     runs.faults.arm(place, "raise", nth)
     with runs.started(**settings) as run:
+        if place != "timer":  # they fire at the end
+            wait_until(lambda: runs.faults.fired(place) == 1, f"{place} raises")
+        run.hurry()
         run.wait_for_end()
     assert runs.faults.fired(place) == 1
     assert run.num_restarts >= 1
@@ -79,9 +87,11 @@ def test_an_exception_costs_nothing_but_time(
 
 
 def test_a_snapshot_that_raises_restarts_the_job(shared_cluster: RunningCluster, tmp_path: Path) -> None:
-    runs = VerifyingRuns(shared_cluster, tmp_path)
+    runs = VerifyingRuns(shared_cluster, tmp_path, UNTIL_HURRY)
     runs.faults.arm("snapshot", "raise", 3)
     with runs.started() as run:
+        wait_until(lambda: runs.faults.fired("snapshot") == 1, "the snapshot raises")
+        run.hurry()
         run.wait_for_end()
     assert runs.faults.fired("snapshot") == 1
     # On a machine with more to do than it can, a checkpoint that is given up because a call was not answered in time
@@ -105,10 +115,14 @@ def test_a_commit_that_raises_is_tried_again(shared_cluster: RunningCluster, tmp
 
 
 def test_a_restore_that_raises_is_tried_again(shared_cluster: RunningCluster, tmp_path: Path) -> None:
-    runs = VerifyingRuns(shared_cluster, tmp_path)
-    runs.faults.arm("process", "raise", 900)
+    runs = VerifyingRuns(shared_cluster, tmp_path, UNTIL_HURRY)
     runs.faults.arm("restore", "raise", 1)
     with runs.started() as run:
+        # Before a checkpoint there is nothing to restore.
+        run.wait_for_first_checkpoint()
+        runs.faults.arm("process", "raise", 1)
+        wait_until(lambda: runs.faults.fired("restore") == 1, "the restore raises")
+        run.hurry()
         run.wait_for_end()
     assert (runs.faults.fired("process"), runs.faults.fired("restore")) == (1, 1)
     assert run.num_restarts >= 2
@@ -133,7 +147,7 @@ def test_a_killed_task_executor_costs_nothing_but_time(
 
 
 def test_a_killed_job_master_goes_on_from_the_last_checkpoint(cluster: RunningCluster, tmp_path: Path) -> None:
-    runs = VerifyingRuns(cluster, tmp_path)
+    runs = VerifyingRuns(cluster, tmp_path, UNTIL_HURRY)
     with runs.started() as run:
         for _ in range(2):
             run.wait_for_checkpoints(2)
@@ -141,27 +155,30 @@ def test_a_killed_job_master_goes_on_from_the_last_checkpoint(cluster: RunningCl
             os.kill(leader, signal.SIGKILL)
             run.wait_for_checkpoints(1)
             assert run.statistics().latest_restored.checkpoint_id > 0
+        run.hurry()
         run.wait_for_end()
     runs.assert_exactly_once(run)
 
 
 def test_a_killed_dispatcher_recovers_its_jobs(start_cluster: StartCluster, tmp_path: Path) -> None:
     cluster = start_cluster(2, restart_services=True)
-    runs = VerifyingRuns(cluster, tmp_path)
+    runs = VerifyingRuns(cluster, tmp_path, UNTIL_HURRY)
     with runs.started() as run:
         run.wait_for_checkpoints(2)
         cluster.kill("dispatcher")
+        run.hurry()
         run.wait_for_end()
     runs.assert_exactly_once(run)
 
 
 def test_a_killed_resource_manager_disturbs_nothing(start_cluster: StartCluster, tmp_path: Path) -> None:
     cluster = start_cluster(2, restart_services=True)
-    runs = VerifyingRuns(cluster, tmp_path)
+    runs = VerifyingRuns(cluster, tmp_path, UNTIL_HURRY)
     with runs.started() as run:
         run.wait_for_checkpoints(2)
         cluster.kill("resourcemanager")
         run.wait_for_checkpoints(2)
+        run.hurry()
         run.wait_for_end()
     assert run.num_restarts == 0
     runs.assert_exactly_once(run)
@@ -169,13 +186,14 @@ def test_a_killed_resource_manager_disturbs_nothing(start_cluster: StartCluster,
 
 def test_a_task_executor_that_hangs_is_noticed_and_replaced(start_cluster: StartCluster, tmp_path: Path) -> None:
     cluster = start_cluster(3, properties=FAST_HEARTBEATS)
-    runs = VerifyingRuns(cluster, tmp_path)
+    runs = VerifyingRuns(cluster, tmp_path, UNTIL_HURRY)
     with runs.started() as run:
         run.wait_for_checkpoints(2)
         victim = _busy_task_executor(cluster, run.job_id)
         os.kill(victim, signal.SIGSTOP)
         try:
             run.wait_for_restarts(1)
+            run.hurry()
             run.wait_for_end()
         finally:
             os.kill(victim, signal.SIGCONT)
@@ -210,7 +228,7 @@ def test_in_flight_data_of_an_unaligned_checkpoint_follows_a_change_of_paralleli
     wide_cluster: RunningCluster, tmp_path: Path, before: int, after: int
 ) -> None:
     cluster = wide_cluster
-    runs = VerifyingRuns(cluster, tmp_path)
+    runs = VerifyingRuns(cluster, tmp_path, UNTIL_HURRY)
     retained = {"execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION"}
     with runs.started(before, **UNALIGNED, **retained) as run:
         run.wait_for_checkpoints(3)
@@ -219,6 +237,7 @@ def test_in_flight_data_of_an_unaligned_checkpoint_follows_a_change_of_paralleli
     job = runs.checkpoints / run.job_id
     latest = max((path for path in job.glob("chk-*") if (path / "_metadata").exists()), key=lambda p: int(p.name[4:]))
     with runs.started(after, **UNALIGNED, **{"execution.state-recovery.path": str(latest)}) as run:
+        run.hurry()
         run.wait_for_end()
     runs.assert_exactly_once(run)
 

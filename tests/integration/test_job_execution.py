@@ -145,7 +145,7 @@ def test_a_function_that_never_returns_is_interrupted(cluster: RunningCluster, t
     client.cancel().result()
     with pytest.raises(JobCancelledError):
         client.get_job_execution_result().result()
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 40
     wait_until_idle(cluster)
 
 

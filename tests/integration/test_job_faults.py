@@ -137,7 +137,7 @@ def test_a_killed_dispatcher_leaves_no_task_running(cluster: RunningCluster, tmp
     cluster.kill("dispatcher")
     with pytest.raises(FlinkError):
         client.get_job_execution_result().result()
-    _, alive = psutil.wait_procs(job_masters, timeout=20)
+    _, alive = psutil.wait_procs(job_masters, timeout=40)
     assert alive == []
     wait_until_idle(cluster)
 

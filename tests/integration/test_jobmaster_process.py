@@ -21,7 +21,7 @@ from flinkpy.rpc.server import CallContext, RpcServer
 from flinkpy.rpc.services import service_methods
 from flinkpy.security import SecurityContext
 
-DEADLINE_S = 30
+DEADLINE_S = 50
 SECURITY = SecurityContext.of_service({})
 
 

@@ -163,7 +163,7 @@ input()
     processes += sleeper.children(recursive=True)
     popen.kill()
     popen.communicate()
-    _, alive = psutil.wait_procs(processes, timeout=10)
+    _, alive = psutil.wait_procs(processes, timeout=30)
     assert alive == []
     assert [name for name in psutil.net_if_addrs() if name.startswith("fp")] == []
 

@@ -87,7 +87,7 @@ def test_workers_do_not_outlive_a_killed_resource_manager(start_cluster: StartCl
     (worker,) = workers_of(cluster)
     working_directories = set(Path(os.environ["TMPDIR"]).glob("*taskexecutor*"))
     cluster.kill("resourcemanager")
-    psutil.wait_procs([worker], timeout=5)
+    psutil.wait_procs([worker], timeout=30)
     assert not worker.is_running()
     for path in working_directories:  # nobody is left who could have removed them
         for file in sorted(path.rglob("*"), reverse=True):
@@ -101,7 +101,8 @@ def test_a_killed_task_executor_is_known_at_once(start_cluster: StartCluster) ->
     cluster.kill("taskexecutor-1")
     killed = time.monotonic()
     wait_until(lambda: overview(cluster).num_task_managers == 1, "the loss is known")
-    assert time.monotonic() - killed < 2.0
+    # Heartbeats would notice it after 50 s.
+    assert time.monotonic() - killed < 25.0
 
 
 def test_task_executors_find_a_restarted_resource_manager_and_running_jobs_keep_their_slots(

@@ -67,8 +67,8 @@ def test_sigterm_ends_it_in_order_while_a_function_cannot_be_stopped(cluster: Ru
     victim = next(p for p in cluster.task_executors if p.popen.pid == gate.arrivals[0])
     started = time.monotonic()
     victim.popen.send_signal(signal.SIGTERM)
-    assert victim.popen.wait(20) == 0
-    assert time.monotonic() - started < 10
+    assert victim.popen.wait(40) == 0
+    assert time.monotonic() - started < 30
     with pytest.raises(JobExecutionError, match="SIGTERM"):
         client.get_job_execution_result().result()
 

@@ -33,7 +33,7 @@ from flinkpy.records.batch import Batch
 from flinkpy.records.elements import CheckpointBarrier, Element, EndOfPartition, Watermark
 from tests.certificates import authority
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 Start = Callable[..., NetworkEnvironment]
 

@@ -26,8 +26,11 @@ class Faults:
     def arm(self, place: str, kind: str = "raise", nth: int = 1, times: int = 1) -> None:
         """At the `nth` hit of `place` in one task: `raise` an error or `kill` the process; in all `times` times."""
         assert kind in ("raise", "kill")
-        with open(os.path.join(self._directory, "armed", place), "w") as file:
+        # The job may run: it must not find half of it.
+        written = os.path.join(self._directory, place)
+        with open(written, "w") as file:
             file.write(f"{kind} {nth} {times}")
+        os.replace(written, os.path.join(self._directory, "armed", place))
 
     def hit(self, place: str) -> None:
         """Called by the job's code. A counter per task: functions are unpickled for each of them."""
