@@ -514,7 +514,10 @@ class TestFailures:
                 async def leave() -> None:
                     raise SystemExit(4)
 
-                await asyncio.wait([asyncio.create_task(leave())])
+                leaving = asyncio.create_task(leave())
+                # Else it is logged where it is collected, with a traceback that is made there, wherever that is.
+                leaving.add_done_callback(asyncio.Task.exception)
+                await asyncio.wait([leaving])
 
         for function, message in ((Stopping(), "has stopped the loop"), (Exiting(), "SystemExit: 4")):
             harness = open_harness(opened, function)
