@@ -97,8 +97,8 @@ ZOOKEEPER_SSL_ENABLED = bool_option(
 ZOOKEEPER_SSL_SERVER_NAME = string_option(
     "high-availability.zookeeper.client.ssl.server-name",
     "flinkpy-zookeeper",
-    "Name that the certificates of ZooKeeper's servers must have: that which `flinkpy certs` gives them. Empty: that of "
-    "the host in `quorum`.",
+    "Name that the certificates of ZooKeeper's servers must have: that which `flinkpy certs` gives them. Empty: that "
+    "of the host in `quorum`.",
 )
 ZOOKEEPER_MAX_CLOSE_WAIT = duration_option(
     "high-availability.zookeeper.client.max-close-wait",
