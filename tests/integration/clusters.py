@@ -278,11 +278,16 @@ def cancel_all_jobs(cluster: RunningCluster) -> None:
 class LeakWatch:
     def __init__(self) -> None:
         self.addresses: list[str] = []
+        #: Those that were expected to end, with what they had started.
+        self.processes: list[psutil.Process] = []
 
     def expect_closed(self, processes: Iterator[ServiceProcess]) -> None:
-        """Nobody may answer at these processes' addresses afterwards."""
+        """Nobody may answer at these processes' addresses afterwards, and nothing of them may run."""
         for process in processes:
             self.addresses += [address for address in (process.address, process.data_address) if address]
+            with suppress(psutil.NoSuchProcess):
+                running = psutil.Process(process.popen.pid)
+                self.processes += [running, *running.children(recursive=True)]
 
 
 def _is_job_master(process: psutil.Process) -> bool:
@@ -296,13 +301,15 @@ def _is_job_master(process: psutil.Process) -> bool:
 def no_leaks(temporary: Path, *, in_this_process: bool = True) -> Iterator[LeakWatch]:
     """Fails where the block leaves a child process, an open port, a temporary file, a thread or a descriptor behind.
 
-    Threads and descriptors are those of this process: they are looked at with `in_this_process` alone.
+    Threads and descriptors are those of this process: they are looked at with `in_this_process` alone. Without, others
+    in this process start and end clusters meanwhile: of processes only those that were expected to end are looked at.
     """
     processes = {child.pid for child in psutil.Process().children(recursive=True)}
     threads, descriptors = set(threading.enumerate()), _descriptors()
     watch = LeakWatch()
     yield watch
-    _, alive = psutil.wait_procs(_new_processes(processes), timeout=SETTLE_S)
+    expected_gone = _new_processes(processes) if in_this_process else watch.processes
+    _, alive = psutil.wait_procs(expected_gone, timeout=SETTLE_S)
     left = [" ".join(child.cmdline()) for child in alive]
     assert left == [], f"processes are left: {left}"
     assert [address for address in watch.addresses if _answers(address)] == [], "ports are open"

@@ -39,7 +39,7 @@ _NEXT_METHOD = """
         return pb.JobStatusResponse(job_id=f"spoken: {context.protocol}")
 
     @unfenced
-    def cancel_job("""
+    async def cancel_job("""
 
 
 def _replace(path: Path, *pairs: tuple[str, str]) -> None:
@@ -63,7 +63,7 @@ def build_release(directory: Path, version: str, *, protocol: int, min_protocol:
     frames = package / "network" / "transport" / "frames.py"
     newest = re.compile(r"(?m)^PROTOCOL_VERSION = (\d+)$")
     frames.write_text(newest.sub(lambda found: f"PROTOCOL_VERSION = {int(found[1]) + 1}", frames.read_text()))
-    _replace(package / "dispatcher" / "dispatcher.py", ("\n    @unfenced\n    def cancel_job(", _NEXT_METHOD))
+    _replace(package / "dispatcher" / "dispatcher.py", ("\n    @unfenced\n    async def cancel_job(", _NEXT_METHOD))
     sources = directory / "sources"
     shutil.copytree(ROOT / "proto", sources / "proto")
     for name, changes in _NEXT_PROTO.items():
