@@ -56,8 +56,15 @@ def _bind(source: str, target: str, writable: bool) -> None:
 
 def _build_root(spec: dict[str, Any]) -> None:
     root = spec["root"]
+    prefix = root or ""
     if root is not None:
         _mount("tmpfs", root, "tmpfs", 0, "mode=755")
+    # First, because what is shown may lie in them: a checkout of this project below /tmp.
+    for options, target, mode in spec["mounts"]:
+        if mode == "tmpfs":
+            os.makedirs(prefix + target, exist_ok=True)
+            _mount("tmpfs", prefix + target, "tmpfs", _MS_NOSUID | _MS_NODEV, options)
+    if root is not None:
         for path in spec["shown"]:
             if os.path.islink(path):
                 os.makedirs(os.path.dirname(root + path), exist_ok=True)
@@ -72,12 +79,8 @@ def _build_root(spec: dict[str, Any]) -> None:
         for name, target in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
             os.symlink(f"/proc/self/fd{target}", f"{root}/dev/{name}")
         os.makedirs(root + "/dev/shm", mode=0o1777)
-    prefix = root or ""
     for source, target, mode in spec["mounts"]:
-        if mode == "tmpfs":
-            os.makedirs(prefix + target, exist_ok=True)
-            _mount("tmpfs", prefix + target, "tmpfs", _MS_NOSUID | _MS_NODEV, source)
-        else:
+        if mode != "tmpfs":
             _bind(source, prefix + target, writable=mode == "rw")
     _bind(spec["hosts_file"], prefix + "/etc/hosts", writable=False)
     _mount("proc", prefix + "/proc", "proc", 0)
