@@ -8,8 +8,11 @@ from benchmarks.peers import run_program, steady_rate
 from benchmarks.result import Result, rate
 
 #: A warm-up and two sizes: their difference is the steady rate, free of start-up.
-ROWS = (20_000, 200_000, 1_200_000)
+ROWS = (20_000, 200_000, 1_000_000)
+#: The sides take turns, and the best of each counts: the machine is not the same from one minute to the next.
+ROUNDS = 3
 BAR = 0.3
+MODES = ("unordered", "ordered", "ordered with retries")
 PEERS = {"workers": "asyncio, 100 workers", "semaphore": "asyncio, semaphore of 100"}
 
 
@@ -17,11 +20,13 @@ def run() -> list[Result]:
     """number sequence -> AsyncFunction -> discard, parallelism 1: the loop and the task share one interpreter."""
     results = []
     for call in ("yielding", "immediate"):
-        peers = {peer: _rate(peer, call) for peer in PEERS}
-        for mode in ("unordered", "ordered", "ordered with retries"):
-            ours = _rate(mode, call)
+        best: dict[str, float] = {}
+        for _ in range(ROUNDS):
+            for side in (*PEERS, *MODES):
+                best[side] = max(best.get(side, 0.0), _rate(side, call))
+        for mode in MODES:
             for peer, name in PEERS.items():
-                results.append(rate(f"async ({mode}, {call} call)", ours, peers[peer], "M calls/s", name, BAR))
+                results.append(rate(f"async ({mode}, {call} call)", best[mode], best[peer], "M calls/s", name, BAR))
     return results
 
 

@@ -27,6 +27,7 @@ from flinkpy.graph import operator_specs as specs
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import CheckpointBarrier, EndOfData, EndOfPartition, Watermark
 from flinkpy.streaming.checkpoint.subtask_checkpoint_coordinator import write_states
+from flinkpy.streaming.operators.async_io.async_wait_operator import MAX_WAITING_ROWS
 from flinkpy.streaming.tasks import CancelTaskError, StreamTask, StreamTaskState, create_stream_task
 
 #: What a `Do` in a source or gate does; not pickled with it.
@@ -334,14 +335,14 @@ def test_a_barrier_that_overtakes_is_taken_while_the_operator_is_full(function: 
 
 def test_the_task_gives_a_full_operator_no_more_until_it_has_room(function: SharedGated) -> None:
     sizes: list[int] = []
-    batches = [Batch(list(range(begin, begin + 1000))) for begin in range(0, 5000, 1000)]
+    batches = [Batch(list(range(begin, begin + 1000))) for begin in range(0, 20_000, 1000)]
     gate = gate_of(*[item for batch in batches for item in (batch, Do("look"))], EndOfData(), EndOfPartition())
     run = Run([waiting(capacity=10)], gate)
-    function.let(*range(5000))
+    function.let(*range(20_000))
     HOOKS["look"] = lambda: sizes.append(run.task.chain.head._unfinished)  # type: ignore[attr-defined]
     run.invoke()
-    assert sorted(item for item in run.stream if isinstance(item, int)) == list(range(0, 50_000, 10))
-    assert max(sizes) < 10 + 1024 + 1000
+    assert sorted(item for item in run.stream if isinstance(item, int)) == list(range(0, 200_000, 10))
+    assert max(sizes) < 10 + MAX_WAITING_ROWS + 1000
 
 
 def test_batches_are_no_larger_than_the_operator_wants_to_keep(function: SharedGated) -> None:

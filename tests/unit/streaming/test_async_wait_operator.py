@@ -17,6 +17,7 @@ from flinkpy.datastream.async_functions import AsyncFunction, AsyncRetryStrategy
 from flinkpy.datastream.async_retry_predicates import empty_result_predicate, has_exception_predicate
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Watermark, WatermarkStatus
+from flinkpy.streaming.operators.async_io.async_wait_operator import MAX_WAITING_ROWS
 
 
 class Doubling(AsyncFunction):
@@ -36,6 +37,39 @@ def open_harness(opened: list[AsyncHarness], function: AsyncFunction, **settings
     harness = AsyncHarness(function, **settings)
     opened.append(harness)
     return harness
+
+
+class TestRoom:
+    """Batches of 1,000 come for as long as the operator takes them; its capacity is 10."""
+
+    def fill(self, harness: AsyncHarness, first: int = 0) -> int:
+        rows = 0
+        while harness.operator.is_writable:
+            harness.process(list(range(first + rows, first + rows + 1000)))
+            rows += 1000
+        return rows
+
+    def test_more_records_wait_where_calls_end_before_the_next_ones_come(self, opened: Any) -> None:
+        harness = open_harness(opened, Doubling(), ordered=True, capacity=10)
+        assert self.fill(harness) == 2000
+        harness.drain()
+        most = 0
+        while most < MAX_WAITING_ROWS:
+            most = max(most, self.fill(harness))
+            harness.drain()
+        for _ in range(10):
+            assert self.fill(harness) <= 10 + MAX_WAITING_ROWS + 1000
+            harness.drain()
+
+    def test_no_more_wait_where_calls_take_their_time(self, opened: Any) -> None:
+        function = Gated()
+        harness = open_harness(opened, function, ordered=True, capacity=10)
+        for first in (0, 2000, 4000):
+            assert self.fill(harness, first) == 2000
+            function.let(*range(first, first + 1999))
+            harness.run_until(lambda first=first: len(harness.output.rows) == first + 1999)
+            function.let(first + 1999)
+            harness.drain()
 
 
 class TestOrder:

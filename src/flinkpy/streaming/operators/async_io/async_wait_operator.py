@@ -6,8 +6,8 @@ mail. What a checkpoint holds is every record whose results have not been emitte
 again, in their order.
 
 Source: org.apache.flink.streaming.api.operators.async.AsyncWaitOperator. Differs: records wait in the operator in front
-of the capacity, about MAX_WAITING_ROWS of them, so that threads meet per batch and not per record; a call that has
-timed out is cancelled.
+of the capacity, so that threads meet per batch and not per record: about MIN_WAITING_ROWS of them, and more where the
+calls are so fast that these do not last until the task has the next ones; a call that has timed out is cancelled.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ if TYPE_CHECKING:
 _STATE = "_async_wait_operator_state_"
 #: Records per element of the state: what a restore deals out at a time.
 _STATE_CHUNK_ROWS = 64
-#: Records that wait in front of the capacity. The threads then meet some hundred times a second at most.
-MAX_WAITING_ROWS = 1024
+#: Records of a batch, and those that wait in front of the capacity: at first, and at most.
+MIN_WAITING_ROWS = 1024
+MAX_WAITING_ROWS = 8 * MIN_WAITING_ROWS
 
 
 class AsyncWaitOperator(UserFunctionOperator):
@@ -63,6 +64,8 @@ class AsyncWaitOperator(UserFunctionOperator):
         self._chunks: deque[Chunk] = deque()
         #: Records whose results have not been emitted.
         self._unfinished = 0
+        #: Of how many records it takes no more, beside those of the capacity.
+        self._max_waiting = MIN_WAITING_ROWS
         #: The last control element that waits behind records.
         self._last_element: Element | None = None
         self._restored_chunks: list[tuple[list[Any], list[int] | None]] = []
@@ -129,8 +132,8 @@ class AsyncWaitOperator(UserFunctionOperator):
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         rows = as_rows(batch, self._input_type)
         timestamps = None if batch.timestamps is None else batch.timestamps.tolist()
-        for begin in range(0, len(rows), MAX_WAITING_ROWS):
-            end = begin + MAX_WAITING_ROWS
+        for begin in range(0, len(rows), MIN_WAITING_ROWS):
+            end = begin + MIN_WAITING_ROWS
             self._put(Chunk(rows[begin:end], None if timestamps is None else timestamps[begin:end]))
 
     def _put(self, chunk: Chunk) -> None:
@@ -148,11 +151,11 @@ class AsyncWaitOperator(UserFunctionOperator):
 
     @property
     def is_writable(self) -> bool:
-        return self._unfinished < self._spec.capacity + MAX_WAITING_ROWS
+        return self._unfinished < self._spec.capacity + self._max_waiting
 
     @property
     def max_batch_rows(self) -> int:
-        return max(self._spec.capacity, MAX_WAITING_ROWS)
+        return max(self._spec.capacity, MIN_WAITING_ROWS)
 
     @property
     def is_drained(self) -> bool:
@@ -186,6 +189,7 @@ class AsyncWaitOperator(UserFunctionOperator):
         runner = self._runner
         if self._is_suspended or runner is None:
             return
+        was_full = not self.is_writable
         parts: list[Part] = []
         for released in runner.take():
             if isinstance(released, Part):
@@ -200,6 +204,9 @@ class AsyncWaitOperator(UserFunctionOperator):
         chunks = self._chunks
         while chunks and 1 not in chunks[0].waiting:
             chunks.popleft()
+        if was_full and not self._unfinished:
+            # The loop has run out of records while the task held some back.
+            self._max_waiting = min(2 * self._max_waiting, MAX_WAITING_ROWS)
 
     def _emit(self, parts: list[Part]) -> None:
         """Parts with timestamps and parts without, where streams of both kinds are united, are batches of their own."""
