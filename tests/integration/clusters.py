@@ -227,14 +227,25 @@ class SharedCluster:
         self._running = None
         self._lifetime.close()
 
+    def lend(self) -> Iterator[RunningCluster]:
+        """What a fixture of one test yields from: nothing of the test runs on."""
+        running = self.running()
+        yield running
+        cancel_all_jobs(running)
+
+    @classmethod
+    def of_session(cls, directories: pytest.TempPathFactory, **options: Any) -> Iterator[SharedCluster]:
+        """What a fixture of the session yields from."""
+        shared = cls(directories.mktemp, **options)
+        try:
+            yield shared
+        finally:
+            shared.stop()
+
 
 @pytest.fixture(scope="session")
 def _shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedCluster]:
-    shared = SharedCluster(tmp_path_factory.mktemp)
-    try:
-        yield shared
-    finally:
-        shared.stop()
+    yield from SharedCluster.of_session(tmp_path_factory)
 
 
 @pytest.fixture
@@ -243,26 +254,18 @@ def shared_cluster(_shared_cluster: SharedCluster) -> Iterator[RunningCluster]:
 
     To start one takes four seconds of a processor, which is more than most tests need.
     """
-    running = _shared_cluster.running()
-    yield running
-    cancel_all_jobs(running)
+    yield from _shared_cluster.lend()
 
 
 @pytest.fixture(scope="session")
 def _wide_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedCluster]:
-    shared = SharedCluster(tmp_path_factory.mktemp, slots=3)
-    try:
-        yield shared
-    finally:
-        shared.stop()
+    yield from SharedCluster.of_session(tmp_path_factory, slots=3)
 
 
 @pytest.fixture
 def wide_cluster(_wide_cluster: SharedCluster) -> Iterator[RunningCluster]:
     """Like `shared_cluster`, with three slots in each of its two TaskExecutors."""
-    running = _wide_cluster.running()
-    yield running
-    cancel_all_jobs(running)
+    yield from _wide_cluster.lend()
 
 
 def cancel_all_jobs(cluster: RunningCluster) -> None:

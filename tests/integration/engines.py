@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from clusters import RunningCluster, SharedCluster, cancel_all_jobs
+from clusters import RunningCluster, SharedCluster
 from job_support import environment
 from requirements import has_java, require
 
@@ -49,19 +49,13 @@ def engine_properties(engine: str) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def _engine_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedCluster]:
-    shared = SharedCluster(tmp_path_factory.mktemp, num_task_executors=1, slots=6)
-    try:
-        yield shared
-    finally:
-        shared.stop()
+    yield from SharedCluster.of_session(tmp_path_factory, num_task_executors=1, slots=6)
 
 
 @pytest.fixture
 def engine_cluster(_engine_cluster: SharedCluster) -> Iterator[RunningCluster]:
     """One for all tests of a worker, of one TaskExecutor: a Spark session belongs to one, and takes long to start."""
-    running = _engine_cluster.running()
-    yield running
-    cancel_all_jobs(running)
+    yield from _engine_cluster.lend()
 
 
 def run_on(engine: str, cluster: RunningCluster, build: Build, parallelism: int = 2, **properties: str) -> list[Any]:
