@@ -7,6 +7,7 @@ import decimal
 import enum
 import subprocess
 import sys
+import time
 import uuid
 from typing import Any, NamedTuple
 
@@ -27,6 +28,9 @@ VECTORS = [
     ("a", 869338369),
     ((1,), 1612742387),
 ]
+
+#: Lengths around each border between the ways of hashing: a word, a long string, a chunk of a long string.
+BORDER_LENGTHS = [0, 1, 7, 8, 9, 255, 256, 257, 264, 265, 65_535, 65_536, 65_537, 65_545]
 
 COLUMNS = [
     ([0, 1, -1, 2**63 - 1, -(2**63)], pa.int64()),
@@ -148,3 +152,32 @@ def test_the_hash_does_not_depend_on_the_process() -> None:
     )
 
     assert int(result.stdout) == hash_key(("a", 1.5, None, 2**70))
+
+
+def test_long_strings_hash_alike_one_by_one_and_among_others() -> None:
+    texts = ["x" * length + "é" for length in BORDER_LENGTHS]
+    many = [f"{'y' * 300}{i}" for i in range(100)]
+
+    for keys in (texts, [*texts, *many], [text.encode() for text in texts]):
+        assert hash_keys(keys).tolist() == [hash_key(key) for key in keys]
+
+
+def test_long_key_hashes_as_the_definition_says() -> None:
+    # The number that the plain word-by-word loop gives.
+    assert hash_key("0123456789" * 20_000) == 475846714
+
+
+def test_one_long_key_among_short_ones_costs_as_much_as_alone() -> None:
+    long_key = "z" * 400_000
+    short_keys = [str(i) for i in range(1000)]
+
+    def cpu_seconds(keys: list[str]) -> float:
+        started = time.process_time()
+        hash_keys(keys)
+        return time.process_time() - started
+
+    alone = min(cpu_seconds([long_key]) for _ in range(3))
+    together = min(cpu_seconds([long_key, *short_keys]) for _ in range(3))
+
+    # 1.1 times; it was more than 30 times when each word of the long key cost a pass over all keys.
+    assert together < alone * 8
