@@ -13,7 +13,7 @@ from kafka_broker.broker import KafkaBroker
 from kafka_running import CommitRequests, WriterContext
 
 from flinkpy.common import Row, SimpleStringSchema, Types
-from flinkpy.common.errors import ConfigurationError, KafkaError, ProducerFencedError
+from flinkpy.common.errors import CommittablesLostError, ConfigurationError, KafkaError, ProducerFencedError
 from flinkpy.common.process import free_port
 from flinkpy.connectors.kafka.committable import KafkaCommittable
 from flinkpy.connectors.kafka.transaction_client import TransactionClient
@@ -412,7 +412,7 @@ def test_a_transaction_that_timed_out_fails_the_commit_unless_told_otherwise(
         said = commit(committables)
         assert said.signals == ["failed with known reason" if ignores else "failed with unknown reason"]
         [error] = said.errors
-        assert isinstance(error, ProducerFencedError)
+        assert isinstance(error, CommittablesLostError)
         assert "the brokers have rolled it back" in str(error) and "transaction.timeout.ms (1000)" in str(error)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.checkpoint.state_handles import handles_of_metadata, shared_paths_of_metadata, state_size_bytes
+from flinkpy.common.errors import CommittablesLostError, is_caused_by
 from flinkpy.common.job_status import JobStatus
 
 _CHECKPOINT_KINDS = frozenset({checkpoint_pb2.CHECKPOINT, checkpoint_pb2.FULL_CHECKPOINT})
@@ -59,6 +60,14 @@ class CheckpointRetention(enum.Enum):
     DELETE_ON_CANCELLATION = frozenset({"FAILED"})
     RETAIN_ON_CANCELLATION = frozenset({"FAILED", "CANCELED"})
 
-    def keeps_after(self, status: JobStatus) -> bool:
-        """A job that is suspended goes on elsewhere and needs them whatever this says."""
-        return not status.is_globally_terminal_state() or status.name in self.value
+    def keeps_after(self, status: JobStatus, cause: BaseException | None = None) -> bool:
+        """Returns whether the checkpoints of a job that ended in `status`, because of `cause`, are kept.
+
+        A suspended job goes on elsewhere and needs them. So does the user of a job that failed because a sink has
+        lost records: a checkpoint is the only way to write them again, or to go on without them.
+        """
+        return (
+            not status.is_globally_terminal_state()
+            or status.name in self.value
+            or (status is JobStatus.FAILED and is_caused_by(cause, CommittablesLostError))
+        )

@@ -196,8 +196,11 @@ class CompletedCheckpointStore:
                 self._save(self._retained)
             return tuple(dropped)
 
-    def shut_down(self, status: JobStatus, retention: CheckpointRetention) -> None:
-        """The JobMaster ends. A job that has ended for good loses its pointers, and what `retention` does not keep.
+    def shut_down(self, status: JobStatus, retention: CheckpointRetention, cause: BaseException | None = None) -> None:
+        """Removes the pointers of a job that has ended for good, and the checkpoints that `retention` does not keep.
+
+        Args:
+            cause: why the job ended; None where it did not fail.
 
         Raises: OSError where the pointers cannot be removed.
         """
@@ -206,7 +209,7 @@ class CompletedCheckpointStore:
                 return
             self._pointers.remove()
             retained = self._retained
-            if retention.keeps_after(status) and (retained or self._damaged):
+            if retention.keeps_after(status, cause) and (retained or self._damaged):
                 for checkpoint in retained:
                     logger.info("%r is kept", checkpoint)
                 for directory in self._damaged:

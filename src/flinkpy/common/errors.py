@@ -59,6 +59,16 @@ class FlinkError(Exception):
 _REGISTRY["FlinkError"] = FlinkError
 
 
+def is_caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:
+    """True if `error`, or an error in its chain of causes, is of that type."""
+    while error is not None:
+        if isinstance(error, kind):
+            return True
+        # An error may be raised from itself.
+        error = error.__cause__ if error.__cause__ is not error else None
+    return False
+
+
 def error_class(name: str) -> type[FlinkError] | None:
     """The registered class of that name, or None where this release does not know it."""
     return _REGISTRY.get(name)
@@ -301,6 +311,15 @@ class PythonEnvironmentError(UserError):
 
 class CommitError(ExternalError):
     """What a sink has written for a completed checkpoint could not be made visible; names sink and checkpoint."""
+
+
+class CommittablesLostError(CommitError):
+    """The records of a completed checkpoint are gone where the sink had stored them, so they cannot be made visible.
+
+    No restart brings them back. The job fails for good, and its checkpoints are kept whatever their retention is.
+    """
+
+    retry = ErrorRetry.NEVER
 
 
 class KafkaError(ExternalError):

@@ -16,6 +16,7 @@ from flinkpy.common.states import JobState
 from flinkpy.configuration import checkpointing_options, read_option
 from flinkpy.highavailability.leader_election import Leadership
 from flinkpy.highavailability.services import HighAvailabilityServices
+from flinkpy.rpc.error_codec import error_from_proto
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +54,8 @@ def clean_up_checkpoints(
         )
         store.recover()
         retention = read_option(configuration, checkpointing_options.EXTERNALIZED_CHECKPOINT_RETENTION)
-        store.shut_down(status, CheckpointRetention[retention])
+        cause = error_from_proto(terminated.result.error) if terminated.result.HasField("error") else None
+        store.shut_down(status, CheckpointRetention[retention], cause)
         services.checkpoint_id_counter(job_id, leadership).remove()
     except (HighAvailabilityError, LeadershipLostError):
         raise

@@ -20,7 +20,7 @@ from flinkpy.checkpoint.file_checkpoint_recovery import FileCheckpointRecovery
 from flinkpy.checkpoint.savepoint_loader import SavepointRestoreSettings, load_savepoint
 from flinkpy.checkpoint.state_handles import shared_paths_of_snapshot
 from flinkpy.checkpoint.storage.checkpoint_storage import CheckpointStorage, CheckpointStorageLocation
-from flinkpy.common.errors import ConfigurationError
+from flinkpy.common.errors import CommittablesLostError, ConfigurationError, FlinkError, is_caused_by
 from flinkpy.common.job_status import JobStatus
 from flinkpy.common.states import JobState
 from flinkpy.configuration import checkpointing_options as options
@@ -190,10 +190,25 @@ class CheckpointIo:
         self.store.drop_damaged()
         return self.store.latest
 
-    def shut_down(self, state: JobState) -> None:
-        """The job has ended in `state`, and that has been noted where it will be found."""
+    def remedy(self, state: JobState, cause: FlinkError | None) -> str:
+        """Returns where the user of a job that failed because a sink has lost records finds its checkpoints.
+
+        Empty for every other end of a job. Does not block.
+        """
+        if state is not JobState.FAILED or not is_caused_by(cause, CommittablesLostError):
+            return ""
+        kept = self._store.checkpoints if self._store is not None else ()
+        if not read_option(self._configuration, options.DIRECTORY):
+            return f"No checkpoint is kept, because `{options.DIRECTORY.key}` is not set."
+        return "These are kept: " + ", ".join(map(repr, kept)) if kept else "There is no checkpoint."
+
+    def shut_down(self, state: JobState, cause: FlinkError | None) -> None:
+        """Gives up what the retention does not keep.
+
+        Call it when the job has ended in `state`, because of `cause`, and that has been noted where it will be found.
+        """
         if self._store is None or self._keeps_everything or not state.is_globally_terminal:
             return
-        self._store.shut_down(JobStatus[state.name], self._retention)
+        self._store.shut_down(JobStatus[state.name], self._retention, cause)
         if self._counter is not None:
             self._counter.remove()

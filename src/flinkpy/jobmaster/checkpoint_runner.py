@@ -273,15 +273,20 @@ class CheckpointRunner:
 
         self._change(self._io.drop_damaged, done, "look for damaged checkpoints")
 
-    def shut_down(self, state: JobState, on_done: Callable[[], None]) -> None:
-        """After everything that has been begun: what writes beside it would come back after the end."""
+    def shut_down(self, state: JobState, cause: FlinkError | None, on_done: Callable[[], None]) -> None:
+        """Gives up the checkpoints of a job that ended in `state`, because of `cause`.
+
+        It waits for everything that has been begun: what is still being written would come back after the end.
+        """
 
         def done(_: Any, error: BaseException | None) -> None:
             if error is not None:
                 logger.warning("the checkpoints of a job that is %s are left as they are: %s", state.name, error)
             on_done()
 
-        self._at_rest = lambda: self._change(lambda: self._io.shut_down(state), done, "shut down the checkpoint store")
+        self._at_rest = lambda: self._change(
+            lambda: self._io.shut_down(state, cause), done, "shut down the checkpoint store"
+        )
         self._look_for_rest()
 
     def _change(self, call: Callable[[], Any], on_done: OnDone, name: str) -> None:

@@ -467,9 +467,17 @@ class JobMaster(RpcEndpoint):
         if error is not None:
             logger.error("the accumulators of job %s are lost", self.job_id, exc_info=error)
         result = job_result(self.scheduler, accumulators or [])
+        cause = self.scheduler.graph.failure_cause
+        remedy = self._checkpoint_io.remedy(self.state, cause)
+        details = self.details()
+        if remedy:
+            logger.error("%s", remedy)
+            result.error.message += f" {remedy}"
+            # The newest failure is the one that ended the job: what `flinkpy info` shows.
+            details.exception_history[0].error.message += f" {remedy}"
         # The checkpoints are given up only when nobody will start this job again.
-        give_up = partial(self.checkpoints.shut_down, self.state, self._one_end_done)
-        self._dispatcher.terminated(result, self.details(), partial(self._recovery.give_up, give_up))
+        give_up = partial(self.checkpoints.shut_down, self.state, cause, self._one_end_done)
+        self._dispatcher.terminated(result, details, partial(self._recovery.give_up, give_up))
 
     async def _give_everything_back(self, reason: str) -> None:
         connections = list(self._task_managers.values())

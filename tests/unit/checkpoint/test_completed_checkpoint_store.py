@@ -21,7 +21,13 @@ from flinkpy.checkpoint.completed_checkpoint import CheckpointRetention, Complet
 from flinkpy.checkpoint.completed_checkpoint_store import CompletedCheckpointStore
 from flinkpy.checkpoint.file_checkpoint_recovery import FileCheckpointIDCounter, FileCheckpointPointerStore
 from flinkpy.common import failpoints
-from flinkpy.common.errors import CheckpointStorageError, CorruptStateError, StateRestoreError
+from flinkpy.common.errors import (
+    CheckpointStorageError,
+    CommitError,
+    CommittablesLostError,
+    CorruptStateError,
+    StateRestoreError,
+)
 from flinkpy.common.job_status import JobStatus
 from flinkpy.state.checkpoint_streams import CheckpointedStateScope
 
@@ -326,6 +332,17 @@ KEPT = {
     CheckpointRetention.DELETE_ON_CANCELLATION: {JobStatus.SUSPENDED, JobStatus.FAILED},
     CheckpointRetention.RETAIN_ON_CANCELLATION: {JobStatus.SUSPENDED, JobStatus.FAILED, JobStatus.CANCELED},
 }
+
+
+@pytest.mark.parametrize("status", ENDS)
+def test_checkpoints_of_a_job_that_failed_of_lost_records_stay_whatever_the_retention_is(new_store, storage, status):
+    store = new_store(2)
+    checkpoints = [add(store, storage, 1), add(store, storage, 2)]
+    cause = CommitError("cannot be committed")
+    cause.__cause__ = CommittablesLostError("the transaction was rolled back")
+    store.shut_down(status, CheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS, cause)
+    is_kept = status in (JobStatus.FAILED, JobStatus.SUSPENDED)
+    assert [Path(checkpoint.external_path).exists() for checkpoint in checkpoints] == [is_kept, is_kept]
 
 
 @pytest.mark.parametrize("status", ENDS)

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 from operator_fakes import SinkLife, merged, split_elements
 
-from flinkpy.common.errors import CommitError, FunctionError, InternalError, UnsupportedOperationError
+from flinkpy.common.errors import (
+    CommitError,
+    CommittablesLostError,
+    ErrorRetry,
+    FunctionError,
+    InternalError,
+    UnsupportedOperationError,
+)
 from flinkpy.connector_api.sink import Committer, SinkBase, SinkWriter, StatefulSinkWriter
 from flinkpy.records.batch import Batch
 
@@ -279,6 +286,27 @@ def test_an_unknown_reason_fails_the_task_and_keeps_the_committables():
         life.operator.notify_checkpoint_complete(1)
     state = life.checkpoint(2)
     assert len(split_elements(state, "committables")) == 2
+
+
+@pytest.mark.parametrize("when", ["on notification", "on restore"])
+def test_lost_records_of_a_committable_are_told_by_a_type_that_allows_no_restart(when):
+    def fail(request):
+        request.signal_failed_with_unknown_reason(CommittablesLostError("it timed out"))
+        return True
+
+    sink = TwoPhaseSink()
+    life = sink_life(sink)
+    life.write(2, 4)
+    state = life.checkpoint(1)
+    sink.faults = [fail]
+    with pytest.raises(
+        CommittablesLostError, match=r"checkpoint 1: 2 of 2 cannot be committed: .*it timed out"
+    ) as told:
+        if when == "on restore":
+            sink_life(sink, state)
+        else:
+            life.operator.notify_checkpoint_complete(1)
+    assert told.value.retry is ErrorRetry.NEVER
 
 
 def test_a_sink_without_committer_has_no_committables_and_refuses_those_of_another():

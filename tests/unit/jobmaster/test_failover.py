@@ -5,6 +5,8 @@ from __future__ import annotations
 from jobmaster_fakes import Cluster, E, job_graph, running, source_and_sink, two_regions, vertex
 
 from flinkpy.common.errors import (
+    CommitError,
+    CommittablesLostError,
     FunctionError,
     InputNotFoundError,
     PartitionConnectionError,
@@ -47,6 +49,23 @@ def test_without_a_restart_strategy_the_job_fails_with_the_original_error():
     assert cluster.failure is BOOM
     assert cluster.statuses() == ["FAILING", "FAILED"]
     assert cluster.take(fx.JobTerminated) == [fx.JobTerminated(JobState.FAILED, BOOM)]
+
+
+def test_lost_records_of_a_sink_fail_the_job_for_good_wherever_they_are_in_the_chain_of_causes():
+    cluster = restarting(source_and_sink(2), attempts=100)
+    failure = CommitError("1 of 1 cannot be committed")
+    failure.__cause__ = CommittablesLostError("the transaction was rolled back")
+    cluster.update(cluster.attempt("sink", 0), E.FAILED, failure)
+    assert cluster.state is JobState.FAILING
+    cluster.obey_cancels()
+    assert cluster.state is JobState.FAILED
+    assert cluster.failure is failure
+
+
+def test_a_commit_that_failed_and_may_succeed_later_restarts_the_job():
+    cluster = restarting(source_and_sink(2))
+    cluster.update(cluster.attempt("sink", 0), E.FAILED, CommitError("the broker does not answer"))
+    assert cluster.state is JobState.RESTARTING
 
 
 def test_a_restart_waits_for_the_delay_and_for_every_task_to_be_terminal():

@@ -479,9 +479,9 @@ async def test_a_checkpoint_whose_place_is_being_made_when_its_job_ends_leaves_n
             done.append("place")
         return make_location(effect)
 
-    def note_the_end(state):
+    def note_the_end(state, cause):
         done.append("end")
-        shut_down(state)
+        shut_down(state, cause)
 
     io.make_location, io.shut_down = make_late, note_the_end
     await job.run()

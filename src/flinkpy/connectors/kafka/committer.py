@@ -1,7 +1,7 @@
 """KafkaCommitter: ends the transactions of completed checkpoints, whoever has begun them.
 
 Source: org.apache.flink.connector.kafka.sink.internal.KafkaCommitter. Differs: where it is certain that the brokers
-have rolled a transaction back, its records are lost and the job fails; Flink logs that and goes on.
+have rolled a transaction back, its records are lost and the job fails for good; Flink logs that and goes on.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from flinkpy.common.errors import KafkaError, ProducerFencedError
+from flinkpy.common.errors import CommittablesLostError, KafkaError
 from flinkpy.common.failpoints import failpoint
 from flinkpy.connector_api.sink import CommitRequest, Committer
 from flinkpy.connectors.kafka.committable import KafkaCommittable
@@ -68,17 +68,18 @@ class KafkaCommitter(Committer):
             _LOG.warning("Kafka transaction %s was ended before: %s", transactional_id, error)
             request.signal_already_committed()
             return
-        lost = ProducerFencedError(
+        lost = CommittablesLostError(
             f"Kafka transaction {transactional_id} cannot be committed: the brokers have rolled it back, because it "
-            f"was open for longer than transaction.timeout.ms ({self._settings.get('transaction.timeout.ms')}); its "
-            "records are lost. Restore an older checkpoint, or go on without them: "
-            "KafkaSinkBuilder.ignore_failures_after_transaction_timeout()",
+            f"was open for longer than transaction.timeout.ms ({self._settings.get('transaction.timeout.ms')}), so its "
+            "records are lost. To write them again, start the job from the checkpoint before this one. To go on "
+            "without them, start it from this one with KafkaSinkBuilder.ignore_failures_after_transaction_timeout().",
             details={"code": error.details["code"]},
         )
         lost.__cause__ = error
         if self._ignores_losses:
             request.signal_failed_with_known_reason(lost)
         else:
+            _LOG.error("%s", lost)  # the job's failure names only one of them
             request.signal_failed_with_unknown_reason(lost)
 
     def _was_rolled_back(self, committable: KafkaCommittable) -> bool:

@@ -9,12 +9,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from flinkpy.common.errors import (
+    CommittablesLostError,
     ErrorDomain,
     ErrorRetry,
     FlinkError,
     PartitionConnectionError,
     PartitionNotFoundError,
     TaskManagerLostError,
+    is_caused_by,
 )
 from flinkpy.common.ids import ExecutionVertexID
 from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
@@ -69,7 +71,12 @@ class ExecutionFailureHandler:
 
 
 def is_unrecoverable(cause: FlinkError) -> bool:
-    """The user's program, configuration or data is at fault in a way that no restart cures."""
+    """True if no restart cures the failure.
+
+    The user's program, configuration or data is at fault, or records of a completed checkpoint are lost in a sink.
+    """
+    if is_caused_by(cause, CommittablesLostError):
+        return True
     link: BaseException | None = cause
     while link is not None:
         if isinstance(link, FlinkError) and link.domain is ErrorDomain.USER and link.retry is ErrorRetry.NEVER:

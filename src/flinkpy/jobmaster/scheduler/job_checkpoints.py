@@ -21,7 +21,7 @@ from flinkpy.checkpoint.coordinator.coordinator_configuration import CheckpointC
 from flinkpy.checkpoint.coordinator.job_view import CheckpointedOperator, CheckpointedVertex
 from flinkpy.checkpoint.state_assignment import StateAssignment
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason
-from flinkpy.common.errors import CorruptStateError, FlinkError
+from flinkpy.common.errors import CorruptStateError, FlinkError, is_caused_by
 from flinkpy.common.ids import ExecutionAttemptID, ExecutionVertexID
 from flinkpy.common.states import ExecutionState, JobState
 from flinkpy.jobmaster.executiongraph.execution import Execution
@@ -152,7 +152,7 @@ class JobCheckpoints:
 
     def needs_verification(self, execution: Execution, cause: FlinkError) -> bool:
         """Whether an attempt that failed has found damage in what it was given; True once until `verified`."""
-        if self._is_verifying or execution.restore is None or not _is_caused_by_damage(cause):
+        if self._is_verifying or execution.restore is None or not is_caused_by(cause, CorruptStateError):
             return False
         self._is_verifying = True
         return True
@@ -217,11 +217,3 @@ class JobCheckpoints:
         for vertex_id in vertex_ids:
             self._graph.vertex(vertex_id).current.restore = restore.of_task(vertex_id)
         return restore
-
-
-def _is_caused_by_damage(error: BaseException | None) -> bool:
-    while error is not None:
-        if isinstance(error, CorruptStateError):
-            return True
-        error = error.__cause__
-    return False

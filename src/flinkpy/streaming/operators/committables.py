@@ -9,7 +9,7 @@ import enum
 import logging
 from typing import Any
 
-from flinkpy.common.errors import CommitError, ErrorRetry, FlinkError
+from flinkpy.common.errors import CommitError, CommittablesLostError, ErrorRetry, FlinkError
 from flinkpy.connector_api.sink import Committer
 
 _LOG = logging.getLogger(__name__)
@@ -88,6 +88,7 @@ class Committables:
 
         Raises:
             CommitError: some could not be committed. They are kept.
+            CommittablesLostError: the records of some are lost.
         """
         count = 0
         for due in sorted(known for known in self._by_checkpoint if known <= checkpoint_id):
@@ -139,6 +140,7 @@ def _commit_once(requests: list[_Request], committer: Committer) -> Exception | 
 def _error(problem: str, checkpoint_id: int, cause: BaseException | None) -> CommitError:
     reason = "" if cause is None else f": {type(cause).__name__}: {cause}"
     when = "of the end of the input" if checkpoint_id == END_OF_INPUT_ID else f"of checkpoint {checkpoint_id}"
-    error = CommitError(f"committables {when}: {problem}{reason}", details={"checkpoint_id": str(checkpoint_id)})
+    kind = CommittablesLostError if isinstance(cause, CommittablesLostError) else CommitError
+    error = kind(f"committables {when}: {problem}{reason}", details={"checkpoint_id": str(checkpoint_id)})
     error.__cause__ = cause
     return error
