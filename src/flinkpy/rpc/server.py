@@ -12,7 +12,9 @@ import asyncio
 import errno
 import inspect
 import logging
+import os
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -31,6 +33,7 @@ from flinkpy.common.errors import (
     StaleFencingTokenError,
     VersionMismatchError,
 )
+from flinkpy.rpc.aio_server import add_handlers, make_server
 from flinkpy.rpc.error_codec import bounded_error_metadata
 from flinkpy.rpc.security import bind_port, check_certificate, check_server, interceptors
 from flinkpy.rpc.services import (
@@ -65,6 +68,9 @@ _OPTIONS = [
     # A connection that has not said what HTTP/2 (and TLS) begin with after this is closed; gRPC's default is 2 minutes.
     ("grpc.server_handshake_timeout_ms", 20_000),
 ]
+
+#: sysexits.h EX_SOFTWARE: the status of a process whose server has ended by itself.
+EXIT_STATUS_SERVER_ENDED = 70
 
 #: How long calls that were cut may take to end.
 _CUT_CALLS_TIMEOUT_S = 2.0
@@ -103,16 +109,26 @@ class RpcServer:
     """One gRPC server of a process: any number of endpoints, health checking and reflection."""
 
     def __init__(
-        self, *, bind_address: str, port: int, advertised_host: str | None = None, security: SecurityContext
+        self,
+        *,
+        bind_address: str,
+        port: int,
+        advertised_host: str | None = None,
+        security: SecurityContext,
+        on_end: Callable[[BaseException | None], None] | None = None,
     ) -> None:
-        """Raises: ConfigurationError where `security` does not allow that address to be bound."""
+        """Raises: ConfigurationError where `security` does not allow that address to be bound.
+
+        Args:
+            on_end: called when the server has ended although nobody stopped it; by default the process ends.
+        """
         check_server(bind_address, security)
         self._security = security
         self._bind_address = bind_address
         self._requested_port = port
         self._advertised_host = advertised_host or _advertisable(bind_address)
         self._port: int | None = None
-        self._server = grpc.aio.server(interceptors=interceptors(security), options=_OPTIONS)
+        self._server = make_server(interceptors(security), _OPTIONS, on_end or self._end_process)
         self._services: dict[str, object] = {}
         #: What runs the calls that have not ended, so that `stop` can wait for them.
         self._calls: set[asyncio.Task[Any]] = set()
@@ -125,7 +141,7 @@ class RpcServer:
             method.path.rpartition("/")[2]: _handler(method, endpoint, self._calls, self._security)
             for method in service_methods(service).values()
         }
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(full_name, handlers),))
+        add_handlers(self._server, full_name, handlers)
         self._services[full_name] = endpoint
 
     async def start(self) -> None:
@@ -174,6 +190,15 @@ class RpcServer:
             # gRPC writes a traceback to standard error where the loop ends just when a call does that its caller had
             # given up.
             await asyncio.wait(self._calls, timeout=_CUT_CALLS_TIMEOUT_S)
+
+
+    def _end_process(self, error: BaseException | None) -> None:
+        """A process that nobody can call any more is no service: its peers must see that it is gone."""
+        logger.critical("FATAL: the server at %s has ended, so this process ends", self.address, exc_info=error)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        logging.shutdown()
+        os._exit(EXIT_STATUS_SERVER_ENDED)
 
 
 def _advertisable(bind_address: str) -> str:

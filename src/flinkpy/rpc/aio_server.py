@@ -1,0 +1,103 @@
+"""The gRPC server of a process, made so that no request can end it.
+
+grpcio 1.84 and later decode a request's path as UTF-8 in the loop that accepts calls. A path that is not UTF-8 raises
+there, and grpcio then closes the port: one request from anybody who can connect ends the server, while the process
+lives on. Older releases decode it in the task of the call, which is harmless.
+
+So the calls are accepted here instead. Each method that is served is registered with gRPC's core, which compares
+paths as bytes, and has a task that accepts its calls. All other calls share one task, which never looks at their path.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import grpc
+import grpc.aio
+from grpc._cython import cygrpc
+
+#: The path that interceptors see for a call of a method that is not served. The real one may not even be text.
+UNKNOWN_METHOD = "(a call that this process does not serve)"
+
+
+def make_server(
+    interceptors: Sequence[grpc.aio.ServerInterceptor],
+    options: Sequence[tuple[str, object]],
+    on_end: Callable[[BaseException | None], None],
+) -> grpc.aio.Server:
+    """Returns a server that serves registered methods (`add_handlers`) and outlives bad requests.
+
+    Args:
+        on_end: called on the server's loop when the server has ended although nobody stopped it.
+    """
+    stock = cygrpc.AioServer
+    cygrpc.AioServer = _AcceptingServer  # grpc.aio has no other way to choose the class
+    try:
+        server = grpc.aio.server(interceptors=interceptors, options=options)
+    finally:
+        cygrpc.AioServer = stock
+    server._server.interceptors = tuple(interceptors)
+    server._server.on_end = on_end
+    return server
+
+
+class _AcceptingServer(cygrpc.AioServer):  # type: ignore[misc]
+    """Accepts calls in place of grpcio's own loop, which only waits for the end of the tasks that do it.
+
+    Thread: the server's loop.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.interceptors: tuple[grpc.aio.ServerInterceptor, ...] = ()
+        self.on_end: Callable[[BaseException | None], None] = lambda error: None
+        self._methods = _Methods()
+        self._calls: set[asyncio.Task[None]] = set()
+
+    def add_registered_method_handlers(self, method_handlers: dict[str, grpc.RpcMethodHandler]) -> None:
+        super().add_registered_method_handlers(method_handlers)
+        self._methods.handlers.update(method_handlers)
+
+    def _make_request_call_future(self, method: bytes | None) -> asyncio.Task[None]:
+        """Called by grpcio once for each registered method, and once with None for all other calls."""
+        return asyncio.get_running_loop().create_task(self._accept(method))
+
+    def _serving_task_crash_handler(self, task: asyncio.Task[None]) -> None:
+        """Called by grpcio when its loop has ended, for whatever reason."""
+        if self.is_running():
+            self.on_end(None if task.cancelled() else task.exception())
+        super()._serving_task_crash_handler(task)
+
+    async def _accept(self, method: bytes | None) -> None:
+        """Never returns. Raises: cygrpc._RequestCallError once the server is shut down."""
+        loop = asyncio.get_running_loop()
+        name = UNKNOWN_METHOD if method is None else method.decode()
+        while True:
+            try:
+                state = await (self._request_call() if method is None else self._request_registered_call(method))
+            except cygrpc._RequestCallError:
+                if self.is_running():
+                    continue  # the caller gave up before its call was accepted
+                raise
+            call = cygrpc._handle_rpc(name, self._methods, self.interceptors, state, loop, False)
+            task = loop.create_task(cygrpc._schedule_rpc_coro(call, state, loop, name), name="rpc_task")
+            self._calls.add(task)
+            task.add_done_callback(self._calls.discard)
+
+
+class _Methods:
+    """Finds the handler of a call by its path."""
+
+    def __init__(self) -> None:
+        self.handlers: dict[str, grpc.RpcMethodHandler] = {}
+
+    def resolve_handler(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
+        return self.handlers.get(details.method)
+
+
+def add_handlers(server: grpc.aio.Server, service: str, handlers: Mapping[str, grpc.RpcMethodHandler]) -> None:
+    """Serve `service` (its full name) by `handlers`, by the names of its methods."""
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, dict(handlers)),))
+    server.add_registered_method_handlers(service, dict(handlers))
