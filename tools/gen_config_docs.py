@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from flinkpy.configuration.key_aliases import aliases_of
 from flinkpy.configuration.options import ConfigOption
 from flinkpy.configuration.registry import OPTION_MODULES, implemented_options, known_options, options_of
 
@@ -52,7 +53,12 @@ and every client checks all of them at its start and reports all mistakes at onc
 that is not of its type, options that contradict each other.
 
 The keys, types and defaults are Flink 2.3.0's. Those that flinkpy acts on are below; **own** marks keys that Flink does
-not have. The other {num_unused} keys of Flink are accepted and checked against their type, and have no effect.
+not have. The other {num_unused} keys of Flink are accepted and checked against their type, and have no effect;
+programs, `flinkpy cluster start` and services name those that are set, once, in their log.
+
+The deprecated and fallback keys of Flink 2.3.0 are read as Flink reads them: where an option is set under several keys,
+its current key counts, then its fallback keys, then its deprecated ones. A deprecated key is named with its successor,
+once, in the log.
 
 Durations are written `10 s`, `500 ms`, `1 min` or `PT10S`; memory sizes `64mb`, `1 gb`, `256 bytes`; lists `a;b;c`;
 maps `key1:value1,key2:value2` or as keys of their own (`pipeline.global-job-parameters.threads: 4`).
@@ -77,8 +83,12 @@ def _row(option: ConfigOption[Any]) -> str:
     if option.choices:
         kind = " ".join(f"`{choice}`" for choice in option.choices)
     meaning = option.description
-    if option.fallback_keys:
-        meaning += " Fallback: " + ", ".join(f"`{key}`" for key in option.fallback_keys) + "."
+    aliases = aliases_of(option.key)
+    fallbacks = [*option.fallback_keys, *(alias.key for alias in aliases if not alias.is_deprecated)]
+    deprecated = [alias.key for alias in aliases if alias.is_deprecated and alias.key != option.key]
+    for title, keys in (("Fallback", fallbacks), ("Deprecated", deprecated)):
+        if keys:
+            meaning += f" {title}: " + ", ".join(f"`{key}`" for key in keys) + "."
     return f"| `{option.key}`{own} | {option.default_text} | {kind} | {meaning} |\n".replace("|  |", "| |")
 
 

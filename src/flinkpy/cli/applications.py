@@ -113,11 +113,12 @@ def start_application(
     Raises: UserError, ExternalError where it cannot be started.
     """
     from flinkpy.configuration import application_options, core_options, read_option
+    from flinkpy.configuration.options import is_set
     from flinkpy.dispatcher.application_terms import local_application_id
 
     attached = core_options.EXECUTION_ATTACHED
-    is_detached = configuration.contains_key(attached.key) and not read_option(configuration, attached)
-    for key in (attached.key, core_options.EXECUTION_TARGET.key):
+    is_detached = is_set(configuration, attached) and not read_option(configuration, attached)
+    for key in (*attached.keys, *core_options.EXECUTION_TARGET.keys):
         configuration.remove_config(key)
     application_id = local_application_id(configuration)
     configuration.set_string(application_options.CLUSTER_ID.key, application_id)

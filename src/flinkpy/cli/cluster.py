@@ -34,7 +34,10 @@ def start(taskmanagers: int | None, config_dir: str | None, properties: tuple[st
 
     One more process watches over them and starts those again that die: jobs go on from their last checkpoint.
     """
+    from flinkpy.configuration.key_notices import warn_of_keys
+
     configuration = load_valid_configuration(config_dir, properties, {})
+    warn_of_keys(configuration)
     entries = configuration.to_dict()
     directory = RunDirectory.of(entries)
     with directory.locked():

@@ -77,11 +77,18 @@ def importing() -> Iterator[None]:
         gc.enable()
 
 
-def serve(service: Coroutine[Any, Any, int], configuration: Configuration) -> int:
-    """Run a service until it ends; returns its exit status."""
+def serve(service: Coroutine[Any, Any, int], configuration: Configuration, *, warns_of_keys: bool = True) -> int:
+    """Run a service until it ends; returns its exit status.
+
+    Args:
+        warns_of_keys: False where the process that started this one has the same configuration and has logged them.
+    """
+    from flinkpy.configuration.key_notices import warn_of_keys
     from flinkpy.security.security_context import TOKEN_VARIABLE
 
     configure_logging(configuration)
+    if warns_of_keys:
+        warn_of_keys(configuration)
     # That of a client, which user code in this process has no business with.
     os.environ.pop(TOKEN_VARIABLE, None)
     # flinkpy.rpc turns every error of a call into a status and logs what is unexpected; what gRPC itself has to say is
@@ -240,4 +247,5 @@ def jobmaster(
     return serve(
         run_jobmaster(configuration, dispatcher_address=dispatcher_address, job_id=job_id, ready_file=ready_file),
         configuration,
+        warns_of_keys=False,
     )

@@ -167,7 +167,8 @@ def _service_properties(configuration: Configuration, slots_each: int) -> dict[s
         security_options.TOKEN,
         security_options.TOKEN_FILE,
     ):
-        properties.pop(option.key, None)
+        for key in option.keys:
+            properties.pop(key, None)
     properties[taskmanager_options.NUM_TASK_SLOTS.key] = str(slots_each)
     # Their standard error is the program's: only what a person should see belongs there.
     properties.setdefault(core_options.LOG_LEVEL.key, "ERROR")

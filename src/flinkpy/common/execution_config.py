@@ -80,7 +80,10 @@ class ExecutionConfig:
         return self
 
     def get_task_cancellation_interval(self) -> int:
-        return self._get_ms(_CANCELLATION_INTERVAL, 30_000)
+        from flinkpy.configuration.options import read_option
+        from flinkpy.configuration.taskmanager_options import TASK_CANCELLATION_INTERVAL
+
+        return read_option(self._configuration, TASK_CANCELLATION_INTERVAL)
 
     def set_task_cancellation_interval(self, interval: int) -> ExecutionConfig:
         return self._set_ms(_CANCELLATION_INTERVAL, interval)

@@ -140,7 +140,6 @@ LOCAL_BACKUP = bool_option(
     "execution.checkpointing.local-backup.enabled",
     False,
     "Whether TaskExecutors keep a copy of state files on their own disks.",
-    "execution.state-recovery.from-local",
 )
 LOCAL_BACKUP_DIRS = string_option(
     "execution.checkpointing.local-backup.dirs", None, "Directories of those copies; the working directory where unset."

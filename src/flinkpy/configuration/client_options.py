@@ -11,7 +11,6 @@ LOCAL_NUMBER_TASKMANAGER = int_option(
     "minicluster.number-of-taskmanagers",
     1,
     "TaskExecutor processes of a local cluster, at least; an embedded one starts as many as the job has slots.",
-    "local.number-taskmanager",
     minimum=1,
     maximum=256,
 )

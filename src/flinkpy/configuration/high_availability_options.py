@@ -23,7 +23,6 @@ HA_MODE = enum_option(
     MODES,
     "NONE",
     "Where leaders are elected and found: NONE has one Dispatcher and one ResourceManager at configured addresses.",
-    "high-availability",
 )
 HA_CLUSTER_ID = string_option(
     "high-availability.cluster-id",

@@ -61,7 +61,6 @@ WORKING_DIR = string_option(
     "process.jobmanager.working-dir",
     None,
     "Directory in which the Dispatcher keeps job graphs, results and blobs; a temporary one where unset.",
-    "process.working-dir",
 )
 STANDBY_JOB_MASTERS = int_option(
     "flinkpy.dispatcher.standby-jobmasters",

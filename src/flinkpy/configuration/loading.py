@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import ConfigurationError
+from flinkpy.configuration.values import format_list
 
 if TYPE_CHECKING:
     from flinkpy.common.configuration import Configuration
@@ -95,7 +96,7 @@ def _flatten(prefix: str, value: Any, entries: dict[str, str], path: Path) -> No
     elif isinstance(value, list):
         if any(isinstance(element, dict | list) for element in value):
             raise ConfigurationError(f"configuration file {path}: the list at `{prefix}` has nested elements")
-        entries[prefix] = ";".join(str(element) for element in value)
+        entries[prefix] = format_list(str(element) for element in value)
     elif prefix in entries:
         raise ConfigurationError(f"configuration file {path} has the key `{prefix}` twice")
     else:

@@ -8,12 +8,14 @@ that the control path could do arithmetic with at no cost.
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, cast, overload
 
 from flinkpy.common.errors import ConfigurationError
 from flinkpy.configuration import values
+from flinkpy.configuration.key_aliases import aliases_of
 from flinkpy.configuration.redaction import HIDDEN, is_sensitive
 
 T = TypeVar("T")
@@ -33,11 +35,14 @@ class OptionType(enum.Enum):
     MAP = "map"
 
 
+#: `int()` also takes underscores and the digits of other scripts, which Flink refuses.
+_INTEGER = re.compile(r"\s*[+-]?[0-9]+\s*")
+
+
 def _parse_int(text: str) -> int:
-    try:
-        return int(text.strip())
-    except ValueError:
-        raise ValueError("expected an integer") from None
+    if _INTEGER.fullmatch(text) is None:
+        raise ValueError("expected an integer")
+    return int(text)
 
 
 def _parse_float(text: str) -> float:
@@ -66,7 +71,8 @@ class ConfigOption(Generic[T]):
 
     Attributes:
         default: the value where the key is absent; None means "not set".
-        fallback_keys: older or more general keys that are read, in this order, where the key itself is absent.
+        fallback_keys: other keys that flinkpy reads, in this order, where the key itself is absent; Flink's own
+            fallback and deprecated keys come from `key_aliases` and follow them.
         choices: the values of an ENUM, in Flink's spelling; matched without regard to case, `-` and `_`.
         minimum, maximum: inclusive bounds of a numeric value, in the unit it is read in.
     """
@@ -79,6 +85,11 @@ class ConfigOption(Generic[T]):
     choices: tuple[str, ...] = ()
     minimum: float | None = None
     maximum: float | None = None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Every key the option is read from, in the order in which they are tried."""
+        return (self.key, *self.fallback_keys, *(alias.key for alias in aliases_of(self.key)))
 
     def parse(self, text: str) -> T:
         """The typed value of `text`; ValueError says what was expected."""
@@ -143,14 +154,19 @@ def entries_of(configuration: AnyConfiguration) -> dict[str, str]:
 
 
 def raw_value(configuration: AnyConfiguration, option: ConfigOption[Any]) -> tuple[str, str] | None:
-    """The key and text an option would be read from, or None where neither it nor a fallback is set."""
-    for key in (option.key, *option.fallback_keys):
+    """The key and text an option would be read from, or None where none of its keys is set."""
+    for key in option.keys:
         if isinstance(configuration, Mapping):
             if key in configuration:
                 return key, str(configuration[key])
         elif configuration.contains_key(key):
             return key, str(configuration.get_string(key, ""))
     return None
+
+
+def is_set(configuration: AnyConfiguration, option: ConfigOption[Any]) -> bool:
+    """True if the configuration has the option under any of its keys."""
+    return raw_value(configuration, option) is not None
 
 
 def read_option(configuration: AnyConfiguration, option: ConfigOption[T]) -> T:

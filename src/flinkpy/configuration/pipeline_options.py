@@ -22,7 +22,6 @@ MAX_PARALLELISM = int_option(
     minimum=-1,
     maximum=32768,
 )
-OBJECT_REUSE = bool_option("pipeline.object-reuse", False, "Whether chained functions may be given the same object.")
 OPERATOR_CHAINING = bool_option(
     "pipeline.operator-chaining.enabled", True, "Whether operators are chained into one task where they can be."
 )

@@ -1,4 +1,4 @@
-"""Which keys exist: the options flinkpy acts on, and every other key of Flink 2.3.0.
+"""Which keys exist: the options flinkpy acts on, and every other key of Flink 2.3.0, deprecated ones included.
 
 A key that Flink has and flinkpy does not use is accepted, so that a `config.yaml` written for Flink can be used as it
 is; its value is checked against its type all the same. The table of those keys is read on first use only.
@@ -13,6 +13,7 @@ import re
 from importlib import resources
 from typing import Any
 
+from flinkpy.configuration.key_aliases import key_aliases
 from flinkpy.configuration.options import ConfigOption, OptionType
 
 #: The modules whose `ConfigOption` constants are the options flinkpy acts on, in the order of the documentation.
@@ -70,16 +71,16 @@ def options_of(module: str) -> list[ConfigOption[Any]]:
 
 @functools.cache
 def implemented_options() -> dict[str, ConfigOption[Any]]:
-    """Every option flinkpy acts on, by its key and by its fallback keys (where no option has that key itself)."""
+    """Every option flinkpy acts on, by each of its keys; a key that several have belongs to the one named so today."""
     options = [option for module in OPTION_MODULES for option in options_of(module)]
-    by_key = {fallback: option for option in options for fallback in option.fallback_keys}
+    by_key = {key: option for option in options for key in option.keys}
     by_key.update({option.key: option for option in options})
     return by_key
 
 
 @functools.cache
 def known_options() -> dict[str, ConfigOption[Any]]:
-    """Every key of Flink 2.3.0 as an option without bounds or choices, by key."""
+    """Every key of Flink 2.3.0 as an option without bounds or choices, by key; not those that are aliases only."""
     table = resources.files("flinkpy.configuration").joinpath("known_keys.tsv").read_text(encoding="utf-8")
     options: dict[str, ConfigOption[Any]] = {}
     for line in table.splitlines():
@@ -89,6 +90,13 @@ def known_options() -> dict[str, ConfigOption[Any]]:
             option_type = OptionType.STRING if type_name.startswith("ENUM:") else OptionType[type_name]
             options[key] = ConfigOption(key, option_type, None, "A key of Flink that flinkpy does not use.")
     return options
+
+
+@functools.cache
+def _known_aliases() -> dict[str, ConfigOption[Any]]:
+    """The option of Flink that each deprecated or fallback key belongs to."""
+    known = known_options()
+    return {alias.key: known[alias.current] for alias in key_aliases() if alias.current in known}
 
 
 @functools.cache
@@ -104,7 +112,7 @@ def _templates() -> tuple[tuple[re.Pattern[str], ConfigOption[Any]], ...]:
 
 def find_option(key: str) -> ConfigOption[Any] | None:
     """The option a key belongs to, or None where there is no such key."""
-    option = implemented_options().get(key) or known_options().get(key)
+    option = implemented_options().get(key) or known_options().get(key) or _known_aliases().get(key)
     if option is not None:
         return option
     for prefix in OPEN_PREFIXES:
@@ -128,11 +136,11 @@ def _map_entry(key: str) -> ConfigOption[Any] | None:
 
 
 def nearest_key(key: str) -> str | None:
-    """The known key most like `key`, or None where none is near."""
+    """The current key most like `key`, or None where none is near."""
+    current_keys = [option.key for option in implemented_options().values()]
     # `parallelism` is nearer to `parallelism.default` for a person than it is for difflib.
-    longer = next((candidate for candidate in implemented_options() if candidate.startswith(f"{key}.")), None)
+    longer = next((candidate for candidate in current_keys if candidate.startswith(f"{key}.")), None)
     if longer is not None:
         return longer
-    candidates = [*implemented_options(), *known_options()]
-    matches = difflib.get_close_matches(key, candidates, n=1, cutoff=_SUGGESTION_CUTOFF)
+    matches = difflib.get_close_matches(key, [*current_keys, *known_options()], n=1, cutoff=_SUGGESTION_CUTOFF)
     return matches[0] if matches else None

@@ -9,7 +9,6 @@ RESTART_STRATEGY = enum_option(
     ("none", "disable", "off", "fixed-delay", "failure-rate", "exponential-delay"),
     None,
     "The restart strategy. Unset: `none` for a job without checkpoints, `exponential-delay` for one with.",
-    "restart-strategy",
 )
 FIXED_DELAY_ATTEMPTS = int_option(
     "restart-strategy.fixed-delay.attempts", 1, "Restarts before the job is declared failed.", minimum=0

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from flinkpy.configuration.options import enum_option
+from flinkpy.configuration.options import bool_option, enum_option
 
 STATE_BACKEND = enum_option(
     "state.backend.type",
     ("hashmap", "rocksdb"),
     "hashmap",
     "Where keyed state lives: `hashmap` as objects in memory, `rocksdb` on local disk.",
+)
+CHANGELOG_ENABLED = bool_option(
+    "state.changelog.enabled",
+    False,
+    "Refused where true: there is no changelog state backend; large state is for `rocksdb`.",
 )

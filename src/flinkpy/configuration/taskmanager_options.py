@@ -37,7 +37,6 @@ SLOT_TIMEOUT = duration_option(
     "taskmanager.slot.timeout",
     "10 s",
     "How long an allocated slot may stay without a task before it is freed.",
-    "pekko.ask.timeout",
 )
 LOAD_BALANCE_MODE = enum_option(
     "taskmanager.load-balance.mode",
@@ -49,7 +48,6 @@ WORKING_DIR = string_option(
     "process.taskmanager.working-dir",
     None,
     "Directory for the files of running jobs; a temporary one where unset.",
-    "process.working-dir",
 )
 SWITCH_INTERVAL_MS = float_option(
     "flinkpy.taskmanager.switch-interval-ms",

@@ -8,7 +8,9 @@ Source: org.apache.flink.util.TimeUtils, org.apache.flink.configuration.{MemoryS
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from fractions import Fraction
+from typing import Any
 
 
 def _by_name(*units: tuple[int, str]) -> dict[str, int]:
@@ -35,6 +37,8 @@ _NUMBER_AND_UNIT = re.compile(r"\s*(\d+)\s*([a-zµ]*)\s*", re.IGNORECASE)
 _ISO_DURATION = re.compile(
     r"P(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d{1,9})?)S)?)?", re.IGNORECASE
 )
+#: The largest number of 64 bits, which Flink's durations and memory sizes have too.
+_LONGEST = (1 << 63) - 1
 _ISO_UNITS_S = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
 
@@ -60,7 +64,10 @@ def parse_duration_ms(text: str) -> int:
         if match is None or (unit and unit not in _DURATION_UNITS_NS):
             raise ValueError("expected a duration such as `10 s`, `500 ms` or `PT10S`")
         nanoseconds = int(match.group(1)) * _DURATION_UNITS_NS[unit or "ms"]
-    return -(-nanoseconds // 1_000_000)
+    milliseconds = -(-nanoseconds // 1_000_000)
+    if milliseconds > _LONGEST:
+        raise ValueError(f"expected at most {_LONGEST} ms")
+    return milliseconds
 
 
 def _iso_duration_ns(text: str) -> int:
@@ -87,7 +94,10 @@ def parse_memory_bytes(text: str) -> int:
     unit = match.group(2).lower() if match else ""
     if match is None or (unit and unit not in _MEMORY_UNITS):
         raise ValueError("expected a memory size such as `64mb` or `1 gb`")
-    return int(match.group(1)) * _MEMORY_UNITS[unit or "b"]
+    size_bytes = int(match.group(1)) * _MEMORY_UNITS[unit or "b"]
+    if size_bytes > _LONGEST:
+        raise ValueError(f"expected at most {_LONGEST} bytes")
+    return size_bytes
 
 
 def format_memory(size_bytes: int) -> str:
@@ -99,26 +109,88 @@ def format_memory(size_bytes: int) -> str:
 
 
 def parse_list(text: str) -> tuple[str, ...]:
-    """The elements of `a;b;c`, or of the YAML form `[a, b, c]`; empty text has none."""
+    """The elements of `a;b;c`, or of a YAML list (`[a, b, c]`, or `- a` lines); empty text has none.
+
+    An element in single or double quotes may contain the separator.
+    """
     stripped = text.strip()
-    if stripped.startswith("[") and stripped.endswith("]"):
-        parts = stripped[1:-1].split(",")
-    else:
-        parts = stripped.split(";")
-    return tuple(part.strip().strip("'\"") for part in parts if part.strip())
+    if stripped.startswith(("[", "- ")):
+        document = _yaml(stripped)
+        if not isinstance(document, list) or any(isinstance(element, list | dict) for element in document):
+            raise ValueError("expected a list such as `a;b;c` or `[a, b, c]`")
+        return tuple(document)
+    return tuple(element for part in _split(stripped, ";") if (element := _unquoted(part)))
+
+
+def format_list(elements: Iterable[str]) -> str:
+    """The text that `parse_list` reads back as the same elements."""
+    return ";".join(_quoted(element) if ";" in element or element[:1] in _QUOTES else element for element in elements)
 
 
 def parse_map(text: str) -> dict[str, str]:
-    """The pairs of `a:1,b:2`, or of the YAML form `{a: 1, b: 2}`."""
+    """The pairs of `a:1,b:2`, or of a YAML map (`{a: 1, b: 2}`, or `a: 1` lines).
+
+    A name or a value in single or double quotes may contain the separators.
+    """
     stripped = text.strip()
-    if stripped.startswith("{") and stripped.endswith("}"):
-        stripped = stripped[1:-1]
+    if stripped.startswith("{") or "\n" in stripped:
+        document = _yaml(stripped)
+        if not isinstance(document, dict) or any(isinstance(value, list | dict) for value in document.values()):
+            raise ValueError(_EXPECTED_PAIRS)
+        return document
     pairs: dict[str, str] = {}
-    for part in stripped.split(","):
+    for part in _split(stripped, ",", ":"):
         if not part.strip():
             continue
-        name, separator, value = part.partition(":")
-        if not separator:
-            raise ValueError("expected pairs such as `key1:value1,key2:value2`")
-        pairs[name.strip().strip("'\"")] = value.strip().strip("'\"")
+        name, *rest = _split(part, ":")
+        if not rest:
+            raise ValueError(_EXPECTED_PAIRS)
+        pairs[_unquoted(name)] = _unquoted(":".join(rest))
     return pairs
+
+
+_EXPECTED_PAIRS = "expected pairs such as `key1:value1,key2:value2`"
+_QUOTES = ("'", '"')
+
+
+def _yaml(text: str) -> Any:
+    """The YAML document in the text; its scalars stay text."""
+    import yaml
+
+    try:
+        return yaml.load(text, Loader=yaml.BaseLoader)
+    except yaml.YAMLError as error:
+        raise ValueError(f"expected valid YAML: {' '.join(str(error).split())}") from None
+
+
+def _split(text: str, separator: str, pair_separator: str = "") -> list[str]:
+    """The parts of the text between separators that are not in quotes.
+
+    A quote opens at the beginning of a part, or of the value behind a `pair_separator`; two in a row stand for one.
+    """
+    parts, start, quote, closed_at = [], 0, "", -1
+    for position, character in enumerate(text):
+        if quote:
+            if character == quote:
+                quote, closed_at = "", position
+        elif character in _QUOTES and (
+            closed_at == position - 1 or text[start:position].rstrip()[-1:] in ("", pair_separator)
+        ):
+            quote = character
+        elif character == separator:
+            parts.append(text[start:position])
+            start = position + 1
+    if quote:
+        raise ValueError(f"expected a closing {quote}")
+    return [*parts, text[start:]]
+
+
+def _unquoted(part: str) -> str:
+    stripped = part.strip()
+    if len(stripped) > 1 and stripped[0] in _QUOTES and stripped[-1] == stripped[0]:
+        return stripped[1:-1].replace(stripped[0] * 2, stripped[0])
+    return stripped
+
+
+def _quoted(text: str) -> str:
+    return f'"{text.replace(chr(34), chr(34) * 2)}"'

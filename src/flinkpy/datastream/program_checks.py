@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from flinkpy.common.errors import JobSubmissionError, UnsupportedOperationError
@@ -15,43 +13,6 @@ if TYPE_CHECKING:
     from flinkpy.common.execution_config import ExecutionConfig
     from flinkpy.datastream.checkpoint_config import CheckpointConfig
     from flinkpy.graph.stream_graph import StreamGraph
-
-_LOG = logging.getLogger(__name__)
-_warned: set[str] = set()
-
-#: What options below these are about does not exist here, so that nothing is missing: Java's memory, classes and
-#: serializers, and the second process that PyFlink's functions run in.
-_MOOT = (
-    "classloader.",
-    "env.java.",
-    "jobmanager.memory.",
-    "pipeline.closure-cleaner-level",
-    "pipeline.force-",
-    "pipeline.serialization-config",
-    "python.execution-mode",
-    "python.fn-execution.",
-    "python.map-state.",
-    "python.operator-chaining.enabled",
-    "python.state.cache-size",
-    "taskmanager.memory.",
-)
-
-
-def options_without_effect(keys: Iterable[str]) -> list[str]:
-    """Those of these keys that are Flink's and that nothing here acts on, in order."""
-    from flinkpy.configuration.registry import find_option, implemented_options, known_options
-
-    known = known_options()
-    ignored = (key for key in keys if (option := find_option(key)) is not None and option.key in known)
-    return sorted(key for key in ignored if key not in implemented_options() and not key.startswith(_MOOT))
-
-
-def warn_of_options_without_effect(keys: set[str]) -> None:
-    """Once for each, in this process: a program that sets such an option expects something that does not happen."""
-    ignored = [key for key in options_without_effect(keys) if key not in _warned]
-    if ignored:
-        _warned.update(ignored)
-        _LOG.warning("options of Flink that have no effect in flinkpy: %s", ", ".join(ignored))
 
 
 def check_types_are_declared(graph: StreamGraph, config: ExecutionConfig) -> None:

@@ -25,7 +25,6 @@ from flinkpy.datastream.program_checks import (
     check_types_are_declared,
     check_unaligned_checkpoints,
     configured_job_id,
-    warn_of_options_without_effect,
 )
 from flinkpy.datastream.program_jobs import JobListeners, ProgramJobs
 from flinkpy.datastream.program_sources import ProgramSources, in_its_subtasks
@@ -54,7 +53,6 @@ _RUNTIME_MODE = "execution.runtime-mode"
 _BUFFER_TIMEOUT = "execution.buffer-timeout.interval"
 _BUFFER_TIMEOUT_ENABLED = "execution.buffer-timeout.enabled"
 _CHAINING = "pipeline.operator-chaining.enabled"
-_CHANGELOG = "state.changelog.enabled"
 
 
 class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
@@ -68,8 +66,6 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
     def __init__(self, j_stream_execution_environment: Configuration | None = None, serializer: Any = None) -> None:
         self._configuration = Configuration(j_stream_execution_environment)
         self._config = ExecutionConfig(self._configuration)
-        #: Keys that the program has set, beside those of configuration files.
-        self._given_keys: set[str] = set()
         self._operators: list[OperatorTransformation] = []
         #: Of `collect_async`, until the program is executed.
         self._collecting: list[ResultsToCome] = []
@@ -88,7 +84,6 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         if configuration is not None:
             loaded.add_all(configuration)
         environment = StreamExecutionEnvironment(loaded)
-        environment._given_keys.update(configuration.key_set() if configuration is not None else ())
         # For sources that look at their first file while the program is made.
         initialize_file_systems(environment._configuration)
         return environment
@@ -101,7 +96,6 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
     def configure(self, configuration: Configuration) -> None:
         """Take over the options; they are checked when the program is executed."""
         self._configuration.add_all(configuration)
-        self._given_keys.update(configuration.key_set())
 
     def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
         """Of operators made from now on that set none of their own."""
@@ -166,12 +160,16 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         return self
 
     def is_chaining_enabled(self) -> bool:
-        return self._configuration.get_boolean(_CHAINING, True)
+        from flinkpy.configuration.options import read_option
+        from flinkpy.configuration.pipeline_options import OPERATOR_CHAINING
+
+        return read_option(self._configuration, OPERATOR_CHAINING)
 
     def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
-        return self._configuration.get_boolean(
-            "pipeline.operator-chaining.chain-operators-with-different-max-parallelism", True
-        )
+        from flinkpy.configuration.options import read_option
+        from flinkpy.configuration.pipeline_options import OPERATOR_CHAINING_DIFFERENT_MAX_PARALLELISM
+
+        return read_option(self._configuration, OPERATOR_CHAINING_DIFFERENT_MAX_PARALLELISM)
 
     # -- checkpoints -----------------------------------------------------------------------------------------------
 
@@ -219,7 +217,10 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         return self
 
     def get_default_savepoint_directory(self) -> str | None:
-        return self._configuration.get_string("execution.checkpointing.savepoint-dir", "") or None
+        from flinkpy.configuration.checkpointing_options import SAVEPOINT_DIRECTORY
+        from flinkpy.configuration.options import read_option
+
+        return read_option(self._configuration, SAVEPOINT_DIRECTORY) or None
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
         return self.get_checkpoint_config().is_unaligned_checkpoints_enabled()
@@ -371,6 +372,9 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
 
     def generate_job_graph(self, job_name: str | None = None) -> job_pb2.JobGraph:
         """The JobGraph of everything built since the last execution, which is forgotten by this. Beyond PyFlink."""
+        from flinkpy.configuration.key_notices import warn_of_keys
+        from flinkpy.configuration.options import read_option
+        from flinkpy.configuration.state_backend_options import CHANGELOG_ENABLED
         from flinkpy.graph.batch_mode import runs_in_batch_mode, to_batch_mode
         from flinkpy.graph.batch_sinks import split_sinks
         from flinkpy.graph.column_optimizer import optimize_columns
@@ -378,8 +382,8 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         from flinkpy.graph.spark_regions import cut_spark_regions
 
         graph = self._stream_graph(job_name)
-        self.enable_changelog_state_backend(self._configuration.get_boolean(_CHANGELOG, False))
-        warn_of_options_without_effect(self._given_keys)
+        self.enable_changelog_state_backend(read_option(self._configuration, CHANGELOG_ENABLED))
+        warn_of_keys(self._configuration)
         check_unaligned_checkpoints(graph, self.get_checkpoint_config())
         check_types_are_declared(graph, self._config)
         configuration = self._configuration

@@ -30,7 +30,8 @@ from flinkpy.common.application_report import JobSubmitted, decode
 from flinkpy.common.child_process import ChildOutput, ChildProcess, spawn_child
 from flinkpy.common.errors import ApplicationError, FlinkError, JobNotFoundError
 from flinkpy.common.states import JobState
-from flinkpy.configuration import application_options, cluster_options
+from flinkpy.configuration import application_options, cluster_options, jobmanager_options
+from flinkpy.configuration.high_availability_options import HA_MODE
 from flinkpy.configuration.loading import CONFIG_DIR_VARIABLES, DYNAMIC_PROPERTIES_VARIABLE
 from flinkpy.configuration.options import read_option
 from flinkpy.dispatcher.application_status import EXIT_FAILED, ApplicationResult, ApplicationState, ApplicationStatus
@@ -251,7 +252,7 @@ class _Term:
         """The cluster's configuration, and where it is."""
         entries = dict(self._configuration)
         # The address is that of this very process, whoever may be elected later.
-        for key in ("high-availability.type", "high-availability", "jobmanager.rpc.bind-port"):
+        for key in (*HA_MODE.keys, *jobmanager_options.RPC_BIND_PORT.keys):
             entries.pop(key, None)
         host, _, port = self._address.rpartition(":")
         entries.update({"jobmanager.rpc.address": host, "jobmanager.rpc.port": port, "execution.target": "remote"})

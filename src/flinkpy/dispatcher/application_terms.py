@@ -55,7 +55,8 @@ def local_application_id(configuration: AnyConfiguration) -> str:
     """
     if not _is_highly_available(configuration):
         configuration = dict(entries_of(configuration))
-        configuration.pop(jobmanager_options.WORKING_DIR.key, None)
+        for key in jobmanager_options.WORKING_DIR.keys:
+            configuration.pop(key, None)
     return application_id(configuration)
 
 

@@ -76,3 +76,48 @@ def test_lists_and_maps_have_a_plain_and_a_yaml_form() -> None:
     assert values.parse_map("a:1,b:2") == values.parse_map("{a: 1, b: '2'}") == {"a": "1", "b": "2"}
     with pytest.raises(ValueError, match="pairs"):
         values.parse_map("a")
+
+
+@pytest.mark.parametrize(
+    ("text", "elements"),
+    [
+        ("'a;b';c", ("a;b", "c")),
+        ('"say ""hi"";";c', ('say "hi";', "c")),
+        ("['a,b', c]", ("a,b", "c")),
+        ("- a\n- b", ("a", "b")),
+        ("[]", ()),
+        ("a,b", ("a,b",)),
+    ],
+)
+def test_lists_are_read_as_flink_reads_them(text: str, elements: tuple[str, ...]) -> None:
+    assert values.parse_list(text) == elements
+
+
+def test_written_list_is_read_back() -> None:
+    elements = ("a;b", "'quoted'", 'say "hi"; or not', "plain")
+    assert values.parse_list(values.format_list(elements)) == elements
+
+
+@pytest.mark.parametrize(
+    ("text", "pairs"),
+    [
+        ('{"a,x": 1, b: 2}', {"a,x": "1", "b": "2"}),
+        ("a: 1\nb: 2", {"a": "1", "b": "2"}),
+        ("'a,b':1,c:2", {"a,b": "1", "c": "2"}),
+        ("url:'http://x:80,y'", {"url": "http://x:80,y"}),
+    ],
+)
+def test_maps_are_read_as_flink_reads_them(text: str, pairs: dict[str, str]) -> None:
+    assert values.parse_map(text) == pairs
+
+
+@pytest.mark.parametrize("text", ["'open", "[a, [b]]", "[a"])
+def test_list_that_cannot_be_read_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        values.parse_list(text)
+
+
+@pytest.mark.parametrize("text", ["999999999999 d", "9223372036854775808"])
+def test_duration_of_more_than_64_bits_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="expected at most"):
+        values.parse_duration_ms(text)

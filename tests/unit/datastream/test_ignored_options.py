@@ -9,15 +9,15 @@ import pytest
 
 from flinkpy.common import Configuration, Types
 from flinkpy.common.errors import ConfigurationError
+from flinkpy.configuration import key_notices
 from flinkpy.configuration.pipeline_options import CACHED_FILES
 from flinkpy.datastream import StreamExecutionEnvironment
-from flinkpy.datastream import program_checks as checks
 from flinkpy.datastream.user_artifacts import UserArtifacts
 
 
 @pytest.fixture(autouse=True)
 def _nobody_was_warned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "_warned", set())
+    monkeypatch.setattr(key_notices, "_seen", set())
 
 
 def graph_of(options: dict[str, str], configured: dict[str, str] | None = None) -> None:
@@ -38,22 +38,6 @@ def test_options_that_nothing_acts_on_are_named_once(caplog: pytest.LogCaptureFi
         "options of Flink that have no effect in flinkpy: execution.checkpointing.file-merging.enabled, "
         "taskmanager.network.memory.buffer-debloat.enabled"
     )
-
-
-@pytest.mark.parametrize(
-    "key",
-    [
-        "python.fn-execution.bundle.size",
-        "taskmanager.memory.process.size",
-        "pipeline.force-avro",
-        "metrics.latency.interval",
-        "metrics.reporter.mine.path",
-        "pipeline.global-job-parameters.threads",
-        "state.backend",
-    ],
-)
-def test_nobody_is_warned_of_what_acts_or_of_what_there_is_nothing_to_act_on(key: str) -> None:
-    assert checks.options_without_effect([key]) == []
 
 
 def cached(text: str) -> dict[str, tuple[str, dict[str, str]]]:

@@ -1,0 +1,89 @@
+"""Tells the user which keys of a configuration are deprecated, ignored, or have no effect in flinkpy."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from flinkpy.configuration.key_aliases import current_keys_of
+from flinkpy.configuration.options import AnyConfiguration, ConfigOption, OptionType, entries_of, raw_value
+from flinkpy.configuration.registry import find_option, implemented_options, known_options
+
+_LOG = logging.getLogger(__name__)
+
+#: Options below these keys configure what flinkpy does not have: Java's memory, classes and serializers, and the
+#: separate worker processes of PyFlink.
+_NOT_APPLICABLE = (
+    "classloader.",
+    "env.java.",
+    "jobmanager.memory.",
+    "pipeline.classpaths",
+    "pipeline.closure-cleaner-level",
+    "pipeline.force-",
+    "pipeline.jars",
+    "pipeline.serialization-config",
+    "python.client.executable",
+    "python.execution-mode",
+    "python.fn-execution.",
+    "python.map-state.",
+    "python.operator-chaining.enabled",
+    "python.state.cache-size",
+    "taskmanager.memory.",
+)
+
+#: The keys this process has looked at.
+_seen: set[str] = set()
+
+
+def warn_of_keys(configuration: AnyConfiguration) -> None:
+    """Logs what the user should know about the keys of a configuration; about each key once in a process."""
+    keys = entries_of(configuration).keys() - _seen
+    _seen.update(keys)
+    for notice in notices(configuration, keys):
+        _LOG.warning("%s", notice)
+
+
+def notices(configuration: AnyConfiguration, some_keys: Iterable[str] | None = None) -> list[str]:
+    """Returns one sentence for each deprecated key, and one for each kind of key that has no effect.
+
+    Args:
+        some_keys: the keys of the configuration to look at; all where None.
+    """
+    keys = sorted(entries_of(configuration) if some_keys is None else some_keys)
+    found = [notice for key in keys if (notice := _deprecation(key, configuration))]
+    without_effect = keys_without_effect(keys)
+    not_applicable = [key for key in without_effect if key.startswith(_NOT_APPLICABLE)]
+    ignored = [key for key in without_effect if key not in not_applicable]
+    if ignored:
+        found.append(f"options of Flink that have no effect in flinkpy: {', '.join(ignored)}")
+    if not_applicable:
+        found.append(
+            "options of the JVM and of PyFlink's worker processes, neither of which flinkpy has: "
+            f"{', '.join(not_applicable)}"
+        )
+    return found
+
+
+def keys_without_effect(keys: Iterable[str]) -> list[str]:
+    """Returns those of the keys that Flink has and flinkpy does not act on, in order."""
+    return sorted(key for key in keys if not key.startswith("$internal.") and _is_without_effect(key))
+
+
+def _is_without_effect(key: str) -> bool:
+    if key in implemented_options():
+        return False
+    option = find_option(key)
+    return option is not None and option.key in known_options()
+
+
+def _deprecation(key: str, configuration: AnyConfiguration) -> str | None:
+    current_keys = current_keys_of(key)
+    if not current_keys or key in known_options():
+        return None
+    names = " and ".join(f"`{current}`" for current in current_keys)
+    options = [ConfigOption(current, OptionType.STRING, None, "") for current in current_keys]
+    read_from = {found[0] for option in options if (found := raw_value(configuration, option)) is not None}
+    if key not in read_from:
+        others = sorted(f"`{other}`" for other in read_from)
+        return f"option `{key}` is deprecated and ignored, because {' and '.join(others)} is set; use {names}"
+    return f"option `{key}` is deprecated; use {names}"

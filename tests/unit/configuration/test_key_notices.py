@@ -1,0 +1,74 @@
+"""Users are told of keys that are deprecated and of keys that have no effect."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from flinkpy.configuration import key_notices
+from flinkpy.configuration.key_notices import keys_without_effect, notices, warn_of_keys
+
+
+@pytest.fixture(autouse=True)
+def _nothing_was_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_notices, "_seen", set())
+
+
+def test_deprecated_key_is_named_with_its_successor() -> None:
+    assert notices({"state.backend": "rocksdb"}) == ["option `state.backend` is deprecated; use `state.backend.type`"]
+    assert notices({"state.backend.local-recovery": "true"}) == [
+        (
+            "option `state.backend.local-recovery` is deprecated; use "
+            "`execution.checkpointing.local-backup.enabled` and `execution.state-recovery.from-local`"
+        )
+    ]
+
+
+def test_deprecated_key_that_another_overrides_is_called_ignored() -> None:
+    assert notices({"state.backend": "rocksdb", "state.backend.type": "hashmap"}) == [
+        (
+            "option `state.backend` is deprecated and ignored, because `state.backend.type` is set; use "
+            "`state.backend.type`"
+        )
+    ]
+
+
+def test_fallback_key_is_not_called_deprecated() -> None:
+    assert notices({"process.working-dir": "/tmp/w"}) == []
+
+
+def test_keys_that_nothing_acts_on_are_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    entries = {
+        "rest.port": "8081",
+        "pipeline.object-reuse": "true",
+        "parallelism.default": "2",
+        "taskmanager.memory.process.size": "1g",
+        "python.fn-execution.bundle.size": "1",
+        "$internal.deployment.config-dir": "/tmp",
+    }
+    with caplog.at_level(logging.WARNING):
+        warn_of_keys(entries)
+        warn_of_keys(entries)
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "options of Flink that have no effect in flinkpy: pipeline.object-reuse, rest.port",
+        (
+            "options of the JVM and of PyFlink's worker processes, neither of which flinkpy has: "
+            "python.fn-execution.bundle.size, taskmanager.memory.process.size"
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "metrics.latency.interval",
+        "metrics.reporter.mine.path",
+        "pipeline.global-job-parameters.threads",
+        "state.backend",
+        "taskmanager.network.memory.min",
+    ],
+)
+def test_keys_that_act_are_not_named(key: str) -> None:
+    assert keys_without_effect([key]) == []
