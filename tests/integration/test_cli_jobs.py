@@ -39,6 +39,7 @@ FAILING = """
     from flinkpy.datastream import StreamExecutionEnvironment
     env = StreamExecutionEnvironment.get_execution_environment()
     def explode(value):
+        print("about to explode")
         raise ValueError(f"cannot take {value}")
     env.from_collection([1]).map(explode).print()
     env.execute("failing")
@@ -65,7 +66,7 @@ def start_endless(cluster: RunningCluster, path: str) -> str:
     assert result.returncode == 0, result.stderr
     match = re.search(r"submitted ([0-9a-f]{32})", result.stdout)
     assert match, result.stdout
-    assert f"({match.group(1)}): submitted\n" in result.stderr, "also where the program does not say so"
+    assert f"({match.group(1)}): submitted; its functions' output: flinkpy logs {match.group(1)}\n" in result.stderr
     return match.group(1)
 
 
@@ -100,11 +101,18 @@ def test_an_unknown_job_is_an_error_in_one_line(cluster: RunningCluster) -> None
 
 def test_a_users_exception_is_shown_with_the_users_lines_first(cluster: RunningCluster, program) -> None:
     result = cluster.flinkpy("run", program(FAILING))
-    assert result.returncode != 0
+    assert result.returncode == 1, "2 would be a mistake in the command"
     lines = [line for line in result.stderr.splitlines() if line.strip() and "failing (" not in line]
     assert lines[0] == "Traceback (most recent call last):", result.stderr
     assert "job.py" in lines[1] and "in explode" in lines[1]
     assert any(line == "ValueError: cannot take 1" for line in lines)
+    (job_id,) = re.findall(r"its functions' output: flinkpy logs ([0-9a-f]{32})$", result.stderr, re.M)
+    for job in (job_id, "failing"):  # a job is known by its name too, and its output after its end
+        logs = cluster.flinkpy("logs", "-f", job)
+        assert logs.returncode == 0, logs.stderr
+        assert logs.stdout.count("about to explode\n") == 1
+    assert "about to explode" not in cluster.flinkpy("logs", start_endless(cluster, program(ENDLESS))).stdout
+    cluster.flinkpy("cancel", "endless")
 
 
 def test_an_exception_of_the_program_itself_is_shown_as_python_shows_it(cluster: RunningCluster, program) -> None:

@@ -124,6 +124,28 @@ def test_records_can_be_printed_to_the_standard_error(run) -> None:
     assert program.finish() == (0, "", "id> a\nid> b\n")
 
 
+def test_warnings_of_functions_are_shown_and_limited(run) -> None:
+    program = run(
+        """
+        import logging, warnings
+        def check(value):
+            logging.getLogger("my.job").warning("odd value %d", value)
+            logging.getLogger("my.job").info("not shown")
+            if value == 0:
+                warnings.warn("only once")
+            return value
+        env.set_parallelism(1).from_sequence(0, 1999).map(check).filter(lambda value: False).print()
+        env.execute()
+        """
+    )
+    status, output, error = program.finish()
+    assert (status, output) == (0, "")
+    assert "WARNING" in error and "my.job - odd value 0\n" in error and "UserWarning: only once" in error
+    assert "not shown" not in error
+    assert 250 <= error.count("odd value") < 2000, "a burst, and not all of them"
+    assert re.search(r"\d+ log records were left out: more than env.log.rate-limit \(50\) a second", error)
+
+
 def test_a_parallel_job_runs_in_processes_of_their_own(run) -> None:
     program = run(
         """

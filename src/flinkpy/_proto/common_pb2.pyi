@@ -142,3 +142,31 @@ class IOMetrics(_message.Message):
     busy_time_ms: int
     back_pressured_time_ms: int
     def __init__(self, num_records_in: _Optional[int] = ..., num_records_out: _Optional[int] = ..., num_bytes_in: _Optional[int] = ..., num_bytes_out: _Optional[int] = ..., num_batches_in: _Optional[int] = ..., num_batches_out: _Optional[int] = ..., idle_time_ms: _Optional[int] = ..., busy_time_ms: _Optional[int] = ..., back_pressured_time_ms: _Optional[int] = ...) -> None: ...
+
+class JobLogRequest(_message.Message):
+    __slots__ = ("job_id", "position", "max_bytes")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    position: int
+    max_bytes: int
+    def __init__(self, job_id: _Optional[str] = ..., position: _Optional[int] = ..., max_bytes: _Optional[int] = ...) -> None: ...
+
+class JobLogChunk(_message.Message):
+    __slots__ = ("resource_id", "is_known", "has_log", "data", "next_position", "end_position", "host")
+    RESOURCE_ID_FIELD_NUMBER: _ClassVar[int]
+    IS_KNOWN_FIELD_NUMBER: _ClassVar[int]
+    HAS_LOG_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    NEXT_POSITION_FIELD_NUMBER: _ClassVar[int]
+    END_POSITION_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    resource_id: str
+    is_known: bool
+    has_log: bool
+    data: bytes
+    next_position: int
+    end_position: int
+    host: str
+    def __init__(self, resource_id: _Optional[str] = ..., is_known: _Optional[bool] = ..., has_log: _Optional[bool] = ..., data: _Optional[bytes] = ..., next_position: _Optional[int] = ..., end_position: _Optional[int] = ..., host: _Optional[str] = ...) -> None: ...

@@ -134,6 +134,31 @@ class CoordinationRequest(_message.Message):
     payload: bytes
     def __init__(self, job_id: _Optional[str] = ..., operator_id: _Optional[str] = ..., payload: _Optional[bytes] = ...) -> None: ...
 
+class JobLogsRequest(_message.Message):
+    __slots__ = ("job_id", "positions")
+    class PositionsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    positions: _containers.ScalarMap[str, int]
+    def __init__(self, job_id: _Optional[str] = ..., positions: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
+class JobLogs(_message.Message):
+    __slots__ = ("chunks", "is_over", "unreachable")
+    CHUNKS_FIELD_NUMBER: _ClassVar[int]
+    IS_OVER_FIELD_NUMBER: _ClassVar[int]
+    UNREACHABLE_FIELD_NUMBER: _ClassVar[int]
+    chunks: _containers.RepeatedCompositeFieldContainer[_common_pb2.JobLogChunk]
+    is_over: bool
+    unreachable: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, chunks: _Optional[_Iterable[_Union[_common_pb2.JobLogChunk, _Mapping]]] = ..., is_over: _Optional[bool] = ..., unreachable: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class CoordinationResponse(_message.Message):
     __slots__ = ("payload",)
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]

@@ -232,7 +232,7 @@ class ExceptionHistoryEntry(_message.Message):
     def __init__(self, timestamp_ms: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.ErrorInfo, _Mapping]] = ..., task_name: _Optional[str] = ..., resource_id: _Optional[str] = ...) -> None: ...
 
 class JobDetails(_message.Message):
-    __slots__ = ("job_id", "name", "status", "start_time_ms", "end_time_ms", "status_timestamps", "vertices", "exception_history", "num_restarts", "configuration")
+    __slots__ = ("job_id", "name", "status", "start_time_ms", "end_time_ms", "status_timestamps", "vertices", "exception_history", "num_restarts", "configuration", "num_slots_required", "num_slots_held")
     class StatusTimestampsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -250,6 +250,8 @@ class JobDetails(_message.Message):
     EXCEPTION_HISTORY_FIELD_NUMBER: _ClassVar[int]
     NUM_RESTARTS_FIELD_NUMBER: _ClassVar[int]
     CONFIGURATION_FIELD_NUMBER: _ClassVar[int]
+    NUM_SLOTS_REQUIRED_FIELD_NUMBER: _ClassVar[int]
+    NUM_SLOTS_HELD_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     name: str
     status: _common_pb2.JobStatus
@@ -260,7 +262,9 @@ class JobDetails(_message.Message):
     exception_history: _containers.RepeatedCompositeFieldContainer[ExceptionHistoryEntry]
     num_restarts: int
     configuration: _common_pb2.Configuration
-    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., status: _Optional[_Union[_common_pb2.JobStatus, str]] = ..., start_time_ms: _Optional[int] = ..., end_time_ms: _Optional[int] = ..., status_timestamps: _Optional[_Mapping[str, int]] = ..., vertices: _Optional[_Iterable[_Union[VertexDetails, _Mapping]]] = ..., exception_history: _Optional[_Iterable[_Union[ExceptionHistoryEntry, _Mapping]]] = ..., num_restarts: _Optional[int] = ..., configuration: _Optional[_Union[_common_pb2.Configuration, _Mapping]] = ...) -> None: ...
+    num_slots_required: int
+    num_slots_held: int
+    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., status: _Optional[_Union[_common_pb2.JobStatus, str]] = ..., start_time_ms: _Optional[int] = ..., end_time_ms: _Optional[int] = ..., status_timestamps: _Optional[_Mapping[str, int]] = ..., vertices: _Optional[_Iterable[_Union[VertexDetails, _Mapping]]] = ..., exception_history: _Optional[_Iterable[_Union[ExceptionHistoryEntry, _Mapping]]] = ..., num_restarts: _Optional[int] = ..., configuration: _Optional[_Union[_common_pb2.Configuration, _Mapping]] = ..., num_slots_required: _Optional[int] = ..., num_slots_held: _Optional[int] = ...) -> None: ...
 
 class JobResult(_message.Message):
     __slots__ = ("job_id", "name", "status", "net_runtime_ms", "error", "accumulators")

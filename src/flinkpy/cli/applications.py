@@ -147,7 +147,7 @@ def _local_cluster(
     configuration: Configuration, program: str, arguments: tuple[str, ...], taskmanagers: int | None
 ) -> Iterator[ApplicationCluster]:
     from flinkpy.client.application_cluster import ApplicationCluster
-    from flinkpy.client.local_cluster import LocalClusterOptions, log_directory
+    from flinkpy.client.local_cluster import LocalClusterOptions, log_directory, set_shared_output_defaults
     from flinkpy.configuration import (
         client_options,
         core_options,
@@ -158,8 +158,7 @@ def _local_cluster(
     entries = configuration.to_dict()
     for key in _ADDRESSES:  # those of a cluster that runs already, in a config.yaml that is used for both
         entries.pop(key, None)
-    # What the services write is among what the program prints: only what a person should see belongs there.
-    entries.setdefault(core_options.LOG_LEVEL.key, "ERROR")
+    set_shared_output_defaults(entries)
     num_task_executors = taskmanagers or max(
         read_option(entries, client_options.LOCAL_NUMBER_TASKMANAGER), os.cpu_count() or 1
     )

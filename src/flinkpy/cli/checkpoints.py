@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flinkpy.cli.job_argument import find_job, job_argument
 from flinkpy.cli.jobs import connect
 from flinkpy.cli.options import absolute, cluster_address_option, configuration_options, load_valid_configuration
 from flinkpy.common.states import JobState
@@ -27,13 +28,13 @@ _FORMAT = click.option(
 @click.command()
 @configuration_options
 @cluster_address_option
-@click.argument("job_id", required=False)
+@click.argument("job", required=False)
 @click.argument("target_directory", required=False)
 @_FORMAT
 @click.option("-d", "--dispose", metavar="PATH", help="Delete the savepoint at PATH instead of taking one.")
 def savepoint(
     address: str | None,
-    job_id: str | None,
+    job: str | None,
     target_directory: str | None,
     format_type: str,
     dispose: str | None,
@@ -41,23 +42,24 @@ def savepoint(
     properties: tuple[str, ...],
     verbose: bool,
 ) -> None:
-    """Take a savepoint of JOB_ID in TARGET_DIRECTORY; the job goes on.
+    """Take a savepoint of JOB in TARGET_DIRECTORY; the job goes on.
 
     Without TARGET_DIRECTORY it goes to execution.checkpointing.savepoint-dir. The path is a directory or URI that the
     cluster's processes can reach. `flinkpy run -s PATH` starts a job from it.
     """
     if dispose is not None:
-        if job_id is not None:
-            raise click.UsageError("--dispose deletes a savepoint by its path alone; no JOB_ID goes with it")
-    elif job_id is None:
-        raise click.UsageError("name the job: flinkpy savepoint JOB_ID [TARGET_DIRECTORY], or --dispose PATH")
+        if job is not None:
+            raise click.UsageError("--dispose deletes a savepoint by its path alone; no JOB goes with it")
+    elif job is None:
+        raise click.UsageError("name the job: flinkpy savepoint JOB [TARGET_DIRECTORY], or --dispose PATH")
     with connect(load_valid_configuration(config_dir, properties, {}), address) as client:
         if dispose is not None:
             path = absolute(dispose)
             client.dispose_savepoint(path)
             click.echo(f"Savepoint {path} disposed.")
             return
-        assert job_id is not None
+        assert job is not None
+        job_id = find_job(client, job)
         target = None if target_directory is None else absolute(target_directory)
         click.echo(f"Taking a savepoint of job {job_id}.", err=True)
         path = client.trigger_savepoint(job_id, target, native=format_type == "native")
@@ -67,18 +69,19 @@ def savepoint(
 @click.command()
 @configuration_options
 @cluster_address_option
-@click.argument("job_id")
+@job_argument
 @click.option("-full", "--full", is_flag=True, help="Share no file with earlier checkpoints.")
 def checkpoint(
     address: str | None,
-    job_id: str,
+    job: str,
     full: bool,
     config_dir: str | None,
     properties: tuple[str, ...],
     verbose: bool,
 ) -> None:
-    """Take a checkpoint of JOB_ID now, beside the periodic ones."""
+    """Take a checkpoint of JOB now, beside the periodic ones."""
     with connect(load_valid_configuration(config_dir, properties, {}), address) as client:
+        job_id = find_job(client, job)
         click.echo(f"Taking a checkpoint of job {job_id}.", err=True)
         result = client.trigger_checkpoint(job_id, full=full)
     where = f" Path: {result.path}" if result.path else ""
@@ -88,7 +91,7 @@ def checkpoint(
 @click.command()
 @configuration_options
 @cluster_address_option
-@click.argument("job_id")
+@job_argument
 @click.option("-p", "--savepointPath", "target_directory", metavar="DIRECTORY", help="Where the savepoint goes.")
 @click.option(
     "-d",
@@ -99,7 +102,7 @@ def checkpoint(
 @_FORMAT
 def stop(
     address: str | None,
-    job_id: str,
+    job: str,
     target_directory: str | None,
     drain: bool,
     format_type: str,
@@ -107,12 +110,13 @@ def stop(
     properties: tuple[str, ...],
     verbose: bool,
 ) -> int:
-    """Stop JOB_ID with a savepoint: nothing is processed after it, and the job finishes.
+    """Stop JOB with a savepoint: nothing is processed after it, and the job finishes.
 
     Without -p it goes to execution.checkpointing.savepoint-dir. Waits until the job has ended.
     """
     target = None if target_directory is None else absolute(target_directory)
     with connect(load_valid_configuration(config_dir, properties, {}), address) as client:
+        job_id = find_job(client, job)
         click.echo(f"Stopping job {job_id} with a savepoint.", err=True)
         path = client.stop_with_savepoint(job_id, target, drain=drain, native=format_type == "native")
         click.echo(f"Savepoint completed. Path: {path}")
@@ -124,13 +128,13 @@ def stop(
 @click.command()
 @configuration_options
 @cluster_address_option
-@click.argument("job_id")
+@job_argument
 def checkpoints(
-    address: str | None, job_id: str, config_dir: str | None, properties: tuple[str, ...], verbose: bool
+    address: str | None, job: str, config_dir: str | None, properties: tuple[str, ...], verbose: bool
 ) -> None:
-    """Show the checkpoints of JOB_ID: how many, how long they took, how large they are, and why some failed."""
+    """Show the checkpoints of JOB: how many, how long they took, how large they are, and why some failed."""
     with connect(load_valid_configuration(config_dir, properties, {}), address) as client:
-        statistics = client.request_checkpoint_statistics(job_id)
+        statistics = client.request_checkpoint_statistics(find_job(client, job))
     _print_statistics(statistics)
 
 

@@ -12,7 +12,7 @@ import click
 from flinkpy.cli.cluster import SUPERVISOR
 from flinkpy.cli.options import configuration_options, load_valid_configuration
 from flinkpy.cli.run_directory import RecordedCluster, RecordedProcess, RunDirectory
-from flinkpy.cli.services import configure_logging
+from flinkpy.cli.service_logging import configure_logging
 from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions, log_directory
 from flinkpy.common.process import ProcessIdentity, announce_ready
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flinkpy.cli.job_argument import find_job, job_argument
 from flinkpy.cli.options import (
     cluster_address_option,
     configuration_options,
@@ -147,7 +148,7 @@ def list_jobs(
     shown.sort(key=lambda job: (-job.start_time_ms, job.job_id))
     rows = [[format_timestamp(job.start_time_ms), job.job_id, job.name, JobState(job.status).name] for job in shown]
     if rows:
-        print_table(["Started", "Job", "Name", "Status"], rows)
+        print_table(["Started", "Job", "Name", "Status"], rows, whole=(1, 3))
     else:
         click.echo("No jobs.", err=True)
 
@@ -169,25 +170,30 @@ def _is_shown(job: dispatcher_pb2.JobOverview, running: bool, scheduled: bool, e
 @click.command()
 @configuration_options
 @cluster_address_option
-@click.argument("job_id")
-def info(address: str | None, job_id: str, config_dir: str | None, properties: tuple[str, ...], verbose: bool) -> None:
-    """Show one job: its vertices, metrics, failures and accumulators."""
+@job_argument
+def info(address: str | None, job: str, config_dir: str | None, properties: tuple[str, ...], verbose: bool) -> None:
+    """Show JOB: its vertices, metrics, failures and accumulators."""
     from flinkpy.cli.tables import print_table
+    from flinkpy.client.job_notices import describe_shortage, lacks_slots
 
     with connect(load_valid_configuration(config_dir, properties, {}), address) as client:
+        job_id = find_job(client, job)
         details, accumulators = client.request_job(job_id), client.request_accumulators(job_id)
-    _print_details(details)
+        shortage = describe_shortage(details, client.request_cluster_overview() if lacks_slots(details) else None)
+    _print_details(details, shortage)
     if accumulators:
         print_table(["Accumulator", "Type", "Value"], [[one.name, one.type, one.value] for one in accumulators])
 
 
-def _print_details(details: job_pb2.JobDetails) -> None:
+def _print_details(details: job_pb2.JobDetails, shortage: str | None) -> None:
     from flinkpy.cli.tables import format_bytes, format_count, format_timestamp, print_table
 
     click.echo(f"{details.name} ({details.job_id})")
     ended = f", ended {format_timestamp(details.end_time_ms)}" if details.end_time_ms > 0 else ""
     restarts = f", {details.num_restarts} restarts" if details.num_restarts else ""
     click.echo(f"{JobState(details.status).name}, started {format_timestamp(details.start_time_ms)}{ended}{restarts}")
+    if shortage is not None:
+        click.echo(f"The job {shortage}.")
     rows = []
     for vertex in details.vertices:
         states = ", ".join(f"{count} {state}" for state, count in sorted(vertex.tasks_per_state.items()) if count)
@@ -220,10 +226,11 @@ def _print_details(details: job_pb2.JobDetails) -> None:
 @click.command()
 @configuration_options
 @cluster_address_option
-@click.argument("job_id")
-def cancel(address: str | None, job_id: str, config_dir: str | None, properties: tuple[str, ...], verbose: bool) -> int:
-    """Cancel a job and wait until it has ended."""
+@job_argument
+def cancel(address: str | None, job: str, config_dir: str | None, properties: tuple[str, ...], verbose: bool) -> int:
+    """Cancel JOB and wait until it has ended."""
     with connect(load_valid_configuration(config_dir, properties, {}), address) as client:
+        job_id = find_job(client, job)
         client.cancel_job(job_id)
         result = client.wait_for_result(job_id)
     status = JobState(result.status)

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from flinkpy import __version__
-from flinkpy.common.errors import ErrorDomain, FlinkError
+from flinkpy.common.errors import ErrorDomain, FlinkError, JobCancelledError, JobExecutionError
 
 #: verb -> (module of flinkpy.cli, name of the command there, line of the help; without one it is for flinkpy itself)
 _VERBS: dict[str, tuple[str, str, str]] = {
@@ -21,6 +21,7 @@ _VERBS: dict[str, tuple[str, str, str]] = {
     "run-application": ("applications", "run_application", "Run a Python program in a cluster of its own."),
     "list": ("jobs", "list_jobs", "List jobs."),
     "info": ("jobs", "info", "Show one job: its vertices, metrics and failures."),
+    "logs": ("logs", "logs", "Show what a job's functions print and log."),
     "metrics": ("metrics", "metrics", "Show what the metrics of a job say now."),
     "cancel": ("jobs", "cancel", "Cancel a job."),
     "stop": ("checkpoints", "stop", "Stop a job with a savepoint."),
@@ -65,10 +66,15 @@ def flinkpy() -> None:
     """Apache Flink's runtime in Python: stream processing on your own processes."""
 
 
-#: Exit statuses: the user's side is wrong (as click does for usage), or something else is.
-EXIT_USER_ERROR = 2
+#: A job or a program failed or was canceled, a cluster does not answer: the command was understood and did not succeed.
 EXIT_FAILURE = 1
+#: The command, an option, a file or a setting is wrong, as `click` has it for usage errors: nothing was done.
+EXIT_USER_ERROR = 2
+#: Ctrl-C.
 EXIT_INTERRUPTED = 130
+
+#: Errors in the user's domain that are no mistake in the command.
+_JOB_ENDED = (JobExecutionError, JobCancelledError)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -99,7 +105,8 @@ def run(arguments: list[str]) -> int:
         if verbose:
             raise
         click.echo(describe_error(error), err=True)
-        return EXIT_USER_ERROR if error.domain is ErrorDomain.USER else EXIT_FAILURE
+        is_mistake = error.domain is ErrorDomain.USER and not isinstance(error, _JOB_ENDED)
+        return EXIT_USER_ERROR if is_mistake else EXIT_FAILURE
     return result if isinstance(result, int) else 0
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flinkpy.cli.job_argument import find_job, job_argument
 from flinkpy.cli.jobs import connect
 from flinkpy.cli.options import cluster_address_option, configuration_options, load_valid_configuration
 
@@ -22,20 +23,21 @@ if TYPE_CHECKING:
 @cluster_address_option
 @click.option("-f", "--filter", "pattern", default="*", metavar="GLOB", help="Only metrics whose name matches.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-@click.argument("job_id")
+@job_argument
 def metrics(
     address: str | None,
     pattern: str,
     as_json: bool,
-    job_id: str,
+    job: str,
     config_dir: str | None,
     properties: tuple[str, ...],
     verbose: bool,
 ) -> None:
-    """Show the metrics of JOB_ID, of each subtask and operator."""
+    """Show the metrics of JOB, of each subtask and operator."""
     from flinkpy.cli.tables import print_table
 
     with connect(load_valid_configuration(config_dir, properties, {}), address) as client:
+        job_id = find_job(client, job)
         names = {vertex.id: vertex.name for vertex in client.request_job(job_id).vertices}
         found = list(_matching(client.request_metrics(job_id), pattern))
     found.sort(key=lambda entry: (entry[0].vertex_id, entry[0].subtask_index, entry[0].operator_name, entry[1].name))

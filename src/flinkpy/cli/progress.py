@@ -1,6 +1,7 @@
 """What a person sees while a job runs: its status and what every vertex has done so far.
 
-On a terminal a table that is redrawn; anywhere else one line per change of status.
+On a terminal a table that is redrawn; anywhere else one line per change of status. Either way one line for every
+restart, with its cause, and one where the job waits for slots.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flinkpy.cli.tables import format_bytes, format_count, format_duration_ms
+from flinkpy.client.job_notices import JobNotices
 from flinkpy.common.states import JobState
 
 if TYPE_CHECKING:
@@ -20,11 +22,17 @@ if TYPE_CHECKING:
 
 
 class TerminalProgress:
-    """Redraws a table of the job's vertices on standard error, so that standard output stays the program's."""
+    """Redraws a table of the job's vertices on standard error, so that standard output stays the program's.
+
+    The job's id comes first, where no width of a terminal cuts it off.
+    """
 
     def __init__(self, job_id: str, name: str) -> None:
-        self._title = f"{name} ({job_id})"
+        self._job_id = job_id
+        self._name = name
+        self._notices = JobNotices()
         self._live: Live | None = None
+        show_submitted(job_id, name)
 
     def on_details(self, details: job_pb2.JobDetails) -> None:
         if self._live is None:
@@ -33,25 +41,38 @@ class TerminalProgress:
 
             self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=False)
             self._live.start()
-        self._live.update(self._table(details), refresh=True)
+        for line in self._notices.restarts(details):
+            self.on_notice(line)
+        self._live.update(self._display(details), refresh=True)
+
+    def on_notice(self, text: str) -> None:
+        """Above the table, where it stays."""
+        line = f"{self._job_id} {text}"
+        if self._live is None:
+            click.echo(line, err=True)
+        else:
+            self._live.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def on_end(self, status: JobState) -> None:
         if self._live is not None:
             self._live.stop()
             self._live = None
-        click.echo(f"{self._title}: {status.name}", err=True)
+        click.echo(f"{self._job_id} {status.name}", err=True)
 
-    def _table(self, details: job_pb2.JobDetails) -> Any:
+    def _display(self, details: job_pb2.JobDetails) -> Any:
+        from rich.console import Group
         from rich.table import Table
+        from rich.text import Text
 
         status = JobState(details.status) if details.status else JobState.INITIALIZING
-        table = Table(title=f"{self._title}: {status.name}", title_justify="left", box=None, header_style="bold")
+        title = Text(f"{self._job_id} {status.name}  {self._name}", style="italic", no_wrap=True, overflow="ellipsis")
+        table = Table(box=None, header_style="bold")
         table.add_column("Vertex", overflow="ellipsis", no_wrap=True)
         for header in ("Tasks", "Records in", "Records out", "Bytes out", "Busy"):
             table.add_column(header, justify="right", no_wrap=True)
         for vertex in details.vertices:
             table.add_row(vertex.name, *_numbers(vertex))
-        return table
+        return Group(title, table)
 
 
 def _numbers(vertex: job_pb2.VertexDetails) -> list[str]:
@@ -68,15 +89,22 @@ def _numbers(vertex: job_pb2.VertexDetails) -> list[str]:
 
 
 class LineProgress:
-    """A line on standard error whenever the job's status changes."""
+    """A line on standard error whenever the job's status changes, it restarts, or something holds it up."""
 
     def __init__(self, job_id: str, name: str) -> None:
         self._title = f"{name} ({job_id})"
         self._status: JobState | None = None
+        self._notices = JobNotices()
+        show_submitted(job_id, name)
 
     def on_details(self, details: job_pb2.JobDetails) -> None:
+        for line in self._notices.restarts(details):
+            self.on_notice(line)
         if details.status:
             self._show(JobState(details.status))
+
+    def on_notice(self, text: str) -> None:
+        click.echo(f"{self._title}: {text}", err=True)
 
     def on_end(self, status: JobState) -> None:
         self._show(status)
@@ -88,8 +116,8 @@ class LineProgress:
 
 
 def show_submitted(job_id: str, name: str) -> None:
-    """Of a job that nobody waits for: what other commands call it."""
-    click.echo(f"{name} ({job_id}): submitted", err=True)
+    """Say what other commands call the job, and where its functions' output goes."""
+    click.echo(f"{name} ({job_id}): submitted; its functions' output: flinkpy logs {job_id}", err=True)
 
 
 def terminal_observer(job_id: str, name: str) -> TerminalProgress | LineProgress:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_LOG_FORMAT = "%(asctime)s %(levelname)-5s [%(threadName)s] %(name)s - %(message)s"
-
 
 def service_options(command: F) -> F:
     """Adds what every service has: --host, --port, --ready-file, --insecure, and the options of the configuration."""
@@ -53,16 +51,6 @@ def _host_and_port(address: str | None, option: str) -> tuple[str | None, str | 
     return host, str(port)
 
 
-def configure_logging(configuration: Configuration) -> None:
-    """Log to standard error from `env.log.level` on."""
-    from flinkpy.configuration.core_options import LOG_LEVEL
-    from flinkpy.configuration.options import read_option
-
-    level = read_option(configuration, LOG_LEVEL)
-    numeric = {"TRACE": logging.DEBUG, "OFF": logging.CRITICAL + 1}.get(level) or logging.getLevelName(level)
-    logging.basicConfig(level=numeric, format=_LOG_FORMAT)
-
-
 @contextmanager
 def importing() -> Iterator[None]:
     """Import what a service needs without looking for garbage, and leave it alone for good.
@@ -83,6 +71,7 @@ def serve(service: Coroutine[Any, Any, int], configuration: Configuration, *, wa
     Args:
         warns_of_keys: False where the process that started this one has the same configuration and has logged them.
     """
+    from flinkpy.cli.service_logging import configure_logging
     from flinkpy.configuration.key_notices import warn_of_keys
     from flinkpy.security.security_context import TOKEN_VARIABLE
 

@@ -7,8 +7,13 @@ import sys
 import click
 
 
-def print_table(headers: list[str], rows: list[list[str]], right: tuple[int, ...] = ()) -> None:
-    """Print `rows` under `headers`; columns in `right` are right-aligned."""
+def print_table(
+    headers: list[str], rows: list[list[str]], right: tuple[int, ...] = (), whole: tuple[int, ...] = ()
+) -> None:
+    """Print `rows` under `headers`.
+
+    Columns in `right` are right-aligned; those in `whole` are never wrapped, so that what stands there can be copied.
+    """
     if not sys.stdout.isatty():
         for row in [headers, *rows]:
             click.echo("\t".join(row))
@@ -18,7 +23,9 @@ def print_table(headers: list[str], rows: list[list[str]], right: tuple[int, ...
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     for position, header in enumerate(headers):
-        table.add_column(header, justify="right" if position in right else "left", overflow="fold")
+        table.add_column(
+            header, justify="right" if position in right else "left", overflow="fold", no_wrap=position in whole
+        )
     for row in rows:
         table.add_row(*row)
     Console().print(table)

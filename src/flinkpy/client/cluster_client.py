@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from flinkpy._proto import checkpoint_pb2, dispatcher_pb2, job_pb2, metrics_pb2
@@ -282,6 +282,15 @@ class ClusterClient:
         job has ended)."""
         request = metrics_pb2.MetricsRequest(job_id=job_id)
         return list(self._call("request_metrics", request, timeout_s=self._timeout_s).groups)
+
+    def request_job_logs(self, job_id: str, positions: Mapping[str, int]) -> dispatcher_pb2.JobLogs:
+        """The next piece of what each TaskExecutor has logged for a job, from `positions` (by resource id) on.
+
+        Raises: JobNotFoundError, RpcUnavailableError.
+        """
+        request = dispatcher_pb2.JobLogsRequest(job_id=job_id, positions=positions)
+        logs: dispatcher_pb2.JobLogs = self._call("request_job_logs", request, timeout_s=self._timeout_s)
+        return logs
 
     def dispose_savepoint(self, path: str) -> None:
         """Delete the files of a savepoint, as the cluster sees them. Raises: CheckpointStorageError."""

@@ -23,7 +23,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions
+from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions, set_shared_output_defaults
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.process import ProcessIdentity
 from flinkpy.configuration import (
@@ -170,8 +170,7 @@ def _service_properties(configuration: Configuration, slots_each: int) -> dict[s
         for key in option.keys:
             properties.pop(key, None)
     properties[taskmanager_options.NUM_TASK_SLOTS.key] = str(slots_each)
-    # Their standard error is the program's: only what a person should see belongs there.
-    properties.setdefault(core_options.LOG_LEVEL.key, "ERROR")
+    set_shared_output_defaults(properties)
     return properties
 
 

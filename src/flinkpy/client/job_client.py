@@ -195,16 +195,17 @@ def job_execution_error(result: job_pb2.JobResult) -> JobExecutionError:
     """The error of a job that failed: the user's own traceback first, then what flinkpy knows of the failure."""
     cause = error_from_proto(result.error)
     headline = f"job `{result.name}` ({result.job_id}) ended in {JobState(result.status).name}: {cause}"
-    user_traceback = _user_traceback(cause)
-    message = f"\n\n{user_traceback.rstrip()}\n\n{headline}" if user_traceback else headline
-    error = JobExecutionError(message, details={"job": result.job_id, **cause.details}, remote_traceback=user_traceback)
+    traceback = user_traceback(cause)
+    message = f"\n\n{traceback.rstrip()}\n\n{headline}" if traceback else headline
+    error = JobExecutionError(message, details={"job": result.job_id, **cause.details}, remote_traceback=traceback)
     error.__cause__ = cause
     # The cause is told in the message; showing it once more above would push the user's traceback down.
     error.__suppress_context__ = True
     return error
 
 
-def _user_traceback(cause: FlinkError) -> str:
+def user_traceback(cause: FlinkError) -> str:
+    """The traceback of the user's own code in an error of a job, or an empty text."""
     link: BaseException | None = cause
     while link is not None:
         if isinstance(link, FlinkError) and link.remote_traceback:

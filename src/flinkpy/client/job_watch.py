@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
 from flinkpy._proto import job_pb2
 from flinkpy.client.cluster_client import ClusterClient
+from flinkpy.client.job_notices import JobNotices, describe_shortage
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.states import JobState
 
@@ -23,6 +25,9 @@ class JobObserver(Protocol):
     """Is shown one job. Thread: one at a time."""
 
     def on_details(self, details: job_pb2.JobDetails) -> None: ...
+
+    def on_notice(self, text: str) -> None:
+        """Something that holds the job up."""
 
     def on_end(self, status: JobState) -> None: ...
 
@@ -72,6 +77,9 @@ class RestartReporter:
             reason = f"{error.traceback.rstrip()}\n{error.message}" if error.traceback else error.message
             _logger.warning("%s failed and is restarted (time %d):\n%s", self._name, number, reason.strip())
 
+    def on_notice(self, text: str) -> None:
+        _logger.warning("%s %s", self._name, text)
+
     def on_end(self, status: JobState) -> None:
         return
 
@@ -83,6 +91,7 @@ class JobWatch:
         self._client = client
         self._job_id = job_id
         self._observer = observer
+        self._notices = JobNotices()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"flinkpy-watch {job_id}", daemon=True)
         self._thread.start()
@@ -110,6 +119,11 @@ class JobWatch:
 
     def _show(self) -> None:
         try:
-            self._observer.on_details(self._client.request_job(self._job_id))
+            details = self._client.request_job(self._job_id)
+            self._observer.on_details(details)
+            if self._notices.is_shortage_due(details, time.monotonic()):
+                text = describe_shortage(details, self._client.request_cluster_overview())
+                assert text is not None
+                self._observer.on_notice(text)
         except FlinkError:
             return  # the next look may succeed, and who waits for the result learns of a cluster that is gone

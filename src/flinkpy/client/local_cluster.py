@@ -257,6 +257,21 @@ def _with_port(arguments: tuple[str, ...], port: str) -> tuple[str, ...]:
     return (*arguments[:position], port, *arguments[position + 1 :])
 
 
+#: Records of user functions per second and process that a terminal is still readable with.
+SHARED_OUTPUT_RATE_LIMIT = 50
+
+
+def set_shared_output_defaults(properties: dict[str, str]) -> None:
+    """Have services that share a program's output show what a person should see there, unless options say otherwise.
+
+    That is warnings and errors of user functions, so many of them, and errors of flinkpy itself.
+    """
+    if core_options.LOG_LEVEL.key not in properties:
+        properties[core_options.LOG_LEVEL.key] = "WARNING"
+        properties.setdefault(core_options.LOG_RUNTIME_LEVEL.key, "ERROR")
+    properties.setdefault(core_options.LOG_RATE_LIMIT.key, str(SHARED_OUTPUT_RATE_LIMIT))
+
+
 def log_directory(properties: Mapping[str, str], default: Path) -> Path:
     """Where log files go: `env.log.dir`, else `default`."""
     configured = read_option(properties, core_options.LOG_DIR)

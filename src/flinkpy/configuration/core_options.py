@@ -18,6 +18,21 @@ LOG_LEVEL = enum_option(
     "INFO",
     "Level of the log that processes write to standard error or their log file.",
 )
+LOG_RUNTIME_LEVEL = enum_option(
+    "env.log.runtime-level",
+    ("DEBUG", "INFO", "WARNING", "WARN", "ERROR", "OFF", "TRACE"),
+    None,
+    "Level of what flinkpy itself logs, where it differs from `env.log.level`, which then is that of user functions. "
+    "Unset: `env.log.level`; `ERROR` where the processes share the output of a program (an embedded cluster, an "
+    "application) and `env.log.level` is unset too.",
+)
+LOG_RATE_LIMIT = int_option(
+    "env.log.rate-limit",
+    0,
+    "Records of user functions that one process logs in a second at most, on average; it says how many it left out. "
+    "0 is no limit; where the processes share the output of a program, 50 is the default.",
+    minimum=0,
+)
 LOG_DIR = string_option("env.log.dir", None, "Directory of the processes' log files.")
 PID_DIR = string_option("env.pid.dir", None, "Directory where `flinkpy cluster` keeps what it knows of its processes.")
 

@@ -190,7 +190,8 @@ class _Term:
         result = self._status.result
         assert result is not None
         logger.log(
-            logging.INFO if result.state is ApplicationState.FINISHED else logging.ERROR,
+            # Whoever waits for the program is shown why it failed: this is for the record.
+            logging.INFO if result.state is ApplicationState.FINISHED else logging.WARNING,
             "application %s (%s): %s%s",
             self._application.name,
             self._application.application_id,

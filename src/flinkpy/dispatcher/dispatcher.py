@@ -333,13 +333,10 @@ class Dispatcher(JobInquiries):
     ) -> pb.ClusterOverview:
         """Slots and TaskExecutors are -1 where the ResourceManager does not answer."""
         self.validate_runs_in_main_thread()
-        find = self._services.resource_manager_address
-        address = self._options.resource_manager_address if find is None else find() or ""
+        address = self._resource_manager_address
         resources = resourcemanager_pb2.ResourceOverview(num_task_managers=-1, num_slots_total=-1, num_slots_free=-1)
         try:
-            if not address:
-                raise RpcUnavailableError("none leads just now")
-            resources = await self._services.gateways.gateway("ResourceManager", address).request_resource_overview(
+            resources = await self.resource_manager().request_resource_overview(
                 resourcemanager_pb2.ResourceOverviewRequest(), timeout_s=OVERVIEW_TIMEOUT_S
             )
         except (RpcUnavailableError, RpcTimeoutError) as error:
@@ -358,6 +355,21 @@ class Dispatcher(JobInquiries):
             resource_manager_address=address,
             is_insecure=self._options.is_insecure,
         )
+
+    @property
+    def _resource_manager_address(self) -> str:
+        """Empty where none leads just now."""
+        find = self._services.resource_manager_address
+        return self._options.resource_manager_address if find is None else find() or ""
+
+    def resource_manager(self) -> Any:
+        address = self._resource_manager_address
+        if not address:
+            raise RpcUnavailableError("no ResourceManager leads just now")
+        return self.gateway("ResourceManager", address)
+
+    def gateway(self, service: str, address: str) -> Any:
+        return self._services.gateways.gateway(service, address)
 
     @unfenced
     async def shut_down_cluster(

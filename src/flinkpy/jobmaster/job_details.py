@@ -16,7 +16,13 @@ from flinkpy.jobmaster.scheduler.default_scheduler import DefaultScheduler
 from flinkpy.rpc.error_codec import error_to_proto
 
 
-def job_details(scheduler: DefaultScheduler, configuration: common_pb2.Configuration) -> job_pb2.JobDetails:
+def job_details(
+    scheduler: DefaultScheduler,
+    configuration: common_pb2.Configuration,
+    *,
+    num_slots_required: int = 0,
+    num_slots_held: int = 0,
+) -> job_pb2.JobDetails:
     graph = scheduler.graph
     return job_pb2.JobDetails(
         job_id=graph.job_id,
@@ -37,6 +43,8 @@ def job_details(scheduler: DefaultScheduler, configuration: common_pb2.Configura
         ],
         num_restarts=scheduler.num_restarts,
         configuration=configuration,
+        num_slots_required=num_slots_required,
+        num_slots_held=num_slots_held,
     )
 
 

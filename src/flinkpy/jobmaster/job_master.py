@@ -30,6 +30,7 @@ from flinkpy.common.errors import (
 from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ResourceID
 from flinkpy.common.states import ExecutionState, JobState
 from flinkpy.connector_api.coordinator import OperatorCoordinatorProvider
+from flinkpy.graph.required_slots import runs_in_stages
 from flinkpy.highavailability.standalone import StandaloneLeaderRetrieval
 from flinkpy.jobmaster import conversions
 from flinkpy.jobmaster.accumulators import accumulator_reports, merge_accumulators
@@ -338,7 +339,15 @@ class JobMaster(RpcEndpoint):
         self.handle(ev.CancelJob())
 
     def details(self) -> job_pb2.JobDetails:
-        return job_details(self.scheduler, self._job_graph.configuration)
+        pool = self.scheduler.slot_pool
+        # A job that runs in stages gets on with any slot.
+        gets_on = pool.num_slots > 0 and runs_in_stages(self._job_graph)
+        return job_details(
+            self.scheduler,
+            self._job_graph.configuration,
+            num_slots_required=min(pool.num_required, pool.num_slots) if gets_on else pool.num_required,
+            num_slots_held=pool.num_slots,
+        )
 
     def handle_coordination_request(self, operator_id: str, payload: bytes) -> bytes:
         self.validate_runs_in_main_thread()
@@ -369,9 +378,12 @@ class JobMaster(RpcEndpoint):
         self._heartbeats.rpc_failed(connection.location.resource_id)
         self._check_heartbeats()
 
-    def on_task_manager_lost(self, connection: TaskManagerConnection, cause: FlinkError) -> None:
+    def on_task_manager_lost(self, connection: TaskManagerConnection, cause: FlinkError, reason: str) -> None:
         resource_id = connection.location.resource_id
-        logger.warning("%s", cause)
+        if self._allocations_of(resource_id):
+            logger.warning("%s", cause)
+        else:  # the regular end: the job holds nothing there any more
+            logger.info("TaskExecutor %s at %s has left: %s", resource_id, connection.location.address, reason)
         self._task_managers.pop(resource_id, None)
         self._heartbeats.remove(resource_id)
         self.run_async(
@@ -452,7 +464,8 @@ class JobMaster(RpcEndpoint):
 
     def _on_terminated(self, state: JobState, cause: FlinkError | None) -> None:
         if cause is not None:
-            logger.error("job %s ended as %s: %s\n%s", self.job_id, state.name, cause, cause.remote_traceback)
+            # Its client is told too; a failed job is no failure of this process.
+            logger.warning("job %s ended as %s: %s\n%s", self.job_id, state.name, cause, cause.remote_traceback)
         self._coordinators.close()
         if state.is_globally_terminal:
             reports = accumulator_reports(self.scheduler.graph)

@@ -62,7 +62,7 @@ class TaskManagerListener(Protocol):
 
     def on_heartbeat_undeliverable(self, connection: TaskManagerConnection) -> None: ...
 
-    def on_task_manager_lost(self, connection: TaskManagerConnection, cause: FlinkError) -> None: ...
+    def on_task_manager_lost(self, connection: TaskManagerConnection, cause: FlinkError, reason: str) -> None: ...
 
 
 class TaskManagerConnection:
@@ -264,7 +264,7 @@ class TaskManagerConnection:
             f"TaskExecutor {location.resource_id} at {location.address} is lost: {reason}",
             details={"resource_id": str(location.resource_id), "address": location.address},
         )
-        self._listener.on_task_manager_lost(self, cause)
+        self._listener.on_task_manager_lost(self, cause, reason)
         for answered in triggers:
             answered(cause)
         for action in waiting:

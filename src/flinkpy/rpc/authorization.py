@@ -46,6 +46,8 @@ _BY_ROLE: dict[Role, dict[str, tuple[str, ...]]] = {
             "CancelJob",
             "ShutDownCluster",
             "SendCoordinationRequest",
+            # The output of functions holds what they process, which a reader of states and metrics does not see.
+            "RequestJobLogs",
             "TriggerCheckpoint",
             "TriggerSavepoint",
             "StopWithSavepoint",

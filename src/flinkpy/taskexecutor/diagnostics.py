@@ -1,17 +1,24 @@
-"""What a TaskExecutor tells of itself: its threads and its log files."""
+"""What a TaskExecutor tells about itself: its threads, its log files and what it logged for a job."""
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 import threading
 import traceback
+from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 
-from flinkpy._proto import taskexecutor_pb2
+from flinkpy._proto import common_pb2, taskexecutor_pb2
 from flinkpy.common.errors import UserError
+from flinkpy.common.ids import JobID
 
 CHUNK_BYTES = 1 << 20
+
+#: Jobs whose part of the log is known. A session cluster runs many short jobs; each entry is two numbers.
+MAX_KNOWN_JOBS = 10_000
 
 
 def thread_dump() -> taskexecutor_pb2.ThreadDump:
@@ -58,3 +65,59 @@ class LogFiles:
         with path.open("rb") as file:
             while chunk := file.read(CHUNK_BYTES):
                 yield chunk
+
+
+class JobLogs:
+    """Knows which part of this process's log belongs to which job: from its arrival here until it left.
+
+    The log is whatever file standard error goes to, so it needs no option and no path ever comes from a caller. What
+    other jobs wrote in the same time is in a job's part too: output of user functions does not say whose it is.
+
+    Args:
+        path: the log; only tests read another one.
+    """
+
+    def __init__(self, path: str = "/proc/self/fd/2") -> None:
+        self._path = path
+        #: Begin of each job's part, and its end where the job has left. Least recently arrived first.
+        self._parts: OrderedDict[JobID, tuple[int, int | None]] = OrderedDict()
+
+    def begin(self, job_id: JobID) -> None:
+        """The job has come to this process. A job that comes again keeps the beginning it has."""
+        start, _ = self._parts.pop(job_id, (self._size() or 0, None))
+        self._parts[job_id] = (start, None)
+        while len(self._parts) > MAX_KNOWN_JOBS:
+            self._parts.popitem(last=False)
+
+    def end(self, job_id: JobID) -> None:
+        """The job has left this process."""
+        if job_id in self._parts:
+            self._parts[job_id] = (self._parts[job_id][0], self._size())
+
+    def read(self, job_id: JobID, position: int, max_bytes: int) -> common_pb2.JobLogChunk:
+        """At most `max_bytes` of the job's part, from `position` on; -1 is its beginning.
+
+        A log that has become shorter (rotation by copy and truncation) is read from where it begins now.
+        """
+        size = self._size()
+        if job_id not in self._parts or size is None:
+            return common_pb2.JobLogChunk(is_known=job_id in self._parts, has_log=size is not None)
+        start, end = self._parts[job_id]
+        if size < start or (end is not None and size < end):
+            start, end = 0, None
+        limit = size if end is None else end
+        begin = start if not start <= position <= limit else position
+        with open(self._path, "rb") as file:
+            data = os.pread(file.fileno(), max(0, min(max_bytes, limit - begin)), begin)
+        return common_pb2.JobLogChunk(
+            is_known=True, has_log=True, data=data, next_position=begin + len(data), end_position=limit
+        )
+
+    def _size(self) -> int | None:
+        """Size of the log; None where standard error is no file that can be read again."""
+        try:
+            facts = os.stat(self._path)
+        except OSError:
+            return None
+        is_file = stat.S_ISREG(facts.st_mode) and os.access(self._path, os.R_OK)
+        return facts.st_size if is_file else None

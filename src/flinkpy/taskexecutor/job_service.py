@@ -27,6 +27,7 @@ from flinkpy.common.states import ExecutionState
 from flinkpy.rpc.endpoint import RpcEndpoint
 from flinkpy.rpc.error_codec import error_to_proto
 from flinkpy.taskexecutor.contracts import JobUserCodeSlot, TaskDeployer
+from flinkpy.taskexecutor.diagnostics import JobLogs
 from flinkpy.taskexecutor.job_master_connection import JobMasterConnection, as_flink_error
 from flinkpy.taskexecutor.job_table import Job, JobTable
 from flinkpy.taskexecutor.options import TaskExecutorOptions
@@ -70,6 +71,7 @@ class JobService:
         self._on_slot_freed = on_slot_freed
         self._on_task_stuck = on_task_stuck
         self._make_thread = make_thread
+        self.logs = JobLogs()
         self._address = ""
         self._data_address = ""
         #: Job of every task that has not ended, jobs that were closed included.
@@ -160,6 +162,7 @@ class JobService:
         job = Job[Task, JobMasterConnection, JobUserCodeSlot](job_id, job_master_address, job_master_id, connection)
         job.result_partition_ids.update(self.partitions.tracker.adopt(job_id))
         self.jobs.add(job)
+        self.logs.begin(job_id)
         connection.start()
         return job
 
@@ -474,6 +477,7 @@ class JobService:
         for task in list(job.tasks.values()):
             task.fail(cause)
         self.partitions.release_job(job, cause)
+        self.logs.end(job.job_id)
         self._close_if_done(job)
 
     def _close_if_done(self, job: JobEntry) -> None:

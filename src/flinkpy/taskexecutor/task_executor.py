@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import platform
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -31,6 +32,7 @@ from flinkpy.common.errors import (
     SlotAllocationError,
     StaleFencingTokenError,
     TaskSubmissionError,
+    UserError,
 )
 from flinkpy.common.ids import AllocationID, JobID
 from flinkpy.highavailability.leader_election import LeaderInformation, LeaderRetrieval
@@ -42,7 +44,7 @@ from flinkpy.rpc.error_codec import error_from_proto
 from flinkpy.rpc.server import CallContext
 from flinkpy.taskexecutor import checkpoint_calls
 from flinkpy.taskexecutor.contracts import TaskDeployer
-from flinkpy.taskexecutor.diagnostics import LogFiles, thread_dump
+from flinkpy.taskexecutor.diagnostics import CHUNK_BYTES, LogFiles, thread_dump
 from flinkpy.taskexecutor.job_service import JobEntry, JobService
 from flinkpy.taskexecutor.metrics_dump import MetricQueryService
 from flinkpy.taskexecutor.options import TaskExecutorOptions
@@ -309,6 +311,16 @@ class TaskExecutor(RpcEndpoint):
     ) -> AsyncIterator[taskexecutor_pb2.FileChunk]:
         for chunk in self._logs.read(request.name):
             yield taskexecutor_pb2.FileChunk(data=chunk)
+
+    async def request_job_log(self, request: common_pb2.JobLogRequest, context: CallContext) -> common_pb2.JobLogChunk:
+        """What this process has logged since it began to work for the job, from a position on."""
+        self.validate_runs_in_main_thread()
+        if not 0 < request.max_bytes <= CHUNK_BYTES:
+            raise UserError(f"max_bytes is {request.max_bytes}, but must be from 1 to {CHUNK_BYTES}")
+        chunk = self.service.logs.read(JobID(request.job_id), request.position, request.max_bytes)
+        chunk.resource_id = self.options.resource_id
+        chunk.host = platform.node()
+        return chunk
 
     async def request_metrics(
         self, request: metrics_pb2.MetricsRequest, context: CallContext

@@ -118,7 +118,7 @@ def test_a_checkpoint_may_be_full(client: FakeClient, capsys: pytest.CaptureFixt
         (["savepoint"], "name the job"),
         (["savepoint", JOB, "-d", "/s"], "by its path alone"),
         (["savepoint", JOB, "-type", "odd"], "'odd' is not one of"),
-        (["stop"], "Missing argument 'JOB_ID'"),
+        (["stop"], "Missing argument 'JOB'"),
         (["run", "-n", __file__], "name it with -s PATH"),
         (["run", "-cm", "claim", __file__], "name it with -s PATH"),
         (["run", "-s", "/s", "-cm", "steal", __file__], "'steal' is not one of"),

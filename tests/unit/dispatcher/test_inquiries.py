@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from dispatcher_fakes import CONTEXT, JOB, OTHER_JOB, Harness, scenario
 
-from flinkpy._proto import common_pb2, job_pb2, metrics_pb2
+from flinkpy._proto import common_pb2, job_pb2, metrics_pb2, resourcemanager_pb2
 from flinkpy._proto import dispatcher_pb2 as pb
-from flinkpy.common.errors import JobNotFoundError
+from flinkpy.common.errors import JobNotFoundError, RpcUnavailableError
 
 REQUEST = pb.JobIdMessage(job_id=JOB)
 
@@ -44,3 +44,29 @@ async def test_metrics_are_those_of_a_job_that_runs(harness: Harness) -> None:
     await job_master.terminated(common_pb2.FINISHED)
     with pytest.raises(JobNotFoundError):
         await harness.dispatcher.request_metrics(request, CONTEXT)
+
+
+@scenario()
+async def test_logs_come_from_every_task_executor_that_knows_the_job(harness: Harness) -> None:
+    await harness.running_job()
+    infos = [resourcemanager_pb2.TaskManagerInfo(resource_id=name, address=f"{name}:1") for name in ("te-2", "te-1")]
+    harness.gateways.answers["request_task_manager_info"] = lambda _: resourcemanager_pb2.TaskManagerInfoResponse(
+        task_managers=infos
+    )
+    asked: list[common_pb2.JobLogRequest] = []
+
+    def log(request: common_pb2.JobLogRequest) -> common_pb2.JobLogChunk:
+        asked.append(request)
+        if len(asked) > 2:
+            raise RpcUnavailableError("gone")
+        return common_pb2.JobLogChunk(resource_id=f"te-{len(asked)}", is_known=len(asked) == 1, has_log=True)
+
+    harness.gateways.answers["request_job_log"] = log
+    request = pb.JobLogsRequest(job_id=JOB, positions={"te-1": 7})
+    answer = await harness.dispatcher.request_job_logs(request, CONTEXT)
+    assert [chunk.resource_id for chunk in answer.chunks] == ["te-1"] and not answer.is_over
+    assert sorted(each.position for each in asked) == [-1, 7]
+    answer = await harness.dispatcher.request_job_logs(request, CONTEXT)
+    assert sorted(answer.unreachable) == ["te-1", "te-2"]
+    with pytest.raises(JobNotFoundError):
+        await harness.dispatcher.request_job_logs(pb.JobLogsRequest(job_id=OTHER_JOB), CONTEXT)

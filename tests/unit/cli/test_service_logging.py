@@ -1,0 +1,119 @@
+"""The log of a service process: who may log what, and how much."""
+
+from __future__ import annotations
+
+import io
+import logging
+import warnings
+from collections.abc import Iterator
+
+import pytest
+
+from flinkpy.cli.service_logging import RUNTIME_LOGGERS, RateLimitedHandler, configure_logging
+from flinkpy.client.local_cluster import set_shared_output_defaults
+from flinkpy.common.configuration import Configuration
+
+
+@pytest.fixture
+def bare_logging() -> Iterator[None]:
+    """The `logging` module as a new process has it; afterwards as it was."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    levels = {name: logging.getLogger(name).level for name in RUNTIME_LOGGERS}
+    yield
+    logging.captureWarnings(False)
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    for name, old in levels.items():
+        logging.getLogger(name).setLevel(old)
+
+
+def log_of(entries: dict[str, str]) -> str:
+    """What two loggers write, a function's and flinkpy's, at three levels each."""
+    configuration = Configuration()
+    for key, value in entries.items():
+        configuration.set_string(key, value)
+    stream = io.StringIO()
+    logging.getLogger().handlers.clear()
+    configure_logging(configuration, stream)
+    for name in ("my.job", "flinkpy.taskexecutor"):
+        logger = logging.getLogger(name)
+        logger.info("%s info", name)
+        logger.warning("%s warning", name)
+        logger.error("%s error", name)
+    return "\n".join(line.partition(" - ")[2] for line in stream.getvalue().splitlines())
+
+
+@pytest.mark.usefixtures("bare_logging")
+def test_a_shared_output_shows_warnings_of_functions_and_only_errors_of_flinkpy() -> None:
+    entries: dict[str, str] = {}
+    set_shared_output_defaults(entries)
+    assert log_of(entries) == "my.job warning\nmy.job error\nflinkpy.taskexecutor error"
+
+
+@pytest.mark.usefixtures("bare_logging")
+def test_a_level_that_is_set_counts_for_all_unless_flinkpys_own_is_set_too() -> None:
+    entries = {"env.log.level": "INFO"}
+    set_shared_output_defaults(entries)
+    assert len(log_of(entries).splitlines()) == 6
+    entries["env.log.runtime-level"] = "OFF"
+    assert log_of(entries) == "my.job info\nmy.job warning\nmy.job error"
+
+
+@pytest.mark.usefixtures("bare_logging")
+def test_warnings_of_functions_are_logged() -> None:
+    stream = io.StringIO()
+    logging.getLogger().handlers.clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        configure_logging(Configuration(), stream)
+        warnings.warn("the input looks odd", UserWarning, stacklevel=1)
+        logging.captureWarnings(False)
+    assert "py.warnings - " in stream.getvalue() and "UserWarning: the input looks odd" in stream.getvalue()
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def record(text: str, name: str = "my.job") -> logging.LogRecord:
+    return logging.LogRecord(name, logging.WARNING, __file__, 1, text, (), None)
+
+
+def test_more_records_than_the_limit_are_left_out_and_counted() -> None:
+    clock, stream = Clock(), io.StringIO()
+    handler = RateLimitedHandler(stream, per_second=2, clock=clock)
+    for number in range(25):
+        handler.handle(record(f"record {number}"))
+    assert stream.getvalue().splitlines() == [f"record {number}" for number in range(10)], "a burst of 5 s"
+    clock.now_s += 1
+    handler.handle(record("later"))
+    assert stream.getvalue().splitlines()[10:] == [
+        "15 log records were left out: more than env.log.rate-limit (2) a second",
+        "later",
+    ]
+
+
+def test_what_is_left_out_at_the_end_is_told_when_the_log_is_closed() -> None:
+    stream = io.StringIO()
+    handler = RateLimitedHandler(stream, per_second=1, clock=Clock())
+    for _ in range(6):
+        handler.handle(record("again"))
+    handler.close()
+    assert stream.getvalue().splitlines()[5:] == [
+        "1 log records were left out: more than env.log.rate-limit (1) a second"
+    ]
+
+
+def test_records_of_flinkpy_are_never_left_out_and_no_limit_is_none() -> None:
+    stream = io.StringIO()
+    limited = RateLimitedHandler(stream, per_second=1, clock=Clock())
+    unlimited = RateLimitedHandler(stream, per_second=0, clock=Clock())
+    for _ in range(100):
+        limited.handle(record("runtime", "flinkpy.rpc"))
+        unlimited.handle(record("function"))
+    assert stream.getvalue().count("runtime\n") == 100 and stream.getvalue().count("function\n") == 100
