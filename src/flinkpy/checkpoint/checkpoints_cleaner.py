@@ -22,8 +22,13 @@ from flinkpy.checkpoint.state_handles import (
     paths_of,
     shared_paths_of_snapshot,
 )
-from flinkpy.checkpoint.storage.checkpoint_storage import CheckpointStorage, CheckpointStorageLocation
-from flinkpy.checkpoint.storage.file_system import is_below, join
+from flinkpy.checkpoint.storage.checkpoint_storage import (
+    SHARED_DIRECTORY,
+    TASK_OWNED_DIRECTORY,
+    CheckpointStorage,
+    CheckpointStorageLocation,
+)
+from flinkpy.checkpoint.storage.file_system import is_below, join, name_of, parent_of
 from flinkpy.checkpoint.storage.file_systems import FileSystems
 from flinkpy.common.durable_file import UNFINISHED_SUFFIX
 from flinkpy.common.errors import CheckpointStorageError
@@ -218,19 +223,24 @@ def discard_exactly(file_systems: FileSystems, directory: str, metadata: checkpo
     file_system = file_systems.of(directory)
     file_system.delete_file(join(directory, METADATA_FILE_NAME))
     failpoint("discard.after_metadata")
-    own = sorted(path for path in paths_of(handles_of_metadata(metadata)) if is_below(path, directory))
+    own = sorted(path for path in paths_of(handles_of_metadata(metadata)) if parent_of(path) == directory)
     own += [join(directory, e.name) for e in file_system.list(directory) if e.name.endswith(UNFINISHED_SUFFIX)]
     delete_files(file_systems, own)
     file_system.delete_empty_directory(directory)
 
 
 def delete_files(file_systems: FileSystems, paths: list[str], *, is_parallel: bool = True) -> None:
-    """Raises: CheckpointStorageError, after the others have been tried."""
+    """Deletes files of checkpoints. What lies in a directory `shared` that is a symbolic link is not deleted.
+
+    Raises: CheckpointStorageError, after the others have been tried.
+    """
     errors: list[CheckpointStorageError] = []
 
     def delete(path: str) -> None:
+        place = parent_of(path)
+        is_shared = name_of(place) in (SHARED_DIRECTORY, TASK_OWNED_DIRECTORY)
         try:
-            file_systems.of(path).delete_file(path)
+            file_systems.of(path).delete_file_below(parent_of(place) if is_shared else place, path)
         except CheckpointStorageError as error:
             errors.append(error)
 

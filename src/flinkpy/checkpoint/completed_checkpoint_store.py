@@ -21,6 +21,7 @@ from flinkpy.checkpoint.checkpoints_cleaner import CheckpointsCleaner, checkpoin
 from flinkpy.checkpoint.completed_checkpoint import CheckpointRetention, CompletedCheckpoint
 from flinkpy.checkpoint.metadata import METADATA_FILE_NAME, decode_and_resolve, read_metadata_file
 from flinkpy.checkpoint.shared_state_registry import SharedStateRegistry
+from flinkpy.checkpoint.snapshot_files import snapshot_files
 from flinkpy.checkpoint.storage.checkpoint_storage import CheckpointStorage
 from flinkpy.checkpoint.storage.file_system import join, storage_error
 from flinkpy.checkpoint.verification import verify_checkpoint
@@ -126,7 +127,7 @@ class CompletedCheckpointStore:
                     f"job {self._storage.job_id} has checkpoints and none of them can be used: {'; '.join(problems)}"
                 )
             for checkpoint in usable:
-                self.registry.register(checkpoint.checkpoint_id, checkpoint.shared_paths, is_owned=checkpoint.is_owned)
+                self._register(checkpoint)
             self._retained = tuple(usable)
             if problems:
                 logger.error(
@@ -152,7 +153,7 @@ class CompletedCheckpointStore:
                     f"checkpoint {checkpoint.checkpoint_id} needs {freed[0]}, which was deleted with an earlier one",
                     details={"path": freed[0]},
                 )
-            self.registry.register(checkpoint.checkpoint_id, checkpoint.shared_paths, is_owned=checkpoint.is_owned)
+            self._register(checkpoint)
             try:
                 failpoint("completed.before_pointers")
                 # With those about to be replaced: whether the old or the new pointers survive a failure in here,
@@ -220,6 +221,15 @@ class CompletedCheckpointStore:
         for checkpoint in retained:
             self.cleaner.discard_completed(checkpoint)
         self.cleaner.delete_job_directory()
+
+    def _register(self, checkpoint: CompletedCheckpoint) -> None:
+        shared = checkpoint.shared_paths
+        foreign: frozenset[str] = frozenset()
+        if checkpoint.external_path != self._storage.directory_of(checkpoint.checkpoint_id):
+            # Not made by this job: it claims what lies where that other job kept its files, and nothing else.
+            foreign = snapshot_files(checkpoint.metadata, checkpoint.external_path).foreign
+            self.registry.register(checkpoint.checkpoint_id, shared & foreign, is_owned=False)
+        self.registry.register(checkpoint.checkpoint_id, shared - foreign, is_owned=checkpoint.is_owned)
 
     def _directories_in_use(self) -> list[str]:
         return [*(checkpoint.external_path for checkpoint in self._retained), *self._damaged]

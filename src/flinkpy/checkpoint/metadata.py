@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.checkpoint.state_handles import handles_of_metadata
 from flinkpy.checkpoint.storage.file_system import MissingFileError, is_below, join, name_of, storage_error
-from flinkpy.checkpoint.storage.file_systems import FileSystems, directory_of_metadata
+from flinkpy.checkpoint.storage.file_systems import FileSystems, directory_of_metadata, without_scheme
 from flinkpy.common.errors import CheckpointNotFoundError, CorruptStateError, StateRestoreError
 
 METADATA_FILE_NAME = "_metadata"
@@ -29,6 +29,9 @@ FORMAT_VERSION = 1
 _MAGIC = b"\x89FLKPCP\n"
 _HEAD = struct.Struct(">8sIQ")
 _DIGEST_BYTES = 32
+#: protobuf's own bound. No larger file can be metadata, so none is read into memory.
+_MAX_BYTES = 2 << 30
+_SHOWN_CHARS = 200
 
 
 def encode_metadata(metadata: checkpoint_pb2.CheckpointMetadata) -> bytes:
@@ -99,11 +102,17 @@ def load_metadata(file_systems: FileSystems, path: str) -> tuple[str, checkpoint
 
 
 def read_metadata_file(file_systems: FileSystems, directory: str) -> bytes:
-    """Raises: CheckpointNotFoundError, CheckpointStorageError."""
+    """Raises: CheckpointNotFoundError, CorruptStateError (too large, or no regular file), CheckpointStorageError."""
     metadata_path = join(directory, METADATA_FILE_NAME)
+    file_system = file_systems.of(metadata_path)
     try:
-        with file_systems.of(metadata_path).open(metadata_path) as file:
-            return file.read()
+        if (size_bytes := file_system.size_bytes(metadata_path)) > _MAX_BYTES:
+            raise CorruptStateError(
+                f"{metadata_path} has {size_bytes:,} bytes; metadata of a checkpoint has at most {_MAX_BYTES:,}",
+                details={"path": metadata_path},
+            )
+        with file_system.open(metadata_path) as file:
+            return file.read(size_bytes)
     except MissingFileError:
         raise _not_found_error(file_systems, directory) from None
     except OSError as error:
@@ -111,12 +120,34 @@ def read_metadata_file(file_systems: FileSystems, directory: str) -> bytes:
 
 
 def decode_and_resolve(content: bytes, directory: str) -> checkpoint_pb2.CheckpointMetadata:
-    """`decode_metadata`, with every path absolute."""
-    metadata = decode_metadata(content, join(directory, METADATA_FILE_NAME))
+    """`decode_metadata`, with every path absolute.
+
+    Raises: CorruptStateError also for a path that climbs out of its directory or has another form than this module
+        writes; StateRestoreError. Whether an absolute path is a place of state is up to `snapshot_files`.
+    """
+    metadata_path = join(directory, METADATA_FILE_NAME)
+    metadata = decode_metadata(content, metadata_path)
     for handle in handles_of_metadata(metadata):
-        if handle.WhichOneof("location") == "relative_path":
+        location = handle.WhichOneof("location")
+        if location == "relative_path":
+            _check_path(handle.relative_path, handle.relative_path, metadata_path)
             handle.path = join(directory, handle.relative_path)
+        elif location == "path":
+            _check_path(handle.path, without_scheme(handle.path), metadata_path)
+        if handle.local_path:
+            _check_path(handle.local_path, handle.local_path.removeprefix("/"), metadata_path)
     return metadata
+
+
+def _check_path(path: str, names: str, metadata_path: str) -> None:
+    """Raises: CorruptStateError where `names`, the part of `path` below its root, is not plain names and slashes."""
+    # Everything from the root on, since users choose where checkpoints lie: spaces and backslashes may occur.
+    if {"", ".", ".."} & set(names.split("/")) or not names.isprintable():
+        shown = ascii(path[:_SHOWN_CHARS])
+        raise CorruptStateError(
+            f"{metadata_path} is damaged or forged: it names {shown}, which is no plain path of a file",
+            details={"path": metadata_path, "named": shown},
+        )
 
 
 def _make_relative(handle: checkpoint_pb2.StreamStateHandle, directory: str, *, keep_local: bool) -> None:

@@ -6,19 +6,22 @@ Source: org.apache.flink.runtime.checkpoint.Checkpoints.
 from __future__ import annotations
 
 import enum
+import logging
 from dataclasses import dataclass
 
-from flinkpy._proto import checkpoint_pb2
 from flinkpy.checkpoint.checkpoints_cleaner import checkpoint_ids_in, delete_files, discard_exactly
 from flinkpy.checkpoint.completed_checkpoint import CompletedCheckpoint, is_savepoint
 from flinkpy.checkpoint.metadata import CHECKPOINT_DIRECTORY_PREFIX, load_metadata
-from flinkpy.checkpoint.state_handles import shared_paths_of_metadata
+from flinkpy.checkpoint.snapshot_files import snapshot_files
+from flinkpy.checkpoint.state_handles import handles_of_metadata, paths_of
 from flinkpy.checkpoint.storage.file_system import join, name_of, parent_of
 from flinkpy.checkpoint.storage.file_systems import FileSystems
 from flinkpy.checkpoint.verification import verify_checkpoint
 from flinkpy.common.errors import CheckpointStorageError, CorruptStateError, StateRestoreError
 from flinkpy.configuration.checkpointing_options import CLAIM_MODE, IGNORE_UNCLAIMED_STATE, RESTORE_PATH
 from flinkpy.configuration.options import AnyConfiguration, read_option
+
+logger = logging.getLogger(__name__)
 
 
 class RecoveryClaimMode(enum.Enum):
@@ -57,12 +60,13 @@ class SavepointRestoreSettings:
 
 
 def load_savepoint(settings: SavepointRestoreSettings, file_systems: FileSystems) -> CompletedCheckpoint:
-    """What the job starts from; every file it names is there.
+    """Returns what the job starts from; every file it names is there, in a place where checkpoints keep files.
 
     Raises: CheckpointNotFoundError, CorruptStateError, StateRestoreError (written by a newer release),
         CheckpointStorageError, ConfigurationError; each names the path.
     """
     directory, metadata = load_metadata(file_systems, settings.path)
+    snapshot_files(metadata, directory)
     try:
         verify_checkpoint(metadata, file_systems)
     except CorruptStateError as error:
@@ -72,23 +76,40 @@ def load_savepoint(settings: SavepointRestoreSettings, file_systems: FileSystems
 
 
 def dispose_savepoint(path: str, file_systems: FileSystems) -> None:
-    """Delete a savepoint, or a retained checkpoint: exactly what belongs to it, whatever else lies beside it.
+    """Deletes a savepoint or a retained checkpoint: the files that belong to it, whatever else lies beside them.
 
-    Shared files of a checkpoint go where no other checkpoint in the directory of its job needs them; where that cannot
-    be found out they stay.
+    Shared files of a checkpoint are deleted if no other checkpoint in the directory of its job needs them. Shared files
+    of another job stay: whether that job needs them cannot be known from here.
 
-    Raises: CheckpointNotFoundError, CorruptStateError, StateRestoreError, CheckpointStorageError; nothing is deleted
-        where the metadata cannot be read.
+    Raises: CheckpointNotFoundError, CorruptStateError, StateRestoreError, CheckpointStorageError. Nothing is deleted
+        where the metadata cannot be read, or names a file that cannot be its own.
     """
     directory, metadata = load_metadata(file_systems, path)
-    shared = shared_paths_of_metadata(metadata)
-    deletable = sorted(shared - _shared_by_siblings(file_systems, directory)) if shared else []
+    files = snapshot_files(metadata, directory)
+    deletable = sorted(files.shared - _used_by_siblings(file_systems, directory)) if files.shared else []
+    _check_places(file_systems, parent_of(directory), deletable)
+    kept = sorted(files.claimable | files.foreign)
+    if kept:
+        logger.warning("%d shared files of other jobs that %s used are kept, e.g. %s", len(kept), directory, kept[0])
     discard_exactly(file_systems, directory, metadata)
     delete_files(file_systems, deletable)
 
 
-def _shared_by_siblings(file_systems: FileSystems, directory: str) -> set[str]:
-    """Shared files that the other checkpoints of the job need."""
+def _check_places(file_systems: FileSystems, job_directory: str, paths: list[str]) -> None:
+    """Raises: CorruptStateError where files are to be deleted in a directory that is a link to another place."""
+    places = {name_of(parent_of(path)) for path in paths}
+    entries = file_systems.of(job_directory).list(job_directory) if places else []
+    for entry in entries:
+        if entry.name in places and not entry.is_directory:
+            raise CorruptStateError(
+                f"{join(job_directory, entry.name)} is no directory but, for example, a link to one: nothing is "
+                "deleted there",
+                details={"path": join(job_directory, entry.name)},
+            )
+
+
+def _used_by_siblings(file_systems: FileSystems, directory: str) -> set[str]:
+    """Returns the files that the other checkpoints of the job need."""
     job_directory = parent_of(directory)
     needed: set[str] = set()
     for checkpoint_id in checkpoint_ids_in(file_systems, job_directory):
@@ -96,14 +117,10 @@ def _shared_by_siblings(file_systems: FileSystems, directory: str) -> set[str]:
         if name_of(sibling) == name_of(directory):
             continue
         try:
-            needed |= shared_paths_of_metadata(_metadata_of(file_systems, sibling))
+            needed |= paths_of(handles_of_metadata(load_metadata(file_systems, sibling)[1]))
         except (CorruptStateError, StateRestoreError) as error:
             raise CheckpointStorageError(
                 f"{directory} is not deleted: whether {sibling} needs its shared files cannot be found out: {error}",
                 details={"path": directory},
             ) from error
     return needed
-
-
-def _metadata_of(file_systems: FileSystems, directory: str) -> checkpoint_pb2.CheckpointMetadata:
-    return load_metadata(file_systems, directory)[1]

@@ -95,6 +95,10 @@ class ConfigurationError(UserError):
     """One or more options are wrong; the message lists all of them."""
 
 
+class PrivateDirectoryError(ConfigurationError):
+    """A directory that must be this user's alone is not, or a link stands in its place; names it and its owner."""
+
+
 class SecretError(UserError):
     """The cluster secret or a token cannot be had, or others could have read or changed it; names file and remedy."""
 

@@ -9,7 +9,7 @@ import contextlib
 import functools
 from typing import Any, BinaryIO, cast
 
-from flinkpy.checkpoint.storage.file_system import FileEntry, MissingFileError, storage_error
+from flinkpy.checkpoint.storage.file_system import FileEntry, MissingFileError, not_regular_error, storage_error
 from flinkpy.common.durable_file import UNFINISHED_SUFFIX
 from flinkpy.common.errors import ConfigurationError
 from flinkpy.common.failpoints import failpoint
@@ -161,6 +161,8 @@ class ArrowFileSystem:
         return ArrowOutput(self, path, step_names)
 
     def open(self, path: str) -> BinaryIO:
+        if not self.is_object_store:
+            self.size_bytes(path)  # refuses what is not a file; an object store has nothing else
         try:
             return cast(BinaryIO, self.arrow.open_input_file(self.inner(path)))
         except OSError as error:
@@ -172,6 +174,8 @@ class ArrowFileSystem:
         info = self._info(path)
         if info.type == fs.FileType.NotFound:
             raise MissingFileError(f"cannot read {path}: it does not exist", details={"path": path})
+        if info.type != fs.FileType.File:
+            raise not_regular_error(path)
         return int(info.size or 0)
 
     def exists(self, path: str) -> bool:
@@ -210,6 +214,9 @@ class ArrowFileSystem:
             return
         except OSError as error:
             raise storage_error("delete", path, error) from error
+
+    def delete_file_below(self, root: str, path: str) -> None:
+        self.delete_file(path)  # neither object stores nor HDFS have links that lead elsewhere
 
     def delete_directory(self, directory: str) -> None:
         try:

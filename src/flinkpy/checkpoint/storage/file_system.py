@@ -9,7 +9,7 @@ import errno
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
-from flinkpy.common.errors import CheckpointStorageError
+from flinkpy.common.errors import CheckpointStorageError, CorruptStateError
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,14 @@ class FileSystem(Protocol):
         ...
 
     def open(self, path: str) -> BinaryIO:
-        """To be read in order; `seek` may be slow. Raises: MissingFileError."""
+        """To be read in order; `seek` may be slow. Opens regular files only, and never waits for a writer.
+
+        Raises: MissingFileError, CorruptStateError for anything that is not a regular file.
+        """
         ...
 
     def size_bytes(self, path: str) -> int:
-        """Of a file. Raises: MissingFileError."""
+        """Of a file. Raises: MissingFileError, CorruptStateError for anything that is not a regular file."""
         ...
 
     def exists(self, path: str) -> bool: ...
@@ -70,6 +73,10 @@ class FileSystem(Protocol):
         """One that is not there is fine."""
         ...
 
+    def delete_file_below(self, root: str, path: str) -> None:
+        """`delete_file`, without following a symbolic link between `root` and the file. The path is below `root`."""
+        ...
+
     def delete_directory(self, directory: str) -> None:
         """With everything in it; one that is not there is fine."""
         ...
@@ -81,6 +88,11 @@ class FileSystem(Protocol):
 
 class MissingFileError(CheckpointStorageError):
     """There is no such file."""
+
+
+def not_regular_error(path: str) -> CorruptStateError:
+    """Returns the error for a path that is a directory, a pipe, a socket or a device."""
+    return CorruptStateError(f"{path} is not a regular file, so it is no state", details={"path": path})
 
 
 def storage_error(doing: str, path: str, error: BaseException) -> CheckpointStorageError:
@@ -107,5 +119,6 @@ def name_of(path: str) -> str:
 
 
 def is_below(path: str, directory: str) -> bool:
-    """Whether the directory holds it, at any depth."""
-    return path.startswith(directory.rstrip("/") + "/")
+    """True if the directory holds it, at any depth. False for a path with `..`, which may lead out again."""
+    prefix = directory.rstrip("/") + "/"
+    return path.startswith(prefix) and not {"", ".", ".."} & set(path[len(prefix) :].split("/"))

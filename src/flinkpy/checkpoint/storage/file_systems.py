@@ -85,6 +85,15 @@ def normalized(path: str) -> str:
     return os.path.normpath(stripped).replace("//", "/")
 
 
+def without_scheme(path: str) -> str:
+    """The names that a normalized path consists of, joined by slashes, without its scheme and its root."""
+    match = _SCHEME.match(path)
+    if match is None:
+        return path.removeprefix("/")
+    rest = path[len(match[0]) :].removeprefix("/")
+    return rest.removeprefix("/") if path.startswith(f"{match[1]}:///") else rest
+
+
 def directory_of_metadata(path: str, metadata_name: str) -> str:
     """The directory of a checkpoint that is named by itself or by the metadata file in it."""
     plain = normalized(path)

@@ -6,12 +6,15 @@ import contextlib
 import errno
 import os
 import shutil
+import stat
 from pathlib import Path
 from typing import BinaryIO
 
-from flinkpy.checkpoint.storage.file_system import FileEntry, MissingFileError, storage_error
+from flinkpy.checkpoint.storage.file_system import FileEntry, MissingFileError, not_regular_error, storage_error
 from flinkpy.common.durable_file import sync_directory, unfinished_path
+from flinkpy.common.errors import PrivateDirectoryError
 from flinkpy.common.failpoints import failpoint
+from flinkpy.common.private_directory import delete_file_below
 
 
 class LocalOutput:
@@ -77,6 +80,25 @@ class LocalOutput:
             os.close(file)
 
 
+def open_regular(path: str) -> BinaryIO:
+    """Opens a regular file for reading. A pipe, a device or a directory is refused and never waited for.
+
+    Raises: MissingFileError, CorruptStateError, CheckpointStorageError.
+    """
+    try:
+        # Without O_NONBLOCK the open of a pipe waits until somebody writes to it.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        # A socket, or a device without a driver.
+        if error.errno in (errno.ENXIO, errno.ENODEV, errno.EISDIR):
+            raise not_regular_error(path) from error
+        raise storage_error("read", path, error) from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise not_regular_error(path)
+    return open(descriptor, "rb")
+
+
 class LocalFileSystem:
     is_local = True
 
@@ -84,16 +106,16 @@ class LocalFileSystem:
         return LocalOutput(path, step_names)
 
     def open(self, path: str) -> BinaryIO:
-        try:
-            return open(path, "rb")
-        except OSError as error:
-            raise storage_error("read", path, error) from error
+        return open_regular(path)
 
     def size_bytes(self, path: str) -> int:
         try:
-            return os.stat(path).st_size
+            status = os.stat(path)
         except OSError as error:
             raise storage_error("read", path, error) from error
+        if not stat.S_ISREG(status.st_mode):
+            raise not_regular_error(path)
+        return status.st_size
 
     def exists(self, path: str) -> bool:
         try:
@@ -141,6 +163,14 @@ class LocalFileSystem:
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:
+            raise storage_error("delete", path, error) from error
+
+    def delete_file_below(self, root: str, path: str) -> None:
+        try:
+            delete_file_below(Path(root), *path.removeprefix(root.rstrip("/") + "/").split("/"))
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except (OSError, PrivateDirectoryError) as error:
             raise storage_error("delete", path, error) from error
 
     def delete_directory(self, directory: str) -> None:

@@ -19,6 +19,7 @@ from flinkpy._proto import checkpoint_pb2
 from flinkpy.checkpoint.storage.compression import open_compressed
 from flinkpy.checkpoint.storage.file_system import MissingFileError, storage_error
 from flinkpy.checkpoint.storage.file_systems import FileSystems
+from flinkpy.checkpoint.storage.local_file_system import open_regular
 from flinkpy.common.errors import CorruptStateError
 from flinkpy.configuration.options import AnyConfiguration
 
@@ -88,11 +89,9 @@ class StateFileReader:
 
     def _open_verified(self, path: str, handle: checkpoint_pb2.StreamStateHandle) -> BinaryIO:
         try:
-            file: BinaryIO = open(path, "rb")  # noqa: SIM115 - handed to the caller
-        except FileNotFoundError as error:
+            file = open_regular(path)
+        except MissingFileError as error:
             raise missing_error(path) from error
-        except OSError as error:
-            raise storage_error("read", path, error) from error
         try:
             status = os.fstat(file.fileno())
             check_size(path, status.st_size, handle)
