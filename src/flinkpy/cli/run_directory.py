@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from flinkpy.common.errors import ExternalError, UserError
+from flinkpy.common.private_directory import check_owner, make_private_directory
 from flinkpy.common.process import ProcessIdentity
 from flinkpy.configuration import core_options
 from flinkpy.configuration.options import read_option
@@ -76,7 +77,7 @@ class RunDirectory:
     def locked(self) -> Iterator[None]:
         """Only one `flinkpy cluster` call at a time acts on this directory. Raises: ExternalError when one is."""
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_private_directory(self.path)
             lock = open(self.path / "lock", "w", encoding="utf-8")  # noqa: SIM115 - closed below
         except OSError as error:
             raise UserError(f"the cluster's directory {self.path} cannot be used: {error.strerror}") from error
@@ -88,7 +89,11 @@ class RunDirectory:
             yield
 
     def read(self) -> RecordedCluster | None:
-        """The recorded cluster, whether its processes run or not; None where there is none."""
+        """Returns the recorded cluster, whether its processes run or not; None where there is none.
+
+        Raises: PrivateDirectoryError where another user wrote the record: clients show their token at its addresses.
+        """
+        check_owner(self.path)
         try:
             document = json.loads((self.path / "cluster.json").read_text(encoding="utf-8"))
         except FileNotFoundError:

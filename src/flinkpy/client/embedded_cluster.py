@@ -11,6 +11,7 @@ one Python process would share its interpreter lock.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import math
 import os
 import queue
@@ -25,6 +26,8 @@ from typing import Any
 
 from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions, set_shared_output_defaults
 from flinkpy.common.configuration import Configuration
+from flinkpy.common.errors import PrivateDirectoryError
+from flinkpy.common.private_directory import PrivateDirectory
 from flinkpy.common.process import ProcessIdentity
 from flinkpy.configuration import (
     client_options,
@@ -147,11 +150,14 @@ def _temporary_dir() -> Path:
     me = ProcessIdentity.of(os.getpid())
     assert me is not None
     base = Path(tempfile.gettempdir())
-    for path in base.glob(f"{_TEMPORARY_PREFIX}*-*"):
-        pid, _, start_ticks = path.name.removeprefix(_TEMPORARY_PREFIX).partition("-")
+    for path in base.glob(f"{_TEMPORARY_PREFIX}*-*-*"):
+        pid, start_ticks, _ = path.name.removeprefix(_TEMPORARY_PREFIX).split("-", 2)
         if pid.isdigit() and start_ticks.isdigit() and not ProcessIdentity(int(pid), int(start_ticks)).is_alive:
-            shutil.rmtree(path, ignore_errors=True)
-    return base / f"{_TEMPORARY_PREFIX}{me.pid}-{me.start_ticks}"
+            with contextlib.suppress(OSError, PrivateDirectoryError):  # gone meanwhile, or another user's
+                PrivateDirectory.open(base, path.name).close()
+                shutil.rmtree(path, ignore_errors=True)
+    # Its end cannot be guessed, or any other user could make the directory first.
+    return Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY_PREFIX}{me.pid}-{me.start_ticks}-", dir=base))
 
 
 def _service_properties(configuration: Configuration, slots_each: int) -> dict[str, str]:

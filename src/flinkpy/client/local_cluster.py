@@ -16,6 +16,7 @@ from pathlib import Path
 from flinkpy.client.service_process import ServiceProcess, ServiceSpec, wait_until_ready
 from flinkpy.client.service_supervisor import ServiceSupervisor
 from flinkpy.common.addresses import LOOPBACK
+from flinkpy.common.private_directory import PrivateDirectory
 from flinkpy.common.process import free_port, stop_children
 from flinkpy.configuration import core_options, jobmanager_options, resource_manager_options, security_options
 from flinkpy.configuration.options import read_option
@@ -127,8 +128,10 @@ class LocalCluster:
         """
         try:
             if self._options.temporary_dir is not None:
-                shutil.rmtree(self._options.temporary_dir, ignore_errors=True)
-                self._options.temporary_dir.mkdir(parents=True, mode=0o700)
+                temporary = self._options.temporary_dir
+                temporary.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                with PrivateDirectory.make(temporary.parent, temporary.name) as directory:
+                    directory.clear()
             self._prepare_security()
             self._spawn(self._dispatcher_spec())
             for _ in range(self._options.num_task_executors):

@@ -8,6 +8,7 @@ done relative to the opened directory, so that nothing can be exchanged between 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
@@ -102,6 +103,15 @@ class PrivateDirectory:
         """Removes a directory in this one with everything in it, as far as possible; a link is not followed."""
         shutil.rmtree(name, ignore_errors=True, dir_fd=self._descriptor)
 
+    def clear(self) -> None:
+        """Removes everything in the directory, as far as possible; links are removed, not followed."""
+        for name in self.names():
+            if self.is_directory(name):
+                self.remove(name)
+            else:
+                with contextlib.suppress(OSError):
+                    os.unlink(name, dir_fd=self._descriptor)
+
     def is_directory(self, name: str) -> bool:
         """True for a directory; false for a symbolic link, whatever it points at, and for a name that is not there."""
         try:
@@ -125,16 +135,38 @@ class PrivateDirectory:
 
 
 def make_private_directory(path: Path) -> Path:
-    """Makes `path` and its missing parents, and sees to it that `path` is this user's alone; returns it.
+    """Makes `path` and its missing parents, and takes what permissions others have there from them; returns it.
 
-    For a directory that the user has configured: links on the way to it are followed, its last name is checked.
+    For a directory that the user has configured, so links on the way to it are followed, and others may have been let
+    into it before.
 
-    Raises: PrivateDirectoryError naming the directory and its owner, OSError.
+    Raises: PrivateDirectoryError where it belongs to another user, OSError.
     """
     resolved = path.resolve()
-    resolved.parent.mkdir(parents=True, exist_ok=True)
-    PrivateDirectory.make(resolved.parent, resolved.name).close()
+    resolved.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor = os.open(resolved, _OPEN_DIRECTORY)
+    try:
+        status = os.fstat(descriptor)
+        if status.st_uid != os.geteuid():
+            raise _not_ours(path, status, "is not this user's")
+        if status.st_mode & _OF_OTHERS:
+            os.fchmod(descriptor, stat.S_IMODE(status.st_mode) & ~_OF_OTHERS)
+    finally:
+        os.close(descriptor)
     return path
+
+
+def check_owner(path: Path) -> None:
+    """Checks that a directory is this user's, and that others cannot write there; a missing one is fine.
+
+    Raises: PrivateDirectoryError.
+    """
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return
+    if status.st_uid != os.geteuid() or status.st_mode & stat.S_IWOTH:
+        raise _not_ours(path, status, "is not this user's alone")
 
 
 def open_directory(name: str, path: Path, parent: int) -> int:

@@ -29,7 +29,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from flinkpy.common.errors import PythonEnvironmentError
+from flinkpy.common.errors import PrivateDirectoryError, PythonEnvironmentError
+from flinkpy.common.private_directory import PrivateDirectory
 
 if TYPE_CHECKING:
     # Imported where it is needed: it takes longer than the rest of this module, which every process imports.
@@ -114,18 +115,42 @@ def install(requirements: Path, packages: Path | None, root: Path) -> InstalledE
     constraints = own_requirements()
     key = _environment_key(requirements, packages, constraints)
     try:
-        _make_private(root)
-        lock = os.open(root / f"{key}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        directory = open_root(root)
+    except PrivateDirectoryError as error:
+        raise PythonEnvironmentError(f"{error} (`python.environment.dir`)", details=error.details) from error
     except OSError as error:
         raise PythonEnvironmentError(f"Python environments cannot be kept in {root}: {error}") from error
+    with directory:
+        return _installed(directory, key, requirements, packages, constraints)
+
+
+def open_root(root: Path) -> PrivateDirectory:
+    """Opens the directory of this host's environments, made where it is missing. Code is loaded from there.
+
+    Raises: PrivateDirectoryError, OSError.
+    """
+    # A link to it is followed only where it was configured: the default's name can be guessed by other users.
+    place = root if root == environments_root() else root.resolve()
+    if place is not root:
+        place.parent.mkdir(parents=True, exist_ok=True)
+    return PrivateDirectory.make(place.parent, place.name)
+
+
+def _installed(
+    root: PrivateDirectory, key: str, requirements: Path, packages: Path | None, constraints: Iterable[str]
+) -> InstalledEnvironment:
     try:
-        home = root / key
+        lock = root.open_file(f"{key}.lock", os.O_RDWR | os.O_CREAT)
+    except (OSError, PrivateDirectoryError) as error:
+        raise PythonEnvironmentError(f"Python environments cannot be kept in {root.path}: {error}") from error
+    try:
+        home = root.path / key
         fcntl.flock(lock, fcntl.LOCK_SH)
         while not home.exists():
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not home.exists():
                 _remove_unused(root)
-                _build(home, requirements, packages, constraints)
+                _build(home, requirements, packages, constraints, root)
             # Not in one step with letting go of the other lock: somebody may remove it in between.
             fcntl.flock(lock, fcntl.LOCK_SH)
         os.utime(home)
@@ -190,11 +215,14 @@ def _environment_key(requirements: Path, packages: Path | None, constraints: Ite
     return digest.hexdigest()[:32]
 
 
-def _build(home: Path, requirements: Path, packages: Path | None, constraints: Iterable[str]) -> None:
+def _build(
+    home: Path, requirements: Path, packages: Path | None, constraints: Iterable[str], root: PrivateDirectory
+) -> None:
     from importlib.util import find_spec
 
-    for abandoned in home.parent.glob(f"{home.name}.*.building"):
-        shutil.rmtree(abandoned, ignore_errors=True)
+    for name in root.names():
+        if name.startswith(f"{home.name}.") and name.endswith(".building"):
+            root.remove(name)
     # A name of its own: the pip of a process that was killed may still be writing.
     building = Path(tempfile.mkdtemp(prefix=f"{home.name}.", suffix=".building", dir=home.parent))
     try:
@@ -230,25 +258,18 @@ def _build(home: Path, requirements: Path, packages: Path | None, constraints: I
         shutil.rmtree(building, ignore_errors=True)
 
 
-def _make_private(root: Path) -> None:
-    """Raises: PythonEnvironmentError where another user could have put something there."""
-    root.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if root.stat().st_uid != os.getuid():
-        raise PythonEnvironmentError(f"{root} belongs to another user; set python.environment.dir")
-
-
-def _remove_unused(root: Path) -> None:
-    """All but the `MAX_UNUSED` youngest that no process uses."""
+def _remove_unused(root: PrivateDirectory) -> None:
+    """Removes all but the `MAX_UNUSED` youngest that no process uses."""
     homes = sorted(
-        (path for path in root.iterdir() if path.is_dir() and path.suffix == ""),
-        key=lambda path: path.stat().st_mtime,
+        (name for name in root.names() if "." not in name and root.is_directory(name)),
+        key=lambda name: (root.path / name).stat().st_mtime,
         reverse=True,
     )
     for home in homes[MAX_UNUSED - 1 :]:
-        lock = os.open(home.with_name(f"{home.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = root.open_file(f"{home}.lock", os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(home, ignore_errors=True)
+            root.remove(home)
         except BlockingIOError:
             continue
         finally:

@@ -14,7 +14,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from flinkpy.common.errors import ConfigurationError
+from flinkpy.common.errors import ConfigurationError, PrivateDirectoryError
+from flinkpy.common.private_directory import PrivateDirectory
 
 _LOCK_NAME = ".lock"
 _SUFFIX = re.compile(r"-[a-z0-9_]{8}")
@@ -37,9 +38,10 @@ class WorkingDirectory:
         if configured is not None:
             path = Path(configured) / service
             try:
-                path.mkdir(parents=True, exist_ok=True)
-                lock = _try_lock(path)
-            except OSError as error:
+                Path(configured).mkdir(parents=True, exist_ok=True)
+                with PrivateDirectory.make(Path(configured), service) as directory:
+                    lock = _try_lock(directory)
+            except (OSError, PrivateDirectoryError) as error:
                 raise ConfigurationError(f"the working directory {path} cannot be used: {error}") from error
             if lock is None:
                 raise ConfigurationError(f"the working directory {path} is in use by another process")
@@ -50,7 +52,10 @@ class WorkingDirectory:
         while True:
             try:
                 path = Path(tempfile.mkdtemp(prefix=f"{prefix}-", dir=root))
-                lock = _try_lock(path)
+                with PrivateDirectory.open(root, path.name) as directory:
+                    lock = _try_lock(directory)
+            except FileNotFoundError:
+                continue  # removed before it was locked, as below
             except OSError as error:
                 raise ConfigurationError(f"no temporary directory can be made in {root}: {error}") from error
             if lock is not None and _is_in_place(path, lock):
@@ -64,7 +69,7 @@ class WorkingDirectory:
         path = self.path / name
         if empty:
             shutil.rmtree(path, ignore_errors=True)
-        path.mkdir(exist_ok=True)
+        path.mkdir(exist_ok=True, mode=0o700)
         return path
 
     def close(self) -> None:
@@ -77,18 +82,19 @@ class WorkingDirectory:
 def remove_abandoned(root: Path, prefix: str) -> None:
     """Remove directories of processes that were killed. Those of living ones are locked; others' are not touched."""
     for path in root.glob(f"{prefix}-*"):
-        if not _SUFFIX.fullmatch(path.name.removeprefix(prefix)) or path.is_symlink() or not path.is_dir():
-            continue
-        # Without a lock file its process may be just about to make one.
-        if not (path / _LOCK_NAME).exists():
+        if not _SUFFIX.fullmatch(path.name.removeprefix(prefix)):
             continue
         try:
-            lock = _try_lock(path)
-        except OSError:
-            continue
-        if lock is not None:
-            shutil.rmtree(path, ignore_errors=True)
-            os.close(lock)
+            with PrivateDirectory.open(root, path.name) as directory:
+                # Without a lock file its process may be just about to make one.
+                if _LOCK_NAME not in directory.names():
+                    continue
+                lock = _try_lock(directory)
+                if lock is not None:
+                    shutil.rmtree(path, ignore_errors=True)
+                    os.close(lock)
+        except (OSError, PrivateDirectoryError):
+            continue  # gone meanwhile, or another user's
 
 
 def _is_in_place(directory: Path, lock: int) -> bool:
@@ -99,8 +105,8 @@ def _is_in_place(directory: Path, lock: int) -> bool:
         return False
 
 
-def _try_lock(directory: Path) -> int | None:
-    descriptor = os.open(directory / _LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def _try_lock(directory: PrivateDirectory) -> int | None:
+    descriptor = directory.open_file(_LOCK_NAME, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from flinkpy.common.errors import ClusterDatasetCorruptedError
+from flinkpy.common.private_directory import PrivateDirectory
 from flinkpy.connector_api.sink import CommitRequest, Committer, SinkBase, SinkWriter, StatefulSinkWriter, WriterContext
 from flinkpy.connector_api.source import (
     Boundedness,
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from flinkpy.records.batch import Batch
 
 _LENGTH = struct.Struct("<Q")
+#: First part of the name of a user's directory for cached streams, in the temporary directory; the uid follows.
+OWN_ROOT_PREFIX = "flinkpy-cached-streams-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +94,14 @@ class _Writer(StatefulSinkWriter):
         self._number = number
         self._file: BinaryIO | None = None
         self._is_at_end = False
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._open_directory = _open_directory(directory, is_made=True)
 
     def write(self, batch: Batch) -> None:
         if self._file is None:
-            self._file = open(self._unfinished, "wb")  # noqa: SIM115 - it stays open until the block is complete
+            name = os.path.basename(self._unfinished)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+            descriptor = self._open_directory.open_file(name, flags)
+            self._file = open(descriptor, "wb")  # noqa: SIM115 - it stays open until the block is complete
         data = _encoded(batch)
         self._file.write(_LENGTH.pack(len(data)))
         self._file.write(data)
@@ -124,6 +130,7 @@ class _Writer(StatefulSinkWriter):
         if self._file is not None:
             self._file.close()
             Path(self._unfinished).unlink(missing_ok=True)
+        self._open_directory.close()
 
     def _block(self, number: int) -> str:
         return str(self._directory / f"{self._subtask}-{self._name}-{number}.block")
@@ -194,7 +201,11 @@ class ClusterDatasetSource(SourceBase):
         for subtask in range(self._num_writers):
             end = Path(self._directory) / f"end-{subtask}"
             try:
-                names = pickle.loads(end.read_bytes())
+                with (
+                    _open_directory(end.parent) as directory,
+                    open(directory.open_file(end.name, os.O_RDONLY), "rb") as file,
+                ):
+                    names = pickle.load(file)
             except FileNotFoundError as error:
                 raise ClusterDatasetCorruptedError(
                     f"the records of a cached stream are not at {self._directory} (any more): call invalidate() on it, "
@@ -242,7 +253,7 @@ class _OpenBlocks:
 def _read(blocks: tuple[str, ...]) -> Generator[Batch, None, None]:
     for path in blocks:
         try:
-            file = open(path, "rb")  # noqa: SIM115 - closed by the `with` below
+            file = _open_for_reading(Path(path))
         except FileNotFoundError as error:
             raise _corrupted(path, "has disappeared") from error
         with file:
@@ -252,6 +263,26 @@ def _read(blocks: tuple[str, ...]) -> Generator[Batch, None, None]:
                 if len(data) != length:
                     raise _corrupted(path, "is cut off")
                 yield _decoded(data)
+
+
+def _open_directory(directory: Path, *, is_made: bool = False) -> PrivateDirectory:
+    """Opens the directory of a data set. It holds pickles, so nobody else may be able to write there.
+
+    Raises: PrivateDirectoryError where somebody can, FileNotFoundError, OSError.
+    """
+    parts = directory.parts
+    # The names from this one on can be guessed by other users of the host; those before it were configured.
+    start = next((n for n, part in enumerate(parts) if part.startswith(OWN_ROOT_PREFIX)), len(parts) - 1)
+    root, names = Path(*parts[:start]), parts[start:]
+    if is_made:
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return PrivateDirectory.make(root, *names)
+    return PrivateDirectory.open(root, *names)
+
+
+def _open_for_reading(path: Path) -> BinaryIO:
+    with _open_directory(path.parent) as directory:
+        return open(directory.open_file(path.name, os.O_RDONLY), "rb")
 
 
 def _corrupted(path: str, how: str) -> ClusterDatasetCorruptedError:

@@ -12,10 +12,12 @@ import tempfile
 import uuid
 import weakref
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import ClusterDatasetCorruptedError, UnsupportedOperationError
+from flinkpy.common.private_directory import PrivateDirectory
 from flinkpy.common.process import ProcessIdentity
 from flinkpy.configuration import execution_options, read_option
 from flinkpy.datastream.base_stream import DataStream
@@ -238,16 +240,20 @@ def has_finished(end: Future[Any]) -> Callable[[], bool | None]:
 
 
 def _own_root() -> str:
-    """A directory of this process in the temporary directory; those of processes that were killed are removed."""
+    """Returns a directory of this process in the temporary directory; those of killed processes are removed.
+
+    Raises: PrivateDirectoryError where another user was there first.
+    """
     me = ProcessIdentity.of(os.getpid())
     assert me is not None
-    base = os.path.join(tempfile.gettempdir(), f"flinkpy-cached-streams-{os.getuid()}")
-    os.makedirs(base, mode=0o700, exist_ok=True)
-    for name in os.listdir(base):
-        pid, _, start_ticks = name.partition("-")
-        if pid.isdigit() and start_ticks.isdigit() and not ProcessIdentity(int(pid), int(start_ticks)).is_alive:
-            shutil.rmtree(os.path.join(base, name), ignore_errors=True)
-    return os.path.join(base, f"{me.pid}-{me.start_ticks}")
+    from flinkpy.connectors.cluster_dataset import OWN_ROOT_PREFIX
+
+    with PrivateDirectory.make(Path(tempfile.gettempdir()), f"{OWN_ROOT_PREFIX}{os.getuid()}") as base:
+        for name in base.names():
+            pid, _, start_ticks = name.partition("-")
+            if pid.isdigit() and start_ticks.isdigit() and not ProcessIdentity(int(pid), int(start_ticks)).is_alive:
+                base.remove(name)
+        return str(base.path / f"{me.pid}-{me.start_ticks}")
 
 
 def _remove(directories: set[str]) -> None:

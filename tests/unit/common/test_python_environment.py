@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -111,3 +112,26 @@ def test_another_version_of_what_is_loaded_is_refused(tmp_path: Path) -> None:
 def test_the_place_is_configured_or_the_users_own(tmp_path: Path) -> None:
     assert environments_root(str(tmp_path)) == tmp_path
     assert str(os.getuid()) in environments_root().name
+
+
+def test_a_link_that_another_user_put_in_the_place_is_not_followed(
+    requirements: Path, tmp_path: Path, builds: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Old directories that are no longer used are removed, which would be this user's own files."""
+    monkeypatch.setattr(python_environment, "MAX_UNUSED", 1)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    home = tmp_path / "home" / "thesis"
+    home.mkdir(parents=True)
+    environments_root().symlink_to(tmp_path / "home")
+    with pytest.raises(PythonEnvironmentError, match=r"is a symbolic link.*python\.environment\.dir"):
+        install(requirements, None, environments_root())
+    assert home.is_dir()
+    assert builds == []
+
+
+def test_a_place_that_others_can_write_to_is_refused(requirements: Path, tmp_path: Path, builds: list[Path]) -> None:
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root").chmod(0o777)
+    with pytest.raises(PythonEnvironmentError, match="is not this user's alone"):
+        install(requirements, None, tmp_path / "root")
+    assert builds == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,14 @@ import pytest
 from operator_fakes import SinkLife
 from reading import check_every_batch_boundary, read_until
 
-from flinkpy.common.errors import ClusterDatasetCorruptedError
-from flinkpy.connectors.cluster_dataset import ClusterDatasetSink, ClusterDatasetSource, _decoded, _encoded
+from flinkpy.common.errors import ClusterDatasetCorruptedError, PrivateDirectoryError
+from flinkpy.connectors.cluster_dataset import (
+    OWN_ROOT_PREFIX,
+    ClusterDatasetSink,
+    ClusterDatasetSource,
+    _decoded,
+    _encoded,
+)
 from flinkpy.records.batch import Batch
 
 CHECKPOINTED = {"execution.checkpointing.interval": "1 s"}
@@ -115,3 +123,45 @@ def test_a_block_that_is_gone_or_cut_off_is_an_error(directory: Path) -> None:
     block.unlink()
     with pytest.raises(ClusterDatasetCorruptedError, match="disappeared"):
         read(directory)
+
+
+class Payload:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return Path.touch, (self._path,)  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("how", ["writable by others", "a link", "another user's", "a link to the file"])
+def test_what_another_user_could_have_written_is_not_unpickled(directory: Path, tmp_path: Path, how: str) -> None:
+    write(directory, [1])
+    (end,) = directory.glob("end-0")
+    sign = tmp_path / "unpickled"
+    end.write_bytes(pickle.dumps(Payload(sign)))
+    if how == "writable by others":
+        directory.chmod(0o777)
+    elif how == "a link":
+        directory.rename(tmp_path / "elsewhere")
+        directory.symlink_to(tmp_path / "elsewhere")
+    elif how == "another user's":
+        if os.geteuid() != 0:
+            pytest.skip("only root can give a directory to another user")
+        os.chown(directory, 54321, 54321)
+    else:
+        end.rename(tmp_path / "elsewhere")
+        end.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(PrivateDirectoryError, match="dataset"):
+        ClusterDatasetSource(str(directory), 1).split()
+    assert not sign.exists()
+
+
+def test_the_directory_of_a_user_is_not_made_behind_a_link(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    own = tmp_path / f"{OWN_ROOT_PREFIX}1000"
+    own.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(PrivateDirectoryError, match="symbolic link"):
+        write(own / "1-2" / "dataset", [1])
+    assert os.listdir(tmp_path / "elsewhere") == []

@@ -101,7 +101,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         chosen = parents[zlib.crc32(self._backend_id.encode()) % len(parents)] if parents else None
         directory = (Path(chosen) if chosen is not None else self.parameters.directory or Path()) / name
         try:
-            directory.mkdir(parents=True)
+            directory.mkdir(parents=True, mode=0o700)
         except OSError as error:
             raise StateBackendError(f"cannot create the directory {directory}: {error.strerror or error}") from error
         return directory
