@@ -381,7 +381,7 @@ def _run_to_end(program: str) -> ProgramEnded:
     """What it raised has been shown as `flinkpy run` shows it."""
     from flinkpy.cli.main import describe_error
     from flinkpy.common.application_report import ProgramEnded
-    from flinkpy.common.errors import format_user_traceback
+    from flinkpy.common.error_text import format_user_traceback
 
     try:
         run_program(program, verbose=True)

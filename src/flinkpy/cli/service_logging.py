@@ -10,7 +10,9 @@ import logging
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
+
+from flinkpy.common.error_text import MAX_MESSAGE_CHARS, MAX_TRACEBACK_CHARS, bounded_text, format_traceback
 
 if TYPE_CHECKING:
     from flinkpy.common.configuration import Configuration
@@ -19,6 +21,9 @@ _FORMAT = "%(asctime)s %(levelname)-5s [%(threadName)s] %(name)s - %(message)s"
 
 #: Loggers of flinkpy itself and of the libraries that only flinkpy uses.
 RUNTIME_LOGGERS = ("flinkpy", "grpc", "kazoo")
+
+#: Longest record: an error's message and its traceback.
+MAX_RECORD_CHARS = MAX_MESSAGE_CHARS + MAX_TRACEBACK_CHARS
 
 #: A burst may hold this many seconds' worth of records, so that a traceback logged per subtask at start is whole.
 _BURST_S = 5.0
@@ -36,7 +41,8 @@ def configure_logging(configuration: Configuration, stream: TextIO | None = None
     handler = RateLimitedHandler(
         sys.stderr if stream is None else stream, read_option(configuration, core_options.LOG_RATE_LIMIT)
     )
-    logging.basicConfig(level=level, format=_FORMAT, handlers=[handler])
+    handler.setFormatter(BoundedFormatter(_FORMAT))
+    logging.basicConfig(level=level, handlers=[handler])
     logging.captureWarnings(True)
     if runtime_level is not None:
         for name in RUNTIME_LOGGERS:
@@ -46,6 +52,16 @@ def configure_logging(configuration: Configuration, stream: TextIO | None = None
 def _numeric(level: str) -> int:
     special = {"TRACE": logging.DEBUG, "OFF": logging.CRITICAL + 1}
     return special[level] if level in special else logging.getLevelNamesMapping()[level]
+
+
+class BoundedFormatter(logging.Formatter):
+    """Formats log records as valid text of a bounded size: what users' functions raise is logged with its traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return bounded_text(super().format(record), MAX_RECORD_CHARS)
+
+    def formatException(self, ei: Any) -> str:
+        return format_traceback(ei[1]).rstrip("\n") if ei[1] is not None else super().formatException(ei)
 
 
 class RateLimitedHandler(logging.StreamHandler[TextIO]):

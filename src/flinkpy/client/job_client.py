@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from flinkpy._proto import job_pb2
 from flinkpy.client.cluster_client import ClusterClient
 from flinkpy.common.accumulators import AccumulatorFailure
+from flinkpy.common.error_text import USER_ERRORS, describe
 from flinkpy.common.errors import (
     FlinkError,
     JobCancelledError,
@@ -223,5 +224,5 @@ def accumulators_of(results: Iterable[job_pb2.AccumulatorResult]) -> dict[str, A
 def _loaded(result: job_pb2.AccumulatorResult) -> Any:
     try:
         return pickle.loads(result.value_pickle)
-    except Exception as error:  # noqa: BLE001 - a class that this program does not have
-        return AccumulatorFailure(result.name, f"cannot be loaded here: {type(error).__name__}: {error}")
+    except USER_ERRORS as error:  # a class that this program does not have
+        return AccumulatorFailure(result.name, f"cannot be loaded here: {describe(error)}")

@@ -8,8 +8,12 @@ arrives as `RemoteError` with the same fields.
 from __future__ import annotations
 
 import enum
-import traceback as _traceback
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
+
+from flinkpy.common.error_text import MAX_MESSAGE_CHARS, MAX_TRACEBACK_CHARS, bounded_text, safe_repr
+
+#: Longest message that an error holds in its own process: a JobExecutionError's message holds a traceback as well.
+_MAX_HELD_CHARS = MAX_MESSAGE_CHARS + MAX_TRACEBACK_CHARS
 
 
 class ErrorDomain(enum.Enum):
@@ -28,6 +32,7 @@ class ErrorRetry(enum.Enum):
     BACKOFF = 3
 
 
+_PACKAGE = __name__.partition(".")[0]
 _REGISTRY: dict[str, type[FlinkError]] = {}
 
 
@@ -42,18 +47,32 @@ class FlinkError(Exception):
     domain: ClassVar[ErrorDomain] = ErrorDomain.INTERNAL
     retry: ClassVar[ErrorRetry] = ErrorRetry.NEVER
 
+    message: str
+    details: dict[str, str]
+    remote_traceback: str
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Sets the attributes even where a program's subclass does not call `__init__`."""
+        error = super().__new__(cls, *args, **kwargs)
+        error.message, error.details, error.remote_traceback = "", {}, ""
+        return error
+
     def __init__(self, message: str = "", *, details: dict[str, str] | None = None, remote_traceback: str = "") -> None:
-        super().__init__(message)
-        self.message = message
+        # A user's function may raise one with anything for a message.
+        text = message if isinstance(message, str) else safe_repr(message, MAX_MESSAGE_CHARS)
+        self.message = bounded_text(text, _MAX_HELD_CHARS)
+        super().__init__(self.message)
         self.details = dict(details or {})
         self.remote_traceback = remote_traceback
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        _REGISTRY[cls.__name__] = cls
+        # A program's own subclass never takes the place of one of flinkpy's.
+        if cls.__module__.partition(".")[0] == _PACKAGE:
+            _REGISTRY[cls.__name__] = cls
 
     def __str__(self) -> str:
-        return self.message
+        return self.message or super().__str__()
 
 
 _REGISTRY["FlinkError"] = FlinkError
@@ -411,25 +430,3 @@ class WouldBlockError(ChannelError):
 
 class BusyError(ChannelError):
     """Somebody else is already waiting on it."""
-
-
-def format_user_traceback(error: BaseException) -> str:
-    """The traceback of `error` without flinkpy's own frames, so that the user's code comes first.
-
-    Frames of this package are dropped from the top; where nothing of the user's is left (an error raised by flinkpy
-    itself) the whole traceback is kept.
-    """
-    package = __name__.partition(".")[0]
-
-    def is_runtime(frame: _traceback.FrameSummary) -> bool:
-        path = frame.filename.replace("\\", "/")
-        return f"/{package}/" in path or path.startswith("<flinkpy")
-
-    summary = _traceback.TracebackException.from_exception(error, capture_locals=False)
-    link: _traceback.TracebackException | None = summary
-    while link is not None:
-        kept = [frame for frame in link.stack if not is_runtime(frame)]
-        if kept:
-            link.stack = _traceback.StackSummary.from_list(kept)
-        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
-    return "".join(summary.format())

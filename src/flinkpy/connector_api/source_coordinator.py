@@ -29,12 +29,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from flinkpy.common.error_text import USER_ERRORS, describe, format_user_traceback
 from flinkpy.common.errors import (
     CorruptStateError,
     FlinkError,
     InternalError,
     UnsupportedOperationError,
-    format_user_traceback,
 )
 from flinkpy.connector_api.serializer import read_versioned, write_versioned
 from flinkpy.connector_api.source import (
@@ -164,7 +164,7 @@ class SourceCoordinator:
             raise InternalError(f"operator {self._context.operator_id} has no split enumerator to checkpoint")
         try:
             state = self._encode_state(self._enumerator.snapshot_state(checkpoint_id))
-        except Exception as error:
+        except USER_ERRORS as error:
             raise self._typed(error) from error
         self._tracker.checkpoint(checkpoint_id)
         return state
@@ -175,7 +175,7 @@ class SourceCoordinator:
         try:
             self._num_snapshots += 1
             state = self._encode_state(self._enumerator.snapshot_state(self._num_snapshots))
-        except Exception as error:
+        except USER_ERRORS as error:
             raise self._typed(error) from error
         serializer = self._source.split_serializer
         assigned = {
@@ -309,8 +309,8 @@ class SourceCoordinator:
             raise CorruptStateError(f"{what} does not begin as one")
         try:
             enumerator, waiting = pickle.loads(data[len(_STATE_MAGIC) :])
-        except Exception as error:
-            raise CorruptStateError(f"{what} cannot be read: {type(error).__name__}: {error}") from error
+        except USER_ERRORS as error:
+            raise CorruptStateError(f"{what} cannot be read: {describe(error)}") from error
         serializer = self._source.split_serializer
         return (
             read_versioned(self._source.enumerator_state_serializer, enumerator, what),
@@ -331,7 +331,7 @@ class SourceCoordinator:
             else:
                 state, waiting = self._decode_state(self._restored_state)
                 self._enumerator = self._source.restore_enumerator(context, state)
-        except Exception as error:  # noqa: BLE001 - the connector's code is not ours; its failure is the job's
+        except USER_ERRORS as error:  # the connector's code is not ours; its failure is the job's
             self._fail(error)
             return
         self._call_enumerator("start")
@@ -370,17 +370,17 @@ class SourceCoordinator:
     def _guard(self, call: Callable[..., None], *arguments: Any) -> None:
         try:
             call(*arguments)
-        except Exception as error:  # noqa: BLE001 - the connector's code is not ours; its failure is the job's
+        except USER_ERRORS as error:  # the connector's code is not ours; its failure is the job's
             self._fail(error)
 
-    def _fail(self, error: Exception) -> None:
+    def _fail(self, error: BaseException) -> None:
         self._context.fail_job(self._typed(error))
 
-    def _typed(self, error: Exception) -> FlinkError:
+    def _typed(self, error: BaseException) -> FlinkError:
         if isinstance(error, FlinkError):
             return error
         wrapped = InternalError(
-            f"the split enumerator of {type(self._source).__name__} failed: {type(error).__name__}: {error}",
+            f"the split enumerator of {type(self._source).__name__} failed: {describe(error)}",
             remote_traceback=format_user_traceback(error),
         )
         wrapped.__cause__ = error

@@ -7,6 +7,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, TextIO
 
+from flinkpy.common.error_text import valid_text
 from flinkpy.connector_api.sink import SinkBase, SinkWriter, WriterContext
 from flinkpy.connectors.text_form import lines_of
 
@@ -56,7 +57,7 @@ class PrintSinkWriter(SinkWriter):
 
     def write(self, batch: Batch) -> None:
         prefix = self._prefix
-        lines = [f"{prefix}{line}\n" for line in lines_of(batch, self._input_type)]
+        lines = [f"{prefix}{valid_text(line)}\n" for line in lines_of(batch, self._input_type)]
         # Looked up now, not at the start: a test or a program may have replaced it.
         stream = sys.stderr if self._std_err else sys.stdout
         with _OUTPUT_LOCK:

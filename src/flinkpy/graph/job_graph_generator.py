@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Any
 from flinkpy import __version__
 from flinkpy._proto import common_pb2, job_pb2
 from flinkpy.common.clock import SystemClock
+from flinkpy.common.error_text import bounded_text, safe_repr, valid_text
+from flinkpy.common.errors import UserError
 from flinkpy.common.ids import JobID
+from flinkpy.common.names import MAX_NAME_CHARS
 from flinkpy.common.parallelism import UNDECIDED_PARALLELISM
 from flinkpy.graph.adaptive_parallelism import undecided_heads
 from flinkpy.graph.chaining import Chain, build_chains, chain_name
@@ -52,7 +55,7 @@ def generate_job_graph(
     job_graph = job_pb2.JobGraph(
         job_id=str(job_id or JobID.generate()),
         name=graph.job_name,
-        configuration=common_pb2.Configuration(entries=configuration.to_dict()),
+        configuration=common_pb2.Configuration(entries=_entries(configuration)),
         artifacts=artifacts,
         client_version=__version__,
         python_version=platform.python_version(),
@@ -62,6 +65,15 @@ def generate_job_graph(
     )
     job_graph.vertices.extend(_vertex(chain, graph, ids, data_sets) for chain in chains)
     return job_graph
+
+
+def _entries(configuration: Configuration) -> dict[str, str]:
+    """Raises: UserError naming the option whose value cannot be sent."""
+    entries = configuration.to_dict()
+    for key, value in entries.items():
+        if valid_text(key) != key or valid_text(value) != value:
+            raise UserError(f"option {safe_repr(key)}: its key or value is not valid text: {safe_repr(value)}")
+    return entries
 
 
 class _DataSets:
@@ -112,7 +124,11 @@ class _DataSets:
 def _vertex(chain: Chain, graph: StreamGraph, ids: dict[int, str], data_sets: _DataSets) -> job_pb2.JobVertex:
     head = chain.head
     name = chain_name(chain, graph.options)
-    described = [node.transformation.description for node in chain.nodes if node.transformation.description]
+    described = [
+        bounded_text(node.transformation.description, MAX_NAME_CHARS)
+        for node in chain.nodes
+        if node.transformation.description
+    ]
     return job_pb2.JobVertex(
         id=ids[head.id],
         name=name,
@@ -151,7 +167,7 @@ def _operator(node: StreamNode, chain: Chain, ids: dict[int, str], data_sets: _D
         operator_id=ids[node.id],
         name=node.name,
         uid=transformation.uid,
-        description=transformation.description,
+        description=bounded_text(transformation.description, MAX_NAME_CHARS),
         factory_pickle=dumps_function(node.spec, user_function_of(node.spec), node.name),
         outputs=_outputs(node, chain, data_sets),
         coordinator_pickle=b"" if coordinator is None else dumps_function(coordinator, coordinator, node.name),

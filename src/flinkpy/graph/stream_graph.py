@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from flinkpy.common.errors import JobSubmissionError, UnsupportedOperationError
+from flinkpy.common.names import check_name
 from flinkpy.graph.operator_specs import OperatorSpec
 from flinkpy.graph.partitioning import BROADCAST, FORWARD, HASH, REBALANCE, Partitioning
 from flinkpy.graph.transformation import (
@@ -122,8 +123,9 @@ def build_stream_graph(
 
     Raises:
         JobSubmissionError: there is nothing to execute, or an operator cannot be placed; names it.
+        UserError: a name in the program cannot be sent to a cluster.
     """
-    builder = _Builder(StreamGraph(job_name, options))
+    builder = _Builder(StreamGraph(check_name(job_name, "the name of the job"), options))
     for transformation in transformations:
         builder.origins_of(transformation)
     if not builder.graph.nodes:
@@ -161,11 +163,15 @@ class _Builder:
             partitioning = transformation.partitioning
             return [_Origin(origin.node, partitioning, origin.side_output_tag) for origin in origins]
         if isinstance(transformation, SideOutputTransformation):
-            return [_Origin(origin.node, None, transformation.tag_id) for origin in origins]
+            tag_id = check_name(transformation.tag_id, "the id of an OutputTag")
+            return [_Origin(origin.node, None, tag_id) for origin in origins]
         raise UnsupportedOperationError(f"unknown transformation {type(transformation).__name__}")
 
     def _add_node(self, transformation: OperatorTransformation) -> StreamNode:
         options = self.graph.options
+        name = check_name(transformation.display_name, "the name of an operator")
+        check_name(transformation.uid, f"the uid of operator '{name}'")
+        check_name(transformation.slot_sharing_group or "", f"the slot sharing group of operator '{name}'")
         inputs = [
             (index, origin) for index, one in enumerate(transformation.inputs) for origin in self._origins[one.id]
         ]
@@ -173,7 +179,7 @@ class _Builder:
         timeout = transformation.buffer_timeout_ms
         node = StreamNode(
             id=len(self.graph.nodes) + 1,
-            name=transformation.display_name,
+            name=name,
             transformation=transformation,
             parallelism=transformation.parallelism or options.parallelism,
             max_parallelism=max_parallelism,

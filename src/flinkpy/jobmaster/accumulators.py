@@ -19,6 +19,7 @@ import cloudpickle
 
 from flinkpy._proto import job_pb2
 from flinkpy.common.accumulators import Accumulator, AccumulatorFailure
+from flinkpy.common.error_text import USER_ERRORS, bounded_text, describe, safe_repr
 from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
 
 logger = logging.getLogger(__name__)
@@ -64,9 +65,9 @@ def _merged(name: str, so_far: Any, data: bytes) -> Any:
             return AccumulatorFailure(name, f"cannot be merged: it is a {kinds} in different tasks")
         so_far.merge(accumulator)
         return so_far
-    except Exception as error:
+    except USER_ERRORS as error:
         logger.warning("accumulator %s cannot be merged", name, exc_info=error)
-        return AccumulatorFailure(name, f"cannot be merged: {type(error).__name__}: {error}")
+        return AccumulatorFailure(name, f"cannot be merged: {describe(error)}")
 
 
 def _result(name: str, accumulator: Accumulator | AccumulatorFailure, room: int) -> job_pb2.AccumulatorResult:
@@ -78,14 +79,14 @@ def _result(name: str, accumulator: Accumulator | AccumulatorFailure, room: int)
         data = cloudpickle.dumps(value)
         if len(data) > room:
             value = AccumulatorFailure(name, f"its result has {len(data)} bytes; all of a job may have {MAX_BYTES}")
-    except Exception as error:  # noqa: BLE001 - the user's own class
-        value = AccumulatorFailure(name, f"has no result: {type(error).__name__}: {error}")
+    except USER_ERRORS as error:  # the user's own class
+        value = AccumulatorFailure(name, f"has no result: {describe(error)}")
     if isinstance(value, AccumulatorFailure):
         data, text = cloudpickle.dumps(value), value.reason
     else:
-        text = repr(value)
+        text = safe_repr(value, MAX_TEXT_CHARS)
     return job_pb2.AccumulatorResult(
-        name=name, type=type(accumulator).__name__, value=text[:MAX_TEXT_CHARS], value_pickle=data
+        name=name, type=type(accumulator).__name__, value=bounded_text(text, MAX_TEXT_CHARS), value_pickle=data
     )
 
 

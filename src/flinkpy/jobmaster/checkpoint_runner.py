@@ -19,6 +19,7 @@ from flinkpy.checkpoint.coordinator import effects as fx
 from flinkpy.checkpoint.coordinator import events as ev
 from flinkpy.checkpoint.coordinator.checkpoint_properties import CheckpointProperties
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason, checkpoint_error, failure_reason
+from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.common.errors import FlinkError, HighAvailabilityError, LeadershipLostError
 from flinkpy.common.ids import ExecutionAttemptID
 from flinkpy.common.states import JobState
@@ -162,7 +163,7 @@ class CheckpointRunner:
         self._valve.close(checkpoint_id)
         try:
             states = self._coordinators.checkpoint(checkpoint_id)
-        except Exception as error:  # noqa: BLE001 - user code; it fails the checkpoint, not the job
+        except USER_ERRORS as error:  # user code; it fails the checkpoint, not the job
             self._host.handle(ev.CoordinatorSnapshotFailed(checkpoint_id, as_flink_error(error)))
             return
         connections = self._host.task_manager_connections

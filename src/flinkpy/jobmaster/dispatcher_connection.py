@@ -11,12 +11,17 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import cloudpickle
+
 from flinkpy._proto import dispatcher_pb2, job_pb2
+from flinkpy.common.accumulators import AccumulatorFailure
+from flinkpy.common.error_text import bounded_text
 from flinkpy.common.errors import (
     FlinkError,
+    InternalError,
     NotLeaderError,
     RpcTimeoutError,
     RpcUnavailableError,
@@ -25,6 +30,7 @@ from flinkpy.common.errors import (
 from flinkpy.common.states import JobState
 from flinkpy.jobmaster.conversions import job_status
 from flinkpy.rpc.endpoint import RpcEndpoint
+from flinkpy.rpc.error_codec import reduced_error
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +38,7 @@ INITIAL_RETRY_DELAY_MS = 100
 MAX_RETRY_DELAY_MS = 10_000
 #: A job that restarts again and again while the Dispatcher does not answer changes its status without end.
 MAX_WAITING_REPORTS = 64
+_MAX_REASON_CHARS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +46,28 @@ class _Report:
     method: str
     request: Any
     on_answered: Callable[[], None] | None = None
+    is_reduced: bool = False
+
+
+def _smaller(report: _Report, refusal: FlinkError) -> _Report | None:
+    """The report of a job's end without what may be large; None for other reports, and where that was refused too.
+
+    A client waits for the end of its job: it must hear of it even where a message cannot hold all there is to say.
+    """
+    if report.is_reduced or report.method != "notify_job_terminated" or not isinstance(refusal, InternalError):
+        return None
+    request = dispatcher_pb2.JobTerminated()
+    request.CopyFrom(report.request)
+    reason = bounded_text(f"the job's result was too large to be sent: {refusal}", _MAX_REASON_CHARS)
+    for accumulator in request.result.accumulators:
+        accumulator.value_pickle = cloudpickle.dumps(AccumulatorFailure(accumulator.name, reason))
+        accumulator.value = reason
+    if request.result.HasField("error"):
+        request.result.error.CopyFrom(reduced_error(request.result.error))
+    del request.details.exception_history[:]
+    for vertex in request.details.vertices:
+        del vertex.subtasks[:]
+    return replace(report, request=request, is_reduced=True)
 
 
 class DispatcherConnection:
@@ -147,7 +176,10 @@ class DispatcherConnection:
                 delay_ms = INITIAL_RETRY_DELAY_MS if has_moved.is_set() else min(delay_ms * 2, MAX_RETRY_DELAY_MS)
             except FlinkError as error:
                 logger.error("the Dispatcher refused %s: %s", report.method, error)
-                return
+                smaller = _smaller(report, error)
+                if smaller is None:
+                    return
+                report = smaller
             finally:
                 moved.cancel()
                 call.cancel()

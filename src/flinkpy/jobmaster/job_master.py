@@ -21,6 +21,7 @@ from typing import Any
 from flinkpy._proto import job_pb2, jobmaster_pb2
 from flinkpy.common.clock import Clock
 from flinkpy.common.configuration import Configuration
+from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.common.errors import (
     FlinkError,
     JobMasterLostError,
@@ -199,7 +200,7 @@ class JobMaster(RpcEndpoint):
             self.scheduler.start_with_sources(loaded.num_splits)
             self._providers = loaded.providers
             self._coordinators.create(self.scheduler.graph, self._providers, self._coordinator_services)
-        except Exception as failure:  # noqa: BLE001 - user code, fetching it included
+        except USER_ERRORS as failure:  # user code, fetching it included
             self._checkpoint_io.keep_everything()
             self.handle(ev.InitializationFailed(conversions.as_flink_error(failure)))
             return

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 
 from flinkpy._proto import job_pb2, jobmaster_pb2
+from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.common.errors import JobSubmissionError, UserError
 from flinkpy.common.ids import ExecutionVertexID, JobVertexID
 from flinkpy.connector_api.coordinator import OperatorCoordinatorProvider
@@ -130,5 +131,5 @@ class OperatorCoordinators:
         for holder in self._holders.values():
             try:
                 holder.close()
-            except Exception:
+            except USER_ERRORS:
                 logger.exception("closing the coordinator of operator %s failed", holder.operator_id)

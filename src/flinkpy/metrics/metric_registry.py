@@ -9,7 +9,9 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from threading import Lock
+from typing import Any
 
+from flinkpy.common.error_text import USER_ERRORS, bounded_text, describe
 from flinkpy.metrics.metricbase import Counter, Distribution, Gauge, Histogram, Meter, Metric
 from flinkpy.metrics.named_metric_group import NamedMetricGroup
 
@@ -91,25 +93,39 @@ class MetricRegistry:
 
 
 def read_metric(metric: Metric, name: str = "") -> MetricValue:
-    """What the metric says now. A gauge that raises says so."""
-    if isinstance(metric, Counter):
-        return MetricValue("counter", metric.get_count(), {})
-    if isinstance(metric, Meter):
-        return MetricValue("meter", metric.get_count(), {"rate": metric.get_rate()})
-    if isinstance(metric, Distribution):
-        return MetricValue("distribution", metric.count, metric.statistics())
-    if isinstance(metric, Histogram):
-        return MetricValue("histogram", metric.get_count(), metric.statistics())
-    assert isinstance(metric, Gauge)
+    """What the metric says now. One that cannot be read, because a gauge raises or it holds no number, says why."""
+    kind = _kind(metric)
     try:
-        value = metric.get_value()
-        if isinstance(value, bool):
-            return MetricValue("gauge", str(value).lower(), {})
-        if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
-            return MetricValue("gauge", int(value), {})
-        if isinstance(value, float):
-            return MetricValue("gauge", float(value), {})
-        return MetricValue("gauge", str(value)[:MAX_TEXT_CHARS], {})
-    except Exception as error:
-        logger.debug("gauge %s failed", name, exc_info=error)
-        return MetricValue("gauge", f"{type(error).__name__}: {error}"[:MAX_TEXT_CHARS], {})
+        if isinstance(metric, Counter):
+            return MetricValue(kind, _sendable(metric.get_count()), {})
+        if isinstance(metric, Meter):
+            return MetricValue(kind, _sendable(metric.get_count()), {"rate": float(metric.get_rate())})
+        if isinstance(metric, Distribution):
+            return MetricValue(kind, _sendable(metric.count), _floats(metric.statistics()))
+        if isinstance(metric, Histogram):
+            return MetricValue(kind, _sendable(metric.get_count()), _floats(metric.statistics()))
+        assert isinstance(metric, Gauge)
+        return MetricValue(kind, _sendable(metric.get_value()), {})
+    except USER_ERRORS as error:
+        logger.debug("%s %s cannot be read: %s", kind, name, describe(error))
+        return MetricValue(kind, bounded_text(describe(error), MAX_TEXT_CHARS), {})
+
+
+def _kind(metric: Metric) -> str:
+    kinds = (Counter, Meter, Distribution, Histogram)
+    return next((kind.__name__.lower() for kind in kinds if isinstance(metric, kind)), "gauge")
+
+
+def _sendable(value: Any) -> int | float | str:
+    """A number that fits into 64 bits, or text."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    return bounded_text(str(value), MAX_TEXT_CHARS)
+
+
+def _floats(statistics: dict[str, float]) -> dict[str, float]:
+    return {name: float(value) for name, value in statistics.items()}

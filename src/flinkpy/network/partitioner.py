@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flinkpy.common.errors import FunctionError, TypeMismatchError, UserError, format_user_traceback
+from flinkpy.common.error_text import describe, format_user_traceback
+from flinkpy.common.errors import FunctionError, TypeMismatchError, UserError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -297,7 +298,7 @@ def _key_columns(batch: Batch, key_selector: Any) -> list[Any] | None:
 
 
 def _function_error(what: str, error: Exception) -> FunctionError:
-    return FunctionError(f"{what}: {type(error).__name__}: {error}", remote_traceback=format_user_traceback(error))
+    return FunctionError(f"{what}: {describe(error)}", remote_traceback=format_user_traceback(error))
 
 
 def _name_of(function: Any) -> str:

@@ -16,6 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from flinkpy.common.clock import Clock, SystemClock
+from flinkpy.common.error_text import describe, format_user_traceback
+from flinkpy.common.errors import FunctionError
 
 logger = logging.getLogger(__name__)
 
@@ -114,8 +116,17 @@ class RpcEndpoint:
         if self._executor is None:
             self._executor = ThreadPoolExecutor(MAX_BLOCKING_THREADS, thread_name_prefix=f"{type(self).__name__}-io")
 
+        def guarded() -> T:
+            try:
+                return call()
+            except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
+                # Code of a user called sys.exit(): left as it is, asyncio would end this loop, and the process with it.
+                raise FunctionError(
+                    f"{name}: {describe(error)}", remote_traceback=format_user_traceback(error)
+                ) from error
+
         async def run() -> T:
-            return await self._loop.run_in_executor(self._executor, call)
+            return await self._loop.run_in_executor(self._executor, guarded)
 
         self.run_async(run(), on_done, name)
 

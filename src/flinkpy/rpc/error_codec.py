@@ -1,43 +1,70 @@
-"""Errors across RPC: typed in, typed out."""
+"""Errors across RPC: typed in, typed out.
+
+Whatever the exception, its wire form is valid and has a bounded size: a report of a failure is never refused for what
+a user's function has put into its exception.
+"""
 
 from __future__ import annotations
 
-import traceback
 from typing import Any
 
 from flinkpy._proto import common_pb2
+from flinkpy.common.error_text import (
+    MAX_DETAIL_CHARS,
+    MAX_DETAILS,
+    MAX_MESSAGE_CHARS,
+    MAX_TRACEBACK_CHARS,
+    bounded_text,
+    describe,
+    format_traceback,
+    safe_repr,
+    text_of,
+)
 from flinkpy.common.errors import FlinkError, InternalError, RemoteError, error_class
 
 #: gRPC trailing metadata key; the `-bin` suffix lets it carry bytes.
 ERROR_METADATA_KEY = "flinkpy-error-bin"
 
-#: gRPC limits a response's metadata (8 KiB by default); a traceback is cut to fit, keeping its two ends.
-MAX_TRACEBACK_CHARS = 4000
-MAX_MESSAGE_CHARS = 1500
+#: Errors of a chain that travel with the one that they caused.
 MAX_CAUSES = 3
+#: Characters of a type name.
+MAX_TYPE_CHARS = 256
+
+#: Message, traceback and each detail of a reduced error, in characters. It travels in gRPC metadata too, and must stay
+#: below the 64 KiB that our channels accept there, base64 and four bytes a character included.
+_SMALL_MESSAGE_CHARS = 1500
+_SMALL_TRACEBACK_CHARS = 4000
+_SMALL_DETAIL_CHARS = 250
+_SMALL_DETAILS = 8
 
 
 def error_to_proto(error: BaseException, *, depth: int = 0) -> common_pb2.ErrorInfo:
     """The wire form of any exception. One that is not a FlinkError becomes InternalError with its traceback."""
     if not isinstance(error, FlinkError):
-        text = "".join(traceback.format_exception(error))
-        wrapped = InternalError(f"{type(error).__name__}: {error}", remote_traceback=text)
-        return error_to_proto(wrapped, depth=depth)
+        return error_to_proto(InternalError(describe(error), remote_traceback=format_traceback(error)), depth=depth)
     info = common_pb2.ErrorInfo(
-        type=error.details.get("type", type(error).__name__)
-        if isinstance(error, RemoteError)
-        else type(error).__name__,
-        message=error.message,
+        type=bounded_text(_type_name(error), MAX_TYPE_CHARS),
+        message=bounded_text(text_of(error), MAX_MESSAGE_CHARS),
         domain=error.domain.name,
         retry=error.retry.name,
-        traceback=error.remote_traceback,
-        details=error.details,
+        traceback=bounded_text(_text(error.remote_traceback), MAX_TRACEBACK_CHARS),
+        details=_bounded(error.details, MAX_DETAILS, MAX_DETAIL_CHARS),
     )
     cause = error.__cause__
     # `raise error from error`: what passes a typed error on unchanged may say so; it is no cause.
     if isinstance(cause, FlinkError) and cause is not error and depth < MAX_CAUSES:
         info.cause.CopyFrom(error_to_proto(cause, depth=depth + 1))
     return info
+
+
+def _type_name(error: FlinkError) -> str:
+    """The name under which the error travels; a program's class of the same name is no error of ours."""
+    if isinstance(error, RemoteError):
+        return error.details.get("type", "RemoteError")
+    kind = type(error)
+    if error_class(kind.__name__) in (None, kind):
+        return kind.__name__
+    return next(base.__name__ for base in kind.__mro__ if error_class(base.__name__) is base)
 
 
 def error_from_proto(info: common_pb2.ErrorInfo) -> FlinkError:
@@ -53,17 +80,31 @@ def error_from_proto(info: common_pb2.ErrorInfo) -> FlinkError:
     return error
 
 
+def reduced_error(info: common_pb2.ErrorInfo) -> common_pb2.ErrorInfo:
+    """A few KiB of `info`, for a report that was refused: type, the ends of message and traceback, no causes."""
+    reduced = common_pb2.ErrorInfo()
+    reduced.CopyFrom(info)
+    reduced.ClearField("cause")
+    reduced.message = bounded_text(info.message, _SMALL_MESSAGE_CHARS)
+    reduced.traceback = bounded_text(info.traceback, _SMALL_TRACEBACK_CHARS)
+    reduced.ClearField("details")
+    reduced.details.update(_bounded(dict(info.details), _SMALL_DETAILS, _SMALL_DETAIL_CHARS))
+    return reduced
+
+
 def bounded_error_metadata(error: BaseException) -> tuple[tuple[str, Any], ...]:
     """Trailing metadata for `error`, cut to what fits into gRPC metadata."""
-    info = error_to_proto(error)
-    info.ClearField("cause")
-    info.message = _cut(info.message, MAX_MESSAGE_CHARS)
-    info.traceback = _cut(info.traceback, MAX_TRACEBACK_CHARS)
-    return ((ERROR_METADATA_KEY, info.SerializeToString()),)
+    return ((ERROR_METADATA_KEY, reduced_error(error_to_proto(error)).SerializeToString()),)
 
 
-def _cut(text: str, limit: int) -> str:
-    if len(text) <= limit:
-        return text
-    half = limit // 2
-    return f"{text[:half]}\n  ... {len(text) - limit} characters left out ...\n{text[-half:]}"
+def _bounded(details: Any, max_details: int, max_chars: int) -> dict[str, str]:
+    if not isinstance(details, dict):
+        return {}
+    return {
+        bounded_text(_text(name), max_chars): bounded_text(_text(value), max_chars)
+        for name, value in list(details.items())[:max_details]
+    }
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else safe_repr(value, MAX_DETAIL_CHARS)

@@ -24,6 +24,7 @@ import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from flinkpy.common.error_text import bounded_text, text_of
 from flinkpy.common.errors import (
     AddressInUseError,
     AuthenticationError,
@@ -71,6 +72,9 @@ _OPTIONS = [
 
 #: sysexits.h EX_SOFTWARE: the status of a process whose server has ended by itself.
 EXIT_STATUS_SERVER_ENDED = 70
+
+#: Text of a gRPC status: it travels in a header, beside the error itself.
+MAX_STATUS_CHARS = 500
 
 #: How long calls that were cut may take to end.
 _CUT_CALLS_TIMEOUT_S = 2.0
@@ -190,7 +194,6 @@ class RpcServer:
             # gRPC writes a traceback to standard error where the loop ends just when a call does that its caller had
             # given up.
             await asyncio.wait(self._calls, timeout=_CUT_CALLS_TIMEOUT_S)
-
 
     def _end_process(self, error: BaseException | None) -> None:
         """A process that nobody can call any more is no service: its peers must see that it is gone."""
@@ -312,4 +315,4 @@ async def _abort(servicer_context: Any, method: Method, error: Exception) -> Non
         logger.exception("%s failed", method.path)
         code = grpc.StatusCode.INTERNAL
     metadata = (*bounded_error_metadata(error), *answer_metadata(PROTOCOL))
-    await servicer_context.abort(code, str(error)[:500], metadata)
+    await servicer_context.abort(code, bounded_text(text_of(error), MAX_STATUS_CHARS), metadata)

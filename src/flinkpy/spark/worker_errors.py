@@ -12,7 +12,8 @@ import json
 import re
 import zlib
 
-from flinkpy.common.errors import FlinkError, FunctionError, RemoteError, error_class, format_user_traceback
+from flinkpy.common.error_text import bounded_text, describe, format_user_traceback
+from flinkpy.common.errors import FlinkError, FunctionError, RemoteError, error_class
 
 _MARKER = "flinkpy-error:"
 _PATTERN = re.compile(re.escape(_MARKER) + r"([A-Za-z0-9+/=]+):end")
@@ -27,18 +28,21 @@ class WorkerFailure(Exception):
 def worker_failure(error: BaseException, task_name: str) -> WorkerFailure:
     """`error` as it leaves the worker; one without a type of ours is a FunctionError."""
     if not isinstance(error, FlinkError):
-        what = f"{type(error).__name__}: {error}"
         error = FunctionError(
-            f"{task_name}: {what}", details={"task": task_name}, remote_traceback=format_user_traceback(error)
+            f"{task_name}: {describe(error)}",
+            details={"task": task_name},
+            remote_traceback=format_user_traceback(error),
         )
     described = {
         "type": type(error).__name__,
-        "message": error.message[:_MAX_CHARACTERS],
-        "details": {key: value[:_MAX_CHARACTERS] for key, value in error.details.items()},
+        "message": bounded_text(error.message, _MAX_CHARACTERS),
+        "details": {key: bounded_text(value, _MAX_CHARACTERS) for key, value in error.details.items()},
         "traceback": error.remote_traceback[-_MAX_CHARACTERS:],
     }
     packed = base64.b64encode(zlib.compress(json.dumps(described).encode())).decode()
-    return WorkerFailure(f"{error.message[:_MAX_CHARACTERS]}\n{error.remote_traceback}\n{_MARKER}{packed}:end")
+    return WorkerFailure(
+        f"{bounded_text(error.message, _MAX_CHARACTERS)}\n{error.remote_traceback}\n{_MARKER}{packed}:end"
+    )
 
 
 def failure_in(text: str) -> FlinkError | None:

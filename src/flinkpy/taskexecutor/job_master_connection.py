@@ -12,12 +12,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from flinkpy._proto import checkpoint_pb2, common_pb2, jobmaster_pb2
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason, checkpoint_error
+from flinkpy.common.error_text import text_of
 from flinkpy.common.errors import (
     FlinkError,
+    InternalError,
     JobMasterLostError,
     NotRegisteredError,
     RpcTimeoutError,
@@ -31,6 +34,7 @@ from flinkpy.rpc.error_codec import error_from_proto, error_to_proto
 from flinkpy.taskexecutor.options import TaskExecutorOptions
 from flinkpy.taskexecutor.outbox import Outbox, Report, ReportKind
 from flinkpy.taskexecutor.peer_connection import PeerConnection, RpcClientLike
+from flinkpy.taskexecutor.task_reports import reduced_update
 
 logger = logging.getLogger(__name__)
 
@@ -241,6 +245,8 @@ class JobMasterConnection(PeerConnection):
         if isinstance(error, RpcTimeoutError | RpcUnavailableError) and kind.may_be_repeated:
             self._send_again(reports)
             return
+        if error is not None and kind is ReportKind.STATE and self._send_smaller(reports, error):
+            return
         self._outbox.answered()
         if error is not None:
             cause = TaskSubmissionError(f"the JobMaster did not take the {kind.value}s of this task: {error}")
@@ -248,6 +254,24 @@ class JobMasterConnection(PeerConnection):
             attempts = list(dict.fromkeys(report.execution_attempt_id for report in reports))
             self._listener.on_report_refused(self.job_id, attempts, cause)
         self._send_reports()
+
+    def _send_smaller(self, reports: tuple[Report, ...], error: BaseException) -> bool:
+        """Repeat refused updates of states without what may be large. False where that has been tried, or cannot help.
+
+        An end of a task that the JobMaster never hears of would leave its job as it is for ever.
+        """
+        # A refusal of another type is about the task, not about the message.
+        is_about_message = not isinstance(error, FlinkError) or isinstance(error, InternalError)
+        if not is_about_message or all(one.is_reduced for one in reports):
+            return False
+        logger.warning("%s did not take %d state updates, sending smaller ones: %s", self._name, len(reports), error)
+        refusal = text_of(error)
+        smaller = [
+            replace(one, message=reduced_update(one.message, refusal), size_bytes=0, is_reduced=True) for one in reports
+        ]
+        self._outbox.undelivered(smaller)
+        self._send_reports()
+        return True
 
     def _checkpoints_answered_of(self, reports: tuple[Report, ...]) -> OnDone:
         def done(errors: Any, error: BaseException | None) -> None:

@@ -9,6 +9,8 @@ import asyncio
 import threading
 
 from flinkpy._proto import metrics_pb2
+from flinkpy.common.error_text import bounded_text
+from flinkpy.common.names import MAX_NAME_CHARS
 from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope, MetricValue
 
 
@@ -71,7 +73,8 @@ def dump_metrics(registry: MetricRegistry, job_id: str, resource_id: str) -> met
 
 
 def _metric(name: str, reading: MetricValue) -> metrics_pb2.MetricDump:
-    metric = metrics_pb2.MetricDump(name=name, kind=reading.kind, statistics=reading.statistics)
+    valid_name = bounded_text(name, MAX_NAME_CHARS)
+    metric = metrics_pb2.MetricDump(name=valid_name, kind=reading.kind, statistics=reading.statistics)
     if isinstance(reading.value, str):
         metric.text = reading.value
     elif isinstance(reading.value, int):

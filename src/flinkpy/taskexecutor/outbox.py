@@ -46,6 +46,8 @@ class Report:
     message: Any
     #: Of messages that may be large.
     size_bytes: int = 0
+    #: Whether what may be large has been cut from the message already.
+    is_reduced: bool = False
 
 
 class Outbox:
@@ -91,7 +93,7 @@ class Outbox:
         self._in_flight = ()
 
     def undelivered(self, reports: Sequence[Report] | None = None) -> None:
-        """The call in flight may not have arrived: its entries (or only `reports` of them) go out again, before all
+        """The call in flight may not have arrived: its entries (or `reports` in their place) go out again, before all
         others."""
         self._queue.extendleft(reversed(self._in_flight if reports is None else reports))
         self._in_flight = ()

@@ -25,13 +25,13 @@ from typing import Any, Protocol
 
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason, checkpoint_error
+from flinkpy.common.error_text import describe, format_user_traceback, safe_repr
 from flinkpy.common.errors import (
     ExternalError,
     FlinkError,
     FunctionError,
     InternalError,
     InvalidTransitionError,
-    format_user_traceback,
 )
 from flinkpy.common.event_sequence import ReceivedEvents, SentEvents
 from flinkpy.common.states import EXECUTION_TRANSITIONS, ExecutionState
@@ -336,8 +336,8 @@ def failure_of(error: BaseException, task_name: str) -> FlinkError:
         return error
     trace = format_user_traceback(error)
     if isinstance(error, SystemExit):
-        return FunctionError(f"{task_name}: user code called sys.exit({error.code!r})", remote_traceback=trace)
-    text = f"{task_name}: {type(error).__name__}: {error}"
+        return FunctionError(f"{task_name}: user code called sys.exit({safe_repr(error.code)})", remote_traceback=trace)
+    text = f"{task_name}: {describe(error)}"
     if _raised_by_user(error):
         return FunctionError(text, remote_traceback=trace)
     if isinstance(error, OSError):

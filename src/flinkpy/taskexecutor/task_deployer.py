@@ -23,13 +23,13 @@ from flinkpy._proto import checkpoint_pb2, dispatcher_pb2, job_pb2, taskexecutor
 from flinkpy.checkpoint.storage.file_systems import use_file_systems_in_this_thread
 from flinkpy.common.clock import Clock, SystemClock
 from flinkpy.common.configuration import Configuration
+from flinkpy.common.error_text import USER_ERRORS, describe, format_user_traceback
 from flinkpy.common.errors import (
     ExternalError,
     FlinkError,
     FunctionError,
     TaskSubmissionError,
     UnsupportedOperationError,
-    format_user_traceback,
 )
 from flinkpy.common.python_environment import environments_root
 from flinkpy.common.safe_paths import safe_join
@@ -86,9 +86,9 @@ class RuntimeEnvironment:
     def load_pickle(self, data: bytes) -> Any:
         try:
             return pickle.loads(data)
-        except Exception as error:
+        except USER_ERRORS as error:
             raise FunctionError(
-                f"{self.task_name}: code of the job cannot be loaded here: {type(error).__name__}: {error}",
+                f"{self.task_name}: code of the job cannot be loaded here: {describe(error)}",
                 remote_traceback=format_user_traceback(error),
             ) from error
 
@@ -265,7 +265,7 @@ class NetworkTaskDeployer:
                 partition.release(error)
             if isinstance(error, FlinkError):
                 raise
-            raise TaskSubmissionError(f"{name}: {type(error).__name__}: {error}") from error
+            raise TaskSubmissionError(f"{name}: {describe(error)}") from error
         environment = RuntimeEnvironment(
             job_id=job.job_id,
             job_name=job.name,

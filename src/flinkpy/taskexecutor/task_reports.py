@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import cloudpickle
+
 from flinkpy._proto import common_pb2, jobmaster_pb2
+from flinkpy.common.accumulators import AccumulatorFailure
+from flinkpy.common.error_text import bounded_text
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.states import ExecutionState
-from flinkpy.rpc.error_codec import error_to_proto
+from flinkpy.rpc.error_codec import error_to_proto, reduced_error
 from flinkpy.taskexecutor.task import Task
 
 #: Of the accumulators in one report: far below the largest message. Tasks beyond it are told in the next report, and
 #: with their end.
 MAX_ACCUMULATOR_BYTES = 8 * 1024 * 1024
+
+#: Text that a reduced report says of why it is reduced.
+MAX_REDUCED_CHARS = 1_000
 
 
 def state_update(task: Task, state: ExecutionState, error: FlinkError | None) -> jobmaster_pb2.TaskExecutionStateUpdate:
@@ -30,6 +37,23 @@ def state_update(task: Task, state: ExecutionState, error: FlinkError | None) ->
         if state is ExecutionState.FINISHED
         else (),
     )
+
+
+def reduced_update(
+    update: jobmaster_pb2.TaskExecutionStateUpdate, refusal: str
+) -> jobmaster_pb2.TaskExecutionStateUpdate:
+    """Returns the update without what may be large: for a JobMaster that could not take it as it was.
+
+    Each accumulator becomes an AccumulatorFailure that says why, so that none is missing unnoticed.
+    """
+    reduced = jobmaster_pb2.TaskExecutionStateUpdate()
+    reduced.CopyFrom(update)
+    reason = bounded_text(f"the report of it was refused: {refusal}", MAX_REDUCED_CHARS)
+    for name in update.accumulators_pickle:
+        reduced.accumulators_pickle[name] = cloudpickle.dumps(AccumulatorFailure(name, reason))
+    if reduced.HasField("error"):
+        reduced.error.CopyFrom(reduced_error(reduced.error))
+    return reduced
 
 
 def task_reports(tasks: Iterable[Task], *, is_full: bool) -> list[jobmaster_pb2.TaskExecutionStateUpdate]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from flinkpy.cli.service_logging import RUNTIME_LOGGERS, RateLimitedHandler, configure_logging
+from flinkpy.cli.service_logging import MAX_RECORD_CHARS, RUNTIME_LOGGERS, RateLimitedHandler, configure_logging
 from flinkpy.client.local_cluster import set_shared_output_defaults
 from flinkpy.common.configuration import Configuration
 
@@ -117,3 +117,18 @@ def test_records_of_flinkpy_are_never_left_out_and_no_limit_is_none() -> None:
         limited.handle(record("runtime", "flinkpy.rpc"))
         unlimited.handle(record("function"))
     assert stream.getvalue().count("runtime\n") == 100 and stream.getvalue().count("function\n") == 100
+
+
+@pytest.mark.usefixtures("bare_logging")
+def test_a_record_is_valid_text_of_a_bounded_size() -> None:
+    stream = io.StringIO()
+    logging.getLogger().handlers.clear()
+    configure_logging(Configuration(), stream)
+    try:
+        raise ValueError("\ud800" + "x" * 1_000_000)
+    except ValueError as error:
+        logging.getLogger("my.job").exception("failed: %s", error)
+
+    written = stream.getvalue()
+    written.encode()
+    assert "failed: \\ud800xxx" in written and len(written) <= MAX_RECORD_CHARS + 1

@@ -37,6 +37,10 @@ def test_it_can_print_to_the_standard_error(capsys):
     assert (captured.out, captured.err) == ("", "a\n")
 
 
+def test_text_that_no_terminal_can_show_is_escaped(capsys):
+    assert printed(capsys, PrintSink(), ["a\ud800", "é"]).out == "a\\ud800\né\n"
+
+
 def test_typed_columns_and_rows_print_alike(capsys):
     type_info = Types.ROW_NAMED(["name", "ok"], [Types.STRING(), Types.BOOLEAN()])
     columns = pa.RecordBatch.from_pydict({"name": ["a", None], "ok": [True, False]})

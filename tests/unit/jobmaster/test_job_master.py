@@ -16,6 +16,7 @@ from flinkpy._proto import common_pb2, dispatcher_pb2, job_pb2, jobmaster_pb2, t
 from flinkpy.common.errors import (
     FunctionError,
     InputNotFoundError,
+    InternalError,
     JobNotFoundError,
     NotRegisteredError,
     RpcTimeoutError,
@@ -205,6 +206,24 @@ async def test_a_resource_manager_that_forgot_the_job_is_registered_at_anew(proc
     # the empty answer says registered = false
     await job.until(lambda: len(job.peers.requests("register_job_master")) >= 2)
     assert job.job_master.state.name == "RUNNING"
+    await job.job_master.close()
+
+
+@in_loop
+async def test_result_that_is_too_large_for_a_message_is_reported_smaller(process):
+    job = await running(process)
+    answers = iter([InternalError("RESOURCE_EXHAUSTED: the message is too large")])
+    job.peers.answers["notify_job_terminated"] = lambda _: next(answers, common_pb2.Acknowledge())
+    error = error_to_proto(FunctionError("y" * 1_000_000))
+    for attempt in job.deployed[:1]:
+        await job.update(attempt, "FAILED", error=error)
+    for attempt in job.deployed[1:]:
+        await job.update(attempt, "CANCELED")
+    await job.until(job.job_master.terminated.is_set)
+    refused, taken = job.peers.requests("notify_job_terminated")
+    assert refused.details.exception_history and not taken.details.exception_history
+    assert taken.result.status == refused.result.status
+    assert len(taken.result.error.message) < 2_000 < len(refused.result.error.message)
     await job.job_master.close()
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
+from flinkpy._proto import metrics_pb2
 from flinkpy.common.configuration import Configuration
 from flinkpy.metrics import Counter, Distribution, Histogram, Meter, MetricGroup
 from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope, read_metric
@@ -96,6 +99,22 @@ def test_a_gauge_that_raises_says_so_and_does_not_hide_the_others() -> None:
     registry.register(SCOPE, group)
     read = {name: reading.value for _, name, reading in registry.read()}
     assert read == {"broken": "ZeroDivisionError: integer division or modulo by zero", "whole": 1}
+
+
+def test_metric_that_cannot_be_read_says_why_and_fits_into_a_message() -> None:
+    too_large, no_number = Counter(), Histogram()
+    too_large.inc(1 << 70)
+    no_number.update("text")  # type: ignore[arg-type]
+    no_number.update(1)
+    exits = Gauge(lambda: sys.exit("\ud800"))
+    huge = Gauge(lambda: "\udfff" * 1_000_000)
+
+    for metric in (too_large, no_number, exits, huge):
+        reading = read_metric(metric)
+        dump = metrics_pb2.MetricDump(name="m", kind=reading.kind, text=str(reading.value))
+        assert dump.ByteSize() < 5_000
+    assert read_metric(exits).value == "SystemExit: \\ud800"
+    assert read_metric(too_large).value == str(1 << 70)
 
 
 def test_a_gauge_that_is_registered_twice_stays_the_first() -> None:

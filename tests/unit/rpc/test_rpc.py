@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from flinkpy._proto import common_pb2, dispatcher_pb2
 from flinkpy._proto import resourcemanager_pb2 as rm
 from flinkpy.common.errors import (
     AddressInUseError,
+    FlinkError,
     FunctionError,
     InternalError,
     JobNotFoundError,
@@ -21,9 +23,12 @@ from flinkpy.common.errors import (
     RpcTimeoutError,
     RpcUnavailableError,
     StaleFencingTokenError,
+    UserError,
+    error_class,
 )
 from flinkpy.rpc.client import RpcClient
-from flinkpy.rpc.error_codec import error_from_proto, error_to_proto
+from flinkpy.rpc.endpoint import RpcEndpoint
+from flinkpy.rpc.error_codec import bounded_error_metadata, error_from_proto, error_to_proto
 from flinkpy.rpc.server import CallContext, RpcServer, unfenced
 from flinkpy.security import SecurityContext
 
@@ -214,6 +219,68 @@ def test_errors_keep_class_details_traceback_and_cause_across_the_wire() -> None
     assert type(back) is FunctionError
     assert (back.message, back.details, back.remote_traceback) == ("boom", {"operator": "Map"}, "File user.py")
     assert type(back.__cause__) is RpcUnavailableError
+
+
+class UsersError(UserError):
+    """As a program may define it: other arguments, no call of our constructor."""
+
+    def __init__(self, first: int, second: int) -> None:
+        self.first = first
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        FunctionError(
+            "\ud800" * 1_000_000, details={"\udfff": "\ud800" * 100_000}, remote_traceback="\udc80" * 1_000_000
+        ),
+        FunctionError(
+            "€" * 1_000_000, details={str(i): "€" * 10_000 for i in range(100)}, remote_traceback="€" * 10**6
+        ),
+        FunctionError(b"\xff"),  # type: ignore[arg-type]
+        UsersError(1, 2),
+        ValueError("\ud800"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_any_error_has_a_bounded_wire_form(error: Exception) -> None:
+    info = error_to_proto(error)
+
+    assert info.ByteSize() < 1_000_000
+    assert isinstance(error_from_proto(info), FlinkError)
+    ((_, data),) = bounded_error_metadata(error)
+    # gRPC sends it as base64, and 64 KiB are what a channel accepts.
+    assert len(data) * 4 / 3 < 64 * 1024
+
+
+def test_error_of_a_program_takes_the_place_of_none_of_ours() -> None:
+    kind = type("RpcTimeoutError", (UserError,), {"__module__": "users_program"})
+
+    assert error_class("RpcTimeoutError") is RpcTimeoutError
+    assert type(error_from_proto(error_to_proto(kind("slow")))) is UserError
+
+
+def test_chain_of_errors_is_cut_across_the_wire() -> None:
+    error = UserError("last")
+    for number in range(1_000):
+        cause, error = error, UserError(str(number))
+        error.__cause__ = cause
+
+    assert error_to_proto(error).ByteSize() < 1_000
+
+
+def test_exit_of_blocking_code_is_an_error_and_ends_no_loop() -> None:
+    async def scenario() -> BaseException | None:
+        loop = asyncio.get_running_loop()
+        endpoint = RpcEndpoint(loop)
+        done: asyncio.Future[BaseException | None] = loop.create_future()
+        endpoint.run_blocking(lambda: sys.exit("bye"), lambda _, error: done.set_result(error), "run user code")
+        error = await done
+        await endpoint.close()
+        return error
+
+    error = asyncio.run(scenario())
+    assert isinstance(error, FunctionError) and error.message == "run user code: SystemExit: bye"
 
 
 def test_an_error_raised_from_itself_has_no_cause_across_the_wire() -> None:

@@ -7,9 +7,10 @@ import pytest
 from taskexecutor_fakes import JM_ID, JOB, JOB_MASTER, OTHER_JOB, RESOURCE_MANAGER, RM_ID, Harness, context, run
 from virtual_time import VirtualTimeLoop
 
-from flinkpy._proto import jobmaster_pb2, resourcemanager_pb2, taskexecutor_pb2
+from flinkpy._proto import common_pb2, jobmaster_pb2, resourcemanager_pb2, taskexecutor_pb2
 from flinkpy.common.errors import (
     FunctionError,
+    InternalError,
     NotRegisteredError,
     PartitionConnectionError,
     RpcTimeoutError,
@@ -475,6 +476,29 @@ async def test_a_report_the_job_master_refuses_fails_the_task(h: Harness) -> Non
     assert h.deployer.deployed["t1"].invokable.is_canceled is False  # not created yet
     await h.run_thread("t1")
     assert len(h.task_executor.service.unfinished_tasks) == 0
+
+
+@scenario()
+async def test_refused_end_of_a_task_is_reported_again_smaller(h: Harness) -> None:
+    def answer(request: jobmaster_pb2.UpdateTaskExecutionStatesRequest) -> Exception | None:
+        if any(len(update.error.message) > 5_000 for update in request.updates):
+            return InternalError("RESOURCE_EXHAUSTED: the message is too large")
+        return None
+
+    def fail(invokable: object) -> None:
+        raise ValueError("x" * 1_000_000)
+
+    h.deployer.body = fail
+    h.peers.answers["JobMaster", "update_task_execution_states"] = answer
+    await h.with_slot()
+    h.submit("t1")
+    await h.settle()
+    await h.run_thread("t1")
+    attempts = [update for call in h.peers.requests("update_task_execution_states") for update in call.updates]
+    refused, taken = [update for update in attempts if update.state == common_pb2.EXECUTION_FAILED]
+    assert len(refused.error.message) > 5_000
+    assert taken.error.type == refused.error.type
+    assert "ValueError: xxx" in taken.error.message and "left out" in taken.error.message
 
 
 @scenario()

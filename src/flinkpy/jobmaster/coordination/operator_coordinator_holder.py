@@ -16,7 +16,8 @@ from typing import Any, Protocol
 import cloudpickle
 
 from flinkpy._proto import job_pb2
-from flinkpy.common.errors import FlinkError, FunctionError, UnsupportedOperationError, format_user_traceback
+from flinkpy.common.error_text import USER_ERRORS, describe, format_user_traceback
+from flinkpy.common.errors import FlinkError, FunctionError, UnsupportedOperationError
 from flinkpy.common.ids import JobVertexID
 from flinkpy.connector_api.coordinator import (
     OperatorCoordinator,
@@ -54,7 +55,7 @@ def load_provider(operator: job_pb2.OperatorDescriptor) -> OperatorCoordinatorPr
     """
     try:
         return cloudpickle.loads(operator.coordinator_pickle)
-    except Exception as error:
+    except USER_ERRORS as error:
         raise _user_error(f"the coordinator of operator {operator.name!r} cannot be loaded", error) from error
 
 
@@ -82,7 +83,7 @@ class OperatorCoordinatorHolder:
         self._is_closed = False
         try:
             self._coordinator: OperatorCoordinator = provider.create(self)
-        except Exception as error:
+        except USER_ERRORS as error:
             raise _user_error(f"the coordinator of operator {self._name!r} cannot be created", error) from error
 
     # Told by the JobMaster
@@ -104,7 +105,7 @@ class OperatorCoordinatorHolder:
             raise UnsupportedOperationError(f"operator {self._name!r} does not answer any more: the job is over")
         try:
             return self._coordinator.handle_request(payload)
-        except Exception as error:
+        except USER_ERRORS as error:
             raise _user_error(f"operator {self._name!r} could not answer", error) from error
 
     def subtask_ready(self, subtask_index: int) -> None:
@@ -123,7 +124,7 @@ class OperatorCoordinatorHolder:
             raise UnsupportedOperationError(f"operator {self._name!r} takes no checkpoint any more: the job is over")
         try:
             return self._coordinator.checkpoint(checkpoint_id)
-        except Exception as error:
+        except USER_ERRORS as error:
             raise _user_error(f"operator {self._name!r} could not be checkpointed", error) from error
 
     def snapshot_for_recovery(self) -> bytes | None:
@@ -134,7 +135,7 @@ class OperatorCoordinatorHolder:
             return self._coordinator.snapshot_for_recovery()
         except UnsupportedOperationError:
             return None
-        except Exception as error:  # noqa: BLE001 - user code; the job can do without the snapshot
+        except USER_ERRORS as error:  # the job can do without the snapshot
             logger.warning("operator %r cannot be recovered in another JobMaster: %s", self._name, error)
             return None
 
@@ -200,7 +201,7 @@ class OperatorCoordinatorHolder:
             return
         try:
             call(*args)
-        except Exception as error:  # noqa: BLE001 - user code; it fails the job, not the JobMaster
+        except USER_ERRORS as error:  # user code; it fails the job, not the JobMaster
             self.fail_job(error)
 
 
@@ -208,6 +209,6 @@ def _user_error(message: str, error: BaseException) -> FlinkError:
     if isinstance(error, FlinkError):
         return error
     return FunctionError(
-        f"{message}: {type(error).__name__}: {error}",
+        f"{message}: {describe(error)}",
         remote_traceback=format_user_traceback(error),
     )

@@ -19,7 +19,9 @@ import cloudpickle
 
 from flinkpy.common.accumulators import Accumulator, AccumulatorFailure
 from flinkpy.common.clock import Clock
+from flinkpy.common.error_text import USER_ERRORS, describe
 from flinkpy.common.errors import StateRestoreError, UnsupportedOperationError
+from flinkpy.common.names import check_name
 from flinkpy.state import pickling
 
 #: A snapshot is not taken more often than this.
@@ -46,9 +48,11 @@ class AccumulatorRegistry:
         self._is_asked_for = False
 
     def add(self, name: str, accumulator: Accumulator) -> None:
-        """Raises: UnsupportedOperationError where a function of this task has one of that name."""
+        """Raises: UnsupportedOperationError where a function of this task has one of that name, UserError where the
+        name cannot be sent."""
         if not isinstance(accumulator, Accumulator):
             raise TypeError(f"accumulator {name!r} must be an Accumulator, not a {type(accumulator).__name__}")
+        check_name(name, "the name of an accumulator")
         if name in self._accumulators:
             raise UnsupportedOperationError(f"the accumulator {name!r} already exists and cannot be added")
         restored = self._restored.get(name)
@@ -91,9 +95,9 @@ class AccumulatorRegistry:
                         self._restored[name] = accumulator
                     elif isinstance(before, Accumulator):
                         before.merge(accumulator)
-                except Exception as error:
+                except USER_ERRORS as error:
                     raise StateRestoreError(
-                        f"accumulator {name!r} of the checkpoint cannot be restored: {type(error).__name__}: {error}"
+                        f"accumulator {name!r} of the checkpoint cannot be restored: {describe(error)}"
                     ) from error
 
     def wants_snapshot(self) -> bool:
@@ -114,8 +118,8 @@ class AccumulatorRegistry:
                 data, reason = pickling.dumps(accumulator), ""
                 if total + len(data) > MAX_BYTES:
                     reason = f"has {len(data)} bytes; all of a task may have {MAX_BYTES}"
-            except Exception as error:  # noqa: BLE001 - the user's own class
-                data, reason = b"", f"cannot be pickled: {type(error).__name__}: {error}"
+            except USER_ERRORS as error:  # the user's own class
+                data, reason = b"", f"cannot be pickled: {describe(error)}"
             if reason:
                 data = cloudpickle.dumps(AccumulatorFailure(name, reason))
             total += len(data)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.configuration import read_option
 from flinkpy.configuration.sink_options import COMMITTER_RETRIES
 from flinkpy.connector_api.serializer import read_versioned, write_versioned
@@ -17,7 +18,7 @@ from flinkpy.records.batch import Batch
 from flinkpy.streaming.operators.committables import END_OF_INPUT_ID, Committables
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.sink_operator import SinkOperator
-from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext, StreamOperator
+from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
 
 #: Committables that go in one batch: each may be large.
 _COMMITTABLES_PER_BATCH = 1_000

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.graph.operator_specs import BroadcastProcessSpec, KeyedBroadcastProcessSpec
 from flinkpy.records.batch import Batch
@@ -23,7 +24,6 @@ from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.process_operator import process_rows
 from flinkpy.streaming.operators.row_emitter import RowEmitter
 from flinkpy.streaming.operators.stream_operator import (
-    USER_ERRORS,
     OperatorContext,
     StreamOperator,
     UserFunctionOperator,

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from flinkpy.common.errors import FlinkError, FunctionError, UnsupportedOperationError, format_user_traceback
+from flinkpy.common.error_text import describe, format_user_traceback
+from flinkpy.common.errors import FlinkError, FunctionError, UnsupportedOperationError
 
 if TYPE_CHECKING:
     from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
@@ -81,7 +82,7 @@ def _method_error(error: BaseException, function: Any, method: str, context: Ope
         return error
     task = context.environment.task_name
     return FunctionError(
-        f"{task}, operator {context.name}: {type(function).__name__}.{method}: {type(error).__name__}: {error}",
+        f"{task}, operator {context.name}: {type(function).__name__}.{method}: {describe(error)}",
         details={"task": task, "operator": context.name, "method": method},
         remote_traceback=format_user_traceback(error),
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.graph.operator_specs import CoProcessSpec, KeyedCoProcessSpec
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Watermark
@@ -18,7 +19,7 @@ from flinkpy.streaming.operators.lane_border import as_rows
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.process_operator import ProcessContext, process_rows
 from flinkpy.streaming.operators.row_emitter import RowEmitter
-from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext, UserFunctionOperator
+from flinkpy.streaming.operators.stream_operator import OperatorContext, UserFunctionOperator
 from flinkpy.streaming.operators.timer_service import UnkeyedTimerService
 from flinkpy.streaming.operators.two_inputs import process_methods
 

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.common.errors import FlinkError, TypeMismatchError
 from flinkpy.common.types import Row
 from flinkpy.records.batch import Batch
 from flinkpy.streaming.operators.lane_border import as_columnar
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import (
-    USER_ERRORS,
     OperatorContext,
     StreamOperator,
     UserFunctionOperator,

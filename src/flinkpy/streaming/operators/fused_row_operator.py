@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.common.errors import FlinkError, InternalError
 from flinkpy.records.batch import Batch
 from flinkpy.streaming.operators.checkpointed_functions import has_checkpoint_methods
@@ -19,7 +20,6 @@ from flinkpy.streaming.operators.lane_border import as_rows
 from flinkpy.streaming.operators.output import DiscardingOutput, Output
 from flinkpy.streaming.operators.runtime_context import StreamingRuntimeContext
 from flinkpy.streaming.operators.stream_operator import (
-    USER_ERRORS,
     OperatorContext,
     OperatorSnapshot,
     RestoredStates,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.common.errors import FunctionError
 from flinkpy.common.typeinfo import Types
 from flinkpy.datastream.state import MapStateDescriptor
@@ -27,7 +28,7 @@ from flinkpy.streaming.operators.keyed_operator import KeyedStateOperator
 from flinkpy.streaming.operators.lane_border import as_rows
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.row_emitter import RowEmitter
-from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext
+from flinkpy.streaming.operators.stream_operator import OperatorContext
 
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.records.batch import Batch
 from flinkpy.streaming.operators.key_getter import key_getter
 from flinkpy.streaming.operators.keyed_timer_operator import KeyedTimerOperator
 from flinkpy.streaming.operators.lane_border import as_rows
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.process_operator import repeat_timestamps
-from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext
+from flinkpy.streaming.operators.stream_operator import OperatorContext
 
 if TYPE_CHECKING:
     from flinkpy.graph.operator_specs import KeyedProcessSpec

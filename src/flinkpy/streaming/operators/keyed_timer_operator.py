@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.records.elements import Watermark
 from flinkpy.state.backend import KeyContext
 from flinkpy.state.timer_queue import TimerQueue
 from flinkpy.streaming.operators.keyed_operator import KeyedStateOperator
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.row_emitter import RowEmitter
-from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext
+from flinkpy.streaming.operators.stream_operator import OperatorContext
 from flinkpy.streaming.operators.timer_service import InternalTimerService
 
 if TYPE_CHECKING:

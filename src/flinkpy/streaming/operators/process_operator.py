@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Watermark
 from flinkpy.streaming.operators.lane_border import as_rows
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.row_emitter import RowEmitter
-from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext, UserFunctionOperator
+from flinkpy.streaming.operators.stream_operator import OperatorContext, UserFunctionOperator
 from flinkpy.streaming.operators.timer_service import UnkeyedTimerService
 
 

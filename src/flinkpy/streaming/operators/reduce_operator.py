@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.graph.operator_specs import KeyedSpec
 from flinkpy.records.batch import Batch
 from flinkpy.state.heap_states import HeapValueState
@@ -16,7 +17,7 @@ from flinkpy.streaming.operators.keyed_operator import KeyedOperator
 from flinkpy.streaming.operators.lane_border import as_rows
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.rolling_functions import RollingReduce
-from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext
+from flinkpy.streaming.operators.stream_operator import OperatorContext
 
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2

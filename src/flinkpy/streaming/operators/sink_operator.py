@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.common.errors import InternalError
 from flinkpy.common.typeinfo import Types
 from flinkpy.configuration import read_option
@@ -31,7 +32,7 @@ from flinkpy.records.elements import Watermark
 from flinkpy.streaming.operators.committables import END_OF_INPUT_ID, Committables
 from flinkpy.streaming.operators.lane_border import as_columnar, has_columns
 from flinkpy.streaming.operators.output import Output
-from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext, StreamOperator
+from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
 
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2

@@ -14,6 +14,7 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.common.errors import InternalError, UnsupportedOperationError
 from flinkpy.common.typeinfo import Types
 from flinkpy.configuration import read_option
@@ -41,7 +42,7 @@ from flinkpy.streaming.operators.latency import LatencyMarkerEmitter
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.source_alignment import SourceAlignment
 from flinkpy.streaming.operators.source_metrics import SourceMetrics
-from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext, StreamOperator
+from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
 from flinkpy.streaming.operators.watermark_assigner import WatermarkAssigner
 from flinkpy.streaming.operators.watermark_outputs import NoListener, StreamOutput
 

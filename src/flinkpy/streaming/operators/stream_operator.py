@@ -18,12 +18,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from flinkpy.common.error_text import USER_ERRORS, describe, format_user_traceback, text_of
 from flinkpy.common.errors import (
     FlinkError,
     FunctionError,
     StateSerializationError,
     UnsupportedOperationError,
-    format_user_traceback,
 )
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import (
@@ -53,9 +53,6 @@ if TYPE_CHECKING:
     from flinkpy.streaming.tasks.environment import TaskEnvironment
     from flinkpy.streaming.tasks.processing_time_service import ProcessingTimeService
 
-#: What user code may raise that counts as its failure. An exception injected to interrupt the task is none of these.
-USER_ERRORS = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
-
 
 @dataclass(frozen=True, slots=True)
 class OperatorContext:
@@ -77,7 +74,7 @@ class OperatorContext:
             error.remote_traceback = format_user_traceback(error) if _is_in_user_code(error) else ""
         if isinstance(error, FlinkError):
             return error
-        what = f"{type(error).__name__}: {error}{_hint(error)}"
+        what = f"{describe(error)}{_hint(error)}"
         return FunctionError(
             f"{self.environment.task_name}, operator {name or self.name}: {what}",
             details=details,
@@ -108,7 +105,7 @@ def _hint(error: BaseException) -> str:
     frames = list(traceback.walk_tb(error.__traceback__))
     if not frames or not _is_runtime(frames[-1][0].f_code.co_filename):
         return ""
-    text = str(error)
+    text = text_of(error)
     return next((f" ({hint})" for symptom, hint in _HINTS if symptom in text), "")
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.common.errors import TypeMismatchError
 from flinkpy.common.time import Instant
 from flinkpy.common.typeinfo import ExternalTypeInfo, RowTypeInfo, TupleTypeInfo
@@ -19,7 +20,7 @@ from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MIN_WATERMARK
 from flinkpy.records.lanes import SCALAR_COLUMN, has_columns
 from flinkpy.streaming.operators.lane_border import as_rows
-from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext
+from flinkpy.streaming.operators.stream_operator import OperatorContext
 
 if TYPE_CHECKING:
     from flinkpy.common.watermark_strategy import WatermarkStrategy

@@ -19,6 +19,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.common.watermark_strategy import WatermarkOutput
 from flinkpy.configuration import read_option
 from flinkpy.configuration.pipeline_options import AUTO_WATERMARK_INTERVAL
@@ -26,7 +27,7 @@ from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MIN_WATERMARK, Element, Watermark
 from flinkpy.streaming.operators.activity_clock import ActivityClock
 from flinkpy.streaming.operators.lane_border import as_rows
-from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext
+from flinkpy.streaming.operators.stream_operator import OperatorContext
 from flinkpy.streaming.operators.timestamp_extraction import create_stamp
 from flinkpy.streaming.operators.watermark_generators import BatchGenerator, IdlenessTimer, create_generator
 from flinkpy.streaming.operators.watermark_outputs import (

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.common.watermark_strategy import Watermark, WatermarkGenerator, WatermarkOutput
 from flinkpy.records.elements import MIN_WATERMARK
 
@@ -52,7 +53,6 @@ def create_generator(
 
 
 def _supplied(supplier: Callable[[], WatermarkGenerator], context: OperatorContext) -> WatermarkGenerator:
-    from flinkpy.streaming.operators.stream_operator import USER_ERRORS
 
     try:
         generator = supplier()

@@ -33,10 +33,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from operator import length_hint
 from typing import Any, cast
 
+from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.records.elements import Element, Watermark
 from flinkpy.streaming.operators.async_io.element_queue import Chunk, ElementQueue, Item, Released
 from flinkpy.streaming.operators.async_io.retries import FAILED, Retries
-from flinkpy.streaming.operators.stream_operator import USER_ERRORS
 
 _LOG = logging.getLogger(__name__)
 

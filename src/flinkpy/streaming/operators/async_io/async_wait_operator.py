@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.common.typeinfo import Types
 from flinkpy.datastream.state import ListStateDescriptor
 from flinkpy.records.batch import Batch
@@ -36,7 +37,7 @@ from flinkpy.streaming.operators.async_io.element_queue import (
 from flinkpy.streaming.operators.async_io.retries import Retries
 from flinkpy.streaming.operators.lane_border import as_rows
 from flinkpy.streaming.operators.output import Output
-from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext, UserFunctionOperator
+from flinkpy.streaming.operators.stream_operator import OperatorContext, UserFunctionOperator
 
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2

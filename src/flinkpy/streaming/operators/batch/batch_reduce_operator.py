@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.graph.operator_specs import KeyedSpec
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MAX_WATERMARK
@@ -20,7 +21,7 @@ from flinkpy.streaming.operators.keyed_operator import KeyedOperator
 from flinkpy.streaming.operators.lane_border import as_rows
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.rolling_functions import RollingReduce
-from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext
+from flinkpy.streaming.operators.stream_operator import OperatorContext
 from flinkpy.streaming.sort.memory import sorted_inputs_bytes, spill_directory
 from flinkpy.streaming.sort.row_sizes import size_of
 

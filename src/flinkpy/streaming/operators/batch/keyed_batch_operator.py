@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.graph.operator_specs import FieldKeySelector
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MAX_WATERMARK, Watermark
@@ -21,7 +22,7 @@ from flinkpy.streaming.operators.batch.sorted_input import SortedColumns, Sorted
 from flinkpy.streaming.operators.key_getter import key_getter
 from flinkpy.streaming.operators.lane_border import as_columnar, as_rows
 from flinkpy.streaming.operators.output import Output
-from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext, StreamOperator
+from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
 from flinkpy.streaming.operators.timer_service import InternalTimerService
 from flinkpy.streaming.sort.memory import sorted_inputs_bytes, spill_directory
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.records.batch import Batch
 from flinkpy.streaming.operators.lane_border import as_rows
 from flinkpy.streaming.operators.partition_window.partition_operator import PartitionOperator
-from flinkpy.streaming.operators.stream_operator import USER_ERRORS
 
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2

@@ -9,13 +9,14 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.common.typeinfo import Types
 from flinkpy.datastream.state import ListStateDescriptor
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Watermark
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.row_emitter import RowEmitter
-from flinkpy.streaming.operators.stream_operator import USER_ERRORS, OperatorContext, UserFunctionOperator
+from flinkpy.streaming.operators.stream_operator import OperatorContext, UserFunctionOperator
 
 if TYPE_CHECKING:
     from flinkpy.graph.operator_specs import PartitionSpec

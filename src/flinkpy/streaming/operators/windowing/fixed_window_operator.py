@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.datastream.base_functions import Function
 from flinkpy.datastream.window import (
     EventTimeTrigger,
@@ -29,7 +30,6 @@ from flinkpy.datastream.window.windows import MIN_TIMESTAMP
 from flinkpy.records.elements import Watermark
 from flinkpy.records.namespaced_key import NamespacedKey
 from flinkpy.state.timer_queue import TimerQueue
-from flinkpy.streaming.operators.stream_operator import USER_ERRORS
 from flinkpy.streaming.operators.windowing.pane_writers import PaneWriter, ValueWriter, pane_writer
 from flinkpy.streaming.operators.windowing.window_contents import WINDOW_CONTENTS
 from flinkpy.streaming.operators.windowing.window_operator import WindowOperator

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.datastream.window import (
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
@@ -27,7 +28,6 @@ from flinkpy.datastream.window.assigner import check_timestamp
 from flinkpy.datastream.window.windows import MIN_TIMESTAMP
 from flinkpy.records.namespaced_key import NamespacedKey
 from flinkpy.state.timer_queue import TimerQueue
-from flinkpy.streaming.operators.stream_operator import USER_ERRORS
 from flinkpy.streaming.operators.windowing.fixed_window_operator import FIRED_AT_ONCE, is_opened
 from flinkpy.streaming.operators.windowing.pane_buffers import PaneBuffer, pane_buffer
 from flinkpy.streaming.operators.windowing.pane_writers import pane_writer

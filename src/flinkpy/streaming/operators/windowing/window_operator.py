@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.datastream.window import MergingWindowAssigner, TimestampedValue, TriggerResult
 from flinkpy.datastream.window.windows import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -25,7 +26,6 @@ from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.rolling_functions import RollingReduce
 from flinkpy.streaming.operators.row_emitter import RowEmitter
 from flinkpy.streaming.operators.stream_operator import (
-    USER_ERRORS,
     OperatorContext,
     close_function,
     open_function,

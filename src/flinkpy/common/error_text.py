@@ -1,0 +1,179 @@
+"""Text of exceptions that is safe to send, store and print.
+
+An exception comes from anybody's code: its text may be missing, raise, hold what UTF-8 cannot encode, or be as large as
+memory. Everything that reports an exception takes its text from here, where it is made valid and cut, so that no report
+is refused or costs more than a report may.
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+#: Longest message of an error. Far above what a person reads; a message travels with each restart, is kept in the
+#: exception history 16 times, and all of a job's history must fit into one RPC message.
+MAX_MESSAGE_CHARS = 16 * 1024
+#: Longest traceback: about 400 frames.
+MAX_TRACEBACK_CHARS = 32 * 1024
+#: Longest value among the details of an error, and the most details.
+MAX_DETAIL_CHARS = 4 * 1024
+MAX_DETAILS = 32
+#: Longest text of an exception before it becomes part of a message: leaves room for what names task and operator.
+MAX_ERROR_TEXT_CHARS = MAX_MESSAGE_CHARS - 2 * 1024
+#: With more exceptions than this, in chains of causes and in groups, only the ends of the chain are formatted: Python
+#: formats each of them first, at some KiB apiece, before anything can be cut.
+MAX_FORMATTED = 64
+#: Exceptions of such a chain that a traceback shows: the first and the last half of them.
+MAX_CHAINED = 16
+
+#: What Python writes between two exceptions of a chain.
+_CAUSED = "\nThe above exception was the direct cause of the following exception:\n\n"
+_DURING = "\nDuring handling of the above exception, another exception occurred:\n\n"
+
+#: What code of a user may raise that counts as its failure, and must not end the thread or loop that called it. An
+#: exception injected to interrupt a task is none of these.
+USER_ERRORS = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
+
+
+def valid_text(text: str) -> str:
+    """Returns `text` as it is where UTF-8 can encode it; else lone surrogates are shown as `\\udc80`."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="backslashreplace").decode()
+    return text
+
+
+def bounded_text(text: str, limit: int) -> str:
+    """Returns valid text of at most `limit` characters: the head and the tail of `text`, and how much is left out."""
+    if len(text) > limit:
+        mark = f"\n... {len(text) - limit} characters left out ...\n"
+        kept = max(limit - len(mark), 0)
+        head = kept - kept // 2
+        text = text[:head] + mark[:limit] + (text[-(kept // 2) :] if kept // 2 else "")
+    valid = valid_text(text)
+    # Escaping makes text longer; what is ASCII by then is cut without being escaped again.
+    return valid if len(valid) <= limit else bounded_text(valid, limit)
+
+
+def describe(error: BaseException) -> str:
+    """Returns `Type: text`, or the bare type where the exception has no text. Never raises."""
+    text = text_of(error)
+    name = bounded_text(type(error).__name__, 256)
+    return f"{name}: {text}" if text else name
+
+
+def text_of(error: BaseException) -> str:
+    """Returns `str(error)`, valid and cut; says so where the exception's own `__str__` fails. Never raises."""
+    try:
+        text = str(error)
+    except USER_ERRORS as failure:
+        return f"<its text cannot be had: {type(error).__name__}.__str__ raised {type(failure).__name__}>"
+    return bounded_text(text, MAX_ERROR_TEXT_CHARS)
+
+
+def safe_repr(value: Any, limit: int = 200) -> str:
+    """Returns `repr(value)`, valid and cut; says so where the value's own `__repr__` fails. Never raises."""
+    try:
+        text = repr(value)
+    except USER_ERRORS as failure:
+        return f"<{type(value).__name__} whose __repr__ raised {type(failure).__name__}>"
+    return bounded_text(text, limit)
+
+
+def format_user_traceback(error: BaseException) -> str:
+    """Returns the traceback of `error` without flinkpy's own frames, so that the user's code comes first.
+
+    Frames of this package are dropped from the top; where nothing of the user's is left (an error raised by flinkpy
+    itself) the whole traceback is kept. Valid, cut at `MAX_TRACEBACK_CHARS`; never raises.
+    """
+    return _formatted(error, only_user_frames=True)
+
+
+def format_traceback(error: BaseException) -> str:
+    """Returns the whole traceback of `error`; valid, cut at `MAX_TRACEBACK_CHARS`; never raises."""
+    return _formatted(error, only_user_frames=False)
+
+
+def _formatted(error: BaseException, *, only_user_frames: bool) -> str:
+    try:
+        if _is_small(error):
+            text = _format_whole(error, only_user_frames)
+        else:
+            text = _format_ends(error, only_user_frames)
+    except USER_ERRORS as failure:
+        text = f"{describe(error)}\n<its traceback cannot be formatted: {type(failure).__name__}>\n"
+    return bounded_text(text, MAX_TRACEBACK_CHARS)
+
+
+def _is_small(error: BaseException) -> bool:
+    """True if chain and groups of `error` hold so few exceptions that Python's own formatting can be afforded."""
+    pending, seen = [error], {id(error)}
+    while pending:
+        one = pending.pop()
+        linked = [one.__cause__, one.__context__]
+        if isinstance(one, BaseExceptionGroup):
+            linked += one.exceptions[: MAX_FORMATTED + 1]
+        for other in linked:
+            if other is not None and id(other) not in seen:
+                seen.add(id(other))
+                pending.append(other)
+        if len(seen) > MAX_FORMATTED:
+            return False
+    return True
+
+
+def _format_whole(error: BaseException, only_user_frames: bool) -> str:
+    summary = traceback.TracebackException.from_exception(error)
+    link: traceback.TracebackException | None = summary
+    while link is not None:
+        if only_user_frames:
+            link.stack = _user_frames(link.stack)
+        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+    return "".join(summary.format())
+
+
+def _format_ends(error: BaseException, only_user_frames: bool) -> str:
+    """The first and the last exceptions of a long chain, without the members of groups."""
+    links: list[tuple[BaseException, str]] = []
+    seen: set[int] = set()
+    link: BaseException | None = error
+    joint = ""
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        links.append((link, joint))
+        if link.__cause__ is not None:
+            link, joint = link.__cause__, _CAUSED
+        else:
+            link, joint = (None if link.__suppress_context__ else link.__context__), _DURING
+    links.reverse()
+    half = MAX_CHAINED // 2
+    left_out = len(links) - 2 * half
+    if left_out > 0:
+        mark = f"... {left_out} exceptions of the chain left out ...\n\n"
+        return _format_links(links[:half], only_user_frames) + mark + _format_links(links[-half:], only_user_frames)
+    return _format_links(links, only_user_frames)
+
+
+def _format_links(links: list[tuple[BaseException, str]], only_user_frames: bool) -> str:
+    parts = []
+    for link, joint in links:
+        stack = traceback.extract_tb(link.__traceback__)
+        if only_user_frames:
+            stack = _user_frames(stack)
+        header = "Traceback (most recent call last):\n" if stack else ""
+        parts.append(f"{header}{''.join(stack.format())}{describe(link)}\n{joint}")
+    return "".join(parts)
+
+
+def _user_frames(stack: traceback.StackSummary) -> traceback.StackSummary:
+    kept = [frame for frame in stack if not _is_runtime(frame)]
+    return traceback.StackSummary.from_list(kept) if kept else stack
+
+
+def _is_runtime(frame: traceback.FrameSummary) -> bool:
+    package = __name__.partition(".")[0]
+    path = frame.filename.replace("\\", "/")
+    return f"/{package}/" in path or path.startswith("<flinkpy")
