@@ -17,6 +17,7 @@ from xdist.scheduler import LoadScopeScheduling
 SPARK_CLUSTER, SPARK_SESSION = "spark-cluster", "spark-session"
 GROUP_OF_MODULE = {
     "test_spark_regions": SPARK_CLUSTER,
+    "test_spark_commits": SPARK_CLUSTER,
     "test_spark_operators": SPARK_SESSION,
     "test_spark_operators_mixed": SPARK_SESSION,
     "test_spark_operators_sinks": SPARK_SESSION,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from requirements import has_java, require
 
 from flinkpy.common import Configuration
 from flinkpy.common.accumulators import Accumulator
+from flinkpy.connector_api.serializer import read_versioned
+from flinkpy.connector_api.sink import SinkBase
 from flinkpy.datastream import DataStream, StreamExecutionEnvironment
 from flinkpy.graph.batch_mode import to_batch_mode
 from flinkpy.graph.spark_region import SparkRegion, SparkRegionSpec
@@ -22,6 +24,7 @@ from flinkpy.graph.spark_regions import cut_spark_regions
 from flinkpy.records.lanes import rows_of
 from flinkpy.spark.translation.translator import JobFacts, Translated, translate
 from flinkpy.state import pickling
+from flinkpy.streaming.operators.committables import END_OF_INPUT_ID, Committables
 
 Build = Callable[[StreamExecutionEnvironment], DataStream | None]
 
@@ -125,7 +128,8 @@ class Results:
 
 def run_in_spark(session: Any, build: Build, parallelism: int = 2, **options: str) -> Results:
     """Run the program: its outputs, then its sinks."""
-    program = translated(session, build, parallelism, **options)
+    region = region_of(build, parallelism, **options)
+    program = translate(region, session, [], JobFacts("a" * 32, "test"))
     results = Results()
     for output in program.outputs:
         for rows in output.frame.toArrow().to_batches():
@@ -135,8 +139,25 @@ def run_in_spark(session: Any, build: Build, parallelism: int = 2, **options: st
     for sink in program.sinks:
         results.num_written += sink.write(results.take_accumulators)
     for sink in program.sinks:
-        sink.commit()
+        sink.remove_leftovers()
+    for sink in program.sinks:
+        for node_id, committables in sink.committables():
+            spec: Any = region.node(node_id).spec
+            commit(spec.sink, committables)
     return results
+
+
+def commit(sink: SinkBase, committables: Iterable[bytes]) -> None:
+    """As the task does to which a region hands them over."""
+    committer = sink.create_committer()
+    assert committer is not None
+    due = Committables()
+    due.add(
+        END_OF_INPUT_ID,
+        [read_versioned(sink.committable_serializer, data, "a committable") for data in committables],
+    )
+    due.commit_up_to(END_OF_INPUT_ID, committer, 0)
+    committer.close()
 
 
 def spark_records(session: Any, build: Build, parallelism: int = 2, **options: str) -> list[Any]:

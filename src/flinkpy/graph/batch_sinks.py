@@ -19,14 +19,19 @@ from flinkpy.graph.transformation import ChainingStrategy, OperatorTransformatio
 
 
 def split_sinks(graph: StreamGraph) -> None:
-    """Give each sink that commits a committer of its own."""
-    next_id = max((node.id for node in graph.nodes), default=0) + 1
+    """Give each sink that commits a committer of its own. Those in Spark have one already (see `spark_regions`)."""
     for node in list(graph.nodes):
         spec = node.spec
         if isinstance(spec, SinkSpec) and commits(spec.sink):
             node.batch_spec = SinkWriterSpec(spec.sink, input_types=spec.input_types, output_type=None)
-            graph.nodes.append(_committer(node, spec.sink, next_id))
-            next_id += 1
+            add_committer(graph, node, spec.sink)
+
+
+def add_committer(graph: StreamGraph, writer: StreamNode, sink: SinkBase) -> StreamNode:
+    """Add the node that commits what `writer` hands over."""
+    node = _committer(writer, sink, max(node.id for node in graph.nodes) + 1)
+    graph.nodes.append(node)
+    return node
 
 
 def commits(sink: SinkBase) -> bool:

@@ -12,7 +12,7 @@ from flinkpy.graph.transformation import SideOutputTransformation
 def type_of_records(edge: StreamEdge) -> Any:
     """The type of the edge's records: the producer's, or that of the side output's tag."""
     if isinstance(edge.source.spec, SparkRegionSpec):
-        return edge.source.spec.region.outputs[output_number(edge.side_output_tag)].type_info
+        return edge.source.spec.region.type_of_output(output_number(edge.side_output_tag))
     if not edge.side_output_tag:
         return edge.source.spec.output_type
     pending = [edge.target.transformation.inputs[edge.input_index]]

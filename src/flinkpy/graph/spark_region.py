@@ -77,13 +77,29 @@ class SparkOutput:
 class SparkRegion:
     """Nodes in topological order.
 
+    `committables`: ids of the sinks that commit. Their committables leave the region as further outputs, after
+    `outputs`; native tasks commit them.
     `options`: configuration of the job that the backend reads (`execution.batch.*` and the like), by key.
     """
 
     nodes: tuple[SparkNode, ...]
     inputs: tuple[SparkInput, ...] = ()
     outputs: tuple[SparkOutput, ...] = ()
+    committables: tuple[int, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def num_outputs(self) -> int:
+        """Including those of committables."""
+        return len(self.outputs) + len(self.committables)
+
+    def output_of_committables(self, node_id: int) -> int:
+        """The number of the output by which the committables of this sink leave the region."""
+        return len(self.outputs) + self.committables.index(node_id)
+
+    def type_of_output(self, number: int) -> Any:
+        """The type of the records of an output; None for committables, which are bytes."""
+        return self.outputs[number].type_info if number < len(self.outputs) else None
 
     def node(self, node_id: int) -> SparkNode:
         return next(node for node in self.nodes if node.id == node_id)

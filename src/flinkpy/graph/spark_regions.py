@@ -13,9 +13,9 @@ from flinkpy.common.configuration import Configuration
 from flinkpy.common.key_groups import default_max_parallelism
 from flinkpy.configuration.options import entries_of
 from flinkpy.graph import spark_choice
-from flinkpy.graph.batch_sinks import commits
+from flinkpy.graph.batch_sinks import add_committer, commits
 from flinkpy.graph.operator_hashes import hash_operators, hash_text
-from flinkpy.graph.operator_specs import SinkSpec
+from flinkpy.graph.operator_specs import SinkCommitterSpec, SinkSpec
 from flinkpy.graph.partitioning import FORWARD, REBALANCE, Partitioning
 from flinkpy.graph.record_types import type_of_records
 from flinkpy.graph.spark_choice import AUTO, NATIVE, SPARK
@@ -44,8 +44,8 @@ _OPTION_PREFIXES = ("execution.batch.", "pipeline.", "python.", "sink.", "table.
 def choose_backends(graph: StreamGraph, configuration: Configuration) -> None:
     """Tell every node what runs it and why. The graph is one of batch mode.
 
-    A region commits what its sinks have written at its end, and has no end while somebody may need its outputs made
-    anew. So sinks that commit run natively where the region has outputs: there the committer never runs a second time.
+    A region with outputs may run again after its sinks have committed, because somebody needs its outputs once more. It
+    would write what nobody commits. So sinks that commit run natively where the region has outputs.
 
     Raises:
         UnsupportedOperationError: Spark was asked for by name and cannot run an operator; names it.
@@ -57,10 +57,14 @@ def choose_backends(graph: StreamGraph, configuration: Configuration) -> None:
     for region in _regions(graph, choices, (SPARK,)):
         if _has_outputs(region):
             for node in region:
-                if isinstance(node.spec, SinkSpec) and commits(node.spec.sink):
+                if _commits(node):
                     choices[node.id] = BackendChoice(NATIVE, _COMMITS_APART)
     for node in graph.nodes:
         node.backend_choice = choices[node.id]
+
+
+def _commits(node: StreamNode) -> bool:
+    return isinstance(node.spec, SinkSpec) and commits(node.spec.sink)
 
 
 def _has_outputs(region: list[StreamNode]) -> bool:
@@ -80,6 +84,9 @@ def cut_spark_regions(graph: StreamGraph, configuration: Configuration) -> None:
     if not regions:
         return
     ids = hash_operators(graph)
+    for node in [node for region in regions for node in region if _commits(node)]:
+        # A region that runs again must not commit again: its committers are tasks of their own, as in native batch.
+        add_committer(graph, node, node.spec.sink)  # type: ignore[attr-defined]
     options = {key: value for key, value in entries_of(configuration).items() if key.startswith(_OPTION_PREFIXES)}
     cuts = [_Cut(graph, region, ids, options) for region in regions]
     _replace(graph, regions, cuts)
@@ -156,12 +163,15 @@ class _Cut:
         self.inputs: dict[tuple[int, str], int] = {}
         self.outputs: dict[tuple[int, str], int] = {}
         self._in_edges: list[StreamEdge] = []
+        spark_nodes = tuple(self._spark_node(node) for node in nodes)
+        outputs = self._spark_outputs(nodes)
         region = SparkRegion(
-            nodes=tuple(self._spark_node(node) for node in nodes),
+            nodes=spark_nodes,
             inputs=tuple(
                 SparkInput(type_of_records(edge), edge.partitioning.kind, edge.source.name) for edge in self._in_edges
             ),
-            outputs=self._spark_outputs(nodes),
+            outputs=outputs,
+            committables=self._committables(nodes, len(outputs)),
             options=options,
         )
         self.host = self._host(graph, nodes, region)
@@ -198,11 +208,20 @@ class _Cut:
     def _spark_outputs(self, nodes: list[StreamNode]) -> tuple[SparkOutput, ...]:
         found: list[SparkOutput] = []
         for edge in (edge for node in nodes for edge in node.out_edges if edge.target.id not in self._inside):
+            if isinstance(edge.target.spec, SinkCommitterSpec):
+                continue
             key = (edge.source.id, edge.side_output_tag)
             if key not in self.outputs:
                 self.outputs[key] = len(found)
                 found.append(SparkOutput(edge.source.id, edge.side_output_tag or None, type_of_records(edge)))
         return tuple(found)
+
+    def _committables(self, nodes: list[StreamNode], num_outputs: int) -> tuple[int, ...]:
+        """The sinks that commit. Their outputs are numbered after the others."""
+        sinks = tuple(node.id for node in nodes if _commits(node))
+        for number, sink in enumerate(sinks, start=num_outputs):
+            self.outputs[sink, ""] = number
+        return sinks
 
     def _host(self, graph: StreamGraph, nodes: list[StreamNode], region: SparkRegion) -> StreamNode:
         name = f"Spark: {', '.join(node.name for node in nodes)}"
@@ -273,7 +292,7 @@ def _edge_of_hosts(edge: StreamEdge, owners: dict[int, StreamNode], cut_of: dict
         how = Partitioning(FORWARD)
     if how.kind == FORWARD and source.parallelism != target.parallelism:
         how = Partitioning(REBALANCE)
-    return StreamEdge(source, target, how, input_index, tag)
+    return StreamEdge(source, target, how, input_index, tag, edge.is_blocking)
 
 
 def _in_topological_order(nodes: list[StreamNode]) -> list[StreamNode]:

@@ -2,11 +2,12 @@
 
 ```
   task thread:   inputs -> StagedInput ... start() ........ poll() -> batches of outputs ... (end)
-  run thread:                      session, translate, outputs -> queue, sinks: write, commit
+  run thread:                      session, translate, outputs -> queue, sinks: write, committables -> queue
   watch thread:                    progress, and the interruption of what runs when the task is cancelled
 ```
 
-Outputs first, commits last: what fails in between has shown nothing.
+A region commits nothing itself: a region that failed after a commit would run again, and commit again. It gives its
+committables to the tasks that commit them when all sinks are written.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from flinkpy.spark.progress import ProgressTracker, ProgressWatch
 from flinkpy.spark.session import RunningSpark, SparkSessions
 from flinkpy.spark.settings import SparkSettings
 from flinkpy.spark.staging import StagedInput, Staging
+from flinkpy.streaming.operators.batch_sink_operators import committable_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -172,7 +174,13 @@ class RegionRun:
                 num_written += sink.write(self._take_accumulators)
                 self._check()
             for sink in translated.sinks:
-                sink.commit()
+                sink.remove_leftovers()
+                self._check()
+            for sink in translated.sinks:
+                for node_id, committables in sink.committables():
+                    number = self._region.output_of_committables(node_id)
+                    for batch in committable_batches(committables):
+                        self._put((number, batch))
             return num_written
         except BaseException:
             if not self._is_cancelled.is_set():

@@ -52,7 +52,7 @@ class SparkRegionOperator(StreamOperator):
         self._inputs = [
             self._staging.input(number, one.name, one.type_info) for number, one in enumerate(spec.region.inputs)
         ]
-        self._outputs = [side_outputs[output_tag(number)] for number in range(len(spec.region.outputs))]
+        self._outputs = [side_outputs[output_tag(number)] for number in range(spec.region.num_outputs)]
         self._run = RegionRun(
             region=spec.region,
             settings=self._settings,

@@ -86,8 +86,29 @@ def test_a_sink_that_commits_is_in_spark_only_where_nothing_else_needs_its_regio
     graph = job_graph(build)
     (host,) = hosts(graph)
     assert any("File" in name for name in names(host)) is not is_printed
-    # Outside, its committer is a vertex that never runs again.
-    assert [vertex.is_committer for vertex in graph.vertices].count(True) == is_printed
+    # Its committer is a vertex that never runs again, wherever the writer runs.
+    assert [vertex.is_committer for vertex in graph.vertices].count(True) == 1
+
+
+def test_each_sink_of_a_region_that_commits_has_a_native_task_for_its_commits(tmp_path: Path) -> None:
+    def build(env: StreamExecutionEnvironment) -> None:
+        words = env.from_collection(["a"], Types.STRING()).map(str.upper, Types.STRING())
+        for name in ("first", "second"):
+            sink = FileSink.for_row_format(str(tmp_path / name), Encoder.simple_string_encoder()).build()
+            words.sink_to(sink).name(name)
+
+    graph = job_graph(build)
+    (host,) = hosts(graph)
+    region = region_of(host)
+    assert [region.node(sink).name for sink in region.committables] == ["first: Writer", "second: Writer"]
+    assert region.outputs == ()
+    committers = [vertex for vertex in graph.vertices if vertex.is_committer]
+    assert [vertex.name for vertex in committers] == ["first: Committer", "second: Committer"]
+    # Each reads a result of the region of its own, which is kept: what fails is the commit, and not the region.
+    results = {data_set.id: data_set for data_set in host.results}
+    read = [edge.source_data_set_id for vertex in committers for edge in vertex.inputs]
+    assert len(set(read)) == 2 and set(read) == results.keys()
+    assert all(vertex.parallelism == 1 and not vertex.task_kind for vertex in committers)
 
 
 def test_a_stream_that_enters_a_region_twice_is_one_input() -> None:

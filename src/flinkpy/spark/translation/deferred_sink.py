@@ -1,9 +1,9 @@
-"""DeferredSink: a sink whose committables are collected where it writes, to be committed by the driver.
+"""DeferredSink: a sink whose committables are collected where it writes, to be committed elsewhere.
 
 Spark tells the driver only what attempts have given that succeeded. So what a failed or a slower attempt has prepared
 is never committed. Every attempt writes as a job of its own, so that none takes what another has prepared for its own:
 of two that run at a time, nobody knows which one will count. What is certain to be left over is removed before a writer
-begins, since it may hold locks, and all of it after the commit.
+begins, since it may hold locks, and all of it when everything is written.
 """
 
 from __future__ import annotations

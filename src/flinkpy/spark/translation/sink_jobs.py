@@ -1,28 +1,24 @@
-"""What a region writes: the Spark jobs of its sinks, and the commits of what they have written.
+"""The Spark jobs that write the sinks of a region.
 
-All sinks of a region are written before any is committed. So a region that fails while it writes has shown nothing.
+They commit nothing: the committables leave the region when all of its sinks are written, and native tasks commit them.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from flinkpy.configuration import read_option
-from flinkpy.configuration.sink_options import COMMITTER_RETRIES
-from flinkpy.connector_api.serializer import read_versioned
-from flinkpy.connector_api.sink import Committer, SinkBase
+from flinkpy.connector_api.sink import SinkBase
 from flinkpy.records.batch import Batch
 from flinkpy.spark.blocks import SinkReport, decode_block
 from flinkpy.spark.stream_frame import BLOCK_COLUMN, TakeAccumulators
 from flinkpy.spark.translation.deferred_sink import USUAL_ATTEMPTS, job_id_of_attempt, remove_leftovers
 from flinkpy.spark.translation.program import JobFacts
-from flinkpy.streaming.operators.committables import END_OF_INPUT_ID, Committables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from flinkpy.common.configuration import Configuration
     from flinkpy.graph.spark_region import SparkNode
 
 
@@ -42,11 +38,12 @@ class SinkJob(Protocol):
         """
         ...
 
-    def commit(self) -> None:
-        """Make visible what the attempts have written that succeeded.
+    def remove_leftovers(self) -> None:
+        """Remove what attempts have written that did not succeed."""
+        ...
 
-        Raises: CommitError.
-        """
+    def committables(self) -> Iterator[tuple[int, tuple[bytes, ...]]]:
+        """Yields (node id of a sink, what attempts have prepared for it that succeeded), as its serializer wrote it."""
         ...
 
 
@@ -64,7 +61,6 @@ class PassSinkJob:
         frame: DataFrame,
         sinks: list[SparkNode],
         job: JobFacts,
-        configuration: Configuration,
         may_speculate: bool,
     ) -> None:
         self.name = name
@@ -72,7 +68,6 @@ class PassSinkJob:
         self._sinks = sinks
         self._job = job
         self._may_speculate = may_speculate
-        self._retries = read_option(configuration, COMMITTER_RETRIES)
         self._reports: list[SinkReport] = []
 
     def write(self, take_accumulators: TakeAccumulators) -> int:
@@ -85,45 +80,40 @@ class PassSinkJob:
         self._reports.sort(key=lambda report: report.subtask_index)
         return sum(report.num_records for report in self._reports)
 
-    def commit(self) -> None:
+    def remove_leftovers(self) -> None:
         for number, node in enumerate(self._sinks):
             sink: SinkBase = node.spec.sink  # type: ignore[attr-defined]
             committer = sink.create_committer()
             if committer is None:
                 continue
-            reports = [report for report in self._reports if report.sink == number]
-            try:
-                self._commit(node, committer, reports)
-            finally:
-                committer.close()
-            self._remove_leftovers(node, reports)
+            committer.close()
+            self._remove_leftovers(node, [report for report in self._reports if report.sink == number])
 
-    def _commit(self, node: SparkNode, committer: Committer, reports: list[SinkReport]) -> None:
-        serializer = node.spec.sink.committable_serializer  # type: ignore[attr-defined]
-        what = f"operator {node.name}, a committable"
-        committables = Committables()
-        committables.add(
-            END_OF_INPUT_ID,
-            [read_versioned(serializer, data, what) for report in reports for data in report.committables],
-        )
-        committables.commit_up_to(END_OF_INPUT_ID, committer, self._retries)
+    def committables(self) -> Iterator[tuple[int, tuple[bytes, ...]]]:
+        for report in self._reports:
+            if report.committables:
+                yield self._sinks[report.sink].id, report.committables
 
     def _remove_leftovers(self, node: SparkNode, reports: list[SinkReport]) -> None:
-        """Of attempts of Spark's tasks that failed or were too slow, and of those of the region. What they have left
-        is invisible: the job has succeeded whether it can be removed or not.
+        """Have the sink remove what attempts left that did not count: of Spark's tasks, and of the region.
+
+        It is invisible, so the job succeeds whether it can be removed or not.
         """
         task_attempts = max((report.attempt_number for report in reports), default=0) + 1 + self._may_speculate
         region_attempts = self._job.attempt_number + 1
         if task_attempts == region_attempts == 1:
             return
-        job_ids = [
-            job_id_of_attempt(self._job.job_id, region_attempt, task_attempt)
+        attempts = [
+            (region_attempt, task_attempt)
             for region_attempt in range(region_attempts)
             for task_attempt in range(max(task_attempts, USUAL_ATTEMPTS if region_attempts > 1 else 1))
         ]
         sink: SinkBase = node.spec.sink  # type: ignore[attr-defined]
-        subtasks = [report.subtask_index for report in reports]
         try:
-            remove_leftovers(sink, node.inputs[0].type_info, job_ids, subtasks, node.parallelism)
+            for report in reports:
+                counts = (self._job.attempt_number, report.attempt_number)
+                job_ids = [job_id_of_attempt(self._job.job_id, *attempt) for attempt in attempts if attempt != counts]
+                subtasks = [report.subtask_index]
+                remove_leftovers(sink, node.inputs[0].type_info, job_ids, subtasks, node.parallelism)
         except Exception:  # noqa: BLE001 - whatever the connector raises
             _LOG.warning("%s: what earlier attempts have left could not be removed", node.name, exc_info=True)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from flinkpy.common.configuration import Configuration
 from flinkpy.graph.partitioning import FORWARD, GLOBAL, REBALANCE, RESCALE, SHUFFLE
 from flinkpy.graph.spark_region import SparkEdge, SparkNode, SparkRegion
 from flinkpy.network.partitioner import RebalancePartitioner
@@ -83,7 +82,6 @@ class _Translation:
         self._session = session
         self._inputs = inputs
         self._job = pass_programs.job_of_region(region, job)
-        self._configuration = Configuration.from_dict(dict(self._job.configuration))
         self._may_speculate = session.conf.get("spark.speculation", "false") == "true"
         self._plan: Plan = plan(region, self._runs_in_spark)
         #: Streams as whoever is no pass reads them.
@@ -171,7 +169,7 @@ class _Translation:
         if has_sink_job:
             rows = made.where(F.col(OUTPUT_COLUMN) == SINKS) if readers else made
             name = ", ".join(sink.name for sink in unit.sinks) or unit.name
-            self._sinks.append(PassSinkJob(name, rows, unit.sinks, self._job, self._configuration, self._may_speculate))
+            self._sinks.append(PassSinkJob(name, rows, unit.sinks, self._job, self._may_speculate))
 
     def _readers_of(self, unit: PassUnit) -> tuple[set[tuple[str, int]], set[StreamKey]]:
         """Who reads the frame of the pass, each once; and the streams that are read by who hands accumulators on."""

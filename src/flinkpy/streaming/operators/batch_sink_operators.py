@@ -7,6 +7,7 @@ Source: org.apache.flink.streaming.runtime.operators.sink.{SinkWriterOperator, C
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from flinkpy.common.error_text import USER_ERRORS
@@ -34,8 +35,14 @@ class BatchSinkWriterOperator(SinkOperator):
             return
         serializer = self._sink.committable_serializer
         rows = [write_versioned(serializer, committable) for committable in self._guarded(writer.prepare_commit)]
-        for start in range(0, len(rows), _COMMITTABLES_PER_BATCH):
-            self.output.emit(Batch(rows[start : start + _COMMITTABLES_PER_BATCH]))
+        for batch in committable_batches(rows):
+            self.output.emit(batch)
+
+
+def committable_batches(committables: Sequence[bytes]) -> Iterator[Batch]:
+    """Yields batches for the committer, of committables that the sink's serializer has written."""
+    for start in range(0, len(committables), _COMMITTABLES_PER_BATCH):
+        yield Batch(list(committables[start : start + _COMMITTABLES_PER_BATCH]))
 
 
 class BatchSinkCommitterOperator(StreamOperator):
