@@ -49,3 +49,6 @@ class LoopClock:
 
     def monotonic_ns(self) -> int:
         return round(self._loop.time() * 1_000_000_000)
+
+    def thread_time_ns(self) -> int:
+        return 0

@@ -1,32 +1,101 @@
-"""How many records go through a chain at once follows the time that they take."""
+"""How many records go through a chain at once follows what they cost."""
 
 from __future__ import annotations
 
 import pytest
 
 from flinkpy.common.clock import ManualClock
-from flinkpy.streaming.operators.batch_size import MAX_BATCH_ROWS, MAX_BATCH_TIME_NS, AdaptiveBatchSize
+from flinkpy.streaming.operators.batch_size import (
+    INITIAL_BATCH_ROWS,
+    MAX_BATCH_ROWS,
+    AdaptiveBatchSize,
+)
 
 
-def after_batches(record_ms: float, batches: int) -> list[int]:
-    """Sizes of batches of a chain that takes `record_ms` for a record, the last one being that of the next."""
+def after_batches(
+    batches: int, *, record_cpu_ms: float = 0, record_wait_ms: float = 0, batch_cpu_ms: int = 0, batch_wait_ms: int = 0
+) -> list[int]:
+    """Sizes of full batches of a chain, the last one being that of the next."""
     clock = ManualClock(0)
     size = AdaptiveBatchSize(clock)
     sizes = [size.rows]
     for _ in range(batches):
         size.begin()
-        clock.advance(round(size.rows * record_ms))
+        clock.use_cpu(batch_cpu_ms + round(size.rows * record_cpu_ms))
+        clock.advance(batch_wait_ms + round(size.rows * record_wait_ms))
         size.end(size.rows)
         sizes.append(size.rows)
     return sizes
 
 
 def test_fast_records_come_to_the_largest_batches_soon() -> None:
-    assert after_batches(record_ms=0.000_01, batches=8)[-1] == MAX_BATCH_ROWS
+    assert after_batches(3)[-1] == MAX_BATCH_ROWS
 
 
 @pytest.mark.parametrize("record_ms", [1, 8, 50, 3_000])
-def test_slow_records_have_batches_of_bearable_length_from_the_second_on(record_ms: int) -> None:
-    _, *later = after_batches(record_ms, batches=4)
+def test_records_that_compute_have_batches_of_bearable_length_from_the_second_on(record_ms: int) -> None:
+    _, *later = after_batches(4, record_cpu_ms=record_ms)
 
-    assert all(rows == 1 or rows * record_ms * 1_000_000 <= MAX_BATCH_TIME_NS for rows in later)
+    assert all(rows == 1 or rows * record_ms <= 20 for rows in later)
+
+
+@pytest.mark.parametrize("record_ms", [1, 8, 50, 3_000])
+def test_records_that_wait_have_batches_of_bearable_length_from_the_second_on(record_ms: int) -> None:
+    _, *later = after_batches(4, record_wait_ms=record_ms)
+
+    assert all(rows == 1 or rows * record_ms <= 100 for rows in later)
+
+
+def test_one_slow_batch_is_made_up_for_in_a_few() -> None:
+    clock = ManualClock(0)
+    size = AdaptiveBatchSize(clock)
+    size.begin()
+    clock.use_cpu(3_000)  # imports what the program needs
+    size.end(size.rows)
+    assert size.rows == 1
+
+    sizes = []
+    for _ in range(6):
+        size.begin()
+        size.end(size.rows)
+        sizes.append(size.rows)
+
+    assert sizes == [8, 64, 512, 4_096, 32_768, MAX_BATCH_ROWS]
+
+
+def test_waiting_that_smaller_batches_do_not_shorten_makes_them_no_smaller() -> None:
+    *_, last = after_batches(20, batch_wait_ms=500)
+
+    assert last == MAX_BATCH_ROWS
+
+
+def test_preemption_is_no_cost() -> None:
+    """Three of four time slices go to others: 10 ms of CPU time take 40 ms."""
+    alone = after_batches(20, record_cpu_ms=0.001)
+    beside_others = after_batches(20, record_cpu_ms=0.001, record_wait_ms=0.003)
+
+    assert beside_others[-1] == alone[-1] > 8_000
+
+
+def test_batches_take_longer_where_their_fixed_cost_is_high() -> None:
+    sizes = after_batches(40, record_cpu_ms=0.01, batch_cpu_ms=3)
+
+    assert 27 <= sizes[-1] * 0.01 <= 75
+
+
+def test_a_batch_that_is_not_full_says_nothing_about_larger_ones() -> None:
+    size = AdaptiveBatchSize(ManualClock(0))
+    size.begin()
+    size.end(INITIAL_BATCH_ROWS - 1)
+
+    assert size.rows == INITIAL_BATCH_ROWS
+
+
+def test_a_limit_holds_whatever_batches_cost() -> None:
+    size = AdaptiveBatchSize(ManualClock(0))
+    size.limit(1_000)
+    for _ in range(10):
+        size.begin()
+        size.end(size.rows)
+
+    assert size.rows == 1_000
