@@ -226,6 +226,29 @@ class CaptureMachine(RuleBasedStateMachine):
                 content = content.slice(0, rows)
             self.process(channel, content)
 
+    @rule(times=st.integers(1, 4), rows=st.integers(1, 12))
+    def poll_merged(self, times: int, rows: int) -> None:
+        """The task takes small batches together, as long as there are no more than `rows`; the rest goes back."""
+        for _ in range(times):
+            item = self.gate.poll()
+            if item is None:
+                return
+            channel, content = item
+            if not isinstance(content, Batch):
+                self.process(channel, content)
+                continue
+            taken = [(channel, content)]
+            left = rows - content.num_rows
+            while left > 0 and (following := self.gate.poll_batch()) is not None:
+                taken.append(following)
+                left -= following[1].num_rows
+            if left < 0 and not self.gate.is_capturing:
+                channel, content = taken.pop()
+                self.gate.put_back(channel, content.slice(content.num_rows + left, -left))
+                taken.append((channel, content.slice(0, content.num_rows + left)))
+            for channel, content in taken:
+                self.process(channel, content)
+
     @rule()
     def poll_priority(self) -> None:
         item = self.gate.poll_priority()

@@ -92,6 +92,11 @@ class InputChannel:
         """Ask the producer for the data. Returns at once."""
         raise NotImplementedError
 
+    @property
+    def starts_with_batch(self) -> bool:
+        """Whether `take` would give a batch; False where that cannot be told. Thread: task thread."""
+        raise NotImplementedError
+
     def take(self) -> Batch | Element | None:
         raise NotImplementedError
 
@@ -256,6 +261,13 @@ class LocalInputChannel(InputChannel):
             self.on_partition_not_found,
             0 if self.is_blocking else self._request_timeout_ms,
         )
+
+    @property
+    def starts_with_batch(self) -> bool:
+        try:
+            return isinstance(self._queued_items()[0], BufferedBatch)
+        except IndexError:
+            return False
 
     def take(self) -> Batch | Element | None:
         subpartition = self._subpartition

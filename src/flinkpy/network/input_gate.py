@@ -127,17 +127,39 @@ class InputGate:
                 channel = self._ready.popleft()
             except IndexError:
                 return None
-            channel.is_queued = False  # before taking: data that comes from now on queues the channel again
-            item = channel.take() if self._capture is None else self._take_capturing(channel, self._capture)
-            if channel.has_data and not channel.is_queued:
-                with self._lock:
-                    channel.is_queued = True
-                    self._ready.append(channel)
+            item = self._take_from(channel)
             if isinstance(item, Batch):
                 return channel.index, item
             if item is not None:
                 self._on_element(channel, item)
                 return channel.index, item
+
+    def poll_batch(self) -> tuple[int, Batch] | None:
+        """As `poll`, where what it would give is a batch and no capture is going on; else None, and nothing is taken.
+
+        So batches that have accumulated can be processed as one, without any element between them.
+        """
+        if self._failure is not None or self._priority or self._capture is not None:
+            return None
+        try:
+            if not self._ready[0].starts_with_batch:
+                return None
+            channel = self._ready.popleft()
+        except IndexError:
+            return None
+        item = self._take_from(channel)
+        # None: its producer has dropped what it had, and the gate fails.
+        return (channel.index, item) if isinstance(item, Batch) else None
+
+    def _take_from(self, channel: InputChannel) -> Batch | Element | None:
+        """The first item of a channel that has just been taken out of the line; it goes to the back if it has more."""
+        channel.is_queued = False  # before taking: data that comes from now on queues the channel again
+        item = channel.take() if self._capture is None else self._take_capturing(channel, self._capture)
+        if channel.has_data and not channel.is_queued:
+            with self._lock:
+                channel.is_queued = True
+                self._ready.append(channel)
+        return item
 
     def put_back(self, index: int, rest: Batch) -> None:
         """Give the end of the batch that was polled last, from channel `index`, before what follows it there.

@@ -73,8 +73,11 @@ class RecordWriter:
 
     @property
     def next_flush_deadline(self) -> int | None:
-        """When `flush` is due, in ms of the monotonic clock; None where nothing is gathered or no timeout is set."""
-        return self._deadline_ms
+        """When `flush` is due, in ms of the monotonic clock; None where nothing is gathered or no timeout is set.
+
+        None also while the partition takes no more: what it has must leave first, and its listener tells when it has.
+        """
+        return self._deadline_ms if self._deadline_ms is None or self.partition.is_available else None
 
     def emit(self, batch: Batch) -> None:
         """Send the records on, now or with those that follow.
@@ -86,7 +89,7 @@ class RecordWriter:
         rows = batch.num_rows
         if not rows:
             return
-        if self._pending and not _can_follow(self._pending[-1], batch):
+        if self._pending and not can_follow(self._pending[-1], batch):
             self.flush()
         if not self._pending and (rows >= self._enough_rows or self.buffer_timeout_ms == 0):
             self._send(batch)
@@ -173,8 +176,8 @@ def concat_batches(batches: list[Batch]) -> Batch:
     return Batch(values, timestamps, kinds)
 
 
-def _can_follow(last: Batch, batch: Batch) -> bool:
-    """Whether the two can become one batch."""
+def can_follow(last: Batch, batch: Batch) -> bool:
+    """Whether `concat_batches` takes the two together."""
     if (last.timestamps is None) != (batch.timestamps is None) or (last.kinds is None) != (batch.kinds is None):
         return False
     if isinstance(last.values, list) or isinstance(batch.values, list):

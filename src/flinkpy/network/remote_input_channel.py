@@ -100,6 +100,13 @@ class RemoteInputChannel(InputChannel):
         if self._is_closed:  # meanwhile, and `close` may not have seen what was opened here
             self._let_go()
 
+    @property
+    def starts_with_batch(self) -> bool:
+        try:
+            return isinstance(self._queue[0], tuple | Batch)
+        except IndexError:
+            return False
+
     def take(self) -> Batch | Element | None:
         try:
             item = self._queue.popleft()

@@ -139,6 +139,14 @@ class FakeInputGate:
     def is_capturing(self) -> bool:
         return bool(self.captures)
 
+    def poll_batch(self) -> tuple[int, Batch] | None:
+        if self.captures or self.has_priority:
+            return None
+        first = next(((channel, item) for channel, item in self.queue if channel not in self.blocked), None)
+        if first is None or not isinstance(first[1], Batch):
+            return None
+        return self.poll()
+
     def put_back(self, index: int, rest: Batch) -> None:
         assert not self.captures
         self.queue.appendleft((index, rest))

@@ -1,30 +1,39 @@
-"""A task looks at its mailbox in between: what takes long is processed in parts."""
+"""A task looks at its mailbox in between: what takes long is processed in parts, and small batches as one."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 from streaming_fakes import FakeInputGate
 
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.records.batch import Batch
-from flinkpy.records.elements import CheckpointBarrier
+from flinkpy.records.elements import CheckpointBarrier, Watermark
 from flinkpy.streaming.io.stream_input_processor import StreamInputProcessor
 
 
 class SlowHead:
-    """Takes a millisecond of a clock of its own for each record."""
+    """Takes CPU time of a clock of its own for each record."""
 
     def __init__(self, ms_per_record: float) -> None:
         self.now_ns = 0
         self.batches: list[list[int]] = []
-        self._ns_per_record = int(ms_per_record * 1e6)
-        self.clock: Any = SimpleNamespace(monotonic_ns=lambda: self.now_ns)
+        #: Watermarks, and how many records came before.
+        self.elements: list[tuple[Watermark, int]] = []
+        self.ns_per_record = int(ms_per_record * 1e6)
+        self.clock: Any = SimpleNamespace(monotonic_ns=lambda: self.now_ns, thread_time_ns=lambda: self.now_ns)
 
     def process_batch(self, batch: Batch, input_index: int) -> None:
-        self.batches.append(list(batch.values))
-        self.now_ns += batch.num_rows * self._ns_per_record
+        self.batches.append(
+            list(batch.values) if isinstance(batch.values, list) else batch.values.column(0).to_pylist()
+        )
+        self.now_ns += batch.num_rows * self.ns_per_record
+
+    def process_element(self, element: Watermark) -> None:
+        self.elements.append((element, len(self.rows)))
 
     def after_batch(self, rows: int) -> None:
         return
@@ -91,3 +100,82 @@ def test_what_is_captured_is_not_taken_apart():
     gate.start_capture(7)
     processor_of(head, gate).process_next()
     assert [len(batch) for batch in head.batches] == [10_000]
+
+
+def drained(head: SlowHead, gate: FakeInputGate) -> StreamInputProcessor:
+    processor = processor_of(head, gate)
+    while gate.queue:
+        processor.process_next()
+    return processor
+
+
+def test_small_batches_that_have_accumulated_are_processed_as_one():
+    head, gate = SlowHead(0.0001), FakeInputGate(2)
+    for value in range(200):
+        gate.put(value % 2, Batch([value]))
+
+    processor = drained(head, gate)
+
+    assert head.batches == [list(range(200))]
+    assert (processor.num_records, processor.num_batches) == (200, 1)
+
+
+def test_no_batch_is_moved_across_an_element():
+    head, gate = SlowHead(0.0001), FakeInputGate()
+    for item in (Batch([1]), Batch([2]), Watermark(5), Batch([3]), Batch([4])):
+        gate.put(0, item)
+
+    drained(head, gate)
+
+    assert head.batches == [[1, 2], [3, 4]]
+    assert head.elements == [(Watermark(5), 2)]
+
+
+def test_merged_batches_are_no_larger_than_the_batch_size_and_the_rest_follows():
+    head, gate = SlowHead(1), FakeInputGate(2)
+    for start in range(0, 3_000, 30):
+        gate.put((start // 30) % 2, Batch(list(range(start, start + 30))))
+
+    drained(head, gate)
+
+    assert head.rows == list(range(3_000))
+    assert len(head.batches[0]) == 256
+    assert max(len(batch) for batch in head.batches[-100:]) <= 20
+
+
+def test_batches_of_other_lanes_or_with_other_columns_stay_apart():
+    head, gate = SlowHead(0.0001), FakeInputGate()
+    ints = pa.array([1, 2])
+    first = Batch(pa.record_batch({"a": ints}))
+    for batch in (first, first, Batch(pa.record_batch({"b": ints})), Batch([7]), Batch([8], np.array([1]))):
+        gate.put(0, batch)
+
+    drained(head, gate)
+
+    assert [len(batch) for batch in head.batches] == [4, 2, 1, 1]
+
+
+def test_what_is_captured_is_not_merged():
+    head, gate = SlowHead(0.0001), FakeInputGate()
+    gate.put(0, Batch([1]))
+    gate.put(0, Batch([2]))
+    gate.start_capture(7)
+
+    drained(head, gate)
+
+    assert head.batches == [[1], [2]]
+
+
+def test_a_batch_size_that_has_become_small_grows_again():
+    """The first batch takes long, as it does where it imports what the program needs."""
+    head, gate = SlowHead(50), FakeInputGate()
+    processor = processor_of(head, gate)
+    gate.put(0, Batch(list(range(256))))
+    processor.process_next()
+    head.ns_per_record = 100
+    for _ in range(12):
+        gate.put(0, Batch(list(range(50_000))))
+        processor.process_next()
+
+    assert len(head.batches[1]) == 1
+    assert len(head.batches[-1]) == 50_000

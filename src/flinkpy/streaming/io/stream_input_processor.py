@@ -1,9 +1,10 @@
 """StreamInputProcessor: takes batches and elements from the input gates and feeds the head operator.
 
-Gates are read in turn, one batch each, so that no input starves; of a batch that would keep the task from its mailbox
-for too long a part, and the rest goes back into its channel. Watermarks are combined over all channels of one input
-(edges that share an input are a union), then over the inputs. Barriers, and what they block, are the business of
-`flinkpy.streaming.io.checkpointing`.
+Gates are read in turn, one batch each, so that no input starves. Of a batch that would keep the task from its mailbox
+for too long, a part is taken, and the rest goes back into its channel. Small batches that have accumulated in a gate
+become one, so that a task that falls behind catches up: the fixed cost of a batch is paid once. Watermarks are combined
+over all channels of one input (edges that share an input are a union), then over the inputs. Barriers, and what they
+block, are the business of `flinkpy.streaming.io.checkpointing`.
 
 Source: org.apache.flink.streaming.runtime.io.{StreamOneInputProcessor,StreamMultipleInputProcessor}.
 """
@@ -15,6 +16,8 @@ from typing import Any
 
 from flinkpy.common.clock import Clock
 from flinkpy.common.errors import InternalError
+from flinkpy.network.batch_size import batch_bytes
+from flinkpy.network.record_writer import can_follow, concat_batches
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import (
     CancelCheckpointMarker,
@@ -33,8 +36,11 @@ from flinkpy.streaming.mailbox.mailbox_processor import ActionStatus
 from flinkpy.streaming.operators.batch_size import AdaptiveBatchSize
 from flinkpy.streaming.operators.stream_operator import StreamOperator
 
-#: The time that smaller batches take is not looked at: it would cost more than they do.
-_MEASURED_ROWS = 16
+#: Batches below this are merged with what follows them in the gate. Beyond some thousand rows the cost per batch is
+#: lost in that per row, and a copy costs more than it saves.
+_MERGED_BELOW_ROWS = 4_096
+#: Bytes of a merged batch beyond which nothing is added to it. They are outside the memory of the network meanwhile.
+_MERGED_BYTES = 1 << 20
 
 
 class _GateInput:
@@ -131,19 +137,46 @@ class StreamInputProcessor:
     def _process_batch(self, entry: _GateInput, channel: int, batch: Batch) -> None:
         size = self._batch_size
         rows = batch.num_rows
+        if rows < size.rows and rows < _MERGED_BELOW_ROWS:
+            batch, channel = self._merge_following(entry, channel, batch)
+            rows = batch.num_rows
         if rows > size.rows and not entry.gate.is_capturing:
             entry.gate.put_back(channel, batch.slice(size.rows, rows - size.rows))
             batch = batch.slice(0, size.rows)
             rows = size.rows
         self.num_records += rows
         self.num_batches += 1
-        if rows < _MEASURED_ROWS:
-            self._head.process_batch(batch, entry.input_index)
-        else:
-            size.begin()
-            self._head.process_batch(batch, entry.input_index)
-            size.end(rows)
+        # Every batch is measured, the smallest too: a size that has become small must be able to grow again.
+        size.begin()
+        self._head.process_batch(batch, entry.input_index)
+        size.end(rows)
         self._head.after_batch(rows)
+
+    def _merge_following(self, entry: _GateInput, channel: int, batch: Batch) -> tuple[Batch, int]:
+        """One batch of this one and of those that have come behind it, and the channel of the last one.
+
+        The first element ends it, and so does a batch that is of another lane or schema. What is beyond the batch size
+        is of the last one.
+        """
+        poll_batch = entry.gate.poll_batch
+        item = poll_batch()
+        if item is None:
+            return batch, channel
+        batches = [batch]
+        rows = batch.num_rows
+        size_bytes = batch_bytes(batch)
+        while item is not None:
+            if not can_follow(batches[-1], item[1]):
+                entry.gate.put_back(*item)
+                break
+            channel, batch = item
+            batches.append(batch)
+            rows += batch.num_rows
+            size_bytes += batch_bytes(batch)
+            if rows >= self._batch_size.rows or size_bytes >= _MERGED_BYTES:
+                break
+            item = poll_batch()
+        return (concat_batches(batches) if len(batches) > 1 else batch), channel
 
     def process_priority(self) -> bool:
         """Handle a barrier that overtakes, where one is: also when the outputs take no records. True where one was."""
