@@ -16,17 +16,17 @@ AUCTIONS = 10_000
 COLUMNS = ["auction", "bidder", "price", "channel", "ts"]
 
 
-def directory() -> Path:
+def directory(rows: int = ROWS, auctions: int = AUCTIONS, files: int = FILES) -> Path:
     """The folder of CSV files without header, made on first use from a fixed seed."""
-    path = BENCH_DIR / f"bids-{ROWS}"
+    path = BENCH_DIR / (f"bids-{rows}" if auctions == AUCTIONS else f"bids-{rows}-{auctions}")
     if (path / ".ready").exists():
         return path
     path.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(42)
-    per_file = ROWS // FILES
-    for number in range(FILES):
+    per_file = rows // files
+    for number in range(files):
         columns = {
-            "auction": random.integers(0, AUCTIONS, per_file),
+            "auction": random.integers(0, auctions, per_file),
             "bidder": random.integers(0, 100_000, per_file),
             "price": random.integers(1, 100_000_000, per_file),
             "channel": random.integers(0, 10_000, per_file),
