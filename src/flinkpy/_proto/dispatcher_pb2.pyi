@@ -28,6 +28,14 @@ class JobIdMessage(_message.Message):
     job_id: str
     def __init__(self, job_id: _Optional[str] = ...) -> None: ...
 
+class JobClientHeartbeat(_message.Message):
+    __slots__ = ("job_id", "timeout_ms")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    timeout_ms: int
+    def __init__(self, job_id: _Optional[str] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
+
 class SubmitJobRequest(_message.Message):
     __slots__ = ("job_graph", "job_graph_blob_key")
     JOB_GRAPH_FIELD_NUMBER: _ClassVar[int]

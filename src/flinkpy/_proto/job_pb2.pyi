@@ -138,7 +138,7 @@ class UserArtifact(_message.Message):
     def __init__(self, name: _Optional[str] = ..., blob_key: _Optional[str] = ..., kind: _Optional[str] = ..., attributes: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class JobGraph(_message.Message):
-    __slots__ = ("job_id", "name", "vertices", "configuration", "artifacts", "client_version", "python_version", "created_ms", "python_path", "working_directory", "is_cancel_requested")
+    __slots__ = ("job_id", "name", "vertices", "configuration", "artifacts", "client_version", "python_version", "created_ms", "python_path", "working_directory", "is_cancel_requested", "initial_client_heartbeat_timeout_ms")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERTICES_FIELD_NUMBER: _ClassVar[int]
@@ -150,6 +150,7 @@ class JobGraph(_message.Message):
     PYTHON_PATH_FIELD_NUMBER: _ClassVar[int]
     WORKING_DIRECTORY_FIELD_NUMBER: _ClassVar[int]
     IS_CANCEL_REQUESTED_FIELD_NUMBER: _ClassVar[int]
+    INITIAL_CLIENT_HEARTBEAT_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     name: str
     vertices: _containers.RepeatedCompositeFieldContainer[JobVertex]
@@ -161,7 +162,8 @@ class JobGraph(_message.Message):
     python_path: _containers.RepeatedScalarFieldContainer[str]
     working_directory: str
     is_cancel_requested: bool
-    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., vertices: _Optional[_Iterable[_Union[JobVertex, _Mapping]]] = ..., configuration: _Optional[_Union[_common_pb2.Configuration, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[UserArtifact, _Mapping]]] = ..., client_version: _Optional[str] = ..., python_version: _Optional[str] = ..., created_ms: _Optional[int] = ..., python_path: _Optional[_Iterable[str]] = ..., working_directory: _Optional[str] = ..., is_cancel_requested: _Optional[bool] = ...) -> None: ...
+    initial_client_heartbeat_timeout_ms: int
+    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., vertices: _Optional[_Iterable[_Union[JobVertex, _Mapping]]] = ..., configuration: _Optional[_Union[_common_pb2.Configuration, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[UserArtifact, _Mapping]]] = ..., client_version: _Optional[str] = ..., python_version: _Optional[str] = ..., created_ms: _Optional[int] = ..., python_path: _Optional[_Iterable[str]] = ..., working_directory: _Optional[str] = ..., is_cancel_requested: _Optional[bool] = ..., initial_client_heartbeat_timeout_ms: _Optional[int] = ...) -> None: ...
 
 class VertexDetails(_message.Message):
     __slots__ = ("id", "name", "parallelism", "max_parallelism", "tasks_per_state", "metrics", "subtasks", "parallelism_reason", "spark_description")

@@ -201,6 +201,14 @@ class ClusterClient:
         """Ask for the job to be canceled; returns before it is. Raises: JobNotFoundError."""
         self._call("cancel_job", _id(job_id), timeout_s=self._timeout_s)
 
+    def report_heartbeat(self, job_id: str, timeout_ms: int) -> None:
+        """Tell that the client of the job lives, and may be silent for `timeout_ms` from now on.
+
+        Raises: JobNotFoundError (also where the job has ended), RpcUnavailableError, RpcTimeoutError.
+        """
+        request = dispatcher_pb2.JobClientHeartbeat(job_id=job_id, timeout_ms=timeout_ms)
+        self._call("report_job_client_heartbeat", request, timeout_s=self._timeout_s)
+
     def trigger_checkpoint(
         self, job_id: str, *, full: bool = False, trigger_id: str | None = None
     ) -> checkpoint_pb2.CheckpointResult:

@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 from flinkpy import __version__
 from flinkpy._proto import job_pb2
 from flinkpy.client.application import current_application
+from flinkpy.client.client_heartbeat import ClientHeartbeat, heartbeat_settings
 from flinkpy.client.cluster_client import ClusterClient
 from flinkpy.client.cluster_connection import configured_addresses, connect, is_elected
 from flinkpy.client.job_client import RemoteJobClient, execution_result
@@ -38,8 +39,13 @@ ELECTED = "(elected)"
 CANCEL_WAIT_S = 15.0
 
 
-def execute(job_graph: job_pb2.JobGraph, configuration: Configuration) -> RemoteJobClient:
+def execute(
+    job_graph: job_pb2.JobGraph, configuration: Configuration, *, needs_client: bool = False
+) -> RemoteJobClient:
     """Submit the job to the cluster that the configuration means; returns once the cluster has taken it.
+
+    Args:
+        needs_client: the job is of no use without this process, and the cluster cancels it when this process is gone.
 
     Raises:
         ConfigurationError: an option is wrong, or `remote` is asked for without an address.
@@ -48,6 +54,8 @@ def execute(job_graph: job_pb2.JobGraph, configuration: Configuration) -> Remote
     """
     validate(configuration)
     check_program_configuration(configuration)
+    if needs_client:
+        _, job_graph.initial_client_heartbeat_timeout_ms = heartbeat_settings(configuration)
     listeners = JobListeners(configuration)
     try:
         client = _execute(job_graph, configuration)
@@ -69,7 +77,7 @@ def _execute(job_graph: job_pb2.JobGraph, configuration: Configuration) -> Remot
         address = application.address
     if address is not None:
         client = connect(configuration, None if address == ELECTED else address)
-        return _submit(client, job_graph, watched=not _is_detached(configuration))
+        return _submit(client, job_graph, configuration)
 
     from flinkpy.client.embedded_cluster import embedded_cluster
     from flinkpy.graph.required_slots import required_slots
@@ -82,7 +90,7 @@ def _execute(job_graph: job_pb2.JobGraph, configuration: Configuration) -> Remot
         return _submit(
             ClusterClient(address, timeout_s, security=cluster.security),
             job_graph,
-            watched=not _is_detached(configuration),
+            configuration,
             on_end=lambda: cluster.release_slots(job_id),
         )
     except BaseException:
@@ -95,7 +103,7 @@ def result_of(client: RemoteJobClient, configuration: Configuration) -> Any:
 
     Where `execution.attached` is false (`flinkpy run --detached`) the result is not waited for and has no runtime.
     """
-    if _is_detached(configuration):
+    if is_detached(configuration):
         from flinkpy.common.job_execution_result import JobExecutionResult
 
         return JobExecutionResult(client.get_job_id(), -1, {})
@@ -129,6 +137,11 @@ def await_result(client: RemoteJobClient) -> Any:
     return execution_result(end.result())
 
 
+def ends_with_its_client(configuration: Configuration) -> bool:
+    """Whether a job that `execute` submits and waits for is to end where this process does."""
+    return read_option(configuration, core_options.SHUTDOWN_ON_ATTACHED_EXIT) and not is_detached(configuration)
+
+
 @contextmanager
 def _ending_with_its_client(configuration: Configuration) -> Iterator[None]:
     """Where `execution.shutdown-on-attached-exit` is set, the signals that end this process end the wait first."""
@@ -148,7 +161,7 @@ def _exit(number: int, frame: FrameType | None) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def _is_detached(configuration: Configuration) -> bool:
+def is_detached(configuration: Configuration) -> bool:
     """Whether nobody waits: only where it was said, because a plain program that calls `execute()` waits."""
     said = configuration.contains_key(core_options.EXECUTION_ATTACHED.key)
     return said and not read_option(configuration, core_options.EXECUTION_ATTACHED)
@@ -173,7 +186,11 @@ def remote_address(configuration: Configuration) -> str | None:
 
 
 def _submit(
-    client: ClusterClient, job_graph: job_pb2.JobGraph, *, watched: bool, on_end: Callable[[], None] | None = None
+    client: ClusterClient,
+    job_graph: job_pb2.JobGraph,
+    configuration: Configuration,
+    *,
+    on_end: Callable[[], None] | None = None,
 ) -> RemoteJobClient:
     try:
         job_id = _hand_over(client, job_graph)
@@ -182,11 +199,14 @@ def _submit(
         raise
     # A job of the embedded cluster has nobody else who could tell of its restarts.
     watch = None
-    if watched:
+    if not is_detached(configuration):
         watch = JobWatch.start(client, job_id, job_graph.name, reports_restarts=on_end is not None)
     else:
         tell_detached(job_id, job_graph.name)
-    return RemoteJobClient(client, job_id, job_graph.name, watch=watch, on_end=on_end)
+    heartbeat = None
+    if job_graph.initial_client_heartbeat_timeout_ms > 0:
+        heartbeat = ClientHeartbeat(client, job_id, *heartbeat_settings(configuration))
+    return RemoteJobClient(client, job_id, job_graph.name, watch=watch, heartbeat=heartbeat, on_end=on_end)
 
 
 def _hand_over(client: ClusterClient, job_graph: job_pb2.JobGraph) -> str:

@@ -26,6 +26,7 @@ from flinkpy.common.states import JobState
 from flinkpy.rpc.error_codec import error_from_proto
 
 if TYPE_CHECKING:
+    from flinkpy.client.client_heartbeat import ClientHeartbeat
     from flinkpy.client.job_watch import JobWatch
     from flinkpy.common.completable_future import CompletableFuture
 
@@ -43,16 +44,18 @@ class RemoteJobClient:
         job_name: str,
         *,
         watch: JobWatch | None = None,
+        heartbeat: ClientHeartbeat | None = None,
         on_end: Callable[[], None] | None = None,
     ) -> None:
         self._client = client
         self._job_id = job_id
         self.job_name = job_name
         self._watch = watch
+        self._heartbeat = heartbeat
         self._on_end = on_end
         self._lock = threading.Lock()
         self._result: Future[job_pb2.JobResult] | None = None
-        if watch is not None or on_end is not None:
+        if watch is not None or heartbeat is not None or on_end is not None:
             self.job_result()  # somebody else is to be told of the end, whether the program waits for it or not
 
     @property
@@ -143,6 +146,8 @@ class RemoteJobClient:
             status = JobState(result.status)
             return result
         finally:
+            if self._heartbeat is not None:
+                self._heartbeat.stop()
             if self._watch is not None:
                 self._watch.end(status)
             if self._on_end is not None:

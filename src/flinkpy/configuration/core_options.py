@@ -50,6 +50,7 @@ EXECUTION_ATTACHED = bool_option(
 SHUTDOWN_ON_ATTACHED_EXIT = bool_option(
     "execution.shutdown-on-attached-exit",
     False,
-    "Whether a client that waits for its job cancels it when the client is told to end (SIGTERM, SIGHUP); Ctrl-C "
-    "always does.",
+    "Whether a job that a client waits for ends with the client: the client cancels it when it is told to end "
+    "(SIGTERM, SIGHUP), and the cluster cancels it where nothing was heard of the client for "
+    "`client.heartbeat.timeout`. Ctrl-C always cancels it.",
 )

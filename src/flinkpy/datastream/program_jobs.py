@@ -85,17 +85,22 @@ class ProgramJobs:
     def clear_job_listeners(self) -> None:
         self._listeners.clear()
 
-    def _submit(self, job_graph: job_pb2.JobGraph) -> RemoteJobClient:
+    def _submit(self, job_graph: job_pb2.JobGraph, *, needs_client: bool = False) -> RemoteJobClient:
         from flinkpy.client.executor import execute
         from flinkpy.common.job_client import JobClient
 
         try:
-            client = execute(job_graph, self._configuration)
+            client = execute(job_graph, self._configuration, needs_client=needs_client)
         except Exception as error:
             self._listeners.submitted(None, error)
             raise
         self._listeners.submitted(JobClient(client))
         return client
+
+    def _submit_and_await(self, job_graph: job_pb2.JobGraph) -> JobExecutionResult:
+        from flinkpy.client.executor import ends_with_its_client
+
+        return self._await(self._submit(job_graph, needs_client=ends_with_its_client(self._configuration)))
 
     def _await(self, client: RemoteJobClient) -> JobExecutionResult:
         from flinkpy.client.executor import result_of

@@ -324,12 +324,12 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
             raise UserError("the results of collect_async are read while the job runs: call execute_async, not execute")
         operators = self._operators.copy()
         try:
-            result = self._await(self._submit(self.generate_job_graph(job_name)))
+            result = self._submit_and_await(self.generate_job_graph(job_name))
         except JobExecutionError as error:
             if not self.cluster_datasets.forget_corrupted(error):
                 raise
             self._operators[:] = operators
-            result = self._await(self._submit(self.generate_job_graph(job_name)))
+            result = self._submit_and_await(self.generate_job_graph(job_name))
         if result.get_net_runtime() >= 0:  # it was waited for
             self.cluster_datasets.submitted(lambda: True)
         return result
@@ -338,7 +338,7 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         """Execute the program without waiting for it."""
         from flinkpy.common.job_client import JobClient
 
-        client = self._submit(self.generate_job_graph(job_name))
+        client = self._submit(self.generate_job_graph(job_name), needs_client=bool(self._collecting))
         self.cluster_datasets.submitted(has_finished(client.job_result()))
         for results in self._collecting:
             results.start(client)
@@ -407,7 +407,7 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         from flinkpy.datastream.collected_results import CollectedResults
 
         operator_id = _collect(stream, _COLLECT_UID)
-        client = self._submit(self.generate_job_graph(job_name))
+        client = self._submit(self.generate_job_graph(job_name), needs_client=True)
         self.cluster_datasets.submitted(has_finished(client.job_result()))
         return CollectedResults(client, operator_id)
 

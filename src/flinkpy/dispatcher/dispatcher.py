@@ -11,6 +11,7 @@ effect comes back as an event.
 | RequestAccumulators                        |                    |                        |                           |
 | RequestMetrics, RequestCheckpointStatistics| JobNotFoundError   | JobNotFoundError       | the same answer           |
 | CancelJob                                  | JobNotFoundError   | ack or error (see 1)   | handed on again           |
+| ReportJobClientHeartbeat                   | JobNotFoundError   | JobNotFoundError       | acknowledged, no effect   |
 | TriggerCheckpoint, -Savepoint, Stop...     | JobNotFoundError   | JobNotFoundError (2)   | the same answer           |
 | NotifyJobMasterStarted, -Status            | StaleFencingToken  | acknowledged           | acknowledged, no effect   |
 | NotifyJobTerminated                        | StaleFencingToken  | acknowledged           | acknowledged, no effect   |
@@ -313,6 +314,15 @@ class Dispatcher(JobInquiries):
         logger.info("job %s is to be canceled", job_id)
         self.jobs.cancel(job)
         await self.jobs.cancellations.keep(job.runner, job.ended)
+        return ACK
+
+    @unfenced
+    def report_job_client_heartbeat(
+        self, request: pb.JobClientHeartbeat, context: CallContext
+    ) -> common_pb2.Acknowledge:
+        """Raises: JobNotFoundError (also where the job has ended)."""
+        self.validate_runs_in_main_thread()
+        self.jobs.client_heard(JobID(request.job_id), request.timeout_ms)
         return ACK
 
     @unfenced

@@ -32,6 +32,7 @@ from flinkpy.dispatcher.job_adoption import JobAdoptions
 from flinkpy.dispatcher.job_archive import JobArchive
 from flinkpy.dispatcher.job_cancellations import JobCancellations
 from flinkpy.dispatcher.job_clean_up import JobCleanUp
+from flinkpy.dispatcher.job_clients import JobClients
 from flinkpy.dispatcher.job_manager_runner import JobManagerRunner, RunnerState
 from flinkpy.dispatcher.job_master_sessions import JobMasterSessions
 from flinkpy.dispatcher.job_recovery import recovery_policy
@@ -51,6 +52,9 @@ LEADERSHIP_CHECK_DELAY_MS = 500
 
 #: How often it is looked for results that have expired.
 EXPIRATION_CHECK_INTERVAL_MS = 60_000
+
+#: How often it is looked for jobs whose client is gone: small next to any sensible client.heartbeat.timeout.
+CLIENT_CHECK_INTERVAL_MS = 1_000
 
 #: Results that are being stored when the Dispatcher ends get this long.
 LAST_RESULTS_TIMEOUT_S = 1.0
@@ -113,6 +117,7 @@ class RunningJobs:
             options.heartbeat_timeout_ms, options.heartbeat_rpc_failure_threshold
         )
         self._polls_in_flight: set[JobID] = set()
+        self._clients = JobClients()
         #: ended jobs with stored results, whose JobMaster processes are still clearing up
         self._to_clean_up: dict[JobID, pb.JobTerminated] = {}
 
@@ -148,6 +153,7 @@ class RunningJobs:
         for graph in unfinished:
             self.run(graph, is_recovered=True)
         self._endpoint.schedule(self._options.heartbeat_interval_ms, self.poll_job_masters)
+        self._endpoint.schedule(CLIENT_CHECK_INTERVAL_MS, self._cancel_jobs_without_clients)
 
     def run(self, graph: job_pb2.JobGraph, *, is_recovered: bool = False) -> None:
         """The job is stored: get it a JobMaster."""
@@ -162,11 +168,38 @@ class RunningJobs:
         )
         job = RunningJob(runner, asyncio.get_running_loop().create_future())
         self._jobs[runner.job_id] = job
+        self._clients.expect(runner.job_id, graph.initial_client_heartbeat_timeout_ms, self._endpoint.awake_ms())
         logger.info("job %s ('%s') %s", runner.job_id, graph.name, "is recovered" if is_recovered else "was submitted")
         self.run_effects(job, runner.submitted())
 
     def cancel(self, job: RunningJob) -> None:
         self.run_effects(job, job.runner.cancel(self._endpoint.clock.now_ms()))
+
+    def client_heard(self, job_id: JobID, timeout_ms: int) -> None:
+        """Raises: JobNotFoundError (also where the job has ended)."""
+        if job_id not in self._jobs:
+            raise job_not_found(job_id)
+        self._clients.heard(job_id, timeout_ms, self._endpoint.awake_ms())
+
+    def _cancel_jobs_without_clients(self) -> None:
+        for job_id, timeout_ms in self._clients.expired(self._endpoint.awake_ms()):
+            self._if_leading(partial(self._cancel_without_client, job_id, timeout_ms))
+        self._endpoint.schedule(CLIENT_CHECK_INTERVAL_MS, self._cancel_jobs_without_clients)
+
+    def _cancel_without_client(self, job_id: JobID, timeout_ms: int) -> None:
+        job = self._jobs.get(job_id)
+        if job is None or job.runner.is_over:
+            return
+        logger.warning(
+            "job %s ('%s') is canceled: its client has not been heard for %d ms (client.heartbeat.timeout)",
+            job_id,
+            job.runner.job_graph.name,
+            timeout_ms,
+        )
+        self.cancel(job)
+        self._endpoint.run_async(
+            self.cancellations.keep(job.runner, job.ended), None, f"keep the cancellation of {job_id}"
+        )
 
     def job_master_started(self, job: RunningJob, request: pb.JobMasterStarted) -> None:
         self.run_effects(job, job.runner.job_master_started(JobMasterId(request.job_master_id), request.address))
@@ -487,6 +520,7 @@ class RunningJobs:
         terminated = job.runner.terminated
         assert terminated is not None
         del self._jobs[job.runner.job_id]
+        self._clients.remove(job.runner.job_id)
         if not self.archive.contains(job.runner.job_id):
             self._add_to_archive(terminated)
         job.ended.set_result(terminated)

@@ -44,6 +44,7 @@ _BY_ROLE: dict[Role, dict[str, tuple[str, ...]]] = {
         "flinkpy.Dispatcher": (
             "SubmitJob",
             "CancelJob",
+            "ReportJobClientHeartbeat",
             "ShutDownCluster",
             "SendCoordinationRequest",
             # The output of functions holds what they process, which a reader of states and metrics does not see.
