@@ -108,10 +108,10 @@ class Job:
         settings = {"execution.state-recovery.path": str(path), **changes}
         with pytest.raises(JobExecutionError) as raised:
             self.build(**settings).execute("counting")
-        assert isinstance(raised.value.__cause__, FlinkError)
+        assert isinstance(raised.value.cause, FlinkError)
         job_id = raised.value.details["job"]
         assert self.cluster.client.request_job(job_id).num_restarts == 0, "to try again would not help"
-        return raised.value.__cause__
+        return raised.value.cause
 
     def finish(self, path: Path, **settings: str) -> None:
         (self.directory / "hurry").touch()
@@ -212,7 +212,7 @@ def test_a_directory_that_cannot_be_written_is_named_before_the_job_runs(
     blocked.write_text("")
     with pytest.raises(JobExecutionError) as raised:
         job.build(**{"execution.checkpointing.dir": str(blocked / "checkpoints")}).execute("counting")
-    assert_error(raised.value.__cause__, CheckpointStorageError, str(blocked / "checkpoints"))
+    assert_error(raised.value.cause, CheckpointStorageError, str(blocked / "checkpoints"))
     assert blocked.read_text() == "" and list(committed_records(job.output)) == []
 
 

@@ -139,7 +139,7 @@ def test_a_value_of_another_type_than_declared_is_told_once(cluster: RunningClus
     env = environment(cluster, 1)
     failure = failure_of(cluster, env, pairs(env).map(lambda pair: pair[0], output_type=Types.INT()))
     assert "Map" in str(failure) and "record 0: 'a' (str) is not a Integer" in str(failure)
-    assert isinstance(failure.__cause__, TypeMismatchError) and failure.__cause__.__cause__ is None
+    assert isinstance(failure.cause, TypeMismatchError) and failure.cause.__cause__ is None
 
 
 @pytest.mark.parametrize("kind", ["value", "list", "map"])
@@ -160,7 +160,7 @@ def test_state_that_cannot_be_pickled_ends_the_job_at_once_in_rocksdb(cluster: R
     env = environment(cluster, 1, **FIXED_DELAY, **{"state.backend.type": "rocksdb"})
     stream = env.from_sequence(1, 10).key_by(lambda n: n % 3).process(Keep(kind), Types.LONG())
     failure = failure_of(cluster, env, stream)
-    assert isinstance(failure.__cause__, StateSerializationError) and failure.__cause__.__cause__ is None
+    assert isinstance(failure.cause, StateSerializationError) and failure.cause.__cause__ is None
     assert "self.keep(threading.Lock())" in str(failure), "the user's line comes first"
     assert "operator KeyedProcess: <unlocked _thread.lock" in str(failure)
 

@@ -232,7 +232,7 @@ def test_a_job_none_of_whose_checkpoints_is_whole_fails_and_touches_none(
             JobExecutionError, match=r"no checkpoint of job .* is usable any more.*is damaged"
         ) as raised:
             run.wait_for_end()
-        assert type(raised.value.__cause__) is CorruptStateError
+        assert type(raised.value.cause) is CorruptStateError
     assert digests(damage.directory) == before
 
 
@@ -257,7 +257,7 @@ def test_a_savepoint_that_is_damaged_is_named_and_left_alone(
             run.wait_for_end()
         assert str(savepoint if break_file is remove else path) in str(raised.value)
         missing_metadata = break_file is remove and file == "_metadata"
-        assert type(raised.value.__cause__) is (CheckpointNotFoundError if missing_metadata else CorruptStateError)
+        assert type(raised.value.cause) is (CheckpointNotFoundError if missing_metadata else CorruptStateError)
         assert digests(savepoint) == before
         path.write_bytes(whole)
     wait_until_idle(cluster)

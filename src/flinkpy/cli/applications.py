@@ -21,7 +21,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from flinkpy.cli.options import configuration_options, load_valid_configuration
-from flinkpy.cli.program import from_program_on, program_environment, program_options, program_overrides, run_program
+from flinkpy.cli.program import (
+    ProgramCommand,
+    ProgramType,
+    absolute_program,
+    from_program_on,
+    program_environment,
+    program_options,
+    program_overrides,
+    run_program,
+)
 from flinkpy.cli.services import dispatcher_overrides, importing, job_master_template, serve, service_options
 from flinkpy.common.errors import ExternalError, FlinkError, JobCancelledError, UserError
 
@@ -65,14 +74,14 @@ def check_target(target: str | None) -> None:
 # --- run-application ------------------------------------------------------------------------------------------------
 
 
-@click.command(context_settings=_SCRIPT)
+@click.command(cls=ProgramCommand)
 @configuration_options
 @click.option("-t", "--target", help="Only `local-application`: all processes on this host.")
 @click.option("-d", "--detached", is_flag=True, help="Return once the application runs, in the background.")
 @click.option("--taskmanagers", type=click.IntRange(1, 256), help="TaskExecutor processes; one per core if not given.")
 @click.option("--ready-file", hidden=True)
 @program_options
-@click.argument("program", type=click.Path(exists=True, dir_okay=False))
+@click.argument("program", type=ProgramType())
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def run_application(
     target: str | None,
@@ -177,7 +186,7 @@ def _local_cluster(
                 inherit_output=True,
                 restart_services=True,
             ),
-            os.path.abspath(program),
+            absolute_program(program),
             arguments,
         )
         try:
@@ -225,7 +234,7 @@ def _start_in_background(
             properties=entries,
             log=log,
             dies_with_parent=False,
-            trailing=("--", os.path.abspath(program), *arguments),
+            trailing=("--", absolute_program(program), *arguments),
         )
     )
     try:
@@ -244,7 +253,7 @@ def _start_in_background(
 # --- standalone-job -------------------------------------------------------------------------------------------------
 
 
-@click.command(context_settings=_SCRIPT)
+@click.command(cls=ProgramCommand)
 @service_options
 @click.option("--resourcemanager", metavar="HOST:PORT", help="Where the ResourceManager is reached.")
 @click.option(
@@ -255,7 +264,7 @@ def _start_in_background(
 )
 @click.option("--job-id", help="Id of the program's first job; made of the id of the cluster if not given.")
 @program_options
-@click.argument("program", type=click.Path())
+@click.argument("program", type=ProgramType(is_checked=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def standalone_job(
     host: str | None,
@@ -401,7 +410,7 @@ def _run_to_end(program: str) -> ProgramEnded:
         # The message of a job's error begins with the user's traceback, which has been shown.
         return ProgramEnded(1, (str(error).strip().splitlines() or [type(error).__name__])[-1], text, canceled)
     except Exception as error:  # noqa: BLE001 - the program's own, whatever it is
-        text = format_user_traceback(from_program_on(error, program))
+        text = format_user_traceback(from_program_on(error))
         click.echo(text.rstrip(), err=True)
         return ProgramEnded(1, f"{type(error).__name__}: {error}", text)
     return ProgramEnded()

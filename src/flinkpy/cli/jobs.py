@@ -13,7 +13,14 @@ from flinkpy.cli.options import (
     load_valid_configuration,
     split_address,
 )
-from flinkpy.cli.program import program_environment, program_options, program_overrides, run_program
+from flinkpy.cli.program import (
+    ProgramCommand,
+    ProgramType,
+    program_environment,
+    program_options,
+    program_overrides,
+    run_program,
+)
 from flinkpy.common.errors import UserError
 from flinkpy.common.states import JobState
 
@@ -65,7 +72,7 @@ def connect(configuration: Configuration, address: str | None) -> ClusterClient:
     return cluster_connection.connect(configuration, dispatcher_address(configuration, address))
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(cls=ProgramCommand)
 @configuration_options
 @cluster_address_option
 @click.option("-d", "--detached", is_flag=True, help="Return once the job is submitted.")
@@ -77,7 +84,7 @@ def connect(configuration: Configuration, address: str | None) -> ClusterClient:
     "the program, in which it runs too (see `flinkpy run-application`).",
 )
 @program_options
-@click.argument("program", type=click.Path(exists=True, dir_okay=False))
+@click.argument("program", type=ProgramType())
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def run(
     address: str | None,

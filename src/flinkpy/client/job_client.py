@@ -202,11 +202,17 @@ def job_execution_error(result: job_pb2.JobResult) -> JobExecutionError:
     cause = error_from_proto(result.error)
     headline = f"job `{result.name}` ({result.job_id}) ended in {JobState(result.status).name}: {cause}"
     traceback = user_traceback(cause)
-    message = f"\n\n{traceback.rstrip()}\n\n{headline}" if traceback else headline
+    link = cause.__cause__
+    behind = []
+    while link is not None:
+        if str(link) not in headline:
+            behind.append(f"{type(link).__name__}: {link}")
+        link = link.__cause__
+    told = [traceback.rstrip(), *reversed(behind), headline]
+    message = "\n\n" + "\n\n".join(filter(None, told)) if traceback or behind else headline
     error = JobExecutionError(message, details={"job": result.job_id, **cause.details}, remote_traceback=traceback)
-    error.__cause__ = cause
-    # The cause is told in the message; showing it once more above would push the user's traceback down.
-    error.__suppress_context__ = True
+    # Not its `__cause__`: the message tells it, and Python would show it once more above the user's traceback.
+    error.cause = cause
     return error
 
 

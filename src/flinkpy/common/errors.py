@@ -155,9 +155,14 @@ class JobNotFoundError(UserError):
 
 
 class JobExecutionError(FlinkError):
-    """The job ended in FAILED. `cause_info` in details; the user's traceback is in `remote_traceback`."""
+    """The job ended in FAILED. The user's traceback is in `remote_traceback`.
+
+    Attributes:
+        cause: what made the job fail, typed, with its own causes.
+    """
 
     domain = ErrorDomain.USER
+    cause: FlinkError | None = None
 
 
 class JobCancelledError(UserError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.typeinfo import TupleTypeInfo, TypeInformation, Types
@@ -58,6 +58,15 @@ class DataStream(StreamExtensions):
         assert environment is not None
         self._transformation = j_data_stream
         self._environment = environment
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Say what to do where a stream without keys is asked for what only a keyed one has."""
+        from flinkpy.datastream.keyed_stream import KeyedStream
+
+        text = f"{type(self).__name__!r} object has no attribute {name!r}"
+        if not isinstance(self, KeyedStream) and not name.startswith("_") and hasattr(KeyedStream, name):
+            text += f". It is there once the stream has keys: stream.key_by(lambda value: ...).{name}(...)"
+        raise AttributeError(text, name=name, obj=self)
 
     # -- what it is ------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.errors import ClusterDatasetCorruptedError, UnsupportedOperationError
+from flinkpy.common.errors import ClusterDatasetCorruptedError, JobExecutionError, UnsupportedOperationError
 from flinkpy.common.private_directory import PrivateDirectory
 from flinkpy.common.process import ProcessIdentity
 from flinkpy.configuration import execution_options, read_option
@@ -156,7 +156,7 @@ class ClusterDatasets:
 
     def forget_corrupted(self, error: BaseException) -> bool:
         """Whether a job failed because something that was written down is gone; the next one computes it again."""
-        link: BaseException | None = error
+        link: BaseException | None = error.cause if isinstance(error, JobExecutionError) else error
         while link is not None and not isinstance(link, ClusterDatasetCorruptedError):
             link = link.__cause__
         directory = "" if link is None else link.details.get("directory", "")

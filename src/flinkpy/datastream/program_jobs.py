@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.job_listener import JobListener
+from flinkpy.datastream.unexecuted_programs import forget_sinks
 
 if TYPE_CHECKING:
     from flinkpy._proto import job_pb2
@@ -71,6 +72,7 @@ class ProgramJobs:
         graph = self._stream_graph(None)
         if clear_transformations:
             self._operators.clear()
+            forget_sinks(self)
         return graph
 
     def register_job_listener(self, job_listener: JobListener) -> None:
@@ -110,7 +112,7 @@ class ProgramJobs:
         except Exception as error:  # noqa: BLE001 - raised again
             self._listeners.executed(None, error)
             # What flinkpy did to learn of it would stand between the user's call and the message.
-            raise error.with_traceback(None) from error.__cause__
+            raise error.with_traceback(None) from None
         except KeyboardInterrupt as interrupt:
             raise interrupt.with_traceback(None) from None
         self._listeners.executed(result)

@@ -29,6 +29,7 @@ from flinkpy.datastream.program_checks import (
 from flinkpy.datastream.program_jobs import JobListeners, ProgramJobs
 from flinkpy.datastream.program_sources import ProgramSources, in_its_subtasks
 from flinkpy.datastream.slot_sharing_group import SlotSharingGroup
+from flinkpy.datastream.unexecuted_programs import forget_sinks, note_sink
 from flinkpy.datastream.user_artifacts import UserArtifacts, check_python_executable
 from flinkpy.graph.operator_specs import SourceSpec
 from flinkpy.graph.stream_graph import StreamGraph, StreamGraphOptions, build_stream_graph
@@ -357,11 +358,13 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         if is_batch:
             choose_backends(graph, to_batch_mode(graph, self._configuration))
         optimize_columns(graph, self._configuration, is_batch)
+        forget_sinks(self)  # a program that shows its plan need not run
         return execution_plan(graph)
 
     def close(self) -> None:
         """Forget the program built so far, and what was cached."""
         self._operators.clear()
+        forget_sinks(self)
         self.cluster_datasets.close()
 
     def invalidate_cluster_dataset(self, dataset_id: str) -> None:
@@ -400,6 +403,7 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
             artifacts=self._artifacts.collect(self._configuration),
         )
         self._operators.clear()
+        forget_sinks(self)
         return job_graph
 
     def collect(self, stream: DataStream, job_name: str | None) -> Any:
@@ -426,6 +430,8 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
             operator.has_default_parallelism = True
         if not operator.is_source:
             self._operators.append(operator)
+        if operator.is_sink:
+            note_sink(self, operator.name)
 
     def _source(
         self,

@@ -44,6 +44,9 @@ class ApplicationDescription:
 
     def digest(self) -> str:
         """The same for the same program with the same arguments, wherever the file lies. Blocking."""
+        if self.program.startswith("module:"):  # one that is installed has no one file
+            content = self.program.encode()
+            return hashlib.sha256(content + b"\0" + "\0".join(self.arguments).encode()).hexdigest()
         try:
             content = Path(self.program).read_bytes()
         except OSError as error:

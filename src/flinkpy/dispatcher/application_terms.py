@@ -82,9 +82,11 @@ def describe_application(
     program: str, arguments: tuple[str, ...], configuration: AnyConfiguration
 ) -> ApplicationDescription:
     """Raises: ApplicationError where the program is not there, or the cluster id belongs to another one already."""
-    if not Path(program).is_file():
+    is_module = program.startswith("module:")  # as the command line has it; looked for when it is run
+    if not is_module and not Path(program).is_file():
         raise ApplicationError(f"the program {program} does not exist on this host, or is no file")
-    application = ApplicationDescription(application_id(configuration), str(Path(program).absolute()), arguments)
+    path = program if is_module else str(Path(program).absolute())
+    application = ApplicationDescription(application_id(configuration), path, arguments)
     earlier_result(application, configuration)
     return application
 

@@ -43,7 +43,7 @@ def test_the_users_traceback_comes_first() -> None:
     assert str(caught.value).strip().startswith("Traceback")
     assert "job `words`" in str(caught.value)
     assert caught.value.remote_traceback == TRACEBACK
-    assert isinstance(caught.value.__cause__, FunctionError)
+    assert isinstance(caught.value.cause, FunctionError)
 
 
 def test_a_traceback_behind_another_failure_is_found() -> None:
@@ -52,6 +52,9 @@ def test_a_traceback_behind_another_failure_is_found() -> None:
     with pytest.raises(JobExecutionError) as caught:
         execution_result(result(JobState.FAILED, cause))
     assert caught.value.remote_traceback == TRACEBACK
+    lines = str(caught.value).splitlines()
+    assert lines[-1].endswith("ended in FAILED: recovery is suppressed") and "FunctionError: boom" in lines
+    assert caught.value.__cause__ is None, "or Python would show it once more, above the user's own lines"
 
 
 def test_a_failure_without_user_code_is_one_line() -> None:

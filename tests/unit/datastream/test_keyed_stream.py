@@ -190,3 +190,14 @@ def test_aggregate_that_cannot_be_is_refused(named: DataStream) -> None:
         keyed.aggregate(count(), emit="SOMETIMES")
     with pytest.raises(TypeError, match="is not an aggregate"):
         keyed.aggregate("count")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["reduce", "sum", "min", "max", "min_by", "window", "count_window"])
+def test_a_stream_without_keys_says_how_to_get_what_only_a_keyed_one_has(name: str) -> None:
+    stream = StreamExecutionEnvironment.get_execution_environment().from_collection([1])
+    with pytest.raises(AttributeError, match=rf"stream\.key_by\(lambda value: \.\.\.\)\.{name}\("):
+        getattr(stream, name)
+    for other in ("no_such_thing", "__no_such_dunder__"):
+        for each in (stream, stream.key_by(lambda value: value)):
+            with pytest.raises(AttributeError, match=f"has no attribute '{other}'$"):
+                getattr(each, other)
