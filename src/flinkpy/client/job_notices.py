@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from flinkpy._proto import common_pb2, dispatcher_pb2, job_pb2
-from flinkpy.client.job_client import user_traceback
+from flinkpy.common.errors import FlinkError
 from flinkpy.common.states import JobState
 from flinkpy.rpc.error_codec import error_from_proto
 
@@ -24,12 +24,15 @@ _FRAME = re.compile(r'^  File "(?P<file>[^"]*)", line (?P<line>\d+), in (?P<func
 def root_cause(error: common_pb2.ErrorInfo) -> str:
     """One line: where in the user's code an error was raised, then what it says.
 
-    The frame is the last one of the user's traceback, where there is one: `job.py:7 in parse: ValueError: ...`.
+    The frame is the last one of the user's traceback, where there is one, and the call that of the function that
+    flinkpy called: `job.py:7 in parse(line='x'): ValueError: ...`.
     """
-    failure = error_from_proto(error)
-    traceback = user_traceback(failure)
-    if not traceback:
+    failure: BaseException | None = error_from_proto(error)
+    while failure is not None and not getattr(failure, "remote_traceback", ""):
+        failure = failure.__cause__
+    if not isinstance(failure, FlinkError):
         return _one_line(error.message or error.type)
+    traceback = failure.remote_traceback
     frames = list(_FRAME.finditer(traceback))
     lines = [line for line in traceback.splitlines() if line and not line[0].isspace()]
     text = next((line for line in reversed(lines) if not line.startswith("Traceback ")), error.message)
@@ -37,7 +40,11 @@ def root_cause(error: common_pb2.ErrorInfo) -> str:
         return _one_line(text)
     frame = frames[-1]
     file = frame["file"].rpartition("/")[2]
-    return _one_line(f"{file}:{frame['line']} in {frame['function']}: {text}")
+    where = frame["function"]
+    call = failure.details.get("call", "")
+    if call:
+        where = call if call.partition("(")[0].rpartition(".")[2] == where else f"{where}, of {call}"
+    return _one_line(f"{file}:{frame['line']} in {where}: {text}")
 
 
 def _one_line(text: str) -> str:

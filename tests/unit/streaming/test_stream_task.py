@@ -185,7 +185,8 @@ def test_a_failing_function_is_named_and_everything_is_closed_once(fails):
     with pytest.raises(FunctionError) as raised:
         run(chain)
 
-    assert str(raised.value) == f"vertex (1/1), operator MapSpec-2: RuntimeError: {fails} failed"
+    call = ", in Recorded.map(value=1)" if fails == "map" else ""
+    assert str(raised.value) == f"vertex (1/1), operator MapSpec-2: RuntimeError: {fails} failed{call}"
     assert raised.value.remote_traceback.splitlines()[1].strip().startswith(f'File "{__file__}"')
     opened = {event.removeprefix("open ") for event in EVENTS if event.startswith("open")}
     closed = [event.removeprefix("close ") for event in EVENTS if event.startswith("close")]

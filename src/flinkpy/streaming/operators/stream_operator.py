@@ -40,6 +40,7 @@ from flinkpy.streaming.operators.checkpointed_functions import (
     StateSnapshotContext,
     call_functions,
 )
+from flinkpy.streaming.operators.failed_call import failed_call
 from flinkpy.streaming.operators.output import Output
 
 if TYPE_CHECKING:
@@ -75,6 +76,9 @@ class OperatorContext:
         if isinstance(error, FlinkError):
             return error
         what = f"{describe(error)}{_hint(error)}"
+        if call := failed_call(error):
+            details["call"] = call
+            what += f", in {call}"
         return FunctionError(
             f"{self.environment.task_name}, operator {name or self.name}: {what}",
             details=details,
