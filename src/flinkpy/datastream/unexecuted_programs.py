@@ -65,7 +65,7 @@ def describe_unexecuted() -> str | None:
 def _tell() -> None:
     has_failed = getattr(sys, "last_value", None) is not None
     if not has_failed and (text := describe_unexecuted()) is not None:
-        print(text, file=sys.stderr)  # noqa: T201 - logging may be shut down by now
+        sys.stderr.write(f"{text}\n")  # logging may be shut down by now
 
 
 def _users_frame(frame: FrameType | None) -> FrameType | None:
