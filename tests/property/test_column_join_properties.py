@@ -78,7 +78,8 @@ def run(
 def reference(left: list[tuple[Any, ...]], right: list[tuple[Any, ...]], how: str) -> list[tuple[Any, ...]]:
     results: list[tuple[Any, ...]] = []
     for number, key in enumerate(left):
-        partners = [] if None in key else [other for other, one in enumerate(right) if one == key]
+        # Not by ==: 0.0 and -0.0 are two keys.
+        partners = [] if None in key else [other for other, one in enumerate(right) if repr(one) == repr(key)]
         if how == "inner":
             results += [(number, other) for other in partners]
         elif how == "left":

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any, Self
 from flinkpy.common.errors import UserError
 from flinkpy.datastream import function_checks as checks
 from flinkpy.datastream.base_stream import DataStream
-from flinkpy.datastream.connected_streams import Selector, check_same_environment, common_key_type, two_inputs
+from flinkpy.datastream.connected_streams import (
+    Selector,
+    check_same_environment,
+    common_key_type,
+    two_inputs,
+    with_common_key_type,
+)
 from flinkpy.datastream.functions import CoGroupFunction
 from flinkpy.datastream.windowed_stream import WindowedStream
 from flinkpy.graph.operator_specs import CoGroupSpec, WindowSpec
@@ -72,13 +78,13 @@ class WithWindow:
         return self
 
     def _apply(self, name: str, function: Any, kind: str, output_type: TypeInformation | None) -> DataStream:
-        first, second = self._first, self._second
+        first, second = with_common_key_type(self._first, self._second)
         spec = CoGroupSpec(
             (first.key_selector, second.key_selector),
             function,
             kind,
             self._windows.spec(),
-            key_type=common_key_type(first, second),
+            key_type=first.key_type,
             input_types=(first.transformation.output_type, second.transformation.output_type),
             output_type=checks.output_type_of(output_type),
         )

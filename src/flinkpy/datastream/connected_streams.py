@@ -110,9 +110,9 @@ class ConnectedStreams(TwoStreams):
         types = _types(first, second, output_type)
         spec: specs.OperatorSpec
         if isinstance(first, KeyedStream) and isinstance(second, KeyedStream):
-            key_type = common_key_type(first, second)
+            first, second = with_common_key_type(first, second)
             selectors = (first.key_selector, second.key_selector)
-            spec = specs.KeyedCoProcessSpec(function, selectors, kind, key_type=key_type, **types)
+            spec = specs.KeyedCoProcessSpec(function, selectors, kind, key_type=first.key_type, **types)
         else:
             spec = specs.CoProcessSpec(function, kind, **types)
         return two_inputs(name, spec, first, second)
@@ -190,11 +190,20 @@ def _types(first: DataStream, second: DataStream, output_type: TypeInformation |
 
 
 def common_key_type(first: KeyedStream, second: KeyedStream) -> TypeInformation | None:
-    """Both sides share state, so both must have the same keys. None: any object."""
+    """The type of the keys of both sides, which share state. One that only one side has declared is that of both.
+
+    Raises: TypeError: the sides have declared different types.
+    """
     one, other = first.key_type, second.key_type
     if one is not None and other is not None and one != other:
         raise TypeError(f"connected keyed streams must have keys of one type, not of {one!r} and {other!r}")
-    return one if other is not None else None
+    return other if one is None else one
+
+
+def with_common_key_type(first: KeyedStream, second: KeyedStream) -> tuple[KeyedStream, KeyedStream]:
+    """Both streams, keyed by the type of `common_key_type`: the same key is then the same on either side."""
+    key_type = common_key_type(first, second)
+    return first.with_key_type(key_type), second.with_key_type(key_type)
 
 
 def check_same_environment(first: DataStream, second: DataStream) -> None:

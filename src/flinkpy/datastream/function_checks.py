@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any
 
 from flinkpy.common.typeinfo import (
+    BasicArrayTypeInfo,
+    BasicType,
     BasicTypeInfo,
     EitherTypeInfo,
     EnumTypeInfo,
+    ExternalTypeInfo,
+    ListTypeInfo,
+    MapTypeInfo,
+    ObjectArrayTypeInfo,
     PickledBytesTypeInfo,
+    PrimitiveArrayTypeInfo,
     RowTypeInfo,
     SetTypeInfo,
     TupleTypeInfo,
@@ -70,6 +78,16 @@ def partitioner_function(func: Any) -> Partitioner:
     return _wrapped(func, Partitioner, PartitionerFunctionWrapper, message)
 
 
+#: Types that are no key, alone or within a ROW or TUPLE; bytes are one.
+_NO_KEYS = (
+    BasicArrayTypeInfo,
+    EitherTypeInfo,
+    ListTypeInfo,
+    MapTypeInfo,
+    ObjectArrayTypeInfo,
+    PrimitiveArrayTypeInfo,
+    SetTypeInfo,
+)
 _KEY_MESSAGE = "Parameter key_selector should be type of KeySelector or a callable function."
 
 
@@ -89,15 +107,44 @@ def key_selector(selector: Any, input_type: TypeInformation | None) -> KeySelect
 
 
 def key_type_of(selector: Any, key_type: Any, input_type: TypeInformation | None) -> TypeInformation | None:
-    """The declared key type, or that of the fields where those are known; None: any object."""
+    """The declared key type, or that of the fields where those are known; None: any object.
+
+    Raises:
+        TypeError: keys of that type cannot be keys, or the fields are of another type.
+    """
     declared = output_type_of(key_type)
-    if declared is not None or not isinstance(selector, FieldKeySelector):
-        return declared
-    columns = columns_of_type(input_type)
+    if declared is not None:
+        _check_is_key_type(declared)
+    columns = columns_of_type(input_type) if isinstance(selector, FieldKeySelector) else None
     if columns is None:
-        return None
+        return declared
     types = [field_type(columns, field) for field in selector.fields]
-    return types[0] if len(types) == 1 else TupleTypeInfo(types)
+    of_fields = types[0] if len(types) == 1 else TupleTypeInfo(types)
+    _check_is_key_type(of_fields)
+    if declared is not None and declared != of_fields:
+        raise TypeError(
+            f"key_by: the key is {of_fields!r} by the fields {list(selector.fields)} of the stream, and {declared!r} "
+            "by its declared type: leave the type out, or use a function that gives the key"
+        )
+    return of_fields
+
+
+def _check_is_key_type(key_type: TypeInformation) -> None:
+    """Refuses types whose values can change or have no hash. Source: KeyedStream.validateKeyType."""
+    if isinstance(key_type, (RowTypeInfo, TupleTypeInfo)):
+        for field in key_type.get_field_types():
+            _check_is_key_type(field)
+    elif isinstance(key_type, ExternalTypeInfo):
+        _check_is_key_type(key_type.wrapped_type)
+    elif isinstance(key_type, _NO_KEYS) and not _is_bytes(key_type):
+        raise TypeError(f"key_by: {key_type!r} cannot be the type of a key: its values can change, or have no hash")
+
+
+def _is_bytes(type_info: TypeInformation) -> bool:
+    if not isinstance(type_info, PrimitiveArrayTypeInfo):
+        return False
+    element = type_info.element_type
+    return isinstance(element, BasicTypeInfo) and element.basic_type is BasicType.BYTE
 
 
 def output_type_of(type_info: Any) -> TypeInformation | None:
@@ -162,7 +209,7 @@ def check_aggregated_position(what: str, position: Any, type_info: TypeInformati
     return check_position(what, position, type_info)
 
 
-def _field_selector(fields: tuple[Any, ...], input_type: TypeInformation | None) -> FieldKeySelector:
+def _field_selector(fields: tuple[Any, ...], input_type: TypeInformation | None) -> KeySelector | FieldKeySelector:
     if any(isinstance(field, bool) or not isinstance(field, (int, str)) for field in fields):
         raise TypeError(_KEY_MESSAGE)
     checked = tuple(check_position("key_by", field, input_type) for field in fields)
@@ -172,7 +219,17 @@ def _field_selector(fields: tuple[Any, ...], input_type: TypeInformation | None)
             if isinstance(field_type(columns, field), (EitherTypeInfo, EnumTypeInfo, SetTypeInfo)):
                 # Its column says less than the object: the two would not be the same key.
                 raise TypeError(f"key_by: field {field!r} is no key by itself; use a function that gives it")
+        if any(_holds_objects(field_type(columns, field)) for field in checked):
+            # Equal objects may be different columns: two pickles of one object may have different bytes.
+            return KeySelectorFunctionWrapper(itemgetter(*checked))
     return FieldKeySelector(checked)
+
+
+def _holds_objects(type_info: TypeInformation) -> bool:
+    """True if a value is not one value in its column, but a pickle or the name of an object."""
+    if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
+        return any(map(_holds_objects, type_info.get_field_types()))
+    return isinstance(type_info, (PickledBytesTypeInfo, EnumTypeInfo))
 
 
 def _wrapped(func: Any, kind: type[Function], wrapper: type[FunctionWrapper], message: str) -> Any:

@@ -15,7 +15,7 @@ from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.time import Duration, Time
 from flinkpy.datastream import function_checks as checks
 from flinkpy.datastream.base_stream import DataStream
-from flinkpy.datastream.connected_streams import check_same_environment, common_key_type, two_inputs
+from flinkpy.datastream.connected_streams import check_same_environment, two_inputs, with_common_key_type
 from flinkpy.datastream.functions import ProcessJoinFunction
 from flinkpy.datastream.output_tag import OutputTag
 from flinkpy.graph.operator_specs import IntervalJoinSpec
@@ -95,7 +95,7 @@ class IntervalJoined:
         """Any number of results per pair, with the later timestamp of the two."""
         if not isinstance(process_join_function, ProcessJoinFunction):
             raise TypeError("The input must be a ProcessJoinFunction")
-        left, right = self._left, self._right
+        left, right = with_common_key_type(self._left, self._right)
         spec = IntervalJoinSpec(
             (left.key_selector, right.key_selector),
             process_join_function,
@@ -103,7 +103,7 @@ class IntervalJoined:
             self._upper_bound_ms - self._is_upper_exclusive,
             self._left_late,
             self._right_late,
-            key_type=common_key_type(left, right),
+            key_type=left.key_type,
             input_types=(left.transformation.output_type, right.transformation.output_type),
             output_type=checks.output_type_of(output_type),
         )

@@ -23,7 +23,9 @@ from flinkpy.datastream.functions import (
     SinkFunction,
 )
 from flinkpy.graph import operator_specs as specs
+from flinkpy.graph import partitioning
 from flinkpy.graph.operator_specs import ColumnAggregate, RollingKind
+from flinkpy.graph.partitioning import Partitioning
 from flinkpy.graph.transformation import PartitionTransformation
 
 if TYPE_CHECKING:
@@ -293,6 +295,16 @@ class KeyedStream(DataStream):
     def key_selector(self) -> Any:
         """Has `get_key(value)`. Beyond PyFlink."""
         return self._key_selector
+
+    def with_key_type(self, key_type: TypeInformation | None) -> KeyedStream:
+        """This stream with keys of another declared type. Beyond PyFlink."""
+        if key_type == self._key_type:
+            return self
+        origin, selector = self._origin_stream, self._key_selector
+        partitioned = PartitionTransformation(
+            origin.transformation, Partitioning(partitioning.HASH, selector, key_type)
+        )
+        return KeyedStream(partitioned, self._original_data_type_info, origin, selector, key_type)
 
     @property
     def key_type(self) -> TypeInformation | None:

@@ -58,6 +58,9 @@ class Partitioner:
     is_pointwise = False
     #: Whether `route` is faster on columns: the record writer converts typed rows first.
     prefers_columns = True
+    #: Whether `route` looks at keys that the consumer has to find again in the records it gets: then the records must
+    #: be as their declared type has them before they are routed.
+    reads_state_keys = False
 
     def __init__(self) -> None:
         self.num_channels = 1
@@ -183,6 +186,7 @@ class KeyGroupStreamPartitioner(Partitioner):
     """By the key group of the record's key: all records of a key meet in the subtask that owns its state."""
 
     name = "HASH"
+    reads_state_keys = True
 
     def __init__(self, key_selector: Any, key_type: Any = None) -> None:
         super().__init__()
@@ -196,13 +200,14 @@ class KeyGroupStreamPartitioner(Partitioner):
     def route(self, batch: Batch, type_info: Any = None) -> Routing:
         if self.num_channels == 1:
             return Routing(None, [(0, 0, batch.num_rows)])
-        from flinkpy.records import key_hash
+        from flinkpy.records import declared_keys, key_hash
 
         columns = _key_columns(batch, self.key_selector)
         if columns is not None:
             hashes = key_hash.hash_columns(columns)
         else:
-            hashes = key_hash.hash_keys(keys_of(batch, self.key_selector, type_info))
+            keys = keys_of(batch, self.key_selector, type_info)
+            hashes = key_hash.hash_keys(declared_keys.as_declared(keys, self.key_type))
         groups = key_hash.key_groups(hashes, self.max_parallelism)
         # Flink's assignment of key groups to subtasks; 32768 groups times 32768 subtasks fit in int32.
         return scatter(groups * self.num_channels // self.max_parallelism, self.num_channels)

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from flinkpy.common.clock import Clock, SystemClock
+from flinkpy.common.errors import FunctionError, TypeMismatchError
 from flinkpy.network.batch_size import batch_bytes
 from flinkpy.network.partitioner import Partitioner
 from flinkpy.network.result_partition import Overtaken, ResultPartition
@@ -37,6 +38,7 @@ class RecordWriter:
         travel
             as they are (by reference within a process, pickled between processes).
         subtask_index, max_parallelism: of the producer, and of the data set's consumers.
+        owner: of the writer, for messages: the task's name.
         buffer_timeout_ms: 0: flush after every `emit`; -1: only when there is enough; see execution.buffer-timeout.
     """
 
@@ -50,7 +52,9 @@ class RecordWriter:
         max_parallelism: int = 128,
         buffer_timeout_ms: int = 100,
         clock: Clock | None = None,
+        owner: str = "",
     ) -> None:
+        self._owner = owner
         self.partition = partition
         self.partitioner = partitioner
         self.type_info = type_info
@@ -140,17 +144,34 @@ class RecordWriter:
             self._route(batch.slice(start, min(MAX_BATCH_ROWS, rows - start)))
 
     def _route(self, batch: Batch) -> None:
+        try:
+            self._route_rows(batch)
+        except (TypeMismatchError, FunctionError) as error:
+            if self._owner and "task" not in error.details:
+                error.message = f"{self._owner}: {error.message}"
+                error.details["task"] = self._owner
+            raise
+
+    def _route_rows(self, batch: Batch) -> None:
         partitioner, partition = self.partitioner, self.partition
         if partitioner.is_broadcast:
             partition.emit_broadcast(self._converted(batch))
             return
-        if partitioner.prefers_columns:
+        if partitioner.prefers_columns or (partitioner.reads_state_keys and self._changes(batch)):
             batch = self._converted(batch)
             routing = partitioner.route(batch, self.type_info)
         else:
             routing = partitioner.route(batch, self.type_info)
             batch = self._converted(batch)
         partition.emit_parts(routing.apply(batch), batch, self.type_info)
+
+    def _changes(self, batch: Batch) -> bool:
+        """Whether a record may be another one when it has become columns: an int in a DOUBLE field, for instance."""
+        if not self._is_typed or batch.is_columnar:
+            return False
+        from flinkpy.records.declared_keys import are_declared
+
+        return not are_declared(batch.values, self.type_info)
 
     def _converted(self, batch: Batch) -> Batch:
         """Columns where the stream is typed; untyped rows stay rows."""

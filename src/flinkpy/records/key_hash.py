@@ -11,7 +11,7 @@ the
 
 Type matters: `1`, `1.0` and `True` are three keys. A NumPy scalar hashes as the Python scalar it stands for; `-0.0`
 as `0.0`; all NaN alike; a float32 column as the float64 of the same value; a Row as the tuple of its fields; a
-NamespacedKey as its key.
+NamespacedKey as its key. Two keys may have the same hash; whether they are one key is for `key_identity` to say.
 
 Differs: Flink mixes `key.hashCode()`; ours is defined on values, so that a client in any language can compute it.
 """
@@ -30,7 +30,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flinkpy.common.errors import TypeMismatchError
+from flinkpy.common.time import Instant
+from flinkpy.records.key_identity import TypedKey, python_scalar, refusal, user_key
 from flinkpy.records.namespaced_key import NamespacedKey
 
 _MASK = (1 << 64) - 1
@@ -65,6 +66,7 @@ _CHUNK_BYTES = 64 * 1024
 #: With fewer strings left than this, one vector pass over their next words costs more than plain Python for each.
 _MIN_VECTOR_ROWS = 64
 
+_MAX_DECIMAL128_DIGITS = 38
 _CANONICAL_NAN = 0x7FF8000000000000
 _EPOCH_ORDINAL = _dt.date(1970, 1, 1).toordinal()
 _EPOCH = _dt.datetime(1970, 1, 1)
@@ -184,7 +186,7 @@ def _hash_time(key: _dt.time) -> int:
 def _hash_decimal(key: decimal.Decimal) -> int:
     sign, digits, exponent = key.as_tuple()
     if not isinstance(exponent, int):
-        return _hash_bytes(str(key).encode(), _SEED_DECIMAL)
+        return _hash_bytes(b"NaN" if key.is_nan() else str(key).encode(), _SEED_DECIMAL)
     kept = len(digits)
     while kept > 1 and digits[kept - 1] == 0:  # 1.50 and 1.5 are equal, so they are one key
         kept -= 1
@@ -202,16 +204,16 @@ _SCALAR_HASHES: dict[type, Callable[[Any], int]] = {
     bool: lambda key: _fmix(int(key) ^ _SEED_BOOL),
     str: lambda key: _hash_bytes(key.encode("utf-8", "surrogatepass"), _SEED_STR),
     bytes: lambda key: _hash_bytes(key, _SEED_BYTES),
-    bytearray: lambda key: _hash_bytes(bytes(key), _SEED_BYTES),
     tuple: _hash_tuple,
-    list: _hash_tuple,
     _dt.datetime: _hash_datetime,
     _dt.date: lambda key: _fmix(((key.toordinal() - _EPOCH_ORDINAL) & _MASK) ^ _SEED_DATE),
     _dt.time: _hash_time,
     _dt.timedelta: lambda key: _fmix((key // _MICROSECOND & _MASK) ^ _SEED_DURATION),
     decimal.Decimal: _hash_decimal,
     uuid.UUID: lambda key: _hash_bytes(key.bytes, _SEED_UUID),
+    Instant: lambda key: _fmix(((key.seconds * 1_000_000 + key.nanos // 1000) & _MASK) ^ _SEED_TIMESTAMP),
     NamespacedKey: lambda key: _hash64(key[0]),
+    TypedKey: lambda key: _hash64(user_key(key)),
 }
 
 
@@ -220,7 +222,7 @@ def _hash64(key: Any) -> int:
     if known is not None:
         return known(key)
     if isinstance(key, np.generic):
-        return _hash64(_numpy_scalar(key))
+        return _hash64(python_scalar(key))
     if isinstance(key, enum.Enum):
         return _hash_bytes(f"{type(key).__qualname__}.{key.name}".encode(), _SEED_ENUM)
     if type(key).__name__ == "Row" and hasattr(key, "__iter__"):
@@ -228,20 +230,7 @@ def _hash64(key: Any) -> int:
     for base in type(key).__mro__[1:-1]:  # a NamedTuple is a tuple, a str subclass a str
         if base in _SCALAR_HASHES:
             return _SCALAR_HASHES[base](key)
-    raise TypeMismatchError(
-        f"a key of type {type(key).__module__}.{type(key).__qualname__} cannot be hashed the same way in every "
-        "process: use int, float, bool, str, bytes, None, date, time, datetime, timedelta, Decimal, UUID, an Enum, or "
-        f"a tuple or Row of those (the key was {key!r:.200})",
-        details={"type": type(key).__qualname__},
-    )
-
-
-def _numpy_scalar(key: np.generic) -> Any:
-    if isinstance(key, np.datetime64 | np.timedelta64):
-        # `item` of a nanosecond value is an int; microseconds are what a Python datetime can hold.
-        kind = "datetime64[us]" if isinstance(key, np.datetime64) else "timedelta64[us]"
-        return None if np.isnat(key) else key.astype(kind).item()
-    return key.item()
+    raise refusal(key)
 
 
 # ---------------------------------------------------------------- vectors of words (uint64[n])
@@ -360,6 +349,8 @@ def _hash64_uniform(keys: list[Any], kind: type) -> np.ndarray | None:
             return _combine_vectors([_hash64_list(list(column)) for column in zip(*keys)], len(keys))
     if kind is NamespacedKey:
         return _hash64_list([key[0] for key in keys])
+    if kind is TypedKey:
+        return _hash64_list(list(map(user_key, keys)))
     return None
 
 
@@ -391,6 +382,9 @@ def _hash64_dictionary(column: pa.DictionaryArray) -> np.ndarray:
 def _hash64_values(column: pa.Array, kind: pa.DataType) -> np.ndarray:
     """Hashes of a column; what stands at null positions is overwritten by the caller."""
     types = pa.types
+    if types.is_decimal(kind) and kind.scale == 0 and kind.precision > _MAX_DECIMAL128_DIGITS:
+        # The column of BIG_INT: its values are ints, and a list of keys has them as such.
+        return _hash64_list([None if value is None else int(value) for value in column.to_pylist()])
     if types.is_boolean(kind):
         return _hash_word_vector(_numbers(column.cast(pa.uint8()), np.uint8), _SEED_BOOL)
     if types.is_uint64(kind):

@@ -1,7 +1,7 @@
 """DistinctCountAccumulator: COUNT(DISTINCT column): per slot the values that have come, each once.
 
 Values have numbers, and what is kept are pairs of a slot and a value's number: a batch is looked up in one hash table,
-and no Python object is made per record. Nulls are left out; -0.0 is 0.0 and there is one NaN, as in keys.
+and no Python object is made per record. Nulls are left out; -0.0 is 0.0 and there is one NaN.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class DistinctCountAccumulator(Accumulator):
         self._stored_type = _number_type(kind)
         self.counts = np.zeros(0, dtype=np.int64)
         #: May be that of another accumulator too: values are only ever added.
-        self._values = KeySlots([kind])
+        self._values = KeySlots([kind], zeros_are_one=True)
         self._value_bytes = 0
         self._forget_pairs()
 
@@ -78,7 +78,7 @@ class DistinctCountAccumulator(Accumulator):
         used, places = np.unique(codes, return_inverse=True)
         if 2 * len(used) < self._values.size:
             values = self._values.keys()[0].take(pa.array(used))
-            self._values, self._value_bytes = KeySlots([self._value_type]), values.nbytes
+            self._values, self._value_bytes = KeySlots([self._value_type], zeros_are_one=True), values.nbytes
             codes = self._values.slots_of([values]).take(places) if len(used) else codes
         self._forget_pairs()
         if len(codes):

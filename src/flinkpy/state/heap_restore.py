@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flinkpy.common.errors import StateRestoreError
+from flinkpy.records.key_identity import entry_key, state_keys
 from flinkpy.state.backend import KeyedStateBackendParameters
 from flinkpy.state.key_groups_file import Chunk
 from flinkpy.state.key_groups_restore import restored_chunks
@@ -34,10 +35,13 @@ class RestoredState:
             self.batches.append((chunk.num_entries, chunk.payload))
             return
         keys, values = chunk.keys_and_values()
+        keys = state_keys(list(keys))
         if kind == TIMERS:
             self.keys.extend(keys)
             self.times.extend(values)
         elif kind in (LIST, MAP):
+            if kind == MAP:
+                values = [{entry_key(key): value for key, value in entries.items()} for entries in values]
             self._merge(keys, values)
         else:
             self.entries.update(zip(keys, values))

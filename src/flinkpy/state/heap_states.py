@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from flinkpy.records.key_identity import entry_key, user_key, user_keys
 from flinkpy.state.key_context import KeyContext
 from flinkpy.state.private_copy import ATOMIC, private_copy
 
@@ -159,11 +160,13 @@ class HeapListState(HeapState):
 
 
 class HeapMapState(HeapState):
-    """A key without entries is not in the table."""
+    """A key without entries is not in the table. Entries are kept under `records.key_identity.entry_key`."""
 
     __slots__ = ()
 
     def get(self, key: Any) -> Any:
+        if type(key) is not str and type(key) is not int:
+            key = entry_key(key)
         entries = self._get(self._context.key)
         if entries is None:
             return None
@@ -173,6 +176,8 @@ class HeapMapState(HeapState):
         return self._own(self._context.key).get(key)
 
     def put(self, key: Any, value: Any) -> None:
+        if type(key) is not str and type(key) is not int:
+            key = entry_key(key)
         entries = self._get(self._context.key) if self._owned is None else self._own(self._context.key)
         if entries is None:
             self._put(self._context.key, {key: value})
@@ -182,13 +187,16 @@ class HeapMapState(HeapState):
     def put_all(self, dict_value: dict[Any, Any]) -> None:
         if not dict_value:
             return
+        added = {entry_key(key): value for key, value in dict_value.items()}
         entries = self._own(self._context.key)
         if entries is None:
-            self._put(self._context.key, dict(dict_value))
+            self._put(self._context.key, added)
         else:
-            entries.update(dict_value)
+            entries.update(added)
 
     def remove(self, key: Any) -> None:
+        if type(key) is not str and type(key) is not int:
+            key = entry_key(key)
         entries = self._get(self._context.key)
         if entries is not None and key in entries:
             entries = self._own(self._context.key)
@@ -197,6 +205,8 @@ class HeapMapState(HeapState):
                 del self.table[self._context.key]
 
     def contains(self, key: Any) -> bool:
+        if type(key) is not str and type(key) is not int:
+            key = entry_key(key)
         entries = self._get(self._context.key)
         return entries is not None and key in entries
 
@@ -206,11 +216,11 @@ class HeapMapState(HeapState):
     def items(self) -> list[tuple[Any, Any]]:
         """A copy, so that entries may be removed while it is read."""
         entries = self._own(self._context.key)
-        return [] if entries is None else list(entries.items())
+        return [] if entries is None else [(user_key(key), value) for key, value in entries.items()]
 
     def keys(self) -> list[Any]:
         entries = self._get(self._context.key)
-        return [] if entries is None else list(entries)
+        return [] if entries is None else list(user_keys(list(entries)))
 
     def values(self) -> list[Any]:
         entries = self._own(self._context.key)

@@ -32,6 +32,7 @@ from typing import Any, BinaryIO
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.errors import CorruptStateError, StateRestoreError, StateSerializationError
 from flinkpy.common.key_groups import KeyGroupRange
+from flinkpy.records.key_identity import user_keys
 from flinkpy.state.checkpoint_streams import CheckpointOutputStream
 from flinkpy.state.meta_info import StateMetaInfo
 from flinkpy.state.pickling import dumps, loads, unpicklable
@@ -116,7 +117,11 @@ class KeyGroupsFileWriter:
             self._offsets.append(here)
 
     def write_chunk(self, state_index: int, keys: Any, values: Any) -> None:
-        """Sequences of the same length. Raises: StateSerializationError naming state, key and value."""
+        """Sequences of the same length. A file has the keys that users know, not those that state is kept under.
+
+        Raises: StateSerializationError naming state, key and value.
+        """
+        keys = user_keys(keys)
         try:
             payload = dumps((keys, values))
         except Exception as error:  # whatever the objects' own pickling raises
@@ -166,6 +171,7 @@ class Chunk:
     payload: bytes
 
     def keys_and_values(self) -> tuple[list[Any], list[Any]]:
+        """The keys are as users know them."""
         keys, values = loads(self.payload)
         return keys, values
 

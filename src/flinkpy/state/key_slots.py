@@ -22,13 +22,14 @@ class KeySlots:
 
     Args:
         types: of the key columns.
+        zeros_are_one: whether -0.0 is 0.0. They are two keys, but one value to those who count values.
     """
 
-    def __init__(self, types: list[pa.DataType]) -> None:
+    def __init__(self, types: list[pa.DataType], zeros_are_one: bool = False) -> None:
         if not types:
             raise ValueError("a key needs at least one column")
         self.types = types
-        self._columns = [_ColumnSlots(arrow_type) for arrow_type in types]
+        self._columns = [_ColumnSlots(arrow_type, zeros_are_one) for arrow_type in types]
         #: Pair i: slots of the columns up to i with those of column i + 1.
         self._pairs = [IntSlots() for _ in types[1:]]
         self._key_chunks: list[list[pa.Array]] = [[] for _ in types]
@@ -66,8 +67,8 @@ class KeySlots:
 class _ColumnSlots:
     """Slots of one column's values, null included."""
 
-    def __init__(self, arrow_type: pa.DataType) -> None:
-        self._encode = _encoder(arrow_type)
+    def __init__(self, arrow_type: pa.DataType, zeros_are_one: bool) -> None:
+        self._encode = _encoder(arrow_type, zeros_are_one)
         self._slots = IntSlots()
         self._null_slot: int | None = None
 
@@ -91,7 +92,7 @@ class _ColumnSlots:
         return slots, new_rows
 
 
-def _encoder(arrow_type: pa.DataType) -> Any:
+def _encoder(arrow_type: pa.DataType, zeros_are_one: bool) -> Any:
     """(column without nulls) -> int64[n] codes: equal values have equal codes, now and in every later batch."""
     types = pa.types
     if types.is_integer(arrow_type):
@@ -99,7 +100,7 @@ def _encoder(arrow_type: pa.DataType) -> Any:
     if types.is_boolean(arrow_type):
         return lambda column: column.to_numpy(zero_copy_only=False).astype(np.int64)
     if types.is_floating(arrow_type):
-        return _float_codes
+        return lambda column: _float_codes(column, zeros_are_one)
     if types.is_date32(arrow_type) or types.is_time32(arrow_type):
         return lambda column: column.view(pa.int32()).to_numpy().astype(np.int64)
     if types.is_temporal(arrow_type) and arrow_type.bit_width == 64:
@@ -109,9 +110,11 @@ def _encoder(arrow_type: pa.DataType) -> Any:
     return _DictionaryEncoder()
 
 
-def _float_codes(column: pa.Array) -> np.ndarray:
-    """By bits, but -0.0 is 0.0 and there is one NaN, as the key hash has it."""
-    numbers = column.to_numpy().astype(np.float64) + 0.0
+def _float_codes(column: pa.Array, zeros_are_one: bool) -> np.ndarray:
+    """By bits, but there is one NaN; -0.0 is not 0.0 as a key, as `records.key_identity` has it."""
+    numbers = column.to_numpy().astype(np.float64)  # a copy
+    if zeros_are_one:
+        numbers += 0.0
     numbers[np.isnan(numbers)] = np.nan
     return numbers.view(np.int64)
 

@@ -23,6 +23,7 @@ from flinkpy.datastream.state import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
+from flinkpy.records.key_identity import state_key, user_key
 from flinkpy.state.aggregate_table import AggregateColumn
 from flinkpy.state.factory import create_keyed_state_backend
 
@@ -167,18 +168,19 @@ def test_values_come_back_as_they_were_stored(backend, make, files, value):
 
 @pytest.mark.parametrize("key", [0, -5, 1 << 70, 2.5, True, None, "", "ü", b"x", (1, "a", ("b",)), ("a", "a")])
 def test_keys_come_back_as_they_were(backend, files, make, key):
-    on(backend, key)
+    on(backend, state_key(key))
     backend.value_state(VALUE).update("value")
     backend.map_state(MAP).put("entry", 1)
-    backend.timer_queue("event").add(7, key)
+    backend.timer_queue("event").add(7, state_key(key))
 
     restored = make("rocksdb", written(backend, files))
 
     restored.value_state(VALUE)
     restored.map_state(MAP)
-    assert list(restored.keys("v")) == list(restored.keys("m")) == [key]
-    assert list(restored.timer_queue("event").items()) == [(7, key)]
-    assert type(next(iter(restored.keys("v")))) is type(key)
+    assert list(restored.keys("v")) == list(restored.keys("m")) == [state_key(key)]
+    assert list(restored.timer_queue("event").items()) == [(7, state_key(key))]
+    found = user_key(next(iter(restored.keys("v"))))
+    assert (found, type(found)) == (key, type(key))
 
 
 def test_list_state_hands_out_copies(backend):

@@ -28,17 +28,16 @@ _ORDERED = (
     t.TimestampType,
     t.TimestampNTZType,
 )
-_KEYS = (*_ORDERED, *_FLOATS)
 
 
 def key_columns(columns: ColumnTypes, fields: tuple[int | str, ...]) -> list[str]:
-    """Names of the key columns. In GROUP BY, null is a key like any other, -0.0 is 0.0 and there is one NaN: as here.
+    """Returns the names of the key columns. In GROUP BY, null is a key like any other, as here.
 
-    Raises: NotExpressible.
+    Raises: NotExpressible: a key of floats, as to Spark -0.0 is 0.0, or of what Spark orders otherwise.
     """
     names = [name_of(columns, field) for field in fields]
     for name in names:
-        if not isinstance(columns[name], _KEYS):
+        if not isinstance(columns[name], _ORDERED):
             raise NotExpressible(f"the key column {name!r} is {columns[name].simpleString()}")
     return names
 
@@ -85,8 +84,8 @@ def _count(values: Column, kind: t.DataType) -> Column:
 
 
 def _count_distinct(values: Column, kind: t.DataType) -> Column:
-    if isinstance(kind, _KEYS):
-        # As in GROUP BY: -0.0 is 0.0 and there is one NaN.
+    if isinstance(kind, (*_ORDERED, *_FLOATS)):
+        # To either engine -0.0 is 0.0 where values are counted, and there is one NaN.
         return F.count_distinct(values)
     raise NotExpressible(f"COUNT_DISTINCT of {kind.simpleString()}")
 

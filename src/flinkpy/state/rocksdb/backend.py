@@ -34,7 +34,7 @@ from flinkpy.state.meta_info import (
 from flinkpy.state.pane_table import PaneTable
 from flinkpy.state.rocksdb.aggregate_table import RocksDBAggregateTable
 from flinkpy.state.rocksdb.cached_state import CachedState
-from flinkpy.state.rocksdb.key_codec import PREFIX, StateKeyCodec, after_prefix
+from flinkpy.state.rocksdb.key_codec import PREFIX, StateKeyCodec, after_prefix, decode_state_key
 from flinkpy.state.rocksdb.key_codec import decode as decode_key
 from flinkpy.state.rocksdb.list_state import RocksDBListState, decode_chunk, encode_chunk
 from flinkpy.state.rocksdb.map_state import RocksDBMapState
@@ -236,7 +236,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
     def _keys_of(self, state_id: int) -> Iterator[Any]:
         """Each once, though a list or a map has several entries."""
         for data, end in self._distinct(state_id):
-            yield decode_key(data[:end], PREFIX.size)[0]
+            yield decode_state_key(data[:end], PREFIX.size)[0]
 
     def _distinct(self, state_id: int) -> Iterator[tuple[bytes, int]]:
         last = b""

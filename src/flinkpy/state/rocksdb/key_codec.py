@@ -13,8 +13,8 @@ own. Pickle has neither property: it refers back to objects it has seen, so that
 A class that came with the job by value is written by its name, because its pickle is another one in every process;
 `classes_by_value` is what the names stand for.
 
-What is equal to a dict but not to the key hash (`1`, `1.0`, `True`) is told apart; a stream whose keys are of one type
-does not notice. `-0.0` is `0.0`; a Decimal comes back without trailing zeros.
+Keys are one in the database if they are one by `records.key_identity`. The bytes are those of the key that users know;
+`decode_state_key` gives the key that state is kept under.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import decimal
 import io
+import math
 import pickle
 import struct
 from collections.abc import Callable, Sequence
@@ -31,6 +32,7 @@ import numpy as np
 
 from flinkpy.common.errors import CorruptStateError
 from flinkpy.records.key_hash import hash_key, hash_keys, key_groups
+from flinkpy.records.key_identity import TypedKey, python_scalar, state_key, user_key
 from flinkpy.records.namespaced_key import NamespacedKey
 from flinkpy.state import pickling
 
@@ -55,7 +57,7 @@ def _encode_int(value: int) -> bytes:
 
 
 def _encode_float(value: float) -> bytes:
-    return _TAGGED_FLOAT.pack(_FLOAT, value + 0.0 if value == value else float("nan"))
+    return _TAGGED_FLOAT.pack(_FLOAT, value if value == value else math.nan)
 
 
 def _sized(tag: int, data: bytes) -> bytes:
@@ -83,9 +85,7 @@ def _encode_decimal(value: decimal.Decimal) -> bytes:
 
 def _encode_other(value: Any) -> bytes:
     if isinstance(value, np.generic):
-        # Microseconds are what a Python datetime can hold; the key hash has it the same way.
-        kind = {"M": "datetime64[us]", "m": "timedelta64[us]"}.get(value.dtype.kind)
-        return encode(value.item() if kind is None else value.astype(kind).item())
+        return encode(python_scalar(value))
     buffer = io.BytesIO()
     pickler = _KeyPickler(buffer, 5)
     pickler.fast = True  # no references back: equal values have equal bytes
@@ -125,6 +125,7 @@ _ENCODERS: dict[type, Callable[[Any], bytes]] = {
     tuple: _encode_tuple,
     decimal.Decimal: _encode_decimal,
     NamespacedKey: _encode_namespaced,
+    TypedKey: lambda value: encode(user_key(value)),
 }
 
 
@@ -139,6 +140,12 @@ def decode(data: bytes, offset: int = 0) -> tuple[Any, int]:
         return _decode(data, offset)
     except (struct.error, IndexError, ValueError, pickle.UnpicklingError, EOFError) as error:
         raise CorruptStateError(f"a key in the database cannot be read: {data!r:.200}") from error
+
+
+def decode_state_key(data: bytes, offset: int = 0) -> tuple[Any, int]:
+    """As `decode`, of a key of the stream: the key that state is kept under."""
+    key, end = decode(data, offset)
+    return state_key(key), end
 
 
 def _decode(data: bytes, offset: int) -> tuple[Any, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from flinkpy.records.key_identity import entry_key, user_key
 from flinkpy.state.backend import KeyContext
 from flinkpy.state.rocksdb.cached_state import MAX_GENERATION, MISSING, CachedState
 from flinkpy.state.rocksdb.database import RocksDatabase
@@ -26,7 +27,7 @@ class _Map:
     """What is known of one key's map.
 
     Attributes:
-        entries: what is held for the value of each entry that is known, or ABSENT.
+        entries: what is held for the value of each entry that is known, or ABSENT; by `entry_key` of the map key.
         is_complete: entries that are not known do not exist.
         changed: map keys of entries that the database does not have like this.
         is_cleared: entries in the database are to be deleted first.
@@ -61,6 +62,8 @@ class RocksDBMapState(CachedState):
         return self._held(key) is not ABSENT
 
     def _held(self, key: Any) -> Any:
+        if type(key) is not str and type(key) is not int:
+            key = entry_key(key)
         state_key = self._context.key
         known = self._find(state_key)
         if known is MISSING:
@@ -96,6 +99,8 @@ class RocksDBMapState(CachedState):
         return known  # type: ignore[no-any-return]
 
     def put(self, key: Any, value: Any) -> None:
+        if type(key) is not str and type(key) is not int:
+            key = entry_key(key)
         state_key = self._context.key
         known = self._dirty.get(state_key)
         if known is None:
@@ -115,6 +120,7 @@ class RocksDBMapState(CachedState):
             self.put(key, value)
 
     def remove(self, key: Any) -> None:
+        key = entry_key(key)
         state_key = self._context.key
         known = self._for_change(state_key)
         known.entries[key] = ABSENT
@@ -134,7 +140,7 @@ class RocksDBMapState(CachedState):
         if not known.is_complete:
             prefix = self._keys.encode(state_key)
             for data_key, data in self._database.scan(prefix, after_prefix(prefix)):
-                key, _ = decode_key(data_key, len(prefix))
+                key = entry_key(decode_key(data_key, len(prefix))[0])
                 if key not in entries:
                     entries[key] = held = hold(data)
                     if type(held) is Frozen:
@@ -146,13 +152,13 @@ class RocksDBMapState(CachedState):
     def items(self) -> list[tuple[Any, Any]]:
         """A copy, so that entries may be removed while it is read; in no particular order."""
         return [
-            (key, decode(held.data) if type(held) is Frozen else held)
+            (user_key(key), decode(held.data) if type(held) is Frozen else held)
             for key, held in self._whole().items()
             if held is not ABSENT
         ]
 
     def keys(self) -> list[Any]:
-        return [key for key, held in self._whole().items() if held is not ABSENT]
+        return [user_key(key) for key, held in self._whole().items() if held is not ABSENT]
 
     def values(self) -> list[Any]:
         return [value for _, value in self.items()]
@@ -167,7 +173,7 @@ class RocksDBMapState(CachedState):
             return True
         prefix = self._keys.encode(state_key)
         pairs = self._database.scan(prefix, after_prefix(prefix))
-        return all(decode_key(data_key, len(prefix))[0] in entries for data_key, _ in pairs)
+        return all(entry_key(decode_key(data_key, len(prefix))[0]) in entries for data_key, _ in pairs)
 
     def clear(self) -> None:
         state_key = self._context.key

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.key_groups import KeyGroupRange
+from flinkpy.records.key_identity import entry_key
 from flinkpy.state.aggregate_table import TableLayout
 from flinkpy.state.checkpoint_streams import CheckpointedStateScope, CheckpointStreams
 from flinkpy.state.heap_snapshot import ChunkSize
@@ -141,7 +142,7 @@ def _map_entries(pairs: Iterable[Pair]) -> Iterator[tuple[Any, Any]]:
             entries = {}
             key, end = decode_key(data, offset)
             prefix = data[:end]
-        entries[decode_key(data, len(prefix))[0]] = decode(value)
+        entries[entry_key(decode_key(data, len(prefix))[0])] = decode(value)
     if entries:
         yield key, entries
 

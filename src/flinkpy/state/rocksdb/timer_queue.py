@@ -20,7 +20,7 @@ from flinkpy.common.key_groups import KeyGroupRange
 from flinkpy.records.key_hash import hash_keys, key_groups
 from flinkpy.state.rocksdb.cached_state import MAX_GENERATION, in_order
 from flinkpy.state.rocksdb.database import RocksDatabase
-from flinkpy.state.rocksdb.key_codec import PREFIX, after_prefix, decode, encode
+from flinkpy.state.rocksdb.key_codec import PREFIX, after_prefix, decode_state_key, encode
 from flinkpy.state.timer_queue import HeapTimerQueue, TimerQueue
 
 #: Times in order as unsigned numbers.
@@ -46,7 +46,7 @@ def encode_timers(queue_id: int, max_parallelism: int, timestamps: Sequence[int]
 def decode_timer(data: bytes) -> tuple[int, Any]:
     """(timestamp, key). Raises: CorruptStateError."""
     (time,) = _TIME.unpack_from(data, PREFIX.size)
-    return time - _TIME_OFFSET, decode(data, _TIME_END)[0]
+    return time - _TIME_OFFSET, decode_state_key(data, _TIME_END)[0]
 
 
 class RocksDBTimerQueue(TimerQueue):

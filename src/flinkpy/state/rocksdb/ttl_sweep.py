@@ -11,7 +11,7 @@ from typing import Any
 
 from flinkpy.state.key_context import KeyContext
 from flinkpy.state.rocksdb.database import RocksDatabase
-from flinkpy.state.rocksdb.key_codec import PREFIX, after_prefix, decode
+from flinkpy.state.rocksdb.key_codec import PREFIX, after_prefix, decode_state_key
 
 _ACCESSES_PER_KEY = 10
 
@@ -74,6 +74,6 @@ class ExpiredStateSweep:
                 pair = next(self._database.scan(begin, end), None)
                 if pair is None:
                     break
-                key, stop = decode(pair[0], PREFIX.size)
+                key, stop = decode_state_key(pair[0], PREFIX.size)
                 begin = after_prefix(pair[0][:stop])
                 yield key

@@ -16,7 +16,7 @@ from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.graph.operator_specs import BroadcastProcessSpec, KeyedBroadcastProcessSpec
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MIN_WATERMARK, Watermark
-from flinkpy.streaming.operators.key_getter import key_getter
+from flinkpy.streaming.operators.key_reader import KeyReader
 from flinkpy.streaming.operators.keyed_process_operator import process_keyed
 from flinkpy.streaming.operators.keyed_timer_operator import KeyedProcessContext, KeyedTimerOperator
 from flinkpy.streaming.operators.lane_border import as_rows
@@ -179,7 +179,7 @@ class KeyedBroadcastProcessOperator(KeyedTimerOperator):
         super().__init__(spec.function, (spec.key_selector,), spec.key_type, context, output, side, self._keyed_side)
         self._descriptors = spec.descriptors
         self._input_types = input_types
-        self._get_key = key_getter(spec.key_selector)
+        self._read_keys = KeyReader(spec.key_selector, spec.key_type)
         self._broadcast_side: _SideContext | None = None
 
     def key_of_input(self, input_index: int) -> tuple[Any, Any, Any]:
@@ -200,7 +200,8 @@ class KeyedBroadcastProcessOperator(KeyedTimerOperator):
         rows = as_rows(batch, self._input_types[0])
         process = self.function.process_element
         try:
-            out, timestamps = process_keyed(process, rows, batch.timestamps, self._get_key, self._keyed_side)
+            keys = self._read_keys(rows)
+            out, timestamps = process_keyed(process, rows, batch.timestamps, keys, self._keyed_side)
         except USER_ERRORS as error:
             raise self.context.function_error(error) from error
         self.emitter.emit(out, timestamps)

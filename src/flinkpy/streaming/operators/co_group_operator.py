@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.datastream.window_functions import WindowFunction
 from flinkpy.records.batch import Batch
-from flinkpy.streaming.operators.key_getter import key_getter
+from flinkpy.streaming.operators.key_reader import KeyReader
 from flinkpy.streaming.operators.lane_border import as_rows
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext
@@ -38,15 +38,21 @@ class CoGroupOperator(WindowOperator):
         super().__init__(spec.window, None, context, output, side)
         self.function = _CoGroupWindowFunction(spec.function, spec.kind)
         self.key_selectors = tuple(spec.key_selectors)
+        self.key_type = spec.key_type
         self._input_types = input_types
-        get_first, get_second = (key_getter(selector) for selector in spec.key_selectors)
-        self.get_key = lambda tagged: get_second(tagged[1]) if tagged[0] else get_first(tagged[1])
+        #: All records of a batch are of one input; `process_batch` says which.
+        self._key_readers = [KeyReader(selector, spec.key_type) for selector in spec.key_selectors]
+        self.read_keys = self._read_keys
 
     def checkpointed_functions(self) -> list[Any]:
         return [self.function.function, *self.key_selectors]
 
     def key_of_input(self, input_index: int) -> tuple[Any, Any, Any]:
         return self.key_selectors[input_index], self.key_type, self._input_types[input_index]
+
+    def _read_keys(self, tagged: list[Any]) -> list[Any]:
+        """The keys of (input, record) pairs, all of one input."""
+        return self._key_readers[tagged[0][0]]([value for _, value in tagged]) if tagged else []
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         rows = as_rows(batch, self._input_types[input_index])

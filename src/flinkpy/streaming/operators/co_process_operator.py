@@ -12,7 +12,7 @@ from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.graph.operator_specs import CoProcessSpec, KeyedCoProcessSpec
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Watermark
-from flinkpy.streaming.operators.key_getter import key_getter
+from flinkpy.streaming.operators.key_reader import KeyReader
 from flinkpy.streaming.operators.keyed_process_operator import process_keyed
 from flinkpy.streaming.operators.keyed_timer_operator import KeyedTimerOperator
 from flinkpy.streaming.operators.lane_border import as_rows
@@ -71,7 +71,7 @@ class KeyedCoProcessOperator(KeyedTimerOperator):
     ) -> None:
         super().__init__(spec.function, tuple(spec.key_selectors), spec.key_type, context, output, side)
         self._input_types = input_types
-        self._get_keys = (key_getter(spec.key_selectors[0]), key_getter(spec.key_selectors[1]))
+        self._key_readers = [KeyReader(selector, spec.key_type) for selector in spec.key_selectors]
         self._process = process_methods(spec.function, spec.kind, context)
 
     def key_of_input(self, input_index: int) -> tuple[Any, Any, Any]:
@@ -84,7 +84,7 @@ class KeyedCoProcessOperator(KeyedTimerOperator):
                 self._process[input_index],
                 rows,
                 batch.timestamps,
-                self._get_keys[input_index],
+                self._key_readers[input_index](rows),
                 self.process_context,
             )
         except USER_ERRORS as error:

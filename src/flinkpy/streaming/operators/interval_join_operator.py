@@ -23,7 +23,7 @@ from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MIN_WATERMARK, Watermark
 from flinkpy.state.backend import KeyContext
 from flinkpy.state.timer_queue import TimerQueue
-from flinkpy.streaming.operators.key_getter import key_getter
+from flinkpy.streaming.operators.key_reader import KeyReader
 from flinkpy.streaming.operators.keyed_operator import KeyedStateOperator
 from flinkpy.streaming.operators.lane_border import as_rows
 from flinkpy.streaming.operators.output import Output
@@ -126,7 +126,7 @@ class IntervalJoinOperator(KeyedStateOperator):
             _Side("right", -upper, -lower, spec.right_late_tag),
         )
         self._input_types = input_types
-        self._get_keys = (key_getter(spec.key_selectors[0]), key_getter(spec.key_selectors[1]))
+        self._key_readers = [KeyReader(selector, spec.key_type) for selector in spec.key_selectors]
         self._join_context = JoinContext()
         self._emitter = RowEmitter(output, side)
         self._late_dropped = context.metrics.counter(LATE_ELEMENTS_DROPPED_METRIC_NAME)
@@ -155,18 +155,19 @@ class IntervalJoinOperator(KeyedStateOperator):
 
     def _process(self, rows: list[Any], timestamps: np.ndarray, input_index: int) -> None:
         mine, other = self._sides[input_index], self._sides[1 - input_index]
-        get_key, key_context, join_context = self._get_keys[input_index], self.key_context, self._join_context
+        key_context, join_context = self.key_context, self._join_context
+        keys = self._key_readers[input_index](rows)
         process = self.function.process_element
         is_left = input_index == 0
         watermark = self.current_watermark
         out: list[Any] = []
         times: list[int] = []
         late: list[int] = []
-        for index, (value, time) in enumerate(zip(rows, timestamps.tolist())):
+        for index, (key, value, time) in enumerate(zip(keys, rows, timestamps.tolist())):
             if time < watermark:
                 late.append(index)
                 continue
-            key = key_context.key = get_key(value)
+            key_context.key = key
             mine.keep(time, value, key)
             for other_time, other_value in other.between(time + mine.lower_ms, time + mine.upper_ms, watermark):
                 if is_left:

@@ -41,19 +41,17 @@ class KeyedMapOperator(KeyedOperator):
             self.output.emit(result)
 
     def _map(self, batch: Batch, rows: list[Any]) -> Batch:
-        context, get_key, call = self.key_context, self.get_key, self._call
+        context, call = self.key_context, self._call
         out = []
-        for value in rows:
-            context.key = get_key(value)
+        for context.key, value in zip(self.read_keys(rows), rows):
             out.append(call(value))
         return batch.with_values(out)
 
     def _flat_map(self, batch: Batch, rows: list[Any]) -> Batch:
-        context, get_key, call = self.key_context, self.get_key, self._call
+        context, call = self.key_context, self._call
         out: list[Any] = []
         ends = []
-        for value in rows:
-            context.key = get_key(value)
+        for context.key, value in zip(self.read_keys(rows), rows):
             results = call(value)
             if results is not None:
                 out.extend(results)
@@ -66,10 +64,9 @@ class KeyedMapOperator(KeyedOperator):
         )
 
     def _filter(self, batch: Batch, rows: list[Any]) -> Batch:
-        context, get_key, call = self.key_context, self.get_key, self._call
+        context, call = self.key_context, self._call
         kept = []
-        for i, value in enumerate(rows):
-            context.key = get_key(value)
+        for i, (context.key, value) in enumerate(zip(self.read_keys(rows), rows)):
             if call(value):
                 kept.append(i)
         if len(kept) == len(rows):

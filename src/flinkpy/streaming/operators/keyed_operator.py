@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.key_groups import KeyGroupRange, key_group_range
@@ -10,7 +11,7 @@ from flinkpy.configuration import read_option
 from flinkpy.configuration.execution_options import RUNTIME_MODE
 from flinkpy.state.backend import KeyContext, KeyedStateBackend, KeyedStateBackendParameters
 from flinkpy.state.factory import create_keyed_state_backend
-from flinkpy.streaming.operators.key_getter import key_getter
+from flinkpy.streaming.operators.key_reader import KeyReader
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.runtime_context import StreamingRuntimeContext
 from flinkpy.streaming.operators.stream_operator import (
@@ -147,7 +148,7 @@ class KeyedOperator(KeyedStateOperator):
     """One keyed input.
 
     Attributes:
-        get_key: value -> key.
+        read_keys: records -> the state key of each.
     """
 
     def __init__(
@@ -163,7 +164,7 @@ class KeyedOperator(KeyedStateOperator):
         super().__init__(function, (spec.key_selector,), spec.key_type, context, output, side_outputs, key_context)
         self.spec = spec
         self.input_type = input_type
-        self.get_key = key_getter(spec.key_selector)
+        self.read_keys: Callable[[list[Any]], list[Any]] = KeyReader(spec.key_selector, spec.key_type)
 
     def key_of_input(self, input_index: int) -> tuple[Any, Any, Any]:
         return self.spec.key_selector, self.key_type, self.input_type

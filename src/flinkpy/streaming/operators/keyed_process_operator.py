@@ -13,7 +13,7 @@ import numpy as np
 
 from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.records.batch import Batch
-from flinkpy.streaming.operators.key_getter import key_getter
+from flinkpy.streaming.operators.key_reader import KeyReader
 from flinkpy.streaming.operators.keyed_timer_operator import KeyedTimerOperator
 from flinkpy.streaming.operators.lane_border import as_rows
 from flinkpy.streaming.operators.output import Output
@@ -30,7 +30,7 @@ class KeyedProcessOperator(KeyedTimerOperator):
     ) -> None:
         super().__init__(spec.function, (spec.key_selector,), spec.key_type, context, output, side)
         self.input_type = input_type
-        self.get_key = key_getter(spec.key_selector)
+        self._read_keys = KeyReader(spec.key_selector, spec.key_type)
 
     def key_of_input(self, input_index: int) -> tuple[Any, Any, Any]:
         return self.key_selectors[0], self.key_type, self.input_type
@@ -39,7 +39,8 @@ class KeyedProcessOperator(KeyedTimerOperator):
         rows = as_rows(batch, self.input_type)
         process = self.function.process_element
         try:
-            out, timestamps = process_keyed(process, rows, batch.timestamps, self.get_key, self.process_context)
+            keys = self._read_keys(rows)
+            out, timestamps = process_keyed(process, rows, batch.timestamps, keys, self.process_context)
         except USER_ERRORS as error:
             raise self.context.function_error(error) from error
         self.emitter.emit(out, timestamps)
@@ -49,25 +50,29 @@ def process_keyed(
     process: Callable[..., Any],
     rows: list[Any],
     timestamps: np.ndarray | None,
-    get_key: Callable[[Any], Any],
+    keys: list[Any],
     context: Any,
 ) -> tuple[list[Any], np.ndarray | None]:
-    """Call `process(value, context)` with `context.key` and `context.timestamp_ms` set; all results, and their
-    timestamps, which are those of the records (int64, or None where those have none)."""
+    """Calls `process(value, context)` with `context.key` and `context.timestamp_ms` set.
+
+    Args:
+        keys: of the rows, one each.
+
+    Returns:
+        All results, and their timestamps, which are those of the records: int64, or None where those have none.
+    """
     if timestamps is not None:
-        return _process_with_timestamps(process, rows, timestamps, get_key, context)
+        return _process_with_timestamps(process, rows, timestamps, keys, context)
     out: list[Any] = []
     context.timestamp_ms = None
     if isgeneratorfunction(process):
         append = out.append
-        for value in rows:
-            context.key = get_key(value)
+        for context.key, value in zip(keys, rows):
             for result in process(value, context):
                 append(result)
         return out, None
     extend = out.extend
-    for value in rows:
-        context.key = get_key(value)
+    for context.key, value in zip(keys, rows):
         results = process(value, context)
         if results is not None:
             extend(results)
@@ -78,15 +83,13 @@ def _process_with_timestamps(
     process: Callable[..., Any],
     rows: list[Any],
     timestamps: np.ndarray,
-    get_key: Callable[[Any], Any],
+    keys: list[Any],
     context: Any,
 ) -> tuple[list[Any], np.ndarray]:
     out: list[Any] = []
     extend = out.extend
     ends: list[int] = []
-    for value, timestamp in zip(rows, timestamps.tolist()):
-        context.timestamp_ms = timestamp
-        context.key = get_key(value)
+    for context.key, value, context.timestamp_ms in zip(keys, rows, timestamps.tolist()):
         results = process(value, context)
         if results is not None:
             extend(results)

@@ -9,6 +9,7 @@ import numpy as np
 
 from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.records.elements import Watermark
+from flinkpy.records.key_identity import user_key
 from flinkpy.state.backend import KeyContext
 from flinkpy.state.timer_queue import TimerQueue
 from flinkpy.streaming.operators.keyed_operator import KeyedStateOperator
@@ -38,7 +39,7 @@ class KeyedProcessContext(KeyContext):
         self.domain: TimeDomain | None = None
 
     def get_current_key(self) -> Any:
-        return self.key
+        return user_key(self.key)
 
     def timer_service(self) -> InternalTimerService:
         return self.service

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
 
 _STATE_NAME = "_op_state"
+#: Not None, which a user's function may give.
+_NOTHING: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,24 +73,24 @@ class ReduceOperator(KeyedOperator):
 
     def _reduce_in_table(self, rows: list[Any], table: dict[Any, Any]) -> list[Any]:
         """Without a state object in between; the key context is set for functions that use state of their own."""
-        get_key, reduce, context = self.get_key, self._reduce, self.key_context
+        reduce, context = self._reduce, self.key_context
         if isinstance(reduce, RollingReduce):
             reduce = reduce.for_batch(rows)
         out = []
-        for value in rows:
-            context.key = key = get_key(value)
-            if key in table:
-                value = reduce(table[key], value)
-            table[key] = value
-            out.append(value)
+        get = table.get
+        for key, value in zip(self.read_keys(rows), rows):
+            context.key = key
+            known = get(key, _NOTHING)
+            table[key] = result = value if known is _NOTHING else reduce(known, value)
+            out.append(result)
         return out
 
     def _reduce_in_state(self, rows: list[Any]) -> list[Any]:
         """One probe and one write of the state for the batch."""
-        get_key, reduce, context = self.get_key, self._reduce, self.key_context
+        reduce, context = self._reduce, self.key_context
         if isinstance(reduce, RollingReduce):
             reduce = reduce.for_batch(rows)
-        keys = list(map(get_key, rows))
+        keys = self.read_keys(rows)
         distinct = list(dict.fromkeys(keys))
         table = dict(zip(distinct, self._state.get_many(distinct)))
         out = []

@@ -23,6 +23,7 @@ from flinkpy.common.errors import (
     FlinkError,
     FunctionError,
     StateSerializationError,
+    TypeMismatchError,
     UnsupportedOperationError,
 )
 from flinkpy.records.batch import Batch
@@ -69,11 +70,11 @@ class OperatorContext:
     def function_error(self, error: BaseException, name: str | None = None) -> FlinkError:
         """`error` as it leaves the task: a typed error is passed on as it is, any other names the operator."""
         details = {"task": self.environment.task_name, "operator": name or self.name}
-        if isinstance(error, StateSerializationError) and "operator" not in error.details:
-            error.message = f"{self.environment.task_name}, operator {name or self.name}: {error.message}"
-            error.details.update(details)
-            error.remote_traceback = format_user_traceback(error) if _is_in_user_code(error) else ""
         if isinstance(error, FlinkError):
+            if _needs_operator(error):
+                error.message = f"{self.environment.task_name}, operator {name or self.name}: {error.message}"
+                error.details.update(details)
+                error.remote_traceback = format_user_traceback(error) if _is_in_user_code(error) else ""
             return error
         what = f"{describe(error)}{_hint(error)}"
         if call := failed_call(error):
@@ -86,10 +87,16 @@ class OperatorContext:
         )
 
 
+def _needs_operator(error: FlinkError) -> bool:
+    """True for errors about a key or a value of state, which are raised where the operator is not known."""
+    is_about_key = isinstance(error, TypeMismatchError) and "key" in error.details
+    return (is_about_key or isinstance(error, StateSerializationError)) and "operator" not in error.details
+
+
 #: What the runtime stumbles over where a function gave something else than it should, and what to tell its author.
 _HINTS = (
     ("object is not iterable", "a function that gives any number of records has to yield them or return an iterable"),
-    ("unhashable type", "the key selector has to give hashable keys, such as a tuple in place of a list or dict"),
+    ("unhashable type", "a key of a map has to be hashable, such as a tuple in place of a list or dict"),
     ("has no attribute 'is_fire'", "the methods of a Trigger have to return a TriggerResult"),
 )
 

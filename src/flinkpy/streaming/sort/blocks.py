@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MIN_WATERMARK
+from flinkpy.records.key_identity import state_key
 from flinkpy.records.lanes import rows_of
 from flinkpy.state.key_slots import KeySlots
-from flinkpy.streaming.sort.same_key import is_same_key
 
 _SIGN = np.uint64(1 << 63)
 
@@ -120,7 +120,7 @@ class Block(ABC):
 
 @dataclass(frozen=True, slots=True)
 class RowBlock(Block):
-    """`keys`: the distinct ones; `key_numbers`: which of them each record has."""
+    """`keys`: the distinct state keys; `key_numbers`: which of them each record has."""
 
     values: list[Any]
     keys: list[Any]
@@ -155,7 +155,7 @@ class RowBlock(Block):
             others = known.setdefault(word, [])
             key = self.keys[number]
             for other in others:
-                if self.keys[other] == key or is_same_key(self.keys[other], key):
+                if self.keys[other] == key:
                     same[number] = other
                     break
             else:
@@ -202,7 +202,7 @@ class ColumnBlock(Block):
         return KeySlots([key.type for key in keys]).slots_of(keys)
 
     def key_of(self, row: int) -> Any:
-        return tuple(self.columns.column(position)[row].as_py() for position in self.key_positions)
+        return state_key(tuple(self.columns.column(position)[row].as_py() for position in self.key_positions))
 
     def rows(self, start: int, end: int) -> list[Any]:
         kinds = self.order.kinds

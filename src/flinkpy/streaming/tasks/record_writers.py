@@ -26,6 +26,7 @@ def create_record_writers(environment: TaskEnvironment) -> list[RecordWriterOutp
             max_parallelism=data_set.consumer_max_parallelism or environment.max_parallelism,
             buffer_timeout_ms=data_set.buffer_timeout_ms,
             clock=environment.clock,
+            owner=environment.task_name,
         )
         supports_unaligned = data_set.partitioner_name in UNALIGNED_PARTITIONERS
         outputs.append(RecordWriterOutput(writer, partition, supports_unaligned=supports_unaligned))

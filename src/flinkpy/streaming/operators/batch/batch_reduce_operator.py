@@ -69,8 +69,7 @@ class BatchReduceOperator(BatchOperator):
         rows = as_rows(batch, self._input_type)
         try:
             if batch.timestamps is not None or self._has_outgrown_memory:
-                get_key = self.operator.get_key
-                self._sorted.add([get_key(value) for value in rows], rows, batch, 0)
+                self._sorted.add(self.operator.read_keys(rows), rows, batch, 0)
                 return
             self._add(rows)
             if self._reduced_bytes(rows) > self._memory_bytes:
@@ -85,7 +84,7 @@ class BatchReduceOperator(BatchOperator):
             return
         self._sort_reduced()
         results: list[Any] = []
-        key_context, get_key = self.operator.key_context, self.operator.get_key
+        key_context, read_keys = self.operator.key_context, self.operator.read_keys
         for begins_key, _, batch in self._sorted.records():
             rows = as_rows(batch, self._input_type)
             try:
@@ -93,7 +92,7 @@ class BatchReduceOperator(BatchOperator):
                     if len(results) >= _MAX_RESULT_ROWS:
                         self._emit(results)
                         results = []
-                    key_context.key = get_key(rows[0])
+                    (key_context.key,) = read_keys(rows[:1])
                     results.append(reduce(self._reduce, rows))
                 else:
                     results[-1] = reduce(self._reduce, rows, results[-1])
@@ -115,17 +114,17 @@ class BatchReduceOperator(BatchOperator):
 
     def _add(self, rows: list[Any]) -> None:
         function, reduced = self._reduce, self._reduced
-        get_key, key_context = self.operator.get_key, self.operator.key_context
+        key_context = self.operator.key_context
         if isinstance(function, RollingReduce):
             function = function.for_batch(rows)
-        for value in rows:
-            key_context.key = key = get_key(value)
+        for key, value in zip(self.operator.read_keys(rows), rows):
+            key_context.key = key
             reduced[key] = function(reduced[key], value) if key in reduced else value
 
     def _reduced_bytes(self, rows: list[Any]) -> int:
         """About what the results take so far, by those of some of these records' keys."""
-        get_key, reduced = self.operator.get_key, self._reduced
-        some = [get_key(value) for value in rows[:: max(1, len(rows) // _SAMPLE)]]
+        reduced = self._reduced
+        some = self.operator.read_keys(rows[:: max(1, len(rows) // _SAMPLE)])
         size = sum(size_of(key) + size_of(reduced[key]) for key in some)
         return len(reduced) * (_BYTES_PER_KEY + size // max(1, len(some)))
 

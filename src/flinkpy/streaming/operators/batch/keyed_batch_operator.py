@@ -19,7 +19,7 @@ from flinkpy.records.elements import MAX_WATERMARK, Watermark
 from flinkpy.streaming.operators.batch.batch_operator import BatchOperator
 from flinkpy.streaming.operators.batch.gathering_output import GatheringOutput
 from flinkpy.streaming.operators.batch.sorted_input import SortedColumns, SortedInput, can_sort_columns
-from flinkpy.streaming.operators.key_getter import key_getter
+from flinkpy.streaming.operators.key_reader import KeyReader
 from flinkpy.streaming.operators.lane_border import as_columnar, as_rows
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
@@ -52,7 +52,9 @@ class KeyedBatchOperator(BatchOperator):
         self.operator = create(self._gathering[0], dict(gathering))
         self._timers: InternalTimerService | None = None
         keyed = [self.operator.key_of_input(index) for index in range(num_inputs)]
-        self._get_keys = [None if selector is None else key_getter(selector) for selector, _, _ in keyed]
+        self._key_readers = [
+            None if selector is None else KeyReader(selector, key_type) for selector, key_type, _ in keyed
+        ]
         self._input_types = [type_info for _, _, type_info in keyed]
         self._spills = spill_directory(context)
         memory_bytes = sorted_inputs_bytes(context)
@@ -70,8 +72,8 @@ class KeyedBatchOperator(BatchOperator):
             self._timers.fire_at_end_of_keys()
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
-        get_key = self._get_keys[input_index]
-        if get_key is None:
+        read_keys = self._key_readers[input_index]
+        if read_keys is None:
             self.operator.process_batch(batch, input_index)
             return
         if self._columns is not None:
@@ -79,7 +81,7 @@ class KeyedBatchOperator(BatchOperator):
             return
         rows = as_rows(batch, self._input_types[input_index])
         try:
-            self._inputs.add([get_key(row) for row in rows], rows, batch, input_index)
+            self._inputs.add(read_keys(rows), rows, batch, input_index)
         except USER_ERRORS as error:
             # A key selector that fails, or a key that has no hash.
             raise self.context.function_error(error) from error
@@ -99,7 +101,7 @@ class KeyedBatchOperator(BatchOperator):
                 self._has_key = True
             operator.process_batch(batch, input_index)
         self._finish_key()
-        for index in range(len(self._get_keys)):
+        for index in range(len(self._key_readers)):
             operator.end_input(index)
         operator.finish()
         for output in self._gathering:

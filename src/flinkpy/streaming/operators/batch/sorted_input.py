@@ -22,7 +22,6 @@ from flinkpy.records.lanes import arrow_schema
 from flinkpy.streaming.sort.blocks import Block, ColumnBlock, Order, RowBlock
 from flinkpy.streaming.sort.external_sorter import ExternalSorter
 from flinkpy.streaming.sort.row_sizes import RowSizes, size_of
-from flinkpy.streaming.sort.same_key import is_same_key
 from flinkpy.streaming.sort.spill_file import SpillDirectory
 
 #: (whether a key begins with it, input, records of one key, all with timestamps or all without).
@@ -53,7 +52,7 @@ class SortedInput:
         return not self._rows and not self._sorter.num_runs
 
     def add(self, keys: list[Any], rows: list[Any], batch: Batch, input_index: int) -> None:
-        """`rows` are the batch's records and `keys` theirs."""
+        """`rows` are the batch's records and `keys` their state keys (`records.key_identity`)."""
         if not rows:
             return
         numbers = self._numbers
@@ -175,7 +174,7 @@ def by_key(blocks: Iterable[Block]) -> SortedRecords:
                 yield True, input_index, batch
                 continue
             key, next_key = place[0].key_of(place[1]), block.key_of(row)
-            if next_key == key or is_same_key(next_key, key):
+            if next_key == key:
                 yield False, input_index, batch
             else:
                 _add_stray(strays, next_key, input_index, batch)
@@ -203,7 +202,7 @@ def _parts(block: Block) -> Iterator[tuple[int, int, Batch]]:
 
 def _add_stray(strays: list[tuple[Any, list[tuple[int, Batch]]]], key: Any, input_index: int, batch: Batch) -> None:
     for other, records in strays:
-        if other == key or is_same_key(other, key):
+        if other == key:
             records.append((input_index, batch))
             return
     strays.append((key, [(input_index, batch)]))

@@ -135,12 +135,12 @@ class PartialAggregates:
 
 
 def canonical_key(column: pa.Array) -> pa.Array:
-    """Equal keys have equal bits: -0.0 is 0.0 and there is one NaN, as the hash of keys has it."""
+    """Returns the column with equal bits for equal keys: there is one NaN, and -0.0 is not 0.0."""
     if pa.types.is_dictionary(column.type):
         return column.cast(column.type.value_type)
     if not pa.types.is_floating(column.type):
         return column
-    numbers = column.to_numpy(zero_copy_only=False) + column.type.to_pandas_dtype()(0)
+    numbers = column.to_numpy(zero_copy_only=False).copy()
     numbers[np.isnan(numbers)] = np.nan
     mask = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
     return pa.array(numbers, column.type, mask=mask, from_pandas=False)

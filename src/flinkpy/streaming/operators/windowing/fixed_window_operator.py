@@ -142,11 +142,10 @@ class FixedWindowOperator(WindowOperator):
 
     def _add(self, rows: list[Any], first: int, times: np.ndarray, starts: np.ndarray) -> None:
         size, slide, overlap = self._size, self._slide, self._overlap
-        keys: Iterable[Any] = map(self.get_key, rows)
-        if self._may_share:
-            keys = list(keys)
-            if self._add_shared(keys, rows, first, starts[:, 0]):
-                return
+        keys_of_rows = self.read_keys(rows)
+        if self._may_share and self._add_shared(keys_of_rows, rows, first, starts[:, 0]):
+            return
+        keys: Iterable[Any] = keys_of_rows
         values: Iterable[Any] = rows
         counts: np.ndarray | None = None
         if size % slide:

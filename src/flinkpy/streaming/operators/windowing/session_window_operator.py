@@ -109,7 +109,7 @@ class SessionWindowOperator(WindowOperator):
             times = timestamps.tolist()
         else:
             times = repeat(self.timers.current_processing_time(), len(rows))
-        keys = list(map(self.get_key, rows))
+        keys = self.read_keys(rows)
         sessions = _Sessions(self._merging_state, keys)
         buffer = pane_buffer(self.contents)
         again: set[NamespacedKey] = set()

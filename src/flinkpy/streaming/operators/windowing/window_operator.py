@@ -5,7 +5,8 @@ Source: org.apache.flink.streaming.runtime.operators.windowing.{WindowOperator,E
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from flinkpy.datastream.window.windows import MAX_TIMESTAMP, MIN_TIMESTAMP
 from flinkpy.graph.operator_specs import FieldAggregation
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Watermark
+from flinkpy.records.key_identity import user_key
 from flinkpy.records.namespaced_key import NamespacedKey
 from flinkpy.state.backend import KeyContext
 from flinkpy.state.timer_queue import TimerQueue
@@ -146,13 +148,9 @@ class WindowOperator(KeyedOperator):
     def process_rows(self, rows: list[Any], timestamps: np.ndarray | None, first: int = 0) -> None:
         """`first`: the position of `rows` in the batch."""
         process = self.process_merging if self.is_merging else self.process_record
-        get_key = self.get_key
-        if timestamps is None:
-            for index, value in enumerate(rows, first):
-                process(index, get_key(value), value, None)
-        else:
-            for index, (value, timestamp) in enumerate(zip(rows, timestamps.tolist()), first):
-                process(index, get_key(value), value, timestamp)
+        times: Iterable[int | None] = repeat(None) if timestamps is None else timestamps.tolist()
+        for index, (key, value, time) in enumerate(zip(self.read_keys(rows), rows, times), first):
+            process(index, key, value, time)
 
     def process_record(self, index: int, key: Any, value: Any, timestamp: int | None) -> None:
         """`index`: in the batch."""
@@ -239,7 +237,7 @@ class WindowOperator(KeyedOperator):
 
     def emit_window(self, key: Any, window: Any, contents: list[Any]) -> None:
         """Results carry the last timestamp of the window."""
-        results = self._call(key, window, contents)
+        results = self._call(user_key(key), window, contents)
         if results is not None:
             self._out.extend(results)
         self._take_outputs(window)
