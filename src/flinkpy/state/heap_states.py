@@ -165,7 +165,8 @@ class HeapMapState(HeapState):
     __slots__ = ()
 
     def get(self, key: Any) -> Any:
-        if type(key) is not str and type(key) is not int:
+        kind = type(key)
+        if kind is not int and kind is not str:
             key = entry_key(key)
         entries = self._get(self._context.key)
         if entries is None:
@@ -176,7 +177,8 @@ class HeapMapState(HeapState):
         return self._own(self._context.key).get(key)
 
     def put(self, key: Any, value: Any) -> None:
-        if type(key) is not str and type(key) is not int:
+        kind = type(key)
+        if kind is not int and kind is not str:
             key = entry_key(key)
         entries = self._get(self._context.key) if self._owned is None else self._own(self._context.key)
         if entries is None:
@@ -195,7 +197,8 @@ class HeapMapState(HeapState):
             entries.update(added)
 
     def remove(self, key: Any) -> None:
-        if type(key) is not str and type(key) is not int:
+        kind = type(key)
+        if kind is not int and kind is not str:
             key = entry_key(key)
         entries = self._get(self._context.key)
         if entries is not None and key in entries:
@@ -205,7 +208,8 @@ class HeapMapState(HeapState):
                 del self.table[self._context.key]
 
     def contains(self, key: Any) -> bool:
-        if type(key) is not str and type(key) is not int:
+        kind = type(key)
+        if kind is not int and kind is not str:
             key = entry_key(key)
         entries = self._get(self._context.key)
         return entries is not None and key in entries

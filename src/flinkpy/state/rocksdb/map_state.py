@@ -62,7 +62,8 @@ class RocksDBMapState(CachedState):
         return self._held(key) is not ABSENT
 
     def _held(self, key: Any) -> Any:
-        if type(key) is not str and type(key) is not int:
+        kind = type(key)
+        if kind is not int and kind is not str:
             key = entry_key(key)
         state_key = self._context.key
         known = self._find(state_key)
@@ -99,7 +100,8 @@ class RocksDBMapState(CachedState):
         return known  # type: ignore[no-any-return]
 
     def put(self, key: Any, value: Any) -> None:
-        if type(key) is not str and type(key) is not int:
+        kind = type(key)
+        if kind is not int and kind is not str:
             key = entry_key(key)
         state_key = self._context.key
         known = self._dirty.get(state_key)
