@@ -67,13 +67,16 @@ bench: $(STAMP) ## measure against PyFlink and Flink SQL (makes their environmen
 # Seeds are shown and can be given: what they found is found again, as far as clocks and processes allow.
 CHAOS_SEED := $(or $(CHAOS_SEED),$(shell $(PYTHON) -c 'import secrets; print(secrets.randbelow(1 << 32))'))
 CHAOS_FUZZ_CASES ?= 1000000
+# Of HTTP/2 requests, Arrow messages, savepoints and nodes of ZooKeeper, each.
+CHAOS_INPUT_CASES ?= 100000
+FUZZ_TESTS := $(addprefix tests/property/test_,data_plane_fuzz.py http2_fuzz.py arrow_fuzz.py savepoint_fuzz.py zookeeper_contents_fuzz.py)
 CHAOS_SIMULATIONS ?= 10000
 
 chaos: $(STAMP) ## break running clusters, simulations and properties at random (CHAOS_SEED, CHAOS_SECONDS, CHAOS_SIMULATIONS)
 	@echo "make chaos: CHAOS_SEED=$(CHAOS_SEED)"
-	FLINKPY_HYPOTHESIS_PROFILE=chaos $(BIN)/pytest -q tests/property --deselect tests/property/test_control_plane_simulation.py --deselect tests/property/test_high_availability_simulation.py --deselect tests/property/test_data_plane_fuzz.py --hypothesis-seed=$(CHAOS_SEED)
+	FLINKPY_HYPOTHESIS_PROFILE=chaos $(BIN)/pytest -q tests/property --deselect tests/property/test_control_plane_simulation.py --deselect tests/property/test_high_availability_simulation.py $(addprefix --deselect ,$(FUZZ_TESTS)) --hypothesis-seed=$(CHAOS_SEED)
 	FLINKPY_SIMULATION_FIRST_SEED=$(CHAOS_SEED) FLINKPY_SIMULATION_SEEDS=$(CHAOS_SIMULATIONS) $(BIN)/pytest -q -n 2 tests/property/test_control_plane_simulation.py tests/property/test_high_availability_simulation.py
-	FLINKPY_FUZZ_CASES=$(CHAOS_FUZZ_CASES) FLINKPY_FUZZ_SEED=$(CHAOS_SEED) $(BIN)/pytest -q tests/property/test_data_plane_fuzz.py
+	FLINKPY_FUZZ_CASES=$(CHAOS_FUZZ_CASES) FLINKPY_FUZZ_SEED=$(CHAOS_SEED) FLINKPY_HTTP2_FUZZ_CASES=$(CHAOS_INPUT_CASES) FLINKPY_ARROW_FUZZ_CASES=$(CHAOS_INPUT_CASES) FLINKPY_SAVEPOINT_FUZZ_CASES=$(CHAOS_INPUT_CASES) FLINKPY_ZOOKEEPER_FUZZ_CASES=$(CHAOS_INPUT_CASES) $(BIN)/pytest -q -n 2 $(FUZZ_TESTS)
 	$(BIN)/pytest -q -m chaos $(WITH_PROCESSES)
 	CHAOS_SEED=$(CHAOS_SEED) $(BIN)/pytest -q tests/chaos
 

@@ -210,7 +210,7 @@ def compress_rows(pickled: Any, compression: str) -> Any:
 def declared_row_bytes(payload: Any) -> int:
     """What a compressed pickle says that it becomes; 0 for a plain one."""
     data = memoryview(payload)
-    return _COMPRESSED_HEAD.unpack_from(data)[0] >> 8 if data[0] in _CODEC_NAMES else 0
+    return _COMPRESSED_HEAD.unpack_from(data)[0] >> 8 if len(data) and data[0] in _CODEC_NAMES else 0
 
 
 def _load_rows(payload: pa.Buffer) -> Any:

@@ -38,7 +38,9 @@ _CONTINUATION = 0xFFFFFFFF
 #: What Arrow raises for messages that it cannot read.
 _PARSE_ERRORS = (pa.ArrowException, OSError, ValueError, EOFError, MemoryError)
 # Numbers of fields in Arrow's Message and RecordBatch.
-_HEADER_FIELD, _BUFFERS_FIELD, _COMPRESSION_FIELD = 2, 2, 3
+_HEADER_FIELD, _BUFFERS_FIELD, _COMPRESSION_FIELD, _CODEC_FIELD = 2, 2, 3, 0
+# A sequence of LZ4 makes at most 255 bytes of one. What is small has frames around it.
+_LZ4_RATIO, _LZ4_SLACK_BYTES = 255, 64 << 10
 
 
 def receive_schema(message: Any) -> pa.Schema:
@@ -81,8 +83,7 @@ def receive_batch(
     Raises:
         BrokenError: it is no batch. What unpickling the user's rows raises comes as it is.
     """
-    if may_be_compressed or not is_member:
-        check_decoded_size(schema is None, body, payload_bytes)
+    check_decoded_size(schema is None, body, payload_bytes, may_be_compressed=may_be_compressed or not is_member)
     try:
         batch = decode_batch(schema, body, payload_bytes, timestamps_bytes, kinds_bytes)
         values = batch.values
@@ -98,18 +99,28 @@ def receive_batch(
     return batch
 
 
-def check_decoded_size(is_pickled: bool, body: Any, payload_bytes: int) -> None:
-    """Raises: BrokenError where a compressed batch says that it becomes too large."""
+def check_decoded_size(is_pickled: bool, body: Any, payload_bytes: int, *, may_be_compressed: bool = True) -> None:
+    """Costs a microsecond or two for a batch that is not compressed.
+
+    Raises: BrokenError where a compressed batch says that it becomes too large, or none may come at all.
+    """
     try:
-        declared = declared_row_bytes(body) if is_pickled else _declared_column_bytes(body)
-    except (struct.error, IndexError, ValueError) as error:
+        declared, ratio = (declared_row_bytes(body), None) if is_pickled else _declared_column_bytes(body)
+    except (struct.error, IndexError, OverflowError, ValueError) as error:
         raise BrokenError(f"the head of a batch does not parse: {error}") from error
-    if declared > max(_MAX_DECODED_BYTES, _MAX_RATIO * payload_bytes):
+    if declared and not may_be_compressed:
+        raise BrokenError("a compressed batch, where producers compress nothing")
+    most = max(_MAX_DECODED_BYTES, _MAX_RATIO * payload_bytes)
+    if ratio is not None:
+        most = min(most, ratio * payload_bytes + _LZ4_SLACK_BYTES)
+    if declared > most:
         raise BrokenError(f"a compressed batch of {payload_bytes:,} bytes says that it becomes {declared:,} bytes")
 
 
-def _declared_column_bytes(message: Any) -> int:
+def _declared_column_bytes(message: Any) -> tuple[int, int | None]:
     """The size that an Arrow record batch message declares for its decompressed buffers; 0 where it is not compressed.
+
+    Returns: the size, and how many times its size an input can become at most; None where its codec has no such limit.
 
     The message has not been verified, so nothing in it is believed: what points outside raises struct.error.
     """
@@ -122,11 +133,14 @@ def _declared_column_bytes(message: Any) -> int:
     if header is None:
         raise ValueError("a message without a header")
     batch = header + _U32.unpack_from(data, header)[0]
-    if _field_of(data, batch, _COMPRESSION_FIELD) is None:
-        return 0
+    compression = _field_of(data, batch, _COMPRESSION_FIELD)
+    if compression is None:
+        return 0, None
+    codec = _field_of(data, compression + _U32.unpack_from(data, compression)[0], _CODEC_FIELD)
+    ratio = _LZ4_RATIO if codec is None or data[codec] == 0 else None
     buffers = _field_of(data, batch, _BUFFERS_FIELD)
     if buffers is None:
-        return 0
+        return 0, None
     vector = buffers + _U32.unpack_from(data, buffers)[0]
     count = _U32.unpack_from(data, vector)[0]
     body = 8 + metadata_bytes
@@ -141,7 +155,7 @@ def _declared_column_bytes(message: Any) -> int:
             raise ValueError("a buffer before its body")
         size = _I64.unpack_from(data, body + offset)[0]
         declared += size if size >= 0 else length  # -1: this one is not compressed
-    return declared
+    return declared, ratio
 
 
 def _field_of(data: memoryview, table: int, number: int) -> int | None:

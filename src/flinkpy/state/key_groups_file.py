@@ -43,6 +43,9 @@ MAGIC = b"FLPYKGS\n"
 FORMAT_VERSION = 1
 _PREFIX = struct.Struct("<8sII")
 _CHUNK = struct.Struct("<IIQ")
+_PIECE_BYTES = 1 << 20
+#: What reading JSON raises that is not what it should be.
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,20 @@ class KeyGroupsHeader:
         return _PREFIX.pack(MAGIC, FORMAT_VERSION, len(data)) + data
 
 
+def read_bytes(file: BinaryIO, length: int) -> bytes:
+    """Returns the next bytes, fewer where the file ends, and takes no more memory than they have.
+
+    `read` asks for the memory at once, so that a length that is not true would take what it says.
+    """
+    if length <= _PIECE_BYTES:
+        return file.read(length)
+    pieces = []
+    while length > 0 and (piece := file.read(min(length, _PIECE_BYTES))):
+        pieces.append(piece)
+        length -= len(piece)
+    return b"".join(pieces)
+
+
 def read_header(file: BinaryIO, name: str) -> KeyGroupsHeader:
     """From the beginning of the file. `name` is for messages.
 
@@ -81,10 +98,12 @@ def read_header(file: BinaryIO, name: str) -> KeyGroupsHeader:
             f"{name}: written in format {version} by a newer release; this one reads up to {FORMAT_VERSION}"
         )
     try:
-        data = json.loads(file.read(length))
+        data = json.loads(read_bytes(file, length))
         states = tuple(StateMetaInfo.from_json(state) for state in data["states"])
+        if not isinstance(data["max_parallelism"], int):
+            raise TypeError("max_parallelism is no number")
         return KeyGroupsHeader(data["max_parallelism"], data["key_type"], states)
-    except (ValueError, KeyError, TypeError) as error:
+    except UNREADABLE as error:
         raise CorruptStateError(f"{name}: unreadable header: {error}") from error
 
 
@@ -200,6 +219,8 @@ class KeyGroupsFileReader:
             raise CorruptStateError(f"{self._name}: {len(offsets)} offsets for key groups {start} to {end}")
         for key_group in range(max(start, key_group_range.start), min(end, key_group_range.end) + 1):
             begin, stop = offsets[key_group - start], offsets[key_group - start + 1]
+            if begin < 0:
+                raise CorruptStateError(f"{self._name}: key group {key_group} begins before the file")
             if begin < stop:
                 self._file.seek(begin)
                 yield from self._section(key_group, stop - begin)
@@ -210,7 +231,7 @@ class KeyGroupsFileReader:
             if len(head) < _CHUNK.size:
                 raise CorruptStateError(f"{self._name}: key group {key_group} ends early")
             state_index, num_entries, length = _CHUNK.unpack(head)
-            payload = self._file.read(length)
+            payload = read_bytes(self._file, length)
             if len(payload) < length or state_index >= len(self.header.states):
                 raise CorruptStateError(f"{self._name}: key group {key_group} is damaged")
             yield Chunk(key_group, state_index, num_entries, payload)

@@ -68,6 +68,8 @@ class StateMetaInfo:
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> StateMetaInfo:
+        if not isinstance(data["name"], str) or not isinstance(data["kind"], str):
+            raise TypeError("name or kind of a state is no text")
         return StateMetaInfo(
             data["name"],
             data["kind"],

@@ -20,6 +20,7 @@ from typing import BinaryIO
 
 from flinkpy.common.errors import CorruptStateError, StateRestoreError
 from flinkpy.state.checkpoint_streams import CheckpointOutputStream
+from flinkpy.state.key_groups_file import UNREADABLE
 from flinkpy.state.meta_info import StateMetaInfo
 
 MAGIC = b"FLPYOPS\n"
@@ -62,6 +63,9 @@ def read_sections(file: BinaryIO, name: str) -> list[StateSection]:
         (length,) = _LENGTH.unpack(file.read(_LENGTH.size))
         file.seek(-_LENGTH.size - length, io.SEEK_END)
         footer = json.loads(file.read(length))
-        return [StateSection(part["begin"], part["end"], StateMetaInfo.from_json(part["state"])) for part in footer]
-    except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
+        sections = [StateSection(part["begin"], part["end"], StateMetaInfo.from_json(part["state"])) for part in footer]
+        if not all(isinstance(part.begin, int) and isinstance(part.end, int) for part in sections):
+            raise TypeError("a section without its place")
+        return sections
+    except (OSError, struct.error, *UNREADABLE) as error:
         raise CorruptStateError(f"{name}: unreadable footer: {error}") from error

@@ -36,6 +36,8 @@ from flinkpy.highavailability.zookeeper.requests import (
 _MAGIC = b"FLKP1 "
 _DIGEST_BYTES = 8
 _NAME_DIGITS = 19
+#: The largest number that the messages of checkpoints have room for.
+_MAX_ID = (1 << 63) - 1
 #: A transaction that failed in part was done by an earlier attempt; more than once in a row somebody else writes.
 _ATTEMPTS = 5
 
@@ -122,7 +124,7 @@ class ZooKeeperCheckpointIDCounter(StoredCheckpointIDCounter):
         data = self._client.get_data(self._path)
         if data is None:
             return 1
-        if not data.isdigit() or len(data) > _NAME_DIGITS:
+        if not data.isdigit() or len(data) > _NAME_DIGITS or int(data) > _MAX_ID:
             raise HighAvailabilityError(
                 f"node {self._path} of ZooKeeper holds no checkpoint id: is high-availability.cluster-id used by "
                 "another system?",

@@ -21,7 +21,7 @@ from flinkpy._proto import job_pb2
 from flinkpy.common.durable_file import CorruptFileError, read_checksummed, remove_durably, write_checksummed
 from flinkpy.common.errors import LeadershipLostError
 from flinkpy.common.ids import JobID, StringId
-from flinkpy.common.safe_paths import safe_join
+from flinkpy.common.safe_paths import is_safe_name, safe_join
 from flinkpy.highavailability.zookeeper.client import ZooKeeperClient
 from flinkpy.highavailability.zookeeper.fenced_writes import FencedWrites
 from flinkpy.highavailability.zookeeper.requests import Delete, NodeMissingError
@@ -110,7 +110,7 @@ def _file_name(data: bytes, node: str) -> str:
     """Raises: CorruptFileError naming the node."""
     try:
         name = json.loads(data.decode())["file"]
-        if isinstance(name, str) and name.endswith(_SUFFIX) and "/" not in name and not name.startswith("."):
+        if isinstance(name, str) and name.endswith(_SUFFIX) and is_safe_name(name) and not name.startswith("."):
             return name
         problem = "its name is none of ours"
     except (ValueError, KeyError, TypeError, RecursionError) as error:

@@ -12,7 +12,7 @@ import struct
 from typing import BinaryIO
 
 from flinkpy.common.errors import CorruptStateError, UnsupportedOperationError
-from flinkpy.state.key_groups_file import KeyGroupsHeader, read_header
+from flinkpy.state.key_groups_file import UNREADABLE, KeyGroupsHeader, read_bytes, read_header
 from flinkpy.state.meta_info import TIMERS, StateMetaInfo
 from flinkpy.state.rocksdb.key_codec import classes_by_value
 from flinkpy.state.type_snapshot import TypeDescription
@@ -80,13 +80,13 @@ class StateRegistry:
         header = read_header(file, name)
         try:
             (length,) = _LENGTH.unpack(file.read(_LENGTH.size))
-            data = json.loads(file.read(length))
+            data = json.loads(read_bytes(file, length))
             registry = StateRegistry()
             registry.states = dict(zip(map(int, data["numbers"]), header.states, strict=True))
             registry._next_id = max(registry.states, default=-1) + 1
             registry.last_chunk = int(data["last_chunk"])
             for module, qualname, pickled in data["classes"]:
                 classes_by_value.setdefault((module, qualname), base64.b64decode(pickled))
-        except (struct.error, ValueError, TypeError, KeyError) as error:
+        except (struct.error, *UNREADABLE) as error:
             raise CorruptStateError(f"{name}: the numbers of the states cannot be read: {error}") from error
         return registry, header

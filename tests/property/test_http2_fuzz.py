@@ -1,0 +1,62 @@
+"""HTTP/2 that is almost right, on the port of a process that serves every service.
+
+Whatever comes: the process goes on serving, its port stays open, connections beside go on, memory stays bounded, and
+the log grows by little. FLINKPY_HTTP2_FUZZ_CASES is how many cases there are, FLINKPY_FUZZ_SEED with which number they
+begin; a failure names the cases since the server was last well.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from http2_fuzzing import ServerUnderTest, one_case
+
+CASES = int(os.environ.get("FLINKPY_HTTP2_FUZZ_CASES", "300"))
+SEED = int(os.environ.get("FLINKPY_FUZZ_SEED", "0"))
+#: A hundred thousand cases take a quarter of an hour on an idle core.
+pytestmark = pytest.mark.timeout(max(120, CASES // 10))
+#: How often the server is asked whether it is well.
+CHECK_EVERY = 50
+#: What the process may have more than at its start: a few messages of 32 MiB, the limit, since zeros come compressed.
+MEMORY_BYTES = 96 << 20
+#: gRPC's core keeps some 700 bytes of each connection; no object of Python's is left of it.
+BYTES_PER_CASE = 1024
+#: Room for warnings of all places that may warn, and for two a second afterwards of each.
+LOG_BYTES = 1 << 20
+#: The server answers nonsense in well under a millisecond; a case that it only waits with is left after this time.
+SILENCE_S = 0.003
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ServerUnderTest]:
+    made = ServerUnderTest(tmp_path)
+    yield made
+    made.close()
+
+
+def test_requests_that_are_almost_right_do_no_harm(server: ServerUnderTest) -> None:
+    answered = 0
+    last_well = SEED
+    for number in range(SEED, SEED + CASES):
+        case = one_case(random.Random(number), server.token)
+        try:
+            answered += bool(server.send(case, wait_s=SILENCE_S))
+            if number % CHECK_EVERY == 0 or number == SEED + CASES - 1:
+                server.check()
+                last_well = number + 1
+        except (AssertionError, OSError) as error:
+            raise AssertionError(f"one of the cases {last_well} to {number}: {error!r}\n{server.log_tail()}") from error
+        allowed = MEMORY_BYTES + (number - SEED) * BYTES_PER_CASE
+        assert server.peak_growth_bytes < allowed, f"case {number} took {server.peak_growth_bytes:,} bytes"
+    assert answered > CASES / 2, "the server hardly answers, so this tests little"
+    assert server.log_bytes < LOG_BYTES, server.log_tail()
+
+
+def test_a_path_that_is_no_text_is_among_the_cases() -> None:
+    """A server that decodes paths where it accepts calls ends with such a case."""
+    cases = [one_case(random.Random(number), b"token") for number in range(300)]
+    assert any(b"/\xff\xfe" in case or b"/\xc3" in case or b"/\xed\xa0\x80" in case for case in cases)

@@ -1,0 +1,229 @@
+"""Nodes of ZooKeeper that hold something else than what flinkpy writes.
+
+Whatever they hold: it is understood, or refused with one typed error that names the node; no path leads out of the
+directory of the store, and numbers fit where they go. FLINKPY_ZOOKEEPER_FUZZ_CASES is how many cases there are,
+FLINKPY_FUZZ_SEED with which number they begin.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from data_plane_fuzzing import mutate
+
+from flinkpy._proto import checkpoint_pb2, job_pb2
+from flinkpy.common.durable_file import CorruptFileError, write_checksummed
+from flinkpy.common.errors import HighAvailabilityError
+from flinkpy.common.ids import JobID
+from flinkpy.highavailability.leader_election import LeaderInformation
+from flinkpy.highavailability.leader_latch import sequence_of, token_of
+from flinkpy.highavailability.zookeeper import checkpoint_recovery, leader_information, storage
+from flinkpy.highavailability.zookeeper.checkpoint_recovery import (
+    ZooKeeperCheckpointIDCounter,
+    ZooKeeperCheckpointPointerStore,
+)
+from flinkpy.highavailability.zookeeper.job_graph_store import ZooKeeperJobGraphStore
+
+CASES = int(os.environ.get("FLINKPY_ZOOKEEPER_FUZZ_CASES", "3000"))
+SEED = int(os.environ.get("FLINKPY_FUZZ_SEED", "0"))
+pytestmark = pytest.mark.timeout(max(120, CASES // 50))
+JOB = JobID("0123456789abcdef0123456789abcdef")
+NODE = "/flinkpy/node"
+
+
+class Node:
+    """A ZooKeeper in which every node holds the same, and has one child with a name of somebody else's choice."""
+
+    settings = SimpleNamespace(
+        job_graphs="/graphs", checkpoints=lambda _: "/checkpoints", checkpoint_id_counter=lambda _: "/counter"
+    )
+
+    def __init__(self) -> None:
+        self.data: bytes | None = b""
+        self.name = "child"
+
+    def sync(self, _: str) -> None: ...
+
+    def get_data(self, _: str) -> bytes | None:
+        return self.data
+
+    def get_children(self, _: str) -> list[str]:
+        return [self.name]
+
+
+def right_contents(graph_name: str) -> list[bytes]:
+    """What flinkpy writes: an address, the name of a file, an id of the storage, a number, a pointer."""
+    pointer = checkpoint_pb2.CompletedCheckpointPointers.Pointer(
+        checkpoint_id=7, external_path="/c/chk-7", is_owned=True
+    )
+    return [
+        leader_information.encode(LeaderInformation("host:6123", "0123456789abcdef0123456789abcdef")),
+        json.dumps({"file": graph_name}).encode(),
+        b"0123456789abcdef0123456789abcdef",
+        b"42",
+        checkpoint_recovery._encode(pointer),
+    ]
+
+
+_STRANGE: list[Any] = [
+    None,
+    0,
+    -1,
+    1e308,
+    True,
+    "",
+    "x",
+    ".",
+    "..",
+    "../../home/thesis.jobgraph",
+    "/etc/passwd.jobgraph",
+    "a\\b.jobgraph",
+    "a\x00b.jobgraph",
+    "\n.jobgraph",
+    "x" * 300 + ".jobgraph",
+    ".jobgraph",
+    "\ud800",
+    "\ud800.jobgraph",
+    "host:6123\r\nx: y",
+    "höst:1",
+    [],
+    {},
+    [[]],
+    {"file": "x"},
+]
+_RAW = [
+    b"",
+    b"\xff\xfe",
+    b"[" * 3000,
+    b"[" * 200_000,
+    b'{"address":' * 5000,
+    b"9" * 19,
+    b"9" * 18,
+    b"9" * 20,
+    b"9223372036854775808",
+    b"-1",
+    b"1_0",
+    b" 7",
+    b"\xc2\xb2",
+    b"NaN",
+    b"0" * 5000,
+]
+
+
+def content(rng: random.Random, right: list[bytes]) -> bytes | None:
+    kind = rng.random()
+    if kind < 0.02:
+        return None
+    if kind < 0.1:
+        return rng.choice(right)
+    if kind < 0.3:
+        return rng.choice(_RAW)
+    if kind < 0.6:
+        keys = rng.sample(["address", "fencing_token", "file", "x"], rng.randint(0, 3))
+        return json.dumps({key: rng.choice([*_STRANGE, "host:1"]) for key in keys}).encode()
+    if kind < 0.7:
+        return json.dumps(rng.choice(_STRANGE)).encode()
+    if kind < 0.8:  # a pointer with a right checksum
+        message = mutate(rng.choice(right), rng)
+        return checkpoint_recovery._MAGIC + checkpoint_recovery._digest(message) + message
+    return mutate(rng.choice(right), rng)
+
+
+def test_nodes_are_understood_or_refused(tmp_path: Path) -> None:
+    directory = tmp_path / "execution-plans"
+    directory.mkdir()
+    graph = directory / f"{JOB}-1.jobgraph"
+    write_checksummed(graph, job_pb2.JobGraph(job_id=str(JOB)).SerializeToString())
+    outside = tmp_path / "home"
+    outside.mkdir()
+    write_checksummed(outside / "thesis.jobgraph", job_pb2.JobGraph(job_id="other").SerializeToString())
+    zookeeper = Node()
+    client = cast(Any, zookeeper)
+    graphs = ZooKeeperJobGraphStore(client, cast(Any, None), directory, lambda: None)
+    pointers = ZooKeeperCheckpointPointerStore(client, cast(Any, None), JOB)
+    right = right_contents(graph.name)
+    understood = 0
+    for number in range(SEED, SEED + CASES):
+        rng = random.Random(number)
+        zookeeper.data = content(rng, right)
+        zookeeper.name = rng.choice(["0000000000000000007", "x", "a\nb", "-latch-0000000001", "\ud800"])
+        match rng.randrange(5):
+            case 0:
+                understood += _leader_is_understood(zookeeper.data or b"", number)
+            case 1:
+                understood += _graph_is_understood(graphs, number)
+            case 2:
+                understood += _id_is_understood(zookeeper.data, number)
+            case 3:
+                understood += _number_is_understood(client, number)
+            case _:
+                understood += _pointers_are_understood(pointers, number)
+    assert understood > CASES // 200, understood
+
+
+def _leader_is_understood(data: bytes, number: int) -> bool:
+    try:
+        leader = leader_information.decode(data, NODE)
+    except HighAvailabilityError as error:
+        assert NODE in str(error), f"case {number}"
+        return False
+    except BaseException as error:
+        raise AssertionError(f"case {number} raised {error!r}") from error
+    assert leader.address.isascii() and leader.address.isprintable(), f"case {number}"  # it becomes a target of gRPC
+    assert leader.fencing_token.isascii() and leader.fencing_token.isprintable(), f"case {number}"  # and this metadata
+    return True
+
+
+def _graph_is_understood(graphs: ZooKeeperJobGraphStore, number: int) -> bool:
+    try:
+        graph = graphs.recover(JOB)
+    except (FileNotFoundError, CorruptFileError):
+        return False
+    except BaseException as error:
+        raise AssertionError(f"case {number} raised {error!r}") from error
+    assert graph.job_id == str(JOB), f"case {number} read a file of somebody else"
+    return True
+
+
+def _id_is_understood(data: bytes | None, number: int) -> bool:
+    try:
+        return storage._decode(data, NODE) is not None
+    except HighAvailabilityError:
+        return False
+    except BaseException as error:
+        raise AssertionError(f"case {number} raised {error!r}") from error
+
+
+def _number_is_understood(client: Any, number: int) -> bool:
+    try:
+        counter = ZooKeeperCheckpointIDCounter(client, cast(Any, None), JOB)
+        checkpoint_pb2.CheckpointMetadata(checkpoint_id=counter.next_id)
+    except HighAvailabilityError:
+        return False
+    except BaseException as error:
+        raise AssertionError(f"case {number} raised {error!r}") from error
+    return True
+
+
+def _pointers_are_understood(pointers: ZooKeeperCheckpointPointerStore, number: int) -> bool:
+    try:
+        return len(pointers.load().pointers) == 1
+    except CorruptFileError:
+        return False
+    except BaseException as error:
+        raise AssertionError(f"case {number} raised {error!r}") from error
+
+
+def test_names_of_nodes_that_are_not_ours_never_lead() -> None:
+    ours = f"{'0' * 32}-latch-0000000007"
+    for number in range(SEED, SEED + CASES // 4):
+        rng = random.Random(number)
+        name = mutate(ours.encode(), rng).decode(errors=rng.choice(["replace", "ignore"]))
+        assert sequence_of(name) >= 0, f"case {number}: {name!r}"
+        assert isinstance(token_of(name), str)
