@@ -141,7 +141,7 @@ def test_a_function_that_gives_what_it_should_not_is_told_what_to_give(
 def test_a_value_of_another_type_than_declared_is_told_once(cluster: RunningCluster) -> None:
     env = environment(cluster, 1)
     failure = failure_of(cluster, env, pairs(env).map(lambda pair: pair[0], output_type=Types.INT()))
-    assert "Map" in str(failure) and "record 0: 'a' (str) is not a Integer" in str(failure)
+    assert "operator Map: 'a' (str) is not a Integer" in str(failure)
     assert isinstance(failure.cause, TypeMismatchError) and failure.cause.__cause__ is None
 
 
@@ -173,3 +173,38 @@ def test_an_accumulator_that_cannot_be_pickled_names_the_window_in_rocksdb(clust
     failure = failure_of(cluster, env, windows(env).aggregate(Locks()))
     assert "operator TumblingEventTimeWindows: <unlocked _thread.lock" in str(failure)
     assert "Traceback" not in str(failure), "there is nothing of the user's in it"
+
+
+class Texts(ProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield f"text {value}"
+
+
+@pytest.mark.parametrize("how", ["map", "flat_map", "process"])
+def test_result_of_another_type_than_declared_fails_at_its_own_operator(cluster: RunningCluster, how: str) -> None:
+    stream = environment(cluster, 1).from_sequence(1, 3)
+    declared = {
+        "map": lambda: stream.map(lambda value: f"text {value}", output_type=Types.INT()),
+        "flat_map": lambda: stream.flat_map(lambda value: [f"text {value}"], output_type=Types.INT()),
+        "process": lambda: stream.process(Texts(), output_type=Types.INT()),
+    }[how]()
+    declared.name("the culprit").map(lambda value: value + 1).name("innocent").print()
+    with pytest.raises(JobExecutionError) as raised:
+        stream.get_execution_environment().execute()
+    assert isinstance(raised.value.cause, TypeMismatchError)
+    assert "operator the culprit: 'text 1' (str) is not a Integer" in str(raised.value)
+
+
+def test_chains_of_any_length_run(cluster: RunningCluster) -> None:
+    stream = environment(cluster, 1).from_collection([1, 2], type_info=Types.LONG())
+    for _ in range(30):
+        stream = stream.flat_map(lambda value: [value + 1])
+    for _ in range(400):
+        stream = stream.process(AddOne())
+    with stream.execute_and_collect() as results:
+        assert list(results) == [431, 432]
+
+
+class AddOne(ProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield value + 1

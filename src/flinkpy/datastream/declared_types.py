@@ -16,41 +16,17 @@ from flinkpy.graph.transformation import OperatorTransformation, Transformation
 if TYPE_CHECKING:
     from flinkpy.datastream.base_stream import DataStream
 
-#: What their functions give is up to the functions.
-_DECLARABLE = (
-    specs.SourceSpec,
-    specs.MapSpec,
-    specs.FlatMapSpec,
-    specs.ProcessSpec,
-    specs.KeyedProcessSpec,
-    specs.CoProcessSpec,
-    specs.KeyedCoProcessSpec,
-    specs.BroadcastProcessSpec,
-    specs.KeyedBroadcastProcessSpec,
-    specs.IntervalJoinSpec,
-    specs.CoGroupSpec,
-    specs.AsyncWaitSpec,
-)
-
 
 def declare_type(stream: DataStream, type_info: Any) -> None:
     """See `StreamExtensions.returns`."""
     operator = stream.transformation
-    if not isinstance(operator, OperatorTransformation) or not _is_declarable(operator.spec):
+    if not isinstance(operator, OperatorTransformation) or not specs.is_type_declarable(operator.spec):
         raise TypeError("returns: what this operation gives is decided by its input, not by a function")
     if any(_reads(one, operator) for one in stream.get_execution_environment().get_transformations()):
         raise UserError(f"returns: '{operator.name}' is read already; declare its type before anything else")
     declared = checks.output_type_of(type_info)
     operator.spec = replace(operator.spec, output_type=declared)
     operator.output_type = declared
-
-
-def _is_declarable(spec: specs.OperatorSpec) -> bool:
-    if isinstance(spec, specs.KeyedMapSpec):
-        return spec.kind != "FILTER"
-    if isinstance(spec, specs.WindowSpec):
-        return spec.function is not None
-    return isinstance(spec, _DECLARABLE)
 
 
 def _reads(reader: Transformation, operator: OperatorTransformation) -> bool:

@@ -442,3 +442,37 @@ class FieldKeySelector:
         if len(self.fields) == 1:
             return value[self.fields[0]]
         return tuple(value[name] for name in self.fields)
+
+
+#: Operators whose functions decide what type their results have.
+_TYPE_DECLARABLE = (
+    SourceSpec,
+    MapSpec,
+    FlatMapSpec,
+    ProcessSpec,
+    KeyedProcessSpec,
+    CoProcessSpec,
+    KeyedCoProcessSpec,
+    BroadcastProcessSpec,
+    KeyedBroadcastProcessSpec,
+    IntervalJoinSpec,
+    CoGroupSpec,
+    AsyncWaitSpec,
+)
+
+
+def is_type_declarable(spec: OperatorSpec) -> bool:
+    """True if a program may say what type the results of such an operator have."""
+    if isinstance(spec, KeyedMapSpec):
+        return spec.kind != "FILTER"
+    if isinstance(spec, WindowSpec):
+        return spec.function is not None
+    return isinstance(spec, _TYPE_DECLARABLE)
+
+
+def declared_type(spec: OperatorSpec) -> Any:
+    """The type that the program declared for what the operator's function gives; None where it declared none.
+
+    A source's records are checked where they are read.
+    """
+    return spec.output_type if is_type_declarable(spec) and not isinstance(spec, SourceSpec) else None

@@ -28,7 +28,7 @@ from flinkpy.datastream.time_domain import TimeDomain
 from flinkpy.graph import operator_specs as specs
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MAX_WATERMARK, Watermark
-from flinkpy.streaming.operators.fused_code import RowStep, compile_steps
+from flinkpy.streaming.operators.fused_code import RowStep, Step, compile_steps
 from flinkpy.streaming.operators.row_emitter import RowEmitter
 
 FIRST = specs.FieldKeySelector((0,))
@@ -320,11 +320,11 @@ def test_a_rolling_sum_of_bare_values_and_a_field_they_do_not_have():
 
 def test_fused_code_with_and_without_positions_gives_the_same():
     steps = [
-        (RowStep.MAP, lambda v: v + 1),
-        (RowStep.FLAT_MAP, lambda v: range(v % 4) if v % 5 else None),
-        (RowStep.FILTER, lambda v: v != 1),
-        (RowStep.MAP, lambda v: v * 10),
-        (RowStep.FLAT_MAP, lambda v: np.array([v, v])),
+        Step(RowStep.MAP, lambda v: v + 1),
+        Step(RowStep.FLAT_MAP, lambda v: range(v % 4) if v % 5 else None),
+        Step(RowStep.FILTER, lambda v: v != 1),
+        Step(RowStep.MAP, lambda v: v * 10),
+        Step(RowStep.FLAT_MAP, lambda v: np.array([v, v])),
     ]
     fused = compile_steps(steps, "test")
     rows = list(range(30))

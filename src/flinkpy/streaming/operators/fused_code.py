@@ -1,24 +1,53 @@
-"""Generates one Python function for a chain of map, filter and flat_map functions.
+"""Generates Python functions for a chain of map, filter and flat_map functions.
 
-Two forms. Where only values matter it is a single list comprehension; `for x in [expr]` inside one is an assignment,
-which the compiler recognises. Where timestamps or row kinds travel along it is a loop that also tells which input
-record each output came from. Every step stands on a line of its own, so that the line number in a traceback tells which
-operator's function raised.
+Two forms. Where only values matter it is a list comprehension; `for x in [expr]` inside one is an assignment, which the
+compiler recognises. Where timestamps or row kinds travel along it is a loop that also tells which input record each
+output came from. Every step stands on a line of its own, so that the line number in a traceback tells which operator's
+function raised. The result of a step with a declared type is checked on the same line.
+
+Python nests at most 20 loops, so a long chain is cut into segments. Each but the last is a generator that feeds the
+next one, so records still go through the whole chain one by one. A chain of usual length is one segment and pays
+nothing.
 """
 
 from __future__ import annotations
 
 import enum
 import linecache
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from flinkpy.records.type_check import TypeCheck
+
+#: flat_maps of one segment: each is a loop in the one before it, and Python nests 20.
+MAX_NESTED_LOOPS = 16
+#: Steps of one segment: the compiler works through them by recursion.
+MAX_SEGMENT_STEPS = 256
+#: Generators that feed one another; behind so many the values are gathered in a list, since each resumes the one before
+#: it on the stack.
+MAX_NESTED_GENERATORS = 32
 
 
 class RowStep(enum.Enum):
     MAP = "map"
     FILTER = "filter"
     FLAT_MAP = "flat_map"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One function of the chain.
+
+    Attributes:
+        check: of the type that was declared for its results.
+        on_misfit: raises for a result that does not fit, or accepts it by returning True; where there is a `check`.
+    """
+
+    kind: RowStep
+    function: Callable[[Any], Any]
+    check: TypeCheck | None = None
+    on_misfit: Callable[[Any], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,79 +58,162 @@ class FusedFunctions:
         values_only: rows -> rows.
         with_indices: rows -> (rows, list of the input position of each), ascending.
         keeps_positions: only maps: output i belongs to input i, and `with_indices` is not needed.
-        first_line: line of step 0 in the generated file; step i is i lines below, in both functions.
     """
 
     values_only: Callable[[list[Any]], list[Any]]
     with_indices: Callable[[list[Any]], tuple[list[Any], list[int]]]
     keeps_positions: bool
     file_name: str
-    first_line_values: int
-    first_line_indices: int
+    #: Step by line of the generated file.
+    _steps_of_lines: dict[int, int]
 
-    def step_of_line(self, line: int, num_steps: int) -> int | None:
+    def step_of_line(self, line: int) -> int | None:
         """The step whose code stands on `line` of the generated file."""
-        for first in (self.first_line_values, self.first_line_indices):
-            if first <= line < first + num_steps:
-                return line - first
-        return None
+        return self._steps_of_lines.get(line)
 
 
-def compile_steps(steps: list[tuple[RowStep, Callable[[Any], Any]]], name: str) -> FusedFunctions:
+def compile_steps(steps: Sequence[Step], name: str) -> FusedFunctions:
     """Compile the chain; the functions are bound as local variables of the generated code."""
-    kinds = [kind for kind, _ in steps]
-    header = ["def make(" + ", ".join(f"f{i}" for i in range(len(steps))) + "):"]
-    values_lines, result = _comprehension(kinds)
-    header += ["    def values_only(rows):", f"        return [{result} for v in rows"]
-    first_line_values = len(header) + 1
-    lines = header + values_lines + ["        ]"]
-    lines += [
-        "    def with_indices(rows):",
-        "        out = []",
-        "        kept = []",
-        "        push = out.append",
-        "        keep = kept.append",
-        "        for i, v in enumerate(rows):",
-    ]
-    first_line_indices = len(lines) + 1
-    lines += _loop(kinds)
-    lines += ["        return out, kept", "    return values_only, with_indices"]
-    source = "\n".join(lines) + "\n"
+    code = _Code()
+    segments = _segments(steps)
+    for number, segment in enumerate(segments):
+        code.add_segment(number, steps, segment, is_last=number == len(segments) - 1)
     file_name = f"<flinkpy fused {name}>"
-    namespace: dict[str, Any] = {}
-    exec(compile(source, file_name, "exec"), namespace)
-    linecache.cache[file_name] = (len(source), None, source.splitlines(keepends=True), file_name)
-    values_only, with_indices = namespace["make"](*(function for _, function in steps))
-    keeps_positions = all(kind is RowStep.MAP for kind in kinds)
-    return FusedFunctions(values_only, with_indices, keeps_positions, file_name, first_line_values, first_line_indices)
+    values, indexed = code.compile(file_name)
+    keeps_positions = all(step.kind is RowStep.MAP for step in steps)
+    return FusedFunctions(_in_turn(values), _pairs_in_turn(indexed), keeps_positions, file_name, code.steps_of_lines)
 
 
-def _comprehension(kinds: list[RowStep]) -> tuple[list[str], str]:
-    """One clause a line, and the name of the last variable."""
-    lines = []
-    variable = "v"
-    for i, kind in enumerate(kinds):
-        if kind is RowStep.MAP:
-            lines.append(f"            for v{i} in [f{i}({variable})]")
+def _segments(steps: Sequence[Step]) -> list[range]:
+    segments = []
+    start = loops = 0
+    for position, step in enumerate(steps):
+        is_loop = step.kind is RowStep.FLAT_MAP
+        if position - start >= MAX_SEGMENT_STEPS or (is_loop and loops >= MAX_NESTED_LOOPS):
+            segments.append(range(start, position))
+            start, loops = position, 0
+        loops += is_loop
+    segments.append(range(start, len(steps)))
+    return segments
+
+
+def _in_turn(stages: list[Callable[[Any], Any]]) -> Callable[[list[Any]], list[Any]]:
+    if len(stages) == 1:
+        return stages[0]
+    *generators, last = stages
+
+    def values_only(rows: list[Any]) -> list[Any]:
+        return last(_fed(rows, generators))
+
+    return values_only
+
+
+def _pairs_in_turn(stages: list[Callable[[Any], Any]]) -> Callable[[list[Any]], tuple[list[Any], list[int]]]:
+    *generators, last = stages
+
+    def with_indices(rows: list[Any]) -> tuple[list[Any], list[int]]:
+        return last(_fed(enumerate(rows), generators))
+
+    return with_indices
+
+
+def _fed(values: Iterable[Any], generators: list[Callable[[Any], Any]]) -> Iterable[Any]:
+    for number, generator in enumerate(generators, 1):
+        values = generator(values)
+        if number % MAX_NESTED_GENERATORS == 0:
+            values = list(values)
+    return values
+
+
+class _Code:
+    """The lines of the generated file, and the objects that it uses."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._bound: dict[str, Any] = {}
+        self._names: dict[int, str] = {}
+        self.steps_of_lines: dict[int, int] = {}
+        self._num_segments = 0
+
+    def add_segment(self, number: int, steps: Sequence[Step], segment: range, *, is_last: bool) -> None:
+        self._num_segments += 1
+        self._add_values_only(number, steps, segment, is_last)
+        self._add_with_indices(number, steps, segment, is_last)
+
+    def compile(self, file_name: str) -> tuple[list[Callable[[Any], Any]], list[Callable[[Any], Any]]]:
+        """The functions of all segments, of the one form and of the other."""
+        numbers = range(self._num_segments)
+        made = ", ".join(f"values_{n}, indexed_{n}" for n in numbers)
+        # The names come first, on one line: the numbers of the lines below are known before the names are.
+        source = "\n".join([f"def make({', '.join(self._bound)}):", *self._lines, f"    return [{made}]"]) + "\n"
+        namespace: dict[str, Any] = {}
+        exec(compile(source, file_name, "exec"), namespace)
+        linecache.cache[file_name] = (len(source), None, source.splitlines(keepends=True), file_name)
+        functions = namespace["make"](*self._bound.values())
+        return functions[::2], functions[1::2]
+
+    def _bind(self, value: Any) -> str:
+        name = self._names.get(id(value))
+        if name is None:
+            name = self._names[id(value)] = f"b{len(self._names)}"
+            self._bound[name] = value
+        return name
+
+    def _add(self, line: str, step: int | None = None) -> None:
+        self._lines.append(line)
+        if step is not None:
+            self.steps_of_lines[len(self._lines) + 1] = step
+
+    def _condition(self, step: Step, variable: str) -> str:
+        """What holds for a result that fits its declared type; empty where none was declared."""
+        if step.check is None or step.on_misfit is None or step.kind is RowStep.FILTER:
+            return ""
+        fits = step.check.expression(variable, self._bind)
+        decide = f"{self._bind(step.on_misfit)}({variable})"
+        return decide if fits is None else f"{fits} or {decide}"
+
+    def _add_values_only(self, number: int, steps: Sequence[Step], segment: range, is_last: bool) -> None:
+        makers = [i for i in segment if steps[i].kind is not RowStep.FILTER]
+        result = f"v{makers[-1]}" if makers else "v"
+        opening, closing = ("[", "]") if is_last else ("(", ")")
+        self._add(f"    def values_{number}(rows):")
+        self._add(f"        return {opening}{result} for v in rows")
+        variable = "v"
+        for i in segment:
+            step = steps[i]
+            call = f"{self._bind(step.function)}({variable})"
+            if step.kind is RowStep.FILTER:
+                self._add(f"            if {call}", i)
+                continue
             variable = f"v{i}"
-        elif kind is RowStep.FILTER:
-            lines.append(f"            if f{i}({variable})")
-        else:
-            lines.append(f"            for r{i} in [f{i}({variable})] if r{i} is not None for v{i} in r{i}")
-            variable = f"v{i}"
-    return lines, variable
+            condition = self._condition(step, variable)
+            checked = f" if {condition}" if condition else ""
+            if step.kind is RowStep.MAP:
+                self._add(f"            for {variable} in [{call}]{checked}", i)
+            else:
+                self._add(f"            for r{i} in [{call}] if r{i} is not None for {variable} in r{i}{checked}", i)
+        self._add(f"        {closing}")
 
-
-def _loop(kinds: list[RowStep]) -> list[str]:
-    lines = []
-    indent = " " * 12
-    for i, kind in enumerate(kinds):
-        if kind is RowStep.MAP:
-            lines.append(f"{indent}v = f{i}(v)")
-        elif kind is RowStep.FILTER:
-            lines.append(f"{indent}if not f{i}(v): continue")
-        else:
-            lines.append(f"{indent}for v in (r if (r := f{i}(v)) is not None else ()):")
-            indent += "    "
-    lines.append(f"{indent}push(v); keep(i)")
-    return lines
+    def _add_with_indices(self, number: int, steps: Sequence[Step], segment: range, is_last: bool) -> None:
+        self._add(f"    def indexed_{number}(pairs):")
+        if is_last:
+            for line in ("out = []", "kept = []", "push = out.append", "keep = kept.append"):
+                self._add(f"        {line}")
+        self._add("        for i, v in pairs:")
+        indent = " " * 12
+        for i in segment:
+            step = steps[i]
+            call = f"{self._bind(step.function)}(v)"
+            condition = self._condition(step, "v")
+            if step.kind is RowStep.MAP:
+                self._add(f"{indent}v = {call}" + (f"; {condition}" if condition else ""), i)
+            elif step.kind is RowStep.FILTER:
+                self._add(f"{indent}if not {call}: continue", i)
+            else:
+                self._add(f"{indent}for v in (r if (r := {call}) is not None else ()):", i)
+                indent += " "
+                if condition:
+                    self._add(f"{indent}{condition}", i)
+        self._add(f"{indent}push(v); keep(i)" if is_last else f"{indent}yield i, v")
+        if is_last:
+            self._add("        return out, kept")

@@ -14,8 +14,9 @@ import numpy as np
 from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.common.errors import FlinkError, InternalError
 from flinkpy.records.batch import Batch
+from flinkpy.records.type_check import type_check
 from flinkpy.streaming.operators.checkpointed_functions import has_checkpoint_methods
-from flinkpy.streaming.operators.fused_code import RowStep, compile_steps
+from flinkpy.streaming.operators.fused_code import RowStep, Step, compile_steps
 from flinkpy.streaming.operators.lane_border import as_rows
 from flinkpy.streaming.operators.output import DiscardingOutput, Output
 from flinkpy.streaming.operators.runtime_context import StreamingRuntimeContext
@@ -41,6 +42,21 @@ class FusedStep:
     kind: RowStep
     function: Any
     context: OperatorContext
+    #: What was declared for its results, where nobody else checks that.
+    declared_type: Any = None
+
+    def compilable(self) -> Step:
+        """The step in the form that code is generated from."""
+        check = type_check(self.declared_type)
+        context = self.context
+
+        def on_misfit(value: Any) -> bool:
+            assert check is not None
+            if (mismatch := check.misfit([value])) is not None:
+                raise context.type_error(mismatch, value)
+            return True
+
+        return Step(self.kind, getattr(self.function, _METHODS[self.kind]), check, on_misfit)
 
 
 class _StepState(UserFunctionOperator):
@@ -63,7 +79,7 @@ class FusedRowOperator(StreamOperator):
         self._owners: dict[str, _StepState] = {}
         self._only_filters = all(step.kind is RowStep.FILTER for step in steps)
         self._fused = compile_steps(
-            [(step.kind, getattr(step.function, _METHODS[step.kind])) for step in steps],
+            [step.compilable() for step in steps],
             " -> ".join(step.context.name for step in steps),
         )
 
@@ -156,10 +172,9 @@ class FusedRowOperator(StreamOperator):
         traceback = error.__traceback__
         while traceback is not None:
             if traceback.tb_frame.f_code.co_filename == self._fused.file_name:
-                index = self._fused.step_of_line(traceback.tb_lineno, len(self._steps))
+                index = self._fused.step_of_line(traceback.tb_lineno)
                 if index is not None:
-                    step = self._steps[index]
-                    break
+                    step = self._steps[index]  # the innermost counts: segments of a long chain feed one another
             traceback = traceback.tb_next
         return step.context.function_error(error)
 

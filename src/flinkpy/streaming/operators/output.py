@@ -14,7 +14,8 @@ from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Element
 
 if TYPE_CHECKING:
-    from flinkpy.streaming.operators.stream_operator import StreamOperator
+    from flinkpy.records.type_check import TypeCheck
+    from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
 
 
 class Output(Protocol):
@@ -54,6 +55,25 @@ class ChainingOutput:
     def emit(self, batch: Batch) -> None:
         self.num_records += batch.num_rows
         self._process_batch(batch)
+
+
+class CheckedOutput:
+    """Checks Python records against the type that their operator declared before it hands them on."""
+
+    __slots__ = ("_check", "_context", "_output", "emit_element")
+
+    def __init__(self, output: Output, check: TypeCheck, context: OperatorContext) -> None:
+        self._output = output
+        self._check = check
+        self._context = context
+        self.emit_element = output.emit_element
+
+    def emit(self, batch: Batch) -> None:
+        """Raises: TypeMismatchError naming the operator, the value and the declared type."""
+        values = batch.values
+        if isinstance(values, list) and (mismatch := self._check.misfit(values)) is not None:
+            raise self._context.type_error(mismatch, values[mismatch.index])
+        self._output.emit(batch)
 
 
 class BroadcastingOutput:

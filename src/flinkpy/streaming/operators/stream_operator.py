@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flinkpy.common.error_text import USER_ERRORS, describe, format_user_traceback, text_of
+from flinkpy.common.error_text import USER_ERRORS, describe, format_user_traceback, safe_repr, text_of
 from flinkpy.common.errors import (
     FlinkError,
     FunctionError,
@@ -46,6 +46,7 @@ from flinkpy.streaming.operators.output import Output
 
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
+    from flinkpy.records.scalar_codecs import ValueMismatch
     from flinkpy.state.operator_state import OperatorStateBackend
     from flinkpy.state.snapshot import StateSnapshot
     from flinkpy.streaming.mailbox.task_mailbox import TaskMailbox
@@ -84,6 +85,24 @@ class OperatorContext:
             f"{self.environment.task_name}, operator {name or self.name}: {what}",
             details=details,
             remote_traceback=format_user_traceback(error),
+        )
+
+    def type_error(self, mismatch: ValueMismatch, record: Any) -> TypeMismatchError:
+        """The error of a result that does not fit the type that was declared for the operator's results."""
+        value, record_text = safe_repr(mismatch.value), safe_repr(record)
+        place = f"field {mismatch.path} of {record_text}, {value}" if mismatch.path else value
+        reason = f" ({mismatch.reason})" if mismatch.reason else ""
+        return TypeMismatchError(
+            f"{self.environment.task_name}, operator {self.name}: {place} ({type(mismatch.value).__name__}) "
+            f"is not a {mismatch.type_info!r}, the declared type of what its function gives{reason}",
+            details={
+                "task": self.environment.task_name,
+                "operator": self.name,
+                "field": mismatch.path,
+                "value": value,
+                "record": record_text,
+                "declared_type": repr(mismatch.type_info),
+            },
         )
 
 

@@ -9,17 +9,20 @@ Source: org.apache.flink.streaming.runtime.tasks.OperatorChain.
 from __future__ import annotations
 
 import logging
+import sys
 from typing import Any
 
 from flinkpy._proto import job_pb2
 from flinkpy.common.errors import InternalError
+from flinkpy.graph.operator_specs import declared_type
 from flinkpy.records.elements import CheckpointBarrier, Element
+from flinkpy.records.type_check import type_check
 from flinkpy.streaming.io.record_writer_output import RecordWriterOutput
 from flinkpy.streaming.mailbox.task_mailbox import TaskMailbox
 from flinkpy.streaming.operators.factory import ROW_STEPS, create_operator, input_type
 from flinkpy.streaming.operators.fused_row_operator import FusedRowOperator, FusedStep
 from flinkpy.streaming.operators.metric_group import OperatorMetricGroup
-from flinkpy.streaming.operators.output import ChainingOutput, Output, combine
+from flinkpy.streaming.operators.output import ChainingOutput, CheckedOutput, Output, combine
 from flinkpy.streaming.operators.sink_operator import SinkOperator
 from flinkpy.streaming.operators.stream_operator import OperatorContext, OperatorSnapshot, StreamOperator
 from flinkpy.streaming.tasks.accumulator_state import keep_accumulators, restore_accumulators
@@ -28,8 +31,23 @@ from flinkpy.streaming.tasks.processing_time_service import ProcessingTimeServic
 
 _LOG = logging.getLogger(__name__)
 
+#: Calls from one operator of a chain to the next one, for a batch or an element, with room to spare.
+_FRAMES_PER_OPERATOR = 8
+#: Python's own limit: what all other code has.
+_OWN_FRAMES = 1_000
+
 #: (position in `vertex.results`, subpartition, batches that a barrier has overtaken there).
 CapturedOutput = tuple[int, int, list[Any]]
+
+
+def allow_calls_of(num_operators: int) -> None:
+    """Raise the recursion limit of this process so that a chain of so many operators can be built and run.
+
+    Each operator calls the next one. What a program's own functions may nest stays as it was.
+    """
+    needed = _OWN_FRAMES + num_operators * _FRAMES_PER_OPERATOR
+    if sys.getrecursionlimit() < needed:
+        sys.setrecursionlimit(needed)
 
 
 class OperatorChain:
@@ -55,6 +73,7 @@ class OperatorChain:
         self._descriptors = list(environment.vertex.chain)
         if not self._descriptors:
             raise InternalError(f"vertex {environment.vertex.name} has no operators")
+        allow_calls_of(len(self._descriptors))
         self._specs = [environment.load_pickle(descriptor.factory_pickle) for descriptor in self._descriptors]
         self.writers = writers
         #: By position in the chain. Of operators fused into one loop, only the first is fed and only the last feeds.
@@ -90,7 +109,7 @@ class OperatorChain:
                 main.append(output)
         self.outputs[run[-1]] = [outputs[0] for outputs in (main, *side.values()) if outputs]
         side_outputs = {tag: combine(outputs) for tag, outputs in side.items()}
-        operator = self._create(run, combine(main), side_outputs)
+        operator = self._create(run, main, side_outputs)
         for covered in run:
             self._by_id[self._descriptors[covered].operator_id] = operator
         self.operators.append(operator)
@@ -119,11 +138,25 @@ class OperatorChain:
                 return run
             run.append(following)
 
-    def _create(self, run: list[int], output: Output, side_outputs: dict[str, Output]) -> StreamOperator:
+    def _create(self, run: list[int], main: list[Output], side_outputs: dict[str, Output]) -> StreamOperator:
+        """Declared types are checked inside the chain; what leaves it is checked where it becomes columns."""
         first = self._specs[run[0]]
+        output = combine(main)
+        stays_in_chain = any(isinstance(one, ChainingOutput) for one in main)
         if type(first) not in ROW_STEPS:
-            return create_operator(first, self._context(run[0]), output, side_outputs)
-        steps = [FusedStep(ROW_STEPS[type(self._specs[p])], self._specs[p].function, self._context(p)) for p in run]
+            context = self._context(run[0])
+            check = type_check(declared_type(first)) if stays_in_chain else None
+            checked = output if check is None else CheckedOutput(output, check, context)
+            return create_operator(first, context, checked, side_outputs)
+        steps = [
+            FusedStep(
+                ROW_STEPS[type(self._specs[p])],
+                self._specs[p].function,
+                self._context(p),
+                declared_type(self._specs[p]) if stays_in_chain or p != run[-1] else None,
+            )
+            for p in run
+        ]
         return FusedRowOperator(steps, input_type(first), output, side_outputs)
 
     def _context(self, position: int) -> OperatorContext:
