@@ -8,7 +8,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import grpc
 import psutil
 import pytest
 from clusters import RunningCluster, StartCluster, run_flinkpy
@@ -28,6 +27,7 @@ from flinkpy.common.errors import (
 from flinkpy.common.process import free_port
 from flinkpy.common.states import JobState
 from flinkpy.rpc.authorization import token_metadata
+from flinkpy.rpc.security import open_channel
 from flinkpy.rpc.sync_client import SyncGateway
 from flinkpy.security import Role
 
@@ -50,13 +50,16 @@ def test_both_services_say_that_they_are_healthy(start_cluster: StartCluster) ->
         (cluster.address, ("", "flinkpy.Dispatcher", "flinkpy.BlobServer")),
         (cluster.resource_manager_address, ("", "flinkpy.ResourceManager")),
     ):
-        with grpc.insecure_channel(address) as channel:
+        with open_channel(address, [], cluster.security) as channel:
             health = health_pb2_grpc.HealthStub(channel)
             for service in services:
                 answer = health.Check(
                     health_pb2.HealthCheckRequest(service=service),
                     timeout=10,
-                    metadata=token_metadata(cluster.security.with_role(Role.READ)),
+                    metadata=token_metadata(
+                        cluster.security.with_role(Role.READ),
+                        "ResourceManager" if "flinkpy.ResourceManager" in services else "Dispatcher",
+                    ),
                 )
                 assert answer.status == health_pb2.HealthCheckResponse.SERVING
 

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clusters import ROOT, RunningCluster
+from clusters import ROOT, RunningCluster, run_flinkpy
 
 from flinkpy.common.configuration import Configuration
 from flinkpy.datastream import StreamExecutionEnvironment
-from flinkpy.security import Role
 
 pytestmark = pytest.mark.node
 
@@ -48,7 +47,10 @@ def node_client() -> Path:
 
 
 def environment_of(cluster: RunningCluster) -> dict[str, str]:
-    return {**os.environ, "FLINKPY_TOKEN": cluster.security.with_role(Role.SUBMIT).token}
+    secret = cluster.properties["security.secret-file"]
+    printed = run_flinkpy("token", "--role", "submit", "-D", f"security.secret-file={secret}")
+    assert printed.returncode == 0, printed.stderr
+    return {**os.environ, "FLINKPY_TOKEN": printed.stdout.strip()}
 
 
 def node(program: Path, cluster: RunningCluster, *arguments: str) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ import pickle
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -23,7 +24,9 @@ from flinkpy.client.cluster_client import ClusterClient
 from flinkpy.common.addresses import is_loopback
 from flinkpy.common.errors import AuthenticationError, AuthorizationError, JobNotFoundError
 from flinkpy.rpc.services import service_methods
-from flinkpy.security import Role, SecurityContext
+from flinkpy.rpc.security import open_channel
+from flinkpy.security import Audience, Role, SecurityContext
+from flinkpy.security.access_token import CLOCK_SKEW_S
 
 PASSWORD = "correct-horse-battery-staple"
 CONFIGURATION = {
@@ -134,8 +137,8 @@ def bomb_job(cluster: RunningCluster, canary: Path) -> job_pb2.JobGraph:
     return env.generate_job_graph("bomb")
 
 
-def calls_of_everybody(address: str) -> Iterator[tuple[str, Callable[[bytes, str | None], grpc.StatusCode]]]:
-    with grpc.insecure_channel(address) as channel:
+def calls_of_everybody(address: str, security: SecurityContext) -> Iterator[tuple[str, Callable[[bytes, str | None], grpc.StatusCode]]]:
+    with open_channel(address, [], security) as channel:
         for service in ("Dispatcher", "BlobServer", "ResourceManager", "JobMaster", "TaskExecutor"):
             for method in service_methods(service).values():
 
@@ -161,7 +164,7 @@ def test_a_pickle_bomb_without_the_token_goes_off_nowhere(cluster: RunningCluste
     for address in ports:
         if address in data:
             continue
-        for path, call in calls_of_everybody(address):
+        for path, call in calls_of_everybody(address, cluster.security):
             for token in (None, "0" * 64):
                 assert call(contents[0], token) is grpc.StatusCode.UNAUTHENTICATED, (address, path)
     for address in ports:  # the data plane's among them
@@ -184,11 +187,13 @@ def test_the_same_bomb_goes_off_in_the_tasks_of_whoever_may_run_code(cluster: Ru
 
 
 def test_a_client_without_token_or_with_that_to_read_is_told_so(cluster: RunningCluster, job: str) -> None:
-    nobody = ClusterClient(cluster.address, security=SecurityContext(None, ""))
-    with nobody, pytest.raises(AuthenticationError, match="shows no token"):
+    with (
+        pytest.raises(AuthenticationError, match=r"security.secret-file.*flinkpy token"),
+        ClusterClient(cluster.address, security=SecurityContext(None, None)) as nobody,
+    ):
         nobody.list_jobs()
-    token = cluster.security.with_role(Role.READ).token
-    with ClusterClient(cluster.address, security=SecurityContext(None, token)) as reader:
+    printed = run_flinkpy("token", *_secret_of(cluster)).stdout.strip()
+    with ClusterClient(cluster.address, security=SecurityContext.of_token(printed)) as reader:
         assert job in [one.job_id for one in reader.list_jobs()]
         assert reader.request_job(job).job_id == job
         with pytest.raises(AuthorizationError, match="role read, the call needs submit"):
@@ -212,14 +217,23 @@ def test_the_command_line_takes_a_token_in_place_of_the_secret(
     refused = run_flinkpy("cancel", *only_token, job)
     assert refused.returncode == 2 and "needs submit" in refused.stderr and "Traceback" not in refused.stderr
     wrong = run_flinkpy("list", "-m", cluster.address, environment={"FLINKPY_TOKEN": "0" * 64})
-    assert wrong.returncode == 2 and "none of this cluster" in wrong.stderr and "0" * 64 not in wrong.stderr
+    assert wrong.returncode == 2 and "flinkpy token" in wrong.stderr and "0" * 64 not in wrong.stderr
+    assert cluster.security.secret is not None
+    authority = printed.stdout.strip().rpartition(".")[2]
+    for audience, expires_s, said in (
+        (Audience.DISPATCHER, time.time() - CLOCK_SKEW_S - 60, "expired"),
+        (Audience.TASK_EXECUTOR, time.time() + 60, "is for a taskexecutor, and this process is a dispatcher"),
+    ):
+        token = f"{cluster.security.secret.token(Role.READ, audience, int(expires_s))}.{authority}"
+        refused = run_flinkpy("list", "-m", cluster.address, environment={"FLINKPY_TOKEN": token})
+        assert refused.returncode == 2 and said in refused.stderr and "Traceback" not in refused.stderr
 
 
 def test_neither_secret_nor_tokens_nor_passwords_are_to_be_seen(
     cluster: RunningCluster, job: str, directory: Path
 ) -> None:
     secret = Path(cluster.properties["security.secret-file"]).read_text().strip()
-    hidden = [secret, PASSWORD, *(cluster.security.with_role(role).token for role in Role)]
+    hidden = [secret, PASSWORD, *(f"fp1.{role.label}." for role in Role)]
     seen: dict[str, str] = {}
     for process in processes_of(cluster):
         for name in ("cmdline", "environ"):
@@ -245,7 +259,7 @@ def test_user_code_finds_no_token_in_its_environment(cluster: RunningCluster) ->
 
     env = environment(cluster, 1)
     (found,) = env.from_sequence(1, 1).map(environment_of_task).execute_and_collect()
-    assert PASSWORD not in found and cluster.security.token not in found
+    assert PASSWORD not in found and "fp1." not in found
     assert "FLINKPY_TOKEN" not in found
 
 
@@ -272,7 +286,7 @@ def test_a_task_executor_of_another_secret_is_kept_out_and_says_why(cluster: Run
     try:
         assert process.stderr is not None
         for line in process.stderr:
-            if "none of this cluster" in line:
+            if "has not proved to be of this cluster" in line:
                 break
         else:
             pytest.fail("it ended without a word")

@@ -57,8 +57,11 @@ def health(
     security = SecurityContext.of_client(configuration)
     try:
         found = check_health(SERVICES[service], where, security=security, timeout_s=timeout_s)
-    except AuthenticationError:
-        raise  # the remedy is on this side
+    except AuthenticationError as error:
+        if error.details.get("reason") != "audience":
+            raise  # the remedy is on this side
+        click.echo(f"{service} at {where} is something else: {error}", err=True)
+        return 1
     except FlinkError as error:
         click.echo(f"{service} at {where} does not answer: {error}", err=True)
         return 1

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -18,10 +17,7 @@ from pathlib import Path
 from flinkpy.common.errors import ExternalError, UserError
 from flinkpy.common.private_directory import check_owner, make_private_directory
 from flinkpy.common.process import ProcessIdentity
-from flinkpy.configuration import core_options
-from flinkpy.configuration.options import read_option
-
-RUN_DIR_VARIABLE = "FLINKPY_RUN_DIR"
+from flinkpy.configuration.run_directory import run_directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +58,7 @@ class RunDirectory:
 
     @classmethod
     def of(cls, configuration: Mapping[str, str]) -> RunDirectory:
-        configured = read_option(configuration, core_options.PID_DIR) or os.environ.get(RUN_DIR_VARIABLE)
-        return cls(Path(configured) if configured else Path.home() / ".flinkpy" / "cluster")
+        return cls(run_directory(configuration))
 
     @property
     def log_dir(self) -> Path:

@@ -20,7 +20,7 @@ from flinkpy.common.private_directory import PrivateDirectory
 from flinkpy.common.process import free_port, stop_children
 from flinkpy.configuration import core_options, jobmanager_options, resource_manager_options, security_options
 from flinkpy.configuration.options import read_option
-from flinkpy.security import Role, SecurityContext
+from flinkpy.security import ClusterSecret, Role, SecurityContext
 
 #: All services of a loaded two-core machine come up in a few seconds; beyond this something hangs.
 START_TIMEOUT_S = 60.0
@@ -132,11 +132,13 @@ class LocalCluster:
                 temporary.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 with PrivateDirectory.make(temporary.parent, temporary.name) as directory:
                     directory.clear()
-            self._prepare_security()
+            self._make_secret()
             self._spawn(self._dispatcher_spec())
             for _ in range(self._options.num_task_executors):
                 self._spawn(self._task_executor_spec())
             self._spawn(self._resource_manager_spec())
+            # Makes the certificate that the services will show, while they are still importing what they need.
+            self._security = SecurityContext.of_service(self._properties).with_role(Role.SUBMIT)
             wait_until_ready(self._processes, timeout_s)
             if self._options.restart_services:
                 self._supervisor = ServiceSupervisor(self._respawn, self._restarted, timeout_s)
@@ -185,14 +187,14 @@ class LocalCluster:
         """Where its secret is. Only after `start`."""
         return Path(self._properties[security_options.SECRET_FILE.key])
 
-    def _prepare_security(self) -> None:
+    def _make_secret(self) -> None:
         """A secret of this cluster's own, unless the configuration names a file. Raises: SecretError."""
         if not self._options.properties.get(security_options.SECRET_FILE.key):
             directory = self._options.temporary_dir
             if directory is None:
                 directory = self._private_dir = Path(tempfile.mkdtemp(prefix="flinkpy-cluster-"))
             self._properties[security_options.SECRET_FILE.key] = str(directory / "secret")
-        self._security = SecurityContext.of_service(self._properties).with_role(Role.SUBMIT)
+        ClusterSecret.load_or_create(self.secret_file)
 
     def _spawn(self, spec: ServiceSpec) -> ServiceProcess:
         process = ServiceProcess(spec)

@@ -17,6 +17,7 @@ import grpc.aio
 from flinkpy.common.errors import AuthenticationError, AuthorizationError, FlinkError
 from flinkpy.rpc.error_codec import bounded_error_metadata
 from flinkpy.security import Role, SecurityContext
+from flinkpy.security.access_token import Audience, check_token
 
 logger = logging.getLogger(__name__)
 
@@ -75,13 +76,23 @@ def required_role(path: str) -> Role:
     return REQUIRED_ROLES.get(path, Role.CLUSTER)
 
 
-def token_metadata(security: SecurityContext) -> tuple[tuple[str, str], ...]:
-    """What a call shows to be let in."""
-    return ((METADATA_AUTHORIZATION, f"Bearer {security.token}"),) if security.token else ()
+def token_metadata(security: SecurityContext, service: str) -> tuple[tuple[str, str], ...]:
+    """What a call of `service` (e.g. "Dispatcher") shows to be let in."""
+    token = security.token_for(Audience.of_service(service))
+    return ((METADATA_AUTHORIZATION, f"Bearer {token}"),) if token else ()
 
 
-def check_call(security: SecurityContext, path: str, authorization: str | None) -> None:
-    """Raises: AuthenticationError, AuthorizationError where a call of `path` that shows `authorization` is refused."""
+def check_call(
+    security: SecurityContext, path: str, authorization: str | None, audiences: frozenset[Audience], now_s: float
+) -> None:
+    """Looks at the token of a call.
+
+    Args:
+        path: what is called; `authorization`: what the call shows.
+        audiences: the kinds of process that this one is.
+
+    Raises: AuthenticationError, AuthorizationError where the call is refused.
+    """
     if security.secret is None:
         return
     if authorization is None:
@@ -91,12 +102,11 @@ def check_call(security: SecurityContext, path: str, authorization: str | None) 
             "other programs show it as metadata `authorization: Bearer TOKEN`"
         )
     is_bearer = authorization[: len(_SCHEME)].lower() == _SCHEME
-    role = security.secret.role_of(authorization[len(_SCHEME) :].strip() if is_bearer else "")
-    if role is None:
-        raise AuthenticationError(
-            f"{path}: the token shown is none of this cluster: caller and cluster have different secrets, or the "
-            "token was made before the secret was changed"
-        )
+    token = authorization[len(_SCHEME) :].strip() if is_bearer else ""
+    try:
+        role = check_token(security.secret, token, audiences, now_s)
+    except AuthenticationError as error:
+        raise AuthenticationError(f"{path}: {error.message}", details=error.details) from None
     required = required_role(path)
     if role < required:
         raise AuthorizationError(
@@ -110,8 +120,13 @@ class AuthorizationInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc
 
     def __init__(self, security: SecurityContext) -> None:
         self._security = security
+        self._audiences: frozenset[Audience] = frozenset()
         self._next_log_s = 0.0
         self._not_logged = 0
+
+    def add_audience(self, audience: Audience) -> None:
+        """Take tokens for processes of that kind."""
+        self._audiences |= {audience}
 
     async def intercept_service(
         self,
@@ -124,7 +139,7 @@ class AuthorizationInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc
                 authorization = value if isinstance(value, str) else ""
                 break
         try:
-            check_call(self._security, handler_call_details.method, authorization)
+            check_call(self._security, handler_call_details.method, authorization, self._audiences, time.time())
         except FlinkError as error:
             return self._refusal(error)
         return await continuation(handler_call_details)

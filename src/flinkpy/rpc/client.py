@@ -87,7 +87,6 @@ class Gateway:
         method = self._methods.get(name)
         if method is None:
             raise AttributeError(f"service {self._service} has no call {name!r}")
-        metadata = call_metadata(self.fencing_token, self._security)
         call = method.stub(self._channel)
 
         def dropped(error: asyncio.CancelledError) -> BaseException:
@@ -100,7 +99,7 @@ class Gateway:
 
         async def unary(request: Any, timeout_s: float | None = DEFAULT_TIMEOUT_S) -> Any:
             try:
-                pending = call(request, timeout=timeout_s, metadata=metadata)
+                pending = call(request, timeout=timeout_s, metadata=self._metadata())
                 response = await pending
                 self.protocol = agreed(await pending.trailing_metadata(), self.address)
                 return response
@@ -112,7 +111,7 @@ class Gateway:
                 raise dropped(error) from None
 
         async def stream(request: Any) -> AsyncIterator[Any]:
-            responses = call(request, metadata=metadata)
+            responses = call(request, metadata=self._metadata())
             try:
                 is_first = True
                 async for response in responses:
@@ -130,6 +129,9 @@ class Gateway:
         wrapped = stream if method.server_streaming else unary
         self.__dict__[name] = wrapped
         return wrapped
+
+    def _metadata(self) -> tuple[tuple[str, str], ...]:
+        return call_metadata(self.fencing_token, self._security, self._service)
 
     async def _explained(self, error: FlinkError) -> FlinkError:
         return await asyncio.to_thread(explained, error, self._security) if _may_be_tls(error) else error
@@ -209,8 +211,11 @@ async def _watch(channel: grpc.aio.Channel, on_lost: Callable[[], None]) -> None
     on_lost()
 
 
-def call_metadata(fencing_token: str | None, security: SecurityContext) -> tuple[tuple[str, str], ...]:
-    metadata = (*CALLER_METADATA, *token_metadata(security))
+def call_metadata(
+    fencing_token: str | None, security: SecurityContext, service: str
+) -> tuple[tuple[str, str], ...]:
+    """What one call of `service` shows; tokens end, so that it is asked for with every call."""
+    metadata = (*CALLER_METADATA, *token_metadata(security, service))
     if fencing_token is None:
         return metadata
     return (*metadata, (METADATA_FENCING_TOKEN, fencing_token))
@@ -227,7 +232,7 @@ def explained(error: FlinkError, security: SecurityContext) -> FlinkError:
     from flinkpy.rpc.tls_diagnosis import diagnose
 
     address = error.details["address"]
-    reason = diagnose(address, security.tls)
+    reason = diagnose(address, security.control_tls)
     return error if reason is None else TlsError(f"no connection to {address}: {reason}", details=error.details)
 
 

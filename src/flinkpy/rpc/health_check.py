@@ -39,20 +39,21 @@ def check_health(service: str, address: str, *, security: SecurityContext, timeo
     channel = open_channel(address, CHANNEL_OPTIONS, security)
     try:
         stub = health_pb2_grpc.HealthStub(channel)
-        if _is_serving(stub, full_service_name(service), address, security, timeout_s):
+        metadata = call_metadata(None, security, service)
+        if _is_serving(stub, full_service_name(service), address, metadata, timeout_s):
             return Health.SERVING
-        is_well = _is_serving(stub, "", address, security, timeout_s)
+        is_well = _is_serving(stub, "", address, metadata, timeout_s)
         return Health.STANDING_BY if is_well else Health.NOT_SERVING
     finally:
         channel.close()
 
 
 def _is_serving(
-    stub: health_pb2_grpc.HealthStub, name: str, address: str, security: SecurityContext, timeout_s: float
+    stub: health_pb2_grpc.HealthStub, name: str, address: str, metadata: tuple[tuple[str, str], ...], timeout_s: float
 ) -> bool:
     request = health_pb2.HealthCheckRequest(service=name)
     try:
-        answer = stub.Check(request, timeout=timeout_s, metadata=call_metadata(None, security))
+        answer = stub.Check(request, timeout=timeout_s, metadata=metadata)
     except grpc.RpcError as error:
         raise typed_error(error, "Health", "check", address) from None
     return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)

@@ -12,7 +12,6 @@ import grpc.aio
 
 from flinkpy.common.addresses import is_loopback
 from flinkpy.common.errors import AuthenticationError, ConfigurationError
-from flinkpy.rpc.authorization import AuthorizationInterceptor
 from flinkpy.security import PEER_NAME, SecurityContext, TlsMaterial, check_bind
 
 logger = logging.getLogger(__name__)
@@ -28,11 +27,8 @@ def check_server(bind_address: str, security: SecurityContext) -> None:
     if security.secret is None and not security.is_insecure:
         raise ConfigurationError("a server needs the cluster secret: a token alone lets nobody check another")
     if security.is_insecure and security.tls is None and not is_loopback(bind_address.strip("[]")):
-        logger.warning("INSECURE: %s is served without TLS; whoever can read the network can take over", bind_address)
-
-
-def interceptors(security: SecurityContext) -> list[grpc.aio.ServerInterceptor]:
-    return [] if security.secret is None else [AuthorizationInterceptor(security)]
+        what = "records" if security.derived_tls is not None else "calls, tokens and records"
+        logger.warning("INSECURE: %s is bound without mutual TLS; %s cross the network in clear", bind_address, what)
 
 
 def check_certificate(security: SecurityContext, auth_context: Callable[[], Mapping[str, Iterable[bytes]]]) -> None:
@@ -53,31 +49,56 @@ def _is_pinned(tls: TlsMaterial, pem: bytes) -> bool:
 
 def bind_port(server: grpc.aio.Server, address: str, security: SecurityContext) -> int:
     """Bind `server` to `address` (host:port; port 0 takes a free one) and return the port, 0 where it is taken."""
-    tls = security.tls
+    tls = security.control_tls
     if tls is None:
         return server.add_insecure_port(address)
+    # Where a user has set up TLS both sides show a certificate; else callers show who they are by a token.
+    trusted = tls.trusted_certificates if tls.is_mutual else None
     credentials = grpc.ssl_server_credentials(
-        [(tls.private_key, tls.certificate_chain)], tls.trusted_certificates, require_client_auth=True
+        [(tls.private_key, tls.certificate_chain)], trusted, require_client_auth=tls.is_mutual
     )
     return server.add_secure_port(address, credentials)
 
 
 def open_aio_channel(address: str, options: list[tuple[str, object]], security: SecurityContext) -> grpc.aio.Channel:
-    credentials = _channel_credentials(security)
+    """Raises: AuthenticationError, see `_channel_credentials`."""
+    credentials = _channel_credentials(address, security)
     if credentials is None:
         return grpc.aio.insecure_channel(address, options=[_NO_PROXY, *options])
     return grpc.aio.secure_channel(address, credentials, options=[_NO_PROXY, _PEER_NAME, *options])
 
 
 def open_channel(address: str, options: list[tuple[str, object]], security: SecurityContext) -> grpc.Channel:
-    credentials = _channel_credentials(security)
+    """Raises: AuthenticationError, see `_channel_credentials`."""
+    credentials = _channel_credentials(address, security)
     if credentials is None:
         return grpc.insecure_channel(address, options=[_NO_PROXY, *options])
     return grpc.secure_channel(address, credentials, options=[_NO_PROXY, _PEER_NAME, *options])
 
 
-def _channel_credentials(security: SecurityContext) -> grpc.ChannelCredentials | None:
-    tls = security.tls
-    if tls is None:
-        return None
-    return grpc.ssl_channel_credentials(tls.trusted_certificates, tls.private_key, tls.certificate_chain)
+def _channel_credentials(address: str, security: SecurityContext) -> grpc.ChannelCredentials | None:
+    """None for plaintext, over which nothing confidential goes.
+
+    Raises: AuthenticationError where the process would show a token to whoever listens at `address`, because it has
+        nothing to recognise the cluster's services by; or where it has no token at all.
+    """
+    tls = security.control_tls
+    if tls is not None:
+        return grpc.ssl_channel_credentials(
+            tls.trusted_certificates, tls.private_key or None, tls.certificate_chain or None
+        )
+    if security.tokens is not None:
+        raise AuthenticationError(
+            f"no connection to {address}: the token at hand does not say by what the services of its cluster are "
+            "recognised, so it would be shown to whoever listens there. It is none that `flinkpy token` printed, or "
+            "a part of one: make another",
+            details={"address": address},
+        )
+    if not security.is_insecure:
+        raise AuthenticationError(
+            f"no connection to {address}: this process has nothing to show and nothing to recognise the cluster by. A "
+            "client needs the file of the cluster secret (`security.secret-file`, FLINKPY_SECRET_FILE) or a token that "
+            "`flinkpy token` made of it (`security.token-file`, FLINKPY_TOKEN)",
+            details={"address": address},
+        )
+    return None

@@ -35,8 +35,9 @@ from flinkpy.common.errors import (
     VersionMismatchError,
 )
 from flinkpy.rpc.aio_server import add_handlers, make_server
+from flinkpy.rpc.authorization import AuthorizationInterceptor
 from flinkpy.rpc.error_codec import bounded_error_metadata
-from flinkpy.rpc.security import bind_port, check_certificate, check_server, interceptors
+from flinkpy.rpc.security import bind_port, check_certificate, check_server
 from flinkpy.rpc.services import (
     MAX_MESSAGE_BYTES,
     METADATA_FENCING_TOKEN,
@@ -52,6 +53,7 @@ from flinkpy.rpc.versions import (
     negotiate,
 )
 from flinkpy.security import SecurityContext
+from flinkpy.security.access_token import Audience
 
 logger = logging.getLogger(__name__)
 
@@ -132,7 +134,9 @@ class RpcServer:
         self._requested_port = port
         self._advertised_host = advertised_host or _advertisable(bind_address)
         self._port: int | None = None
-        self._server = make_server(interceptors(security), _OPTIONS, on_end or self._end_process)
+        self._authorization = None if security.secret is None else AuthorizationInterceptor(security)
+        interceptors = [] if self._authorization is None else [self._authorization]
+        self._server = make_server(interceptors, _OPTIONS, on_end or self._end_process)
         self._services: dict[str, object] = {}
         #: What runs the calls that have not ended, so that `stop` can wait for them.
         self._calls: set[asyncio.Task[Any]] = set()
@@ -141,6 +145,8 @@ class RpcServer:
     def add_endpoint(self, service: str, endpoint: object) -> None:
         """Serve `service` (e.g. "Dispatcher") by the snake_case methods of `endpoint`; all must exist."""
         full_name = full_service_name(service)
+        if self._authorization is not None:
+            self._authorization.add_audience(Audience.of_service(service))
         handlers = {
             method.path.rpartition("/")[2]: _handler(method, endpoint, self._calls, self._security)
             for method in service_methods(service).values()

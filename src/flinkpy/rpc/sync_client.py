@@ -24,7 +24,7 @@ class SyncGateway:
         self._methods = service_methods(service)
         self._security = security
         self._channel = open_channel(address, CHANNEL_OPTIONS, security)
-        self._metadata = call_metadata(fencing_token, security)
+        self._fencing_token = fencing_token
         self.address = address
         #: As `Gateway.protocol`.
         self.protocol: int | None = None
@@ -37,14 +37,14 @@ class SyncGateway:
 
         def unary(request: Any, timeout_s: float | None = DEFAULT_TIMEOUT_S) -> Any:
             try:
-                response, answered = call.with_call(request, timeout=timeout_s, metadata=self._metadata)
+                response, answered = call.with_call(request, timeout=timeout_s, metadata=self._metadata())
                 self.protocol = agreed(answered.trailing_metadata(), self.address)
                 return response
             except grpc.RpcError as error:
                 raise explained(typed_error(error, self._service, name, self.address), self._security) from None
 
         def stream(request: Any, timeout_s: float | None = None) -> Iterator[Any]:
-            responses = call(request, timeout=timeout_s, metadata=self._metadata)
+            responses = call(request, timeout=timeout_s, metadata=self._metadata())
             try:
                 is_first = True
                 for response in responses:
@@ -60,6 +60,9 @@ class SyncGateway:
         wrapped = stream if method.server_streaming else unary
         self.__dict__[name] = wrapped
         return wrapped
+
+    def _metadata(self) -> tuple[tuple[str, str], ...]:
+        return call_metadata(self._fencing_token, self._security, self._service)
 
     def close(self) -> None:
         self._channel.close()

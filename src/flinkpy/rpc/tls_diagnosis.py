@@ -18,6 +18,7 @@ _HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 
 _TLS_ALERT = 0x15
 
 _REFUSES = "the peer refuses this process's certificate"
+_NOT_PROVED = "what listens there has not proved to be of this cluster"
 _HINTS = ("handshake", "Handshake", "Socket closed", "Connection reset")
 
 
@@ -31,7 +32,10 @@ def diagnose(address: str, tls: TlsMaterial | None) -> str | None:
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=_TIMEOUT_S) as connection:
-            return _speaks_tls(connection) if tls is None else _handshake(connection, tls)
+            if tls is None:
+                return _speaks_tls(connection)
+            found = _handshake(connection, tls)
+            return found if tls.is_mutual else _of_derived(found)
     except (OSError, ValueError):
         return None
 
@@ -58,6 +62,11 @@ def _handshake(connection: socket.socket, tls: TlsMaterial) -> str | None:
             if not secured.recv(1):
                 return f"{_REFUSES}: it is of an authority that the peer does not trust, or has expired{own}"
     except ssl.SSLCertVerificationError as error:
+        if not tls.is_mutual:
+            return (
+                f"{_NOT_PROVED}, so no token was shown to it: the cluster has a secret other than the one at hand, or "
+                "something else has taken the port"
+            )
         return f"the peer is refused: {verification_failure(error.verify_message)}{own}"
     except ssl.SSLError as error:
         return _of_alert(error, own)
@@ -66,6 +75,16 @@ def _handshake(connection: socket.socket, tls: TlsMaterial) -> str | None:
     except OSError:
         return f"{_REFUSES}, or speaks plaintext{own}"
     return None
+
+
+def _of_derived(reason: str | None) -> str | None:
+    """The same for a process whose TLS nobody set up: there are no files to look at."""
+    if reason is None or _NOT_PROVED in reason:
+        return reason
+    return (
+        f"{_NOT_PROVED}, so no token was shown to it: the cluster uses certificates of its own "
+        "(`security.ssl.internal.enabled`) and this process does not, or something else has taken the port"
+    )
 
 
 def _of_alert(error: ssl.SSLError, own: str) -> str:

@@ -5,6 +5,7 @@ Differs: Flink authenticates nobody unless TLS is set up; here every call shows 
 """
 
 from flinkpy.common.errors import AuthenticationError, AuthorizationError, SecretError, TlsError
+from flinkpy.security.access_token import Audience
 from flinkpy.security.bind_guard import check_bind
 from flinkpy.security.cluster_secret import ClusterSecret
 from flinkpy.security.role import Role
@@ -14,6 +15,7 @@ from flinkpy.security.tls_material import PEER_NAME, ZOOKEEPER_NAME, TlsMaterial
 __all__ = [
     "PEER_NAME",
     "ZOOKEEPER_NAME",
+    "Audience",
     "AuthenticationError",
     "AuthorizationError",
     "ClusterSecret",

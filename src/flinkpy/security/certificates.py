@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import UserError
@@ -23,6 +24,10 @@ CLIENT_NAME = "flinkpy-client"
 _CLOCK_DIFFERENCE = timedelta(minutes=5)
 #: An authority outlives the certificates that are renewed.
 _AUTHORITY_LIFETIME = timedelta(days=3650)
+#: A date before all clocks, and the one that stands for no end (RFC 5280, 4.1.2.5): these last as long as the secret.
+_FOR_EVER = (datetime(2020, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC))
+#: Of the curve P-256 (SP 800-186, 3.2.1.3).
+_P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +89,35 @@ def trust_store_pkcs12(authority: Identity, password: bytes) -> bytes:
 
 
 def make_authority(now_ms: int, name: str = "flinkpy cluster authority") -> Identity:
-    from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
 
-    key = ec.generate_private_key(ec.SECP256R1())
+    return _authority(ec.generate_private_key(ec.SECP256R1()), name, *_lifetime(now_ms, _AUTHORITY_LIFETIME))
+
+
+def derive_authority(scalar: int) -> Identity:
+    """The authority whose private key follows from `scalar`. It does not expire.
+
+    Whoever derives it has the same key and name, so that one's certificates are trusted by all.
+    """
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.derive_private_key(scalar % (_P256_ORDER - 1) + 1, ec.SECP256R1())
+    return _authority(key, "flinkpy cluster authority", *_FOR_EVER)
+
+
+def make_server_certificate(authority: Identity) -> Identity:
+    """A key and a certificate of a service that do not expire; also good for the loopback's addresses."""
+    from cryptography import x509
+
+    loopback = [x509.DNSName("localhost"), *(x509.IPAddress(ip_address(one)) for one in ("127.0.0.1", "::1"))]
+    return _certificate(authority, PEER_NAME, loopback, *_FOR_EVER)
+
+
+def _authority(key: EllipticCurvePrivateKey, name: str, begin: datetime, end: datetime) -> Identity:
+    from cryptography import x509
+
     subject = _name(name)
-    builder = _builder(subject, subject, key, now_ms, _AUTHORITY_LIFETIME)
+    builder = _builder(subject, subject, key, begin, end)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(_key_usage(signs_certificates=True), critical=True)
     return Identity(key, _signed(builder, key))
@@ -97,18 +125,22 @@ def make_authority(now_ms: int, name: str = "flinkpy cluster authority") -> Iden
 
 def make_certificate(authority: Identity, name: str, now_ms: int, lifetime: timedelta) -> Identity:
     """A key and a certificate for `name`: PEER_NAME and ZOOKEEPER_NAME are connected to, all else are clients."""
+    return _certificate(authority, name, [], *_lifetime(now_ms, lifetime))
+
+
+def _certificate(authority: Identity, name: str, more_names: list[Any], begin: datetime, end: datetime) -> Identity:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.x509.oid import ExtendedKeyUsageOID
 
     key = ec.generate_private_key(ec.SECP256R1())
-    builder = _builder(_name(name), authority.certificate.subject, key, now_ms, lifetime)
+    builder = _builder(_name(name), authority.certificate.subject, key, begin, end)
     uses = [ExtendedKeyUsageOID.CLIENT_AUTH]
     if name in (PEER_NAME, ZOOKEEPER_NAME):
         uses.append(ExtendedKeyUsageOID.SERVER_AUTH)
     for extension, is_critical in (
         (x509.BasicConstraints(ca=False, path_length=None), True),
-        (x509.SubjectAlternativeName([x509.DNSName(name)]), False),
+        (x509.SubjectAlternativeName([x509.DNSName(name), *more_names]), False),
         (_key_usage(signs_certificates=False), True),
         (x509.ExtendedKeyUsage(uses), False),
         (x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()), False),
@@ -124,18 +156,22 @@ def _name(name: str) -> Any:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def _builder(subject: Any, issuer: Any, key: EllipticCurvePrivateKey, now_ms: int, lifetime: timedelta) -> Any:
+def _lifetime(now_ms: int, lifetime: timedelta) -> tuple[datetime, datetime]:
+    now = datetime.fromtimestamp(now_ms / 1000, tz=UTC)
+    return min(now, now + lifetime) - _CLOCK_DIFFERENCE, now + lifetime
+
+
+def _builder(subject: Any, issuer: Any, key: EllipticCurvePrivateKey, begin: datetime, end: datetime) -> Any:
     from cryptography import x509
 
-    now = datetime.fromtimestamp(now_ms / 1000, tz=UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(min(now, now + lifetime) - _CLOCK_DIFFERENCE)
-        .not_valid_after(now + lifetime)
+        .not_valid_before(begin)
+        .not_valid_after(end)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
 

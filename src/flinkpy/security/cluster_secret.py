@@ -6,6 +6,7 @@ and there is no way on without it: a cluster must not run with less protection t
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hmac
 import os
@@ -16,6 +17,7 @@ from typing import NoReturn
 
 from flinkpy.common.durable_file import sync_directory, unfinished_path
 from flinkpy.common.errors import SecretError
+from flinkpy.security.access_token import AccessToken, Audience, claims
 from flinkpy.security.role import Role
 
 _SECRET_BYTES = 32
@@ -26,13 +28,12 @@ _MAX_FILE_BYTES = 4096
 class ClusterSecret:
     """A cluster's secret. It shows itself nowhere: not in `repr`, not in a pickle."""
 
-    __slots__ = ("_secret", "_tokens")
+    __slots__ = ("_secret",)
 
     def __init__(self, secret: bytes) -> None:
         if len(secret) != _SECRET_BYTES:
             raise SecretError(f"a cluster secret has {_SECRET_BYTES} bytes, not {len(secret)}")
         self._secret = secret
-        self._tokens = {role: self._digest(b"flinkpy token " + role.label.encode()).hex() for role in Role}
 
     @classmethod
     def generate(cls) -> ClusterSecret:
@@ -74,18 +75,18 @@ class ClusterSecret:
             )
         return cls(secret)
 
-    def token(self, role: Role) -> str:
-        """What shows on a call that its sender has `role`."""
-        return self._tokens[role]
+    def token(self, role: Role, audience: Audience, expires_s: int) -> str:
+        """A token that shows `role` to processes of the kind `audience` until `expires_s`, in seconds since 1970."""
+        said = claims(role, audience, expires_s)
+        return f"{said}.{self._proof(said)}"
 
-    def role_of(self, token: str) -> Role | None:
-        """The role that `token` shows, or None. Takes the same time for every token."""
-        found: Role | None = None
-        given = token.encode("utf-8", "surrogateescape")
-        for role, expected in self._tokens.items():
-            if hmac.compare_digest(expected.encode("ascii"), given):
-                found = role
-        return found
+    def has_made(self, token: AccessToken) -> bool:
+        """Whether the token was made of this secret. Takes the same time for every token."""
+        return hmac.compare_digest(self._proof(token.claims), token.proof)
+
+    def _proof(self, said: str) -> str:
+        digest = self._digest(b"flinkpy token " + said.encode("ascii"))
+        return base64.urlsafe_b64encode(digest).decode("ascii").rstrip("=")
 
     def derive(self, purpose: str) -> str:
         """A secret for another use, e.g. "zookeeper": nothing follows from it for this one or for a third."""
@@ -102,7 +103,7 @@ class ClusterSecret:
         return isinstance(other, ClusterSecret) and hmac.compare_digest(self._secret, other._secret)
 
     def __hash__(self) -> int:
-        return hash(self.token(Role.READ))
+        return hash(self.derive("hash"))
 
     def __repr__(self) -> str:
         return "ClusterSecret(****)"

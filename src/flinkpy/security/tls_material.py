@@ -41,6 +41,7 @@ class TlsMaterial:
             have one of them.
         handshake_timeout_ms: how long a handshake may take; None for the default of who does it.
         source: the files it was read from, for messages.
+        is_mutual: whether those who connect show a certificate too. Where they do not there may be no private key.
     """
 
     private_key: bytes = field(repr=False)
@@ -49,6 +50,7 @@ class TlsMaterial:
     fingerprints: tuple[str, ...] = ()
     handshake_timeout_ms: int | None = None
     source: str = ""
+    is_mutual: bool = True
 
     @classmethod
     def of_configuration(cls, configuration: AnyConfiguration) -> TlsMaterial | None:
@@ -60,11 +62,11 @@ class TlsMaterial:
         return load_tls_material(configuration)
 
     def server_context(self) -> ssl.SSLContext:
-        """For the side that is connected to; the peer must show a certificate."""
+        """For the side that is connected to; the peer must show a certificate where TLS is mutual."""
         import ssl
 
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        return self._fill(context)
+        return self._fill(context, ssl.CERT_REQUIRED if self.is_mutual else ssl.CERT_NONE)
 
     def client_context(self) -> ssl.SSLContext:
         """For the side that connects, with the name the other must have as `server_hostname`, which is checked."""
@@ -72,7 +74,7 @@ class TlsMaterial:
 
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = True
-        return self._fill(context)
+        return self._fill(context, ssl.CERT_REQUIRED)
 
     def is_pinned_out(self, certificate_der: bytes) -> bool:
         """Whether fingerprints are asked for and the peer's certificate has none of them."""
@@ -120,14 +122,15 @@ class TlsMaterial:
     def _refused(self, cause: str) -> ConfigurationError:
         return ConfigurationError(f"TLS cannot work with {self.source or 'this certificate'}: {cause}")
 
-    def _fill(self, context: ssl.SSLContext) -> ssl.SSLContext:
+    def _fill(self, context: ssl.SSLContext, verify_mode: ssl.VerifyMode) -> ssl.SSLContext:
         import ssl
 
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.verify_mode = ssl.CERT_REQUIRED
+        context.verify_mode = verify_mode
         context.load_verify_locations(cadata=self.trusted_certificates.decode("ascii"))
-        with _as_file(self.certificate_chain + b"\n" + self.private_key) as path:
-            context.load_cert_chain(path)
+        if self.private_key:
+            with _as_file(self.certificate_chain + b"\n" + self.private_key) as path:
+                context.load_cert_chain(path)
         return context
 
     def __reduce__(self) -> NoReturn:
@@ -152,7 +155,7 @@ def verification_failure(reason: str, name: str = PEER_NAME) -> str:
         return f"the certificate has not the name {name}: {likely}"
     if "purpose" in reason:
         return "the certificate is a client's, which is not good for a service"
-    if "issuer" in reason or "self-signed" in reason or "self signed" in reason:
+    if "issuer" in reason or "certificate signature failure" in reason or "self-signed" in reason or "self signed" in reason:
         return "the certificate is not signed by an authority in the trust store: they are of different authorities"
     return reason
 

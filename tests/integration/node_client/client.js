@@ -20,10 +20,17 @@ const definition = protoLoader.loadSync(path.join('flinkpy', 'dispatcher.proto')
   defaults: true,
 });
 const { Dispatcher } = grpc.loadPackageDefinition(definition).flinkpy;
-const dispatcher = new Dispatcher(address, grpc.credentials.createInsecure());
+
+// The last part of a token is the certificate by which the cluster is recognised: only the cluster may see the token.
+const token = process.env.FLINKPY_TOKEN;
+const certificate = Buffer.from(token.split('.').pop(), 'base64url').toString('base64');
+const authority = ['-----BEGIN CERTIFICATE-----', ...certificate.match(/.{1,64}/g), '-----END CERTIFICATE-----', ''];
+const dispatcher = new Dispatcher(address, grpc.credentials.createSsl(Buffer.from(authority.join('\n'))), {
+  'grpc.ssl_target_name_override': 'flinkpy-internal',
+});
 
 const metadata = new grpc.Metadata();
-metadata.set('authorization', `Bearer ${process.env.FLINKPY_TOKEN}`);
+metadata.set('authorization', `Bearer ${token}`);
 
 function show(document) {
   process.stdout.write(JSON.stringify(document) + '\n');

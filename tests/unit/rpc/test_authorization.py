@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -19,14 +20,18 @@ from flinkpy._proto import dispatcher_pb2
 from flinkpy.common.errors import AuthenticationError, AuthorizationError, ConfigurationError
 from flinkpy.rpc.authorization import REQUIRED_ROLES, check_call, required_role, token_metadata
 from flinkpy.rpc.client import RpcClient
+from flinkpy.rpc.security import open_aio_channel
 from flinkpy.rpc.server import RpcServer
 from flinkpy.rpc.services import Method, service_methods
-from flinkpy.security import ClusterSecret, Role, SecurityContext
+from flinkpy.security import Audience, ClusterSecret, Role, SecurityContext
+from flinkpy.security.access_token import CLOCK_SKEW_S
 
 SERVICES = ("Dispatcher", "BlobServer", "ResourceManager", "JobMaster", "TaskExecutor")
 METHODS = [method for service in SERVICES for method in service_methods(service).values()]
 SECRET = ClusterSecret(bytes(range(32)))
 CLUSTER = SecurityContext.of_secret(SECRET)
+NOW_S = int(time.time())
+ALL = frozenset(Audience)
 
 #: What is for services only, of the services that clients call too. A new call has to be put here or into the table.
 CLUSTER_ONLY = {
@@ -88,16 +93,22 @@ def bearer(token: str) -> tuple[tuple[str, str], ...]:
     return (("authorization", f"Bearer {token}"),)
 
 
+def token(role: Role, secret: ClusterSecret = SECRET, expires_s: int = NOW_S + 60) -> str:
+    return secret.token(role, Audience.DISPATCHER, expires_s)
+
+
 WRONG = {
+    "expired": bearer(token(Role.CLUSTER, expires_s=NOW_S - CLOCK_SKEW_S - 60)),
+    "of the time before tokens expired": bearer("fe79a45527524ff026171fd489e220d47367d39fc031294f65ab750fe21003d3"),
     "none": (),
     "empty": (("authorization", ""),),
     "no token": (("authorization", "Bearer "),),
-    "another cluster's": bearer(ClusterSecret.generate().token(Role.CLUSTER)),
-    "cut": bearer(SECRET.token(Role.CLUSTER)[:-1]),
-    "longer": bearer(SECRET.token(Role.CLUSTER) + "0"),
-    "upper case": bearer(SECRET.token(Role.CLUSTER).upper()),
-    "another scheme": (("authorization", f"Basic {SECRET.token(Role.CLUSTER)}"),),
-    "another key": (("token", SECRET.token(Role.CLUSTER)),),
+    "another cluster's": bearer(token(Role.CLUSTER, ClusterSecret.generate())),
+    "cut": bearer(token(Role.CLUSTER)[:-1]),
+    "longer": bearer(token(Role.CLUSTER) + "0"),
+    "upper case": bearer(token(Role.CLUSTER).upper()),
+    "another scheme": (("authorization", f"Basic {token(Role.CLUSTER)}"),),
+    "another key": (("token", token(Role.CLUSTER)),),
     "the secret itself": bearer(bytes(range(32)).hex()),
 }
 
@@ -107,7 +118,7 @@ def test_no_call_of_any_service_is_let_in_without_a_token_of_the_cluster() -> No
         paths = [method.path for method in METHODS]
         paths += ["/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch", "/flinkpy.Dispatcher/NoSuchCall"]
         paths += ["/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "/no.Service/Call"]
-        async with grpc.aio.insecure_channel(server.address) as channel:
+        async with open_aio_channel(server.address, [], CLUSTER) as channel:
             for name, metadata in WRONG.items():
                 for path in paths if name in ("none", "another cluster's") else paths[:3]:
                     status = await call_raw(channel, path, b"", metadata)
@@ -169,8 +180,8 @@ def test_what_changes_something_is_beyond_the_token_that_reads() -> None:
 
 def test_health_and_reflection_answer_whoever_may_read() -> None:
     async def scenario(server: RpcServer, calls: list[str]) -> None:
-        metadata = token_metadata(CLUSTER.with_role(Role.READ))
-        async with grpc.aio.insecure_channel(server.address) as channel:
+        metadata = token_metadata(CLUSTER.with_role(Role.READ), "Dispatcher")
+        async with open_aio_channel(server.address, [], CLUSTER) as channel:
             health = health_pb2_grpc.HealthStub(channel)
             answer = await health.Check(health_pb2.HealthCheckRequest(service="flinkpy.Dispatcher"), metadata=metadata)
             assert answer.status == health_pb2.HealthCheckResponse.SERVING
@@ -196,7 +207,7 @@ def test_nothing_of_a_refused_call_is_parsed_and_no_pickle_in_it_goes_off(tmp_pa
     bomb = dispatcher_pb2.CoordinationRequest(job_id="0" * 32, payload=pickle.dumps(_Bomb(canary))).SerializeToString()
 
     async def scenario(server: RpcServer, calls: list[str]) -> None:
-        async with grpc.aio.insecure_channel(server.address) as channel:
+        async with open_aio_channel(server.address, [], CLUSTER) as channel:
             for method in METHODS:
                 # The second is no message at all: who parsed it would answer INTERNAL.
                 for content in (bomb, b"\xff" * 100):
@@ -212,8 +223,8 @@ def test_a_message_that_nests_too_deep_is_refused_and_the_server_goes_on() -> No
         nested = b""
         for _ in range(500):  # field 1, which is a message in a message
             nested = b"\x0a" + _varint(len(nested)) + nested
-        async with grpc.aio.insecure_channel(server.address) as channel:
-            metadata = token_metadata(CLUSTER)
+        async with open_aio_channel(server.address, [], CLUSTER) as channel:
+            metadata = token_metadata(CLUSTER, "Dispatcher")
             for path in ("/flinkpy.Dispatcher/SubmitJob", "/flinkpy.Dispatcher/NotifyJobTerminated"):
                 await call_raw(channel, path, nested, metadata)
             assert await call_raw(channel, "/flinkpy.Dispatcher/ListJobs", b"", metadata) is grpc.StatusCode.OK
@@ -231,11 +242,11 @@ def _varint(value: int) -> bytes:
 
 def test_messages_and_metadata_have_a_largest_size() -> None:
     async def scenario(server: RpcServer, calls: list[str]) -> None:
-        async with grpc.aio.insecure_channel(
-            server.address, options=[("grpc.max_send_message_length", -1), ("grpc.max_metadata_size", 1 << 22)]
+        async with open_aio_channel(
+            server.address, [("grpc.max_send_message_length", -1), ("grpc.max_metadata_size", 1 << 22)], CLUSTER
         ) as channel:
             path = "/flinkpy.Dispatcher/ListJobs"
-            metadata = token_metadata(CLUSTER)
+            metadata = token_metadata(CLUSTER, "Dispatcher")
             status = await call_raw(channel, path, bytes(33 << 20), metadata)
             assert status is grpc.StatusCode.RESOURCE_EXHAUSTED
             large = (*metadata, ("x", "y" * (1 << 20)))
@@ -247,7 +258,7 @@ def test_messages_and_metadata_have_a_largest_size() -> None:
 
 def test_a_refused_call_does_not_wait_for_its_message() -> None:
     async def scenario(server: RpcServer, calls: list[str]) -> None:
-        async with grpc.aio.insecure_channel(server.address) as channel:
+        async with open_aio_channel(server.address, [], CLUSTER) as channel:
             call = channel.stream_stream("/flinkpy.BlobServer/PutBlob")(metadata=())
             assert await call.code() is grpc.StatusCode.UNAUTHENTICATED  # nothing was sent, the stream is open
         assert calls == []
@@ -256,19 +267,19 @@ def test_a_refused_call_does_not_wait_for_its_message() -> None:
 
 
 def test_messages_of_refusals_say_what_to_do_and_show_no_token() -> None:
-    token = SECRET.token(Role.READ)
+    shown = token(Role.READ)
     with pytest.raises(AuthenticationError, match=r"no token.*security.secret-file.*flinkpy token.*Bearer"):
-        check_call(CLUSTER, "/a/B", None)
+        check_call(CLUSTER, "/a/B", None, ALL, NOW_S)
     with pytest.raises(AuthenticationError, match="none of this cluster") as wrong:
-        check_call(CLUSTER, "/a/B", "Bearer " + "5" * 64)
+        check_call(CLUSTER, "/a/B", "Bearer " + "5" * 64, ALL, NOW_S)
     with pytest.raises(AuthorizationError, match=r"role read.* needs cluster") as low:
-        check_call(CLUSTER, "/a/B", f"Bearer {token}")
-    assert "5" * 64 not in str(wrong.value) and token not in str(low.value) + str(low.value.details)
+        check_call(CLUSTER, "/a/B", f"Bearer {shown}", ALL, NOW_S)
+    assert "5" * 64 not in str(wrong.value) and shown not in str(low.value) + str(low.value.details)
 
 
 def test_refusals_are_logged_with_the_peer_but_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(server: RpcServer, calls: list[str]) -> None:
-        async with grpc.aio.insecure_channel(server.address) as channel:
+        async with open_aio_channel(server.address, [], CLUSTER) as channel:
             for _ in range(50):
                 await call_raw(channel, "/flinkpy.Dispatcher/ListJobs", b"", ())
 
@@ -280,6 +291,31 @@ def test_refusals_are_logged_with_the_peer_but_cannot_fill_the_log(caplog: pytes
 
 def test_a_server_that_could_check_no_token_is_not_made() -> None:
     with pytest.raises(ConfigurationError, match="cluster secret"):
-        RpcServer(bind_address="127.0.0.1", port=0, security=SecurityContext(None, "token"))
+        RpcServer(bind_address="127.0.0.1", port=0, security=SecurityContext.of_token("token"))
     with pytest.raises(ConfigurationError, match=r"cannot bind 0\.0\.0\.0"):
         RpcServer(bind_address="0.0.0.0", port=0, security=CLUSTER)
+
+
+def test_a_token_for_one_service_is_refused_by_the_others() -> None:
+    async def main() -> None:
+        server = RpcServer(bind_address="127.0.0.1", port=0, security=CLUSTER)
+        server.add_endpoint("ResourceManager", Endpoint("ResourceManager", []))
+        await server.start()
+        path = "/flinkpy.ResourceManager/RequestResourceOverview"
+        async with open_aio_channel(server.address, [], CLUSTER) as channel:
+            for audience in Audience:
+                status = await call_raw(channel, path, b"", bearer(SECRET.token(Role.CLUSTER, audience, NOW_S + 60)))
+                expected = audience is Audience.RESOURCE_MANAGER
+                assert status is (grpc.StatusCode.OK if expected else grpc.StatusCode.UNAUTHENTICATED)
+        await server.stop()
+
+    asyncio.run(main())
+
+
+def test_a_process_without_anything_to_recognise_the_cluster_by_shows_no_token() -> None:
+    for text in ("0" * 64, token(Role.SUBMIT)):
+        with pytest.raises(AuthenticationError, match="shown to whoever listens there") as refused:
+            open_aio_channel("192.0.2.1:6123", [], SecurityContext.of_token(text))
+        assert text not in str(refused.value)
+    with pytest.raises(AuthenticationError, match=r"security.secret-file.*flinkpy token"):
+        open_aio_channel("127.0.0.1:6123", [], SecurityContext(None, None))

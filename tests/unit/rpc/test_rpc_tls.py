@@ -21,11 +21,12 @@ from flinkpy.rpc.registration import RetryingRegistration
 from flinkpy.rpc.server import RpcServer
 from flinkpy.rpc.services import service_methods
 from flinkpy.rpc.sync_client import SyncGateway
-from flinkpy.security import PEER_NAME, ClusterSecret, SecurityContext, TlsMaterial
+from flinkpy.security import PEER_NAME, Audience, ClusterSecret, Role, SecurityContext, TlsMaterial
+from flinkpy.security.access_token import with_authority
 from flinkpy.security.certificates import CLIENT_NAME, Identity, make_authority, make_certificate
 
 NOW_MS = int(time.time() * 1000)
-SECRET = ClusterSecret.generate()
+SECRET, OTHER_SECRET = ClusterSecret.generate(), ClusterSecret.generate()
 AUTHORITY, OTHER_AUTHORITY = make_authority(NOW_MS), make_authority(NOW_MS)
 YEAR, YESTERDAY = timedelta(days=365), timedelta(days=-1)
 SERVICE = make_certificate(AUTHORITY, PEER_NAME, NOW_MS, YEAR)
@@ -34,11 +35,17 @@ EXPIRED = make_certificate(AUTHORITY, PEER_NAME, NOW_MS, YESTERDAY)
 FOREIGN = make_certificate(OTHER_AUTHORITY, PEER_NAME, NOW_MS, YEAR)
 
 
-def context(identity: Identity | None, authority: Identity = AUTHORITY, **fields: Any) -> SecurityContext:
+PLAINTEXT = SecurityContext.insecure()
+
+
+def context(
+    identity: Identity | None, authority: Identity = AUTHORITY, *, secret: ClusterSecret = SECRET, **fields: Any
+) -> SecurityContext:
+    """One with that certificate; None: with the one that follows from the secret."""
     if identity is None:
-        return SecurityContext.of_secret(SECRET)
+        return SecurityContext.of_secret(secret)
     pem = identity.key_pem, identity.certificate_pem, authority.certificate_pem
-    return SecurityContext.of_secret(SECRET, tls=TlsMaterial(*pem, source="key store K", **fields))
+    return SecurityContext.of_secret(secret, tls=TlsMaterial(*pem, source="key store K", **fields))
 
 
 class ResourceManager:
@@ -89,6 +96,15 @@ def test_members_of_the_cluster_are_understood(identity: Identity, how: Ask) -> 
 
 
 @pytest.mark.parametrize("how", [ask, ask_from_a_program])
+def test_members_who_share_nothing_but_the_secret_are_understood(how: Ask) -> None:
+    run(context(None), context(None), how)
+    token = SECRET.token(Role.READ, Audience.RESOURCE_MANAGER, NOW_MS // 1000 + 60)
+    authority = context(None).derived_tls
+    assert authority is not None
+    run(context(None), SecurityContext.of_token(with_authority(token, authority.trusted_certificates)), how)
+
+
+@pytest.mark.parametrize("how", [ask, ask_from_a_program])
 @pytest.mark.parametrize(
     ("server_side", "client_side", "said"),
     [
@@ -101,8 +117,12 @@ def test_members_of_the_cluster_are_understood(identity: Identity, how: Ask) -> 
         (context(EXPIRED), context(SERVICE), r"the peer is refused.*has expired"),
         (context(SERVICE), context(EXPIRED), r"the peer refuses this process's certificate.*expired"),
         (context(CLIENT), context(SERVICE), r"the peer is refused.*a client's"),
-        (context(SERVICE), context(None), r"the peer speaks TLS.*security\.ssl\.internal\.enabled"),
-        (context(None), context(SERVICE), r"the peer speaks plaintext"),
+        (context(SERVICE), context(None), r"what listens there has not proved to be of this cluster"),
+        (context(None), context(SERVICE), r"the peer is refused.*different authorities"),
+        (PLAINTEXT, context(SERVICE), r"the peer speaks plaintext"),
+        (context(SERVICE), PLAINTEXT, r"the peer speaks TLS.*security\.ssl\.internal\.enabled"),
+        (context(SERVICE, secret=OTHER_SECRET), context(None), r"what listens there has not proved"),
+        (context(None, secret=OTHER_SECRET), context(None), r"what listens there has not proved"),
     ],
     ids=[
         "server of another CA",
@@ -110,8 +130,12 @@ def test_members_of_the_cluster_are_understood(identity: Identity, how: Ask) -> 
         "expired server",
         "expired client",
         "client as server",
-        "plaintext client",
+        "client with the secret only",
+        "server with the secret only",
         "plaintext server",
+        "plaintext client",
+        "server with another secret and TLS",
+        "server with another secret",
     ],
 )
 def test_others_are_refused_and_the_error_names_peer_and_cause(
@@ -196,7 +220,7 @@ def test_the_token_is_not_sent_to_a_peer_that_does_not_prove_who_it_is() -> None
             )
         await done.wait()
         assert received[:1] == b"\x16"  # a record of a TLS handshake
-        assert client.security.token.encode() not in received
+        assert b"fp1." not in received
         await client.close()
         listener.close()
         await listener.wait_closed()

@@ -48,4 +48,4 @@ def test_without_a_secret_everybody_is_taken_with_a_loud_warning(caplog: pytest.
 
 def test_without_a_secret_and_without_the_word_for_it_there_is_no_data_plane() -> None:
     with pytest.raises(ConfigurationError, match=r"needs the cluster secret"):
-        data_plane_authenticator(SecurityContext(None, "", None, False))
+        data_plane_authenticator(SecurityContext(None, None, None, False))

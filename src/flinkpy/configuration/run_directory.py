@@ -1,0 +1,17 @@
+"""Where the cluster of this user keeps what its processes and clients share: its secret, its records, its logs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from flinkpy.configuration import core_options
+from flinkpy.configuration.options import AnyConfiguration, read_option
+
+RUN_DIR_VARIABLE = "FLINKPY_RUN_DIR"
+
+
+def run_directory(configuration: AnyConfiguration) -> Path:
+    """`env.pid.dir`, else FLINKPY_RUN_DIR, else `~/.flinkpy/cluster`."""
+    configured = read_option(configuration, core_options.PID_DIR) or os.environ.get(RUN_DIR_VARIABLE)
+    return Path(configured).expanduser().absolute() if configured else Path.home() / ".flinkpy" / "cluster"
