@@ -137,7 +137,9 @@ def bomb_job(cluster: RunningCluster, canary: Path) -> job_pb2.JobGraph:
     return env.generate_job_graph("bomb")
 
 
-def calls_of_everybody(address: str, security: SecurityContext) -> Iterator[tuple[str, Callable[[bytes, str | None], grpc.StatusCode]]]:
+def calls_of_everybody(
+    address: str, security: SecurityContext
+) -> Iterator[tuple[str, Callable[[bytes, str | None], grpc.StatusCode]]]:
     with open_channel(address, [], security) as channel:
         for service in ("Dispatcher", "BlobServer", "ResourceManager", "JobMaster", "TaskExecutor"):
             for method in service_methods(service).values():

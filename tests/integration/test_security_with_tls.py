@@ -112,7 +112,10 @@ def test_every_port_of_the_cluster_takes_tls_with_a_certificate_only(cluster: Ru
 
 def test_clients_that_do_not_match_are_told_peer_and_cause(cluster: RunningCluster, directory: Path) -> None:
     plaintext = SecurityContext.of_client(cluster.properties)
-    with ClusterClient(cluster.address, security=plaintext) as client, pytest.raises(TlsError, match="has not proved to be of this cluster"):
+    with (
+        ClusterClient(cluster.address, security=plaintext) as client,
+        pytest.raises(TlsError, match="has not proved to be of this cluster"),
+    ):
         client.list_jobs()
     certs(directory / "other")
     done = run_flinkpy("list", *arguments({**cluster.properties, **stores(directory / "other", "client")}))

@@ -37,7 +37,9 @@ asyncio.run(main())
 
 
 def test_a_process_whose_server_has_ended_ends_and_says_why() -> None:
-    ended = subprocess.run([sys.executable, "-c", _SERVER_THAT_BREAKS], check=False, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(
+        [sys.executable, "-c", _SERVER_THAT_BREAKS], check=False, capture_output=True, text=True, timeout=60
+    )
     assert ended.returncode == EXIT_STATUS_SERVER_ENDED
     assert "FATAL: the server at 127.0.0.1:" in ended.stderr
 
@@ -126,9 +128,7 @@ def test_nobody_shows_a_token_to_whoever_has_taken_a_service_s_port(
             else:
                 with ClusterClient(process.address, security=cluster.security) as client, pytest.raises(TlsError):
                     client.list_jobs()
-                told = run_flinkpy(
-                    "list", "-m", process.address, environment={"FLINKPY_TOKEN": printed.stdout.strip()}
-                )
+                told = run_flinkpy("list", "-m", process.address, environment={"FLINKPY_TOKEN": printed.stdout.strip()})
                 assert told.returncode == 1
                 assert "has not proved to be of this cluster, so no token was shown to it" in told.stderr
             assert impostor.heard

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from job_support import wait_until
 from kazoo.client import KazooClient
+from kazoo.security import make_digest_acl
 from zookeeper_server import ZooKeeperEnsemble, ZooKeeperServer
 from zookeeper_support import ha_configuration
 
@@ -19,6 +20,7 @@ from flinkpy.common.process import free_port
 from flinkpy.highavailability.services import create_high_availability_services
 from flinkpy.highavailability.zookeeper.requests import SetData
 from flinkpy.highavailability.zookeeper.services import ZooKeeperHaServices
+from flinkpy.highavailability.zookeeper.settings import DIGEST_USER, SECRET_PURPOSE
 from flinkpy.security import ClusterSecret, SecurityContext
 
 SECURITY = SecurityContext.of_secret(ClusterSecret.generate())
@@ -159,6 +161,34 @@ def test_nodes_of_another_system_are_left_alone(configuration: dict[str, str], k
     assert f"anybody may change node {node}" in refusal(configuration)
     kazoo.delete(node)
     connect(configuration).close()
+
+
+@pytest.mark.parametrize(
+    "node",
+    ["", "/leader", "/leader/dispatcher", "/leader/resource_manager/latch", "/jobs", "/execution-plans", "/jobs/x"],
+)
+def test_a_node_that_others_made_beforehand_is_named(
+    configuration: dict[str, str], kazoo: KazooClient, node: str
+) -> None:
+    """They let the cluster use it, and go on using it themselves: for instance to name another leader."""
+    digest = f"{DIGEST_USER}:{SECURITY.secret.derive(SECRET_PURPOSE)}".partition(":")[::2]
+    ours, theirs = make_digest_acl(*digest, all=True), make_digest_acl("mallory", "password", all=True)
+    kazoo.add_auth("digest", "mallory:password")
+    cluster = "/flink" + configuration["high-availability.cluster-id"]
+    kazoo.ensure_path("/flink")
+    parts = [part for part in f"{cluster}{node}".removeprefix("/flink/").split("/") if part]
+    for depth in range(1, len(parts) + 1):
+        path = "/flink/" + "/".join(parts[:depth])
+        kazoo.create(path, b"flinkpy 1" if path == cluster else b"", acl=[ours, theirs])
+        if path != f"{cluster}{node}":
+            continue
+        # Only the last one is kept by those who made it.
+        for above in range(1, depth):
+            kazoo.set_acls("/flink/" + "/".join(parts[:above]), [ours])
+    said = refusal(configuration)
+    assert f"node {cluster}{node} of ZooKeeper" in said and "digest:mallory:" in said and "may use it" in said
+    if node != "/jobs/x":
+        assert f"node {cluster}{node} of ZooKeeper" in refusal(configuration, process="taskexecutor")
 
 
 def test_a_foreign_storage_id_is_named(configuration: dict[str, str], kazoo: KazooClient) -> None:

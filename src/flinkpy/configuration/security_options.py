@@ -13,20 +13,20 @@ SECRET_FILE = string_option(
     "security.secret-file",
     None,
     "File of the cluster secret, the same on all hosts of a cluster, made at the first start with mode 0600; where "
-    "unset that of the environment variable FLINKPY_SECRET_FILE, else `~/.flinkpy/secret`.",
+    "unset that of the environment variable FLINKPY_SECRET_FILE, else `secret` in the run directory (`env.pid.dir`).",
 )
 TOKEN = string_option(
     "security.token",
     None,
     "Token that a client shows on its calls, as `flinkpy token` prints it; where unset, and `security.token-file` too, "
-    "that of the environment variable FLINKPY_TOKEN, else the submit token made of the cluster secret.",
+    "that of the environment variable FLINKPY_TOKEN, else a submit token made of the cluster secret.",
 )
 TOKEN_FILE = string_option("security.token-file", None, "File of the token that a client shows on its calls.")
 INSECURE = bool_option(
     "security.insecure",
     False,
-    "Whether addresses that other hosts reach may be bound without TLS. Calls need their tokens all the same, but "
-    "everybody on the network can read these, and all else.",
+    "Whether addresses that other hosts reach may be bound without mutual TLS. Calls are encrypted and need their "
+    "tokens all the same, but everybody on the network can read and change the records that TaskExecutors exchange.",
 )
 INTERNAL_ENABLED = bool_option(
     "security.ssl.internal.enabled",

@@ -211,9 +211,7 @@ async def _watch(channel: grpc.aio.Channel, on_lost: Callable[[], None]) -> None
     on_lost()
 
 
-def call_metadata(
-    fencing_token: str | None, security: SecurityContext, service: str
-) -> tuple[tuple[str, str], ...]:
+def call_metadata(fencing_token: str | None, security: SecurityContext, service: str) -> tuple[tuple[str, str], ...]:
     """What one call of `service` shows; tokens end, so that it is asked for with every call."""
     metadata = (*CALLER_METADATA, *token_metadata(security, service))
     if fencing_token is None:

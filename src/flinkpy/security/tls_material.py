@@ -155,7 +155,12 @@ def verification_failure(reason: str, name: str = PEER_NAME) -> str:
         return f"the certificate has not the name {name}: {likely}"
     if "purpose" in reason:
         return "the certificate is a client's, which is not good for a service"
-    if "issuer" in reason or "certificate signature failure" in reason or "self-signed" in reason or "self signed" in reason:
+    if (
+        "issuer" in reason
+        or "certificate signature failure" in reason
+        or "self-signed" in reason
+        or "self signed" in reason
+    ):
         return "the certificate is not signed by an authority in the trust store: they are of different authorities"
     return reason
 

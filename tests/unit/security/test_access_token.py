@@ -69,7 +69,7 @@ def test_a_token_ends_when_it_says_give_or_take_the_difference_of_two_clocks() -
         KNOWN.replace("dispatcher", "taskexecutor"),
         KNOWN.replace("fp1", "fp2"),
         KNOWN + "\n",
-        ClusterSecret.generate().token(Role.CLUSTER, Audience.DISPATCHER, NOW_S + 60),
+        ClusterSecret(bytes(32)).token(Role.CLUSTER, Audience.DISPATCHER, NOW_S + 60),
     ],
 )
 def test_anything_else_is_no_token_of_the_cluster(text: str) -> None:

@@ -29,7 +29,7 @@ def test_many_that_start_at_once_get_the_same_secret(tmp_path: Path) -> None:
     path = tmp_path / "secret"
     with ThreadPoolExecutor(16) as threads:
         secrets = list(threads.map(lambda _: ClusterSecret.load_or_create(path), range(64)))
-    assert len({secret.derive('anything') for secret in secrets}) == 1
+    assert len({secret.derive("anything") for secret in secrets}) == 1
     assert os.listdir(tmp_path) == ["secret"]
 
 

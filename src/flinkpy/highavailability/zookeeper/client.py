@@ -34,7 +34,7 @@ from kazoo.exceptions import (
 )
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import EventType, KazooState
-from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, make_acl
+from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, make_acl, make_digest_acl_credential
 
 from flinkpy.common.errors import HighAvailabilityError
 from flinkpy.highavailability.zookeeper.kazoo_connection import PatientHandler, SessionFacts, keep_running
@@ -60,8 +60,6 @@ _kazoo_logger.setLevel(logging.ERROR)
 
 #: Attempts to connect again come at most this far apart.
 _MAX_RECONNECT_DELAY_S = 1.0
-#: CREATE, WRITE, DELETE and ADMIN of ZooKeeper's bits.
-_WRITE_PERMISSIONS = 2 | 4 | 8 | 16
 _STATES = {
     KazooState.CONNECTED: ConnectionState.CONNECTED,
     KazooState.SUSPENDED: ConnectionState.SUSPENDED,
@@ -185,10 +183,25 @@ class ZooKeeperClient:
         """What others were told is done is seen by the next reading: a server may be behind the one that leads them."""
         self._wait(lambda: self._kazoo.sync_async(path), f"bring {path} up to date")
 
-    def is_world_writable(self, path: str) -> bool:
-        answer: Any = self._wait(lambda: self._kazoo.get_acls_async(path), f"read who may use {path}")
-        acls = answer[0]
-        return any(acl.id.scheme == "world" and acl.perms & _WRITE_PERMISSIONS for acl in acls)
+    def others_who_may_use(self, path: str) -> list[str]:
+        """The entries of the node's ACL that are not of this cluster, as `scheme:id`; none where there is no node.
+
+        Digests can be compared with what this process shows. The names of other schemes are known to ZooKeeper alone,
+        so entries of a scheme that this process shows, or of certificates where TLS is spoken, are taken for its own.
+        """
+        try:
+            answer: Any = self._wait(lambda: self._kazoo.get_acls_async(path), f"read who may use {path}")
+        except NodeMissingError:
+            return []
+        return [f"{acl.id.scheme}:{acl.id.id}" for acl in answer[0] if not self._is_own(acl.id.scheme, acl.id.id)]
+
+    def _is_own(self, scheme: str, name: str) -> bool:
+        if scheme == "digest":
+            own = (credential.partition(":") for kind, credential in self.settings.credentials if kind == "digest")
+            return name in {make_digest_acl_credential(user, password) for user, _, password in own}
+        if scheme == "x509":
+            return self.settings.tls is not None
+        return scheme in {kind for kind, _ in self.settings.credentials}
 
     def get_data(self, path: str) -> bytes | None:
         """None where there is no such node."""

@@ -85,6 +85,11 @@ class ZooKeeperHaServices:
                 client.ensure(settings.root, is_shared=True)
                 client.ensure(settings.cluster, CLUSTER_MARK)
             _check_cluster_node(client)
+            _check_owners(client, [settings.cluster])
+            if process in _MASTERS:
+                # A node that has a child cannot be replaced, not even by the owner of the root.
+                client.ensure(f"{settings.cluster}/leader")
+            _check_owners(client, _nodes_that_are_trusted(settings), with_children=process == _DISPATCHER)
             if storage is not None:
                 storage.open(client)
         except BaseException:
@@ -233,7 +238,7 @@ class ZooKeeperHaServices:
 
 
 def _check_cluster_node(client: ZooKeeperClient) -> None:
-    """It is this system's, and not everybody's. Raises: HighAvailabilityError."""
+    """It is this system's. Raises: HighAvailabilityError."""
     settings = client.settings
     data = client.get_data(settings.cluster)
     if data is None:
@@ -244,10 +249,52 @@ def _check_cluster_node(client: ZooKeeperClient) -> None:
             "high-availability.cluster-id or high-availability.zookeeper.path.root",
             details={"path": settings.cluster},
         )
-    if not settings.is_open and client.is_world_writable(settings.cluster):
-        raise HighAvailabilityError(
-            f"anybody may change node {settings.cluster} of ZooKeeper at {settings.quorum}: it was made with "
-            "high-availability.zookeeper.client.acl: open, or without a secret; remove it, or choose another "
-            "high-availability.cluster-id",
-            details={"path": settings.cluster},
+
+
+def _nodes_that_are_trusted(settings: ZooKeeperSettings) -> list[str]:
+    """Those by which leaders and jobs are found."""
+    nodes = [settings.cluster, f"{settings.cluster}/leader", f"{settings.cluster}/jobs", settings.job_graphs]
+    nodes.append(settings.storage_id)
+    for component in (_DISPATCHER, _RESOURCE_MANAGER):
+        nodes += [settings.leader(component), settings.latch(component), settings.connection_info(component)]
+    return nodes
+
+
+def _check_owners(client: ZooKeeperClient, nodes: list[str], *, with_children: bool = False) -> None:
+    """Nobody but this cluster may use these nodes, also where others have made them before it did.
+
+    Whoever made a node may make others in it, such as one that names another leader. Below a node that is this
+    cluster's alone nobody else can make any. So every process looks at the few nodes it finds others by, and a
+    Dispatcher, which starts rarely, at all that is below them too.
+
+    Raises: HighAvailabilityError naming the node.
+    """
+    if client.settings.is_open:
+        return
+    seen: set[str] = set()
+    awaited = list(nodes)
+    while awaited:
+        path = awaited.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        others = client.others_who_may_use(path)
+        if others:
+            raise _foreign(client.settings, path, others)
+        if with_children:
+            awaited += [f"{path}/{name}" for name in client.get_children(path)]
+
+
+def _foreign(settings: ZooKeeperSettings, path: str, others: list[str]) -> HighAvailabilityError:
+    if any(name.startswith("world:") for name in others):
+        problem = (
+            f"anybody may change node {path} of ZooKeeper at {settings.quorum}: it was made with "
+            "high-availability.zookeeper.client.acl: open, or without a secret, or by somebody else"
         )
+    else:
+        problem = (
+            f"node {path} of ZooKeeper at {settings.quorum} is not this cluster's alone: {', '.join(others)} may use it"
+        )
+    return HighAvailabilityError(
+        f"{problem}; remove it, or choose another high-availability.cluster-id", details={"path": path}
+    )
