@@ -23,8 +23,8 @@ from flinkpy._proto import dispatcher_pb2, job_pb2
 from flinkpy.client.cluster_client import ClusterClient
 from flinkpy.common.addresses import is_loopback
 from flinkpy.common.errors import AuthenticationError, AuthorizationError, JobNotFoundError
-from flinkpy.rpc.services import service_methods
 from flinkpy.rpc.security import open_channel
+from flinkpy.rpc.services import service_methods
 from flinkpy.security import Audience, Role, SecurityContext
 from flinkpy.security.access_token import CLOCK_SKEW_S
 

@@ -42,10 +42,10 @@ def token(
 ) -> None:
     """Print a token made of the cluster secret.
 
-    It is good for one kind of service, and until it expires or the secret is changed. flinkpy's own clients take it from
-    FLINKPY_TOKEN, `security.token-file` or `security.token`, and it tells them how to recognise the cluster. Another
-    program shows it as the metadata `authorization: Bearer TOKEN`, over TLS that trusts the authority and checks the
-    name `flinkpy-internal`, so that nothing else than the cluster gets to see it.
+    It is good for one kind of service, and until it expires or the secret is changed. flinkpy's own clients take it
+    from FLINKPY_TOKEN, `security.token-file` or `security.token`, and it tells them how to recognise the cluster.
+    Another program shows it as the metadata `authorization: Bearer TOKEN`, over TLS that trusts the authority and
+    checks the name `flinkpy-internal`, so that nothing else than the cluster gets to see it.
     """
     from flinkpy.cli.cluster import running_cluster, use_secret_of
     from flinkpy.common.clock import SystemClock

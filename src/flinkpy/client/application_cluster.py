@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions
+from flinkpy.client.local_cluster import DISPATCHER, LocalCluster, LocalClusterOptions
 from flinkpy.client.service_process import ServiceProcess, ServiceSpec
 
 #: Verb of the service that is the Dispatcher and runs the program.
@@ -29,10 +29,9 @@ class ApplicationCluster(LocalCluster):
         return status if status >= 0 else 128 - status
 
     def _dispatcher_spec(self) -> ServiceSpec:
-        port = str(self._options.dispatcher_port)
-        arguments = ("--port", port, "--resourcemanager", self._resource_manager)
+        arguments = ("--port", self._port(DISPATCHER), "--resourcemanager", self._resource_manager)
         # What the program prints is what a user of this command wants to see.
-        spec = self._spec("application", STANDALONE_JOB, arguments, inherit_output=True)
+        spec = self._spec("application", STANDALONE_JOB, arguments, inherit_output=True, reservation=DISPATCHER)
         return replace(spec, trailing=("--", *self._program))
 
     def _replaceable(self) -> list[ServiceProcess]:

@@ -1,7 +1,8 @@
 """LocalCluster: Dispatcher, ResourceManager and TaskExecutors as processes of this host, all started at once.
 
-The ResourceManager's port is chosen before anything starts, so that nobody waits for anybody: the Dispatcher and the
-TaskExecutors are told it and retry until it answers.
+The ports of Dispatcher and ResourceManager are reserved before anything starts, so that nobody waits for anybody: the
+Dispatcher and the TaskExecutors are told that of the ResourceManager and retry until it answers. They stay reserved
+until the cluster is stopped, so that no other user can take one while a service is started again.
 """
 
 from __future__ import annotations
@@ -10,18 +11,21 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from flinkpy.client.service_process import ServiceProcess, ServiceSpec, wait_until_ready
 from flinkpy.client.service_supervisor import ServiceSupervisor
 from flinkpy.common.addresses import LOOPBACK
+from flinkpy.common.port_reservation import PortReservation
 from flinkpy.common.private_directory import PrivateDirectory
-from flinkpy.common.process import free_port, stop_children
+from flinkpy.common.process import stop_children
 from flinkpy.configuration import core_options, jobmanager_options, resource_manager_options, security_options
 from flinkpy.configuration.options import read_option
 from flinkpy.security import ClusterSecret, Role, SecurityContext
 
+#: Verbs of the services whose ports are reserved.
+DISPATCHER, RESOURCE_MANAGER = "dispatcher", "resourcemanager"
 #: All services of a loaded two-core machine come up in a few seconds; beyond this something hangs.
 START_TIMEOUT_S = 60.0
 #: Time an orderly shutdown gets before SIGKILL.
@@ -73,13 +77,11 @@ class LocalCluster:
         self._num_task_executors = 0
         self._lock = threading.Lock()
         self._supervisor: ServiceSupervisor | None = None
-        bind_host = options.properties.get(resource_manager_options.BIND_HOST.key)
-        configured = read_option(options.properties, resource_manager_options.IPC_PORT)
-        host = read_option(options.properties, jobmanager_options.ADDRESS) or LOOPBACK
         #: Of the secret, where there is no temporary directory; made by `start`, removed by `stop`.
         self._private_dir: Path | None = None
         self._security: SecurityContext | None = None
-        self._resource_manager = f"{host}:{configured or free_port(bind_host or LOOPBACK)}"
+        #: By verb of the service; made by `start`, let go by `stop`.
+        self._reservations: dict[str, PortReservation] = {}
 
     @property
     def processes(self) -> list[ServiceProcess]:
@@ -100,6 +102,7 @@ class LocalCluster:
 
     @property
     def resource_manager_address(self) -> str:
+        """`host:port` of the ResourceManager. Only after `start`."""
         return self._resource_manager
 
     @property
@@ -133,6 +136,7 @@ class LocalCluster:
                 with PrivateDirectory.make(temporary.parent, temporary.name) as directory:
                     directory.clear()
             self._make_secret()
+            self._reserve_ports()
             self._spawn(self._dispatcher_spec())
             for _ in range(self._options.num_task_executors):
                 self._spawn(self._task_executor_spec())
@@ -176,6 +180,9 @@ class LocalCluster:
         for process in self._processes:
             process.close()
         self._processes.clear()
+        for reservation in self._reservations.values():
+            reservation.close()
+        self._reservations.clear()
         if self._options.temporary_dir is not None:
             shutil.rmtree(self._options.temporary_dir, ignore_errors=True)
         if self._private_dir is not None:
@@ -196,6 +203,29 @@ class LocalCluster:
             self._properties[security_options.SECRET_FILE.key] = str(directory / "secret")
         ClusterSecret.load_or_create(self.secret_file)
 
+    def _reserve_ports(self) -> None:
+        """Raises: AddressInUseError."""
+        properties = self._options.properties
+        for verb, option, port in (
+            (DISPATCHER, jobmanager_options.BIND_HOST, self._options.dispatcher_port),
+            (
+                RESOURCE_MANAGER,
+                resource_manager_options.BIND_HOST,
+                read_option(properties, resource_manager_options.IPC_PORT),
+            ),
+        ):
+            self._reservations[verb] = PortReservation(read_option(properties, option) or LOOPBACK, port)
+
+    def _port(self, verb: str) -> str:
+        return str(self._reservations[verb].port)
+
+    @property
+    def _resource_manager(self) -> str:
+        if not self._reservations:
+            raise RuntimeError("the local cluster has not been started")
+        host = read_option(self._options.properties, jobmanager_options.ADDRESS) or LOOPBACK
+        return f"{host}:{self._port(RESOURCE_MANAGER)}"
+
     def _spawn(self, spec: ServiceSpec) -> ServiceProcess:
         process = ServiceProcess(spec)
         with self._lock:
@@ -203,11 +233,8 @@ class LocalCluster:
         return process
 
     def _respawn(self, dead: ServiceProcess) -> ServiceProcess:
-        """The same service once more; a Dispatcher at the address that its clients know."""
+        """The same service once more; Dispatcher and ResourceManager at the addresses that others know."""
         spec = dead.spec
-        if spec.verb == "dispatcher" and dead.address is not None:
-            port = dead.address.rpartition(":")[2]
-            spec = replace(spec, arguments=_with_port(spec.arguments, port))
         successor = ServiceProcess(spec)
         with self._lock:
             self._processes[self._processes.index(dead)] = successor
@@ -219,7 +246,15 @@ class LocalCluster:
         if self._options.on_change is not None:
             self._options.on_change()
 
-    def _spec(self, name: str, verb: str, arguments: tuple[str, ...], inherit_output: bool = False) -> ServiceSpec:
+    def _spec(
+        self,
+        name: str,
+        verb: str,
+        arguments: tuple[str, ...],
+        inherit_output: bool = False,
+        reservation: str | None = None,
+    ) -> ServiceSpec:
+        """`reservation`: the service whose reserved port it serves at."""
         options = self._options
         return ServiceSpec(
             name=name,
@@ -230,6 +265,7 @@ class LocalCluster:
             inherit_output=inherit_output,
             dies_with_parent=options.dies_with_parent,
             temporary_dir=options.temporary_dir,
+            environment={} if reservation is None else self._reservations[reservation].environment,
         )
 
     def _replaceable(self) -> list[ServiceProcess]:
@@ -237,15 +273,12 @@ class LocalCluster:
         return self._processes
 
     def _dispatcher_spec(self) -> ServiceSpec:
-        return self._spec(
-            "dispatcher",
-            "dispatcher",
-            ("--port", str(self._options.dispatcher_port), "--resourcemanager", self._resource_manager),
-        )
+        arguments = ("--port", self._port(DISPATCHER), "--resourcemanager", self._resource_manager)
+        return self._spec("dispatcher", DISPATCHER, arguments, reservation=DISPATCHER)
 
     def _resource_manager_spec(self) -> ServiceSpec:
-        port = self._resource_manager.rpartition(":")[2]
-        return self._spec("resourcemanager", "resourcemanager", ("--port", port))
+        arguments = ("--port", self._port(RESOURCE_MANAGER))
+        return self._spec("resourcemanager", RESOURCE_MANAGER, arguments, reservation=RESOURCE_MANAGER)
 
     def _task_executor_spec(self) -> ServiceSpec:
         self._num_task_executors += 1
@@ -255,11 +288,6 @@ class LocalCluster:
             ("--resourcemanager", self._resource_manager),
             inherit_output=self._options.inherit_output,
         )
-
-
-def _with_port(arguments: tuple[str, ...], port: str) -> tuple[str, ...]:
-    position = arguments.index("--port") + 1
-    return (*arguments[:position], port, *arguments[position + 1 :])
 
 
 #: Records of user functions per second and process that a terminal is still readable with.

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from flinkpy.common.errors import ExternalError
+from flinkpy.common.port_reservation import RESERVED_PORT_VARIABLE
 from flinkpy.common.process import (
     FAILURE_MARK,
     PARENT_PID_VARIABLE,
@@ -41,6 +42,7 @@ class ServiceSpec:
         dies_with_parent: end the service when this process ends, however it ends.
         temporary_dir: where the service and user code in it put temporary files; the system's directory where None.
         trailing: words at the end of the command line, behind all options.
+        environment: beside what this process has in its own.
     """
 
     name: str
@@ -52,6 +54,7 @@ class ServiceSpec:
     dies_with_parent: bool = True
     temporary_dir: Path | None = None
     trailing: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 class ServiceProcess:
@@ -148,9 +151,15 @@ def _environment(spec: ServiceSpec) -> dict[str, str]:
         environment["TMPDIR"] = str(spec.temporary_dir)
     # What the parent read from a file or its own environment is in `properties` already.
     # And a client's token is none of theirs.
-    for variable in ("FLINKPY_CONF_DIR", "FLINK_CONF_DIR", "FLINKPY_DYNAMIC_PROPERTIES", TOKEN_VARIABLE):
+    for variable in (
+        "FLINKPY_CONF_DIR",
+        "FLINK_CONF_DIR",
+        "FLINKPY_DYNAMIC_PROPERTIES",
+        TOKEN_VARIABLE,
+        RESERVED_PORT_VARIABLE,
+    ):
         environment.pop(variable, None)
-    return environment
+    return {**environment, **spec.environment}
 
 
 def wait_until_ready(processes: Sequence[ServiceProcess], timeout_s: float) -> None:

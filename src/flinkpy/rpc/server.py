@@ -9,7 +9,6 @@ Thread: the asyncio loop that started it.
 from __future__ import annotations
 
 import asyncio
-import errno
 import inspect
 import logging
 import os
@@ -34,6 +33,7 @@ from flinkpy.common.errors import (
     StaleFencingTokenError,
     VersionMismatchError,
 )
+from flinkpy.common.port_reservation import is_reserved, raise_if_taken
 from flinkpy.rpc.aio_server import add_handlers, make_server
 from flinkpy.rpc.authorization import AuthorizationInterceptor
 from flinkpy.rpc.error_codec import bounded_error_metadata
@@ -59,8 +59,7 @@ logger = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_OPTIONS = [
-    ("grpc.so_reuseport", 0),  # two servers on one port would share its calls silently
+_OPTIONS: list[tuple[str, object]] = [
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_metadata_size", 64 * 1024),
@@ -136,7 +135,9 @@ class RpcServer:
         self._port: int | None = None
         self._authorization = None if security.secret is None else AuthorizationInterceptor(security)
         interceptors = [] if self._authorization is None else [self._authorization]
-        self._server = make_server(interceptors, _OPTIONS, on_end or self._end_process)
+        # Two servers on one port would share its calls silently, so it is shared with a reservation only.
+        options = [*_OPTIONS, ("grpc.so_reuseport", int(is_reserved(port)))]
+        self._server = make_server(interceptors, options, on_end or self._end_process)
         self._services: dict[str, object] = {}
         #: What runs the calls that have not ended, so that `stop` can wait for them.
         self._calls: set[asyncio.Task[Any]] = set()
@@ -157,7 +158,7 @@ class RpcServer:
     async def start(self) -> None:
         """Bind and serve. Raises: AddressInUseError naming host and port."""
         target = f"{self._bind_address}:{self._requested_port}"
-        _raise_if_taken(self._bind_address, self._requested_port)
+        raise_if_taken(self._bind_address, self._requested_port)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         names = (*self._services, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
@@ -214,23 +215,6 @@ def _advertisable(bind_address: str) -> str:
     if bind_address in ("0.0.0.0", "::", "[::]"):
         return socket.gethostname()
     return bind_address
-
-
-def _raise_if_taken(host: str, port: int) -> None:
-    """gRPC's own message does not say which errno; a probe socket does."""
-    if port == 0:
-        return
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                message = f"cannot listen on {host}:{port}: the port is in use by another process"
-            else:
-                message = f"cannot listen on {host}:{port}: {error.strerror or error}"
-            raise AddressInUseError(message, details={"address": f"{host}:{port}"}) from error
 
 
 def _handler(
