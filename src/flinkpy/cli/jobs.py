@@ -127,7 +127,7 @@ def run(
 
 def warn_if_insecure(overview: dispatcher_pb2.ClusterOverview) -> None:
     if overview.is_insecure:
-        click.echo("INSECURE: this cluster is served without TLS to other hosts (security.insecure).", err=True)
+        click.echo("INSECURE: this cluster serves other hosts without mutual TLS (security.insecure).", err=True)
 
 
 @click.command(name="list")

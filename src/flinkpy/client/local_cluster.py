@@ -206,8 +206,10 @@ class LocalCluster:
     def _reserve_ports(self) -> None:
         """Raises: AddressInUseError."""
         properties = self._options.properties
+        bind_port = read_option(properties, jobmanager_options.RPC_BIND_PORT)
+        dispatcher_port = self._options.dispatcher_port if bind_port is None else bind_port
         for verb, option, port in (
-            (DISPATCHER, jobmanager_options.BIND_HOST, self._options.dispatcher_port),
+            (DISPATCHER, jobmanager_options.BIND_HOST, dispatcher_port),
             (
                 RESOURCE_MANAGER,
                 resource_manager_options.BIND_HOST,
