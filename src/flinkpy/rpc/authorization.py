@@ -14,6 +14,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from flinkpy.common.clock import SystemClock
 from flinkpy.common.errors import AuthenticationError, AuthorizationError, FlinkError
 from flinkpy.rpc.error_codec import bounded_error_metadata
 from flinkpy.security import Role, SecurityContext
@@ -120,6 +121,7 @@ class AuthorizationInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc
 
     def __init__(self, security: SecurityContext) -> None:
         self._security = security
+        self._clock = SystemClock()
         self._audiences: frozenset[Audience] = frozenset()
         self._next_log_s = 0.0
         self._not_logged = 0
@@ -139,7 +141,9 @@ class AuthorizationInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc
                 authorization = value if isinstance(value, str) else ""
                 break
         try:
-            check_call(self._security, handler_call_details.method, authorization, self._audiences, time.time())
+            check_call(
+                self._security, handler_call_details.method, authorization, self._audiences, self._clock.now_ms() / 1000
+            )
         except FlinkError as error:
             return self._refusal(error)
         return await continuation(handler_call_details)
