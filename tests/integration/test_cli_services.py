@@ -89,7 +89,7 @@ def test_services_that_bind_all_addresses_run_a_job_and_end_in_order(start, tmp_
     assert listed.stderr.startswith("INSECURE: ")
     for service in (executor, dispatcher, manager):
         assert service.end() == 0
-        assert "INSECURE: 0.0.0.0 is served without TLS" in service.log
+        assert "INSECURE: 0.0.0.0 is bound without mutual TLS" in service.log
     assert list((tmp_path / "tmp").rglob("*")) == []
 
 

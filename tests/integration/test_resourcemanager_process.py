@@ -118,7 +118,8 @@ def test_task_executors_find_a_restarted_resource_manager_and_running_jobs_keep_
     port = cluster.resource_manager_address.rpartition(":")[2]
     arguments = ("--port", port, "--host", LOOPBACK)
     secret = {"security.secret-file": cluster.properties["security.secret-file"]}
-    successor = ServiceProcess(ServiceSpec("successor", "resourcemanager", arguments, secret))
+    spec = ServiceSpec("successor", "resourcemanager", arguments, secret, environment={RESERVED_PORT_VARIABLE: port})
+    successor = ServiceProcess(spec)
     try:
         wait_until_ready([successor], 20)
         wait_until(lambda: overview(cluster).num_task_managers == 2, "both register again")
