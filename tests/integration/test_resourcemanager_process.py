@@ -16,6 +16,7 @@ from flinkpy._proto import resourcemanager_pb2
 from flinkpy.client.local_cluster import LOOPBACK
 from flinkpy.client.service_process import ServiceProcess, ServiceSpec, wait_until_ready
 from flinkpy.common.errors import JobExecutionError
+from flinkpy.common.port_reservation import RESERVED_PORT_VARIABLE
 from flinkpy.common.states import JobState
 from flinkpy.rpc.sync_client import SyncGateway
 
