@@ -14,9 +14,19 @@ def encode_payload(batch: Batch, type_info: TypeInformation | None) -> bytes:
     """Raises TypeMismatchError where a row does not match `type_info`."""
     import cloudpickle
 
-    from flinkpy.records.lanes import has_columns, rows_of, to_columns, type_info_of_schema
+    from flinkpy.records.lanes import (
+        declared_rows,
+        has_columns,
+        has_exact_columns,
+        rows_of,
+        to_columns,
+        type_info_of_schema,
+    )
 
-    if type_info is not None and has_columns(type_info):
+    if type_info is not None and has_columns(type_info) and not has_exact_columns(type_info):
+        if not batch.is_columnar:
+            batch = batch.with_values(declared_rows(rows_of(batch), type_info))
+    elif type_info is not None and has_columns(type_info):
         batch = to_columns(batch, type_info)
         if batch.kinds is None:
             return pickle.dumps((type_info, _to_ipc(batch.values)), protocol=pickle.HIGHEST_PROTOCOL)

@@ -113,13 +113,12 @@ def _checked(rows: list[Any], first_index: int, type_info: TypeInformation | Non
     if type_info is None:
         return rows
     from flinkpy.common.errors import TypeMismatchError
-    from flinkpy.records.batch import Batch
-    from flinkpy.records.lanes import has_columns, rows_of, to_columns
+    from flinkpy.records.lanes import declared_rows, has_columns
 
     if not has_columns(type_info):
         return rows
     try:
-        return rows_of(to_columns(Batch(rows), type_info), type_info)
+        return declared_rows(rows, type_info)
     except TypeMismatchError as error:
         if not first_index:
             raise

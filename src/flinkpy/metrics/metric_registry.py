@@ -40,8 +40,8 @@ class MetricScope:
 class MetricValue:
     """One reading.
 
-    `value`: the count of counters, meters, distributions and histograms, what a gauge gave.
-    `statistics`: by name, e.g. `rate` of a meter, `p99` of a histogram.
+    `value`: the count of counters, distributions and histograms, the events per second of meters, what a gauge gave.
+    `statistics`: by name, e.g. `count` of a meter, `p99` of a histogram.
     """
 
     kind: str
@@ -99,7 +99,8 @@ def read_metric(metric: Metric, name: str = "") -> MetricValue:
         if isinstance(metric, Counter):
             return MetricValue(kind, _sendable(metric.get_count()), {})
         if isinstance(metric, Meter):
-            return MetricValue(kind, _sendable(metric.get_count()), {"rate": float(metric.get_rate())})
+            statistics = _floats({"count": metric.get_count(), "rate": metric.get_rate()})
+            return MetricValue(kind, float(metric.get_rate()), statistics)
         if isinstance(metric, Distribution):
             return MetricValue(kind, _sendable(metric.count), _floats(metric.statistics()))
         if isinstance(metric, Histogram):

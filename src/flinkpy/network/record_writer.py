@@ -65,6 +65,7 @@ class RecordWriter:
         fan_out = 1 if partitioner.is_broadcast else partition.num_subpartitions
         self._enough_rows = min(MAX_BATCH_ROWS, _ENOUGH_ROWS_PER_CHANNEL * fan_out)
         self._is_typed = _has_arrow_form(type_info)
+        self._has_exact_columns = self._is_typed and _has_exact_columns(type_info)
         self._pending: list[Batch] = []
         self._pending_rows = 0
         self._pending_bytes = 0
@@ -174,11 +175,13 @@ class RecordWriter:
         return not are_declared(batch.values, self.type_info)
 
     def _converted(self, batch: Batch) -> Batch:
-        """Columns where the stream is typed; untyped rows stay rows."""
+        """Columns where the stream is typed and columns keep its values; other rows stay rows."""
         if not self._is_typed or batch.is_columnar:
             return batch
-        from flinkpy.records.lanes import columns_of
+        from flinkpy.records.lanes import columns_of, declared_rows
 
+        if not self._has_exact_columns:
+            return batch.with_values(declared_rows(batch.values, self.type_info))
         return batch.with_values(columns_of(batch.values, self.type_info))
 
 
@@ -204,6 +207,12 @@ def can_follow(last: Batch, batch: Batch) -> bool:
     if isinstance(last.values, list) or isinstance(batch.values, list):
         return isinstance(last.values, list) and isinstance(batch.values, list)
     return last.values.schema == batch.values.schema
+
+
+def _has_exact_columns(type_info: Any) -> bool:
+    from flinkpy.records.lanes import has_exact_columns
+
+    return has_exact_columns(type_info)
 
 
 def _has_arrow_form(type_info: Any) -> bool:

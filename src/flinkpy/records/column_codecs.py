@@ -15,6 +15,7 @@ from flinkpy.records.scalar_codecs import (
     TEMPORAL_CODECS,
     CheckedCodec,
     ColumnCodec,
+    big_decimal_codec,
     check_bytes,
     decimal_codec,
     enum_codec,
@@ -22,34 +23,40 @@ from flinkpy.records.scalar_codecs import (
 
 
 @lru_cache(maxsize=1024)
-def codec_of(type_info: TypeInformation) -> ColumnCodec:
-    """The codec of a type; of PICKLED_BYTE_ARRAY the one for a field."""
+def codec_of(type_info: TypeInformation, is_exact: bool = False) -> ColumnCodec:
+    """The codec of a type; of PICKLED_BYTE_ARRAY the one for a field.
+
+    Args:
+        is_exact: BIG_DEC as text, which keeps every digit, and not as the 38 digits that columns compute with.
+    """
     if isinstance(type_info, ti.ExternalTypeInfo):
-        return codec_of(type_info.wrapped_type)
+        return codec_of(type_info.wrapped_type, is_exact)
     if isinstance(type_info, ti.DecimalTypeInfo):
         return decimal_codec(type_info)
     if isinstance(type_info, ti.BasicTypeInfo):
+        if is_exact and type_info.basic_type is BasicType.BIG_DEC:
+            return big_decimal_codec(type_info)
         return BASIC_CODECS[type_info.basic_type](type_info)
     if isinstance(type_info, ti.RowTypeInfo):
-        fields = [codec_of(field) for field in type_info.get_field_types()]
+        fields = [codec_of(field, is_exact) for field in type_info.get_field_types()]
         return StructCodec(type_info, type_info.get_field_names(), fields, True)
     if isinstance(type_info, ti.TupleTypeInfo):
-        fields = [codec_of(field) for field in type_info.get_field_types()]
+        fields = [codec_of(field, is_exact) for field in type_info.get_field_types()]
         return StructCodec(type_info, [f"f{i}" for i in range(len(fields))], fields, False)
     if isinstance(type_info, ti.PrimitiveArrayTypeInfo) and _is_byte(type_info.element_type):
         return CheckedCodec(type_info, pa.binary(), check_bytes)
     if isinstance(
         type_info, (ti.ListTypeInfo, ti.PrimitiveArrayTypeInfo, ti.BasicArrayTypeInfo, ti.ObjectArrayTypeInfo)
     ):
-        return ListCodec(type_info, codec_of(type_info.element_type))
+        return ListCodec(type_info, codec_of(type_info.element_type, is_exact))
     if isinstance(type_info, SetTypeInfo):
-        return SetCodec(type_info, codec_of(type_info.element_type))
+        return SetCodec(type_info, codec_of(type_info.element_type, is_exact))
     if isinstance(type_info, EitherTypeInfo):
-        return EitherCodec(type_info, codec_of(type_info.left_type), codec_of(type_info.right_type))
+        return EitherCodec(type_info, codec_of(type_info.left_type, is_exact), codec_of(type_info.right_type, is_exact))
     if isinstance(type_info, EnumTypeInfo):
         return enum_codec(type_info)
     if isinstance(type_info, ti.MapTypeInfo):
-        return MapCodec(type_info, codec_of(type_info.key_type), codec_of(type_info.value_type))
+        return MapCodec(type_info, codec_of(type_info.key_type, is_exact), codec_of(type_info.value_type, is_exact))
     if isinstance(type_info, ti.PickledBytesTypeInfo):
         return PickledCodec(type_info)
     temporal = _temporal_kind(type_info)

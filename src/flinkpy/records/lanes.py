@@ -39,6 +39,34 @@ def has_columns(type_info: TypeInformation | None) -> bool:
     return type_info is not None and not isinstance(type_info, PickledBytesTypeInfo)
 
 
+def has_exact_columns(type_info: TypeInformation | None) -> bool:
+    """True if records of this type can be columns, and the columns give the same records back.
+
+    BIG_DEC alone does not: a column of it has 38 digits, 18 of them behind the point.
+    """
+    return has_columns(type_info) and codec_of(type_info).arrow_type == codec_of(type_info, True).arrow_type
+
+
+def declared_rows(rows: list[Any], type_info: TypeInformation) -> list[Any]:
+    """The records as their declared type holds them: integers of its width, decimals with all their digits, and so on.
+
+    Raises:
+        TypeMismatchError: names the record's index, the field, and the value.
+    """
+    codec = codec_of(type_info, True)
+    try:
+        if isinstance(codec, StructCodec):
+            declared = codec.decode_columns(codec.encode_columns(rows), len(rows))
+        else:
+            declared = codec.decode(codec.encode(rows))
+    except ValueMismatch as mismatch:
+        raise _mismatch_error(mismatch) from None
+    kinds = _kinds_of(rows)
+    if kinds is not None:
+        _set_kinds(declared, kinds)
+    return declared
+
+
 def arrow_schema(type_info: TypeInformation | None) -> pa.Schema | None:
     """The columns of a stream of this type; None: it has no Arrow form and travels pickled."""
     if not has_columns(type_info):
@@ -83,9 +111,8 @@ def rows_of(batch: Batch, type_info: TypeInformation | None = None) -> list[Any]
     assert type_info is not None
     codec = codec_of(type_info)
     rows = _decode(codec, conform(values, type_info))
-    if batch.kinds is not None and rows and isinstance(rows[0], Row):
-        for row, kind in zip(rows, batch.kinds.tolist()):
-            row.set_row_kind(_ROW_KINDS[kind])
+    if batch.kinds is not None:
+        _set_kinds(rows, batch.kinds)
     return rows
 
 
@@ -206,6 +233,12 @@ def _decode(codec: ColumnCodec, columns: pa.RecordBatch) -> list[Any]:
     if isinstance(codec, StructCodec):
         return codec.decode_columns(columns.columns, columns.num_rows)
     return codec.decode(columns.column(0))
+
+
+def _set_kinds(rows: list[Any], kinds: np.ndarray) -> None:
+    if rows and isinstance(rows[0], Row):
+        for row, kind in zip(rows, kinds.tolist()):
+            row.set_row_kind(_ROW_KINDS[kind])
 
 
 def _kinds_of(rows: list[Any]) -> np.ndarray | None:

@@ -219,6 +219,20 @@ _DECIMAL_CONTEXT = decimal.Context(prec=38, rounding=decimal.ROUND_HALF_UP)
 _DECIMAL_STEP = decimal.Decimal(1).scaleb(-18)
 
 
+def big_decimal_codec(type_info: TypeInformation) -> ColumnCodec:
+    """Decimals of any size with all their digits, trailing zeros too, as text."""
+    return CheckedCodec(type_info, pa.string(), _decimal_text, decimal.Decimal)
+
+
+def _decimal_text(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, (decimal.Decimal, int)):
+        raise TypeError
+    number = decimal.Decimal(value)
+    if not number.is_finite():
+        raise ValueError("it is no number")
+    return str(number)
+
+
 def _check_decimal(value: Any) -> decimal.Decimal:
     if isinstance(value, bool) or not isinstance(value, (decimal.Decimal, int)):
         raise TypeError

@@ -173,4 +173,5 @@ def test_the_registry_advances_all_meters() -> None:
     group.add_group("inner").meter("events", 5).mark_event(10)
     registry.register(SCOPE, group)
     registry.update_meters()
-    assert next(registry.read())[2].statistics == {"rate": 2.0}
+    reading = next(registry.read())[2]
+    assert (reading.value, reading.statistics) == (2.0, {"count": 10, "rate": 2.0})

@@ -3,6 +3,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import threading
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,8 @@ from flinkpy.records.lanes import (
     arrow_schema,
     columns_of,
     conform,
+    declared_rows,
+    has_exact_columns,
     rows_of,
     to_columns,
     to_rows,
@@ -87,6 +90,47 @@ def test_decimals_keep_38_digits_with_18_after_the_point() -> None:
 
     assert str(back[0]) == "1000000000000000000.059999999999999999"
     assert back[1:] == [7, 3]
+
+
+EXACT_DECIMALS = ["1000000000000000000.05999999999999999899999999999", "3", "3.10", "-0.00", "1E+30"]
+
+
+@pytest.mark.parametrize(
+    ("type_info", "wrap"),
+    [
+        (Types.BIG_DEC(), lambda value: value),
+        (Types.LIST(Types.BIG_DEC()), lambda value: [value, None]),
+        (Types.TUPLE([Types.STRING(), Types.BIG_DEC()]), lambda value: ("a", value)),
+        (Types.ROW_NAMED(["d"], [Types.MAP(Types.STRING(), Types.BIG_DEC())]), lambda value: Row(d={"k": value})),
+    ],
+)
+def test_records_keep_every_digit_of_a_big_decimal(type_info: TypeInformation, wrap: Any) -> None:
+    rows = [wrap(decimal.Decimal(text)) for text in EXACT_DECIMALS]
+
+    assert str(declared_rows(rows, type_info)) == str(rows)
+    assert not has_exact_columns(type_info)
+
+
+def test_declared_rows_have_the_values_of_their_type_and_their_kinds() -> None:
+    row = Row(43878, 3)
+    row.set_row_kind(RowKind.DELETE)
+
+    [declared] = declared_rows([row], Types.ROW([Types.SHORT(), Types.BIG_DEC()]))
+
+    assert (declared[0], str(declared[1])) == (-21658, "3")
+    assert declared.get_row_kind() is RowKind.DELETE
+
+
+def test_declared_rows_name_the_value_that_is_not_of_its_type() -> None:
+    with pytest.raises(TypeMismatchError, match=r"record 1, field f1: 'x' \(str\) is not a"):
+        declared_rows([(1, decimal.Decimal(1)), (1, "x")], Types.TUPLE([Types.INT(), Types.BIG_DEC()]))
+    with pytest.raises(TypeMismatchError, match="it is no number"):
+        declared_rows([decimal.Decimal("NaN")], Types.BIG_DEC())
+
+
+def test_types_without_big_decimals_have_exact_columns() -> None:
+    assert has_exact_columns(Types.ROW([Types.DECIMAL(10, 2), Types.LIST(Types.STRING())]))
+    assert not has_exact_columns(Types.PICKLED_BYTE_ARRAY())
 
 
 def test_float_is_kept_with_32_bits() -> None:

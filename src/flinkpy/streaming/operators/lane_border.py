@@ -34,10 +34,8 @@ def as_columnar(batch: Batch, type_info: Any) -> Batch:
     return to_columns(batch, type_info)
 
 
-def has_columns(type_info: Any) -> bool:
-    """Whether records of that type have an Arrow form (False: they travel as pickled Python objects)."""
-    if type_info is None:
-        return False
-    from flinkpy.records.lanes import arrow_schema
+def has_exact_columns(type_info: Any) -> bool:
+    """True if records of that type travel as columns; False: as pickled Python objects."""
+    from flinkpy.records import lanes
 
-    return arrow_schema(type_info) is not None
+    return lanes.has_exact_columns(type_info)

@@ -30,7 +30,7 @@ from flinkpy.datastream.state import ListStateDescriptor
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Watermark
 from flinkpy.streaming.operators.committables import END_OF_INPUT_ID, Committables
-from flinkpy.streaming.operators.lane_border import as_columnar, has_columns
+from flinkpy.streaming.operators.lane_border import as_columnar, has_exact_columns
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
 
@@ -137,7 +137,7 @@ class SinkOperator(StreamOperator):
             self._committables.add(checkpoint_id, [committable])
 
     def open(self) -> None:
-        self._typed = has_columns(self._input_type)
+        self._typed = has_exact_columns(self._input_type)
         self.commit_restored()
         states, self._restored_writer_states = self._restored_writer_states, []
         self._writer = self._guarded(

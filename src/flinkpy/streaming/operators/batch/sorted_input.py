@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from flinkpy.records.batch import Batch
 from flinkpy.records.key_hash import hash_words, key_words
-from flinkpy.records.lanes import arrow_schema
+from flinkpy.records.lanes import arrow_schema, has_exact_columns
 from flinkpy.streaming.sort.blocks import Block, ColumnBlock, Order, RowBlock
 from flinkpy.streaming.sort.external_sorter import ExternalSorter
 from flinkpy.streaming.sort.row_sizes import RowSizes, size_of
@@ -119,9 +119,10 @@ def can_sort_columns(fields: tuple[int | str, ...], type_info: Any) -> bool:
 
     A nested column does not, nor does one of bytes: they may be pickled objects.
     """
-    schema = arrow_schema(type_info)
-    if schema is None:
+    if not has_exact_columns(type_info):
         return False
+    schema = arrow_schema(type_info)
+    assert schema is not None
     kinds = [schema.field(field).type for field in fields]
     return not any(
         pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind) for kind in kinds

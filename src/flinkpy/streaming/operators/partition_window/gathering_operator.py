@@ -19,7 +19,7 @@ from flinkpy.graph.operator_specs import FieldKeySelector
 from flinkpy.records.batch import Batch
 from flinkpy.state import pickling
 from flinkpy.streaming.operators.batch_mode import is_batch_mode
-from flinkpy.streaming.operators.lane_border import as_columnar, as_rows, has_columns
+from flinkpy.streaming.operators.lane_border import as_columnar, as_rows, has_exact_columns
 from flinkpy.streaming.operators.partition_window.partition_operator import OUTPUT_ROWS, PartitionOperator
 from flinkpy.streaming.operators.partition_window.partition_sorter import PartitionSorter, sorted_table
 from flinkpy.streaming.operators.stream_operator import UserFunctionOperator
@@ -52,7 +52,7 @@ class _GatheringOperator(PartitionOperator):
         self.batches = [Batch(*pickling.loads(element)) for element in elements]
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
-        if has_columns(self.input_type):
+        if has_exact_columns(self.input_type):
             batch = as_columnar(batch, self.input_type)
         if self.queue is None:
             self.batches.append(batch)
