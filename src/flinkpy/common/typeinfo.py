@@ -104,7 +104,7 @@ class Types:
 
     @staticmethod
     def BIG_DEC() -> TypeInformation:
-        """`decimal.Decimal` with 38 digits, 18 of them after the point."""
+        """`decimal.Decimal` with all its digits; as a column 38 digits, 18 of them after the point."""
         return BasicTypeInfo.BIG_DEC_TYPE_INFO()
 
     @staticmethod

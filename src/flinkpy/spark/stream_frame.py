@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from flinkpy.records.batch import Batch
-from flinkpy.records.lanes import arrow_schema, columns_of, conform
+from flinkpy.records.lanes import arrow_schema, columns_of, conform, has_exact_columns
 from flinkpy.spark.blocks import Accumulators, SinkReport, decode_block, encode_block
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def natural_layout(type_info: TypeInformation | None) -> Layout:
 
 def column_schema(type_info: TypeInformation | None) -> pa.Schema | None:
     """The columns of a stream of this type in the layout COLUMNS, without `__ts`; None: it has no such form."""
-    schema = arrow_schema(type_info)
+    schema = arrow_schema(type_info) if has_exact_columns(type_info) else None
     if schema is None or not len(schema) or len(set(schema.names)) < len(schema):
         return None
     if any(field.name.startswith(RESERVED_PREFIX) or not _is_spark_type(field.type) for field in schema):

@@ -12,7 +12,7 @@ from flinkpy.network.partitioner import ForwardPartitioner
 from flinkpy.network.record_writer import concat_batches
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Element
-from flinkpy.records.lanes import has_columns, to_columns
+from flinkpy.records.lanes import declared_rows, has_columns, has_exact_columns, to_columns
 from flinkpy.spark.blocks import encode_block
 from flinkpy.spark.stream_frame import Layout, encode_rows
 from flinkpy.spark.translation.program import PASS_SCHEMA, PassWriter
@@ -83,6 +83,7 @@ class ExchangeOutput:
         self._rows = rows
         self._type_info = writer.type_info
         self._is_typed = has_columns(writer.type_info)
+        self._has_exact_columns = has_exact_columns(writer.type_info)
         self._pending: list[Batch] = []
         self._pending_rows = 0
         self._pending_bytes = 0
@@ -90,7 +91,10 @@ class ExchangeOutput:
 
     def emit(self, batch: Batch) -> None:
         if self._is_typed and not batch.is_columnar:
-            batch = to_columns(batch, self._type_info)
+            if self._has_exact_columns:
+                batch = to_columns(batch, self._type_info)
+            else:
+                batch = batch.with_values(declared_rows(batch.values, self._type_info))
         if self._pending and not can_follow(self._pending[-1], batch):
             self.flush()
         self._pending.append(batch)
