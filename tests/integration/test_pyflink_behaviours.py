@@ -202,9 +202,10 @@ def test_several_ways_to_collect(env: StreamExecutionEnvironment) -> None:
 
 
 def test_keyed_stream_is_collected_with_its_keys(env: StreamExecutionEnvironment) -> None:
-    rows = in_order_of_text(pairs(env, ("a", 1), ("b", 2)).key_by(first, Types.STRING()))
+    given = [("b", 1), ("a", 2), ("b", 3), ("c", 4)]
+    rows = collected(pairs(env, *given).key_by(first, Types.STRING()))
 
-    assert rows == [Row(f0="a", f1=("a", 1)), Row(f0="b", f1=("b", 2))]
+    assert rows == [Row(f0=pair[0], f1=pair) for pair in given], "in the order of the one subtask of the source"
 
 
 def test_error_of_a_function_is_in_the_error_of_the_job(env: StreamExecutionEnvironment) -> None:
@@ -497,7 +498,6 @@ def test_broadcast_stream_reaches_every_subtask(env: StreamExecutionEnvironment,
             yield "rule", value
 
     stream = env.from_collection([1, 2]).rebalance().connect(pairs(env, ("x", 5)).broadcast(RULES)).process(Lookup())
-    stream.set_parallelism(2)  # a batch as small as this would be one subtask's
     results = in_order_of_text(stream)
 
     assert results[:2] == [("rule", ("x", 5)), ("rule", ("x", 5))]

@@ -172,7 +172,10 @@ class BroadcastConnectedStream(TwoStreams):
                 raise TypeError("The input must be a BroadcastProcessFunction!")
             name = "Co-Process-Broadcast"
             spec = specs.BroadcastProcessSpec(func, descriptors, **types)
-        return two_inputs(name, spec, first, second)
+        stream = two_inputs(name, spec, first, second)
+        # As in Flink, the parallelism counts as set: batch mode does not decide another one.
+        stream.set_parallelism(stream.get_execution_environment().get_parallelism())
+        return stream
 
 
 def two_inputs(name: str, spec: specs.OperatorSpec, first: DataStream, second: DataStream) -> DataStream:

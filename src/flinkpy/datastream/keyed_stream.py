@@ -26,7 +26,7 @@ from flinkpy.graph import operator_specs as specs
 from flinkpy.graph import partitioning
 from flinkpy.graph.operator_specs import ColumnAggregate, RollingKind
 from flinkpy.graph.partitioning import Partitioning
-from flinkpy.graph.transformation import PartitionTransformation
+from flinkpy.graph.transformation import OperatorTransformation, PartitionTransformation
 
 if TYPE_CHECKING:
     from flinkpy.common.serialization import SerializationSchema
@@ -195,8 +195,13 @@ class KeyedStream(DataStream):
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
     ) -> CloseableIterator | list[Any]:
-        """As of any stream; each record comes as `Row(key, value)`."""
-        return self._values().map(_KeyAndValue(self._key_selector)).execute_and_collect(job_execution_name, limit)
+        """As of any stream; each record comes as `Row(key, value)`, in the order of the stream before `key_by`."""
+        pairs = self._origin_stream.map(_KeyAndValue(self._key_selector))
+        # As in PyFlink, the key is added where the record comes from: no exchange changes the order of one subtask.
+        origin = self._origin_stream.transformation
+        if isinstance(origin, OperatorTransformation) and origin.parallelism is not None:
+            pairs.set_parallelism(origin.parallelism)
+        return pairs.execute_and_collect(job_execution_name, limit)
 
     def interval_join(self, other_stream: KeyedStream) -> IntervalJoin:
         """Pair records of the same key whose times are near each other. Beyond PyFlink."""

@@ -5,9 +5,14 @@ Source: pyflink.datastream.slot_sharing_group.
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 __all__ = ["MemorySize", "SlotSharingGroup"]
+
+_LOG = logging.getLogger(__name__)
+#: The groups whose resources this process has warned of.
+_warned: set[SlotSharingGroup] = set()
 
 _KIBI = 1 << 10
 _MEBI = 1 << 20
@@ -72,7 +77,8 @@ class MemorySize:
 class SlotSharingGroup:
     """A named group; made by `SlotSharingGroup.builder(name)`.
 
-    Differs: slots of a cluster are all alike, so the resources are kept and given back, but not reserved.
+    Differs: slots of a cluster are all alike, so the resources are kept and given back, but have no effect; an
+    environment that is given such a group warns of it.
     """
 
     def __init__(self, j_slot_sharing_group: SlotSharingGroup.Builder) -> None:
@@ -182,3 +188,23 @@ class SlotSharingGroup:
                     "group. You need to explicitly configure them with positive value."
                 )
             return SlotSharingGroup(self)
+
+
+def warn_of_resources(group: SlotSharingGroup) -> None:
+    """Logs, once for each group in a process, that the resources a group asks for have no effect."""
+    asked = {
+        "CPU cores": group.get_cpu_cores(),
+        "task heap memory": group.get_task_heap_memory(),
+        "task off-heap memory": group.get_task_off_heap_memory(),
+        "managed memory": group.get_managed_memory(),
+        **group.get_external_resources(),
+    }
+    named = ", ".join(f"{name}: {amount}" for name, amount in asked.items() if amount)
+    if not named or group in _warned:
+        return
+    _warned.add(group)
+    _LOG.warning(
+        "slot sharing group %r asks for resources (%s), which have NO EFFECT in flinkpy: all slots are alike",
+        group.get_name(),
+        named,
+    )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from enum import Enum
 from typing import Any
+from urllib.parse import urlsplit
 
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import UnsupportedOperationError
@@ -74,7 +75,8 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         """Local directories for the database files."""
         if not paths or any(not isinstance(path, str) or not path for path in paths):
             raise ValueError("Invalid empty path list: give one or more directories")
-        self._paths = list(paths)
+        # As in Flink, a URI stands for its path.
+        self._paths = [urlsplit(path).path.rstrip("/") or "/" for path in paths]
 
     def get_db_storage_paths(self) -> list[str]:
         """Empty: the TaskExecutors' working directories."""

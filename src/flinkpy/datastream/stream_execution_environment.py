@@ -28,7 +28,7 @@ from flinkpy.datastream.program_checks import (
 )
 from flinkpy.datastream.program_jobs import JobListeners, ProgramJobs
 from flinkpy.datastream.program_sources import ProgramSources, in_its_subtasks
-from flinkpy.datastream.slot_sharing_group import SlotSharingGroup
+from flinkpy.datastream.slot_sharing_group import SlotSharingGroup, warn_of_resources
 from flinkpy.datastream.unexecuted_programs import forget_sinks, note_sink
 from flinkpy.datastream.user_artifacts import UserArtifacts, check_python_executable
 from flinkpy.graph.operator_specs import SourceSpec
@@ -128,7 +128,11 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         StreamExecutionEnvironment._default_local_parallelism = parallelism
 
     def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> StreamExecutionEnvironment:
-        """Make a group with its resources known by its name."""
+        """Make a group with its resources known by its name.
+
+        The resources have no effect yet: a group that asks for some is named in a warning, once.
+        """
+        warn_of_resources(slot_sharing_group)
         self._slot_sharing_groups[slot_sharing_group.get_name()] = slot_sharing_group
         return self
 
@@ -264,12 +268,18 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         check_python_executable(python_exec)
 
     def add_jars(self, *jars_path: str) -> None:
-        """Accepted for compatibility; a jar can do nothing here."""
+        """Kept in `pipeline.jars`, as in PyFlink; a jar can do nothing here."""
         warnings.warn("add_jars has no effect: flinkpy has no JVM", stacklevel=2)
+        self._add_to_list("pipeline.jars", jars_path)
 
     def add_classpaths(self, *classpaths: str) -> None:
-        """Accepted for compatibility; a class path can do nothing here."""
+        """Kept in `pipeline.classpaths`, as in PyFlink; a class path can do nothing here."""
         warnings.warn("add_classpaths has no effect: flinkpy has no JVM", stacklevel=2)
+        self._add_to_list("pipeline.classpaths", classpaths)
+
+    def _add_to_list(self, key: str, elements: tuple[str, ...]) -> None:
+        present = Configuration.parse_list_value(self._configuration.get_string(key, ""))
+        self._configuration.set_string(key, str([*present, *elements]))
 
     # -- sources ---------------------------------------------------------------------------------------------------
 

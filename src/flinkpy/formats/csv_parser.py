@@ -17,11 +17,13 @@ from flinkpy.formats.bad_records import BadRecord, shown
 from flinkpy.formats.csv_format import CsvOptions
 from flinkpy.formats.line_chunks import RecordCutter, line_number_at
 from flinkpy.formats.partly_good import PartlyGood, parse_in_parts
-from flinkpy.records.lanes import arrow_schema
+from flinkpy.records.lanes import arrow_schema, rounded_decimals
 
 _COLUMN_NUMBER = re.compile(r"column #(\d+)")
 #: What pyarrow raises for a record that it cannot read.
 _BAD_RECORD = (pa.ArrowInvalid, pa.ArrowKeyError)
+#: Holds every number of 38 digits, with as many behind the point, before it is rounded.
+_WIDEST_DECIMAL = pa.decimal256(76, 38)
 _MESSAGE_PREFIX = re.compile(r"^(In CSV column #\d+: )?(CSV parse error: )?(Row #\d+: )?")
 
 
@@ -68,11 +70,12 @@ class CsvParser:
         self._schema = schema
         self._read_options = pa_csv.ReadOptions(use_threads=False, column_names=file_columns)
         self._parse_options = parse_options(options)
-        self._convert_options = pa_csv.ConvertOptions(
-            column_types={column.name: _csv_type(column.type) for column in self._schema},
-            include_columns=self._schema.names,
-            **null_options(options),
-        )
+        self._convert_options = self._conversion({column.name: _csv_type(column.type) for column in self._schema})
+        self._has_decimals = any(pa.types.is_decimal128(column.type) for column in self._schema)
+
+    def _conversion(self, column_types: dict[str, pa.DataType]) -> pa_csv.ConvertOptions:
+        names = self._schema.names
+        return pa_csv.ConvertOptions(column_types=column_types, include_columns=names, **null_options(self._options))
 
     def parse(self, data: memoryview, offset: int) -> pa.RecordBatch | None:
         """The records of `data`, which stands at byte `offset` of the file; None where there are only blank lines.
@@ -112,21 +115,34 @@ class CsvParser:
 
     def _parse(self, data: memoryview) -> pa.RecordBatch | None:
         self._read_options.block_size = len(data) + 1
-        table = pa_csv.read_csv(
-            pa.BufferReader(pa.py_buffer(data)), self._read_options, self._parse_options, self._convert_options
-        )
+        try:
+            table = self._read(data, self._convert_options)
+        except pa.ArrowInvalid:
+            if not self._has_decimals:
+                raise
+            # pyarrow's reader refuses digits behind the scale, which Flink rounds: read decimals as text.
+            as_text = {
+                column.name: pa.string() if pa.types.is_decimal(column.type) else _csv_type(column.type)
+                for column in self._schema
+            }
+            table = self._read(data, self._conversion(as_text))
         if not table.num_rows:
             return None
         columns = table.to_batches()[0]
-        if columns.schema.equals(self._schema):
+        if columns.schema.equals(self._schema) and not self._has_decimals:
             return columns
         return pa.RecordBatch.from_arrays(
             [self._finish(columns.column(i), column) for i, column in enumerate(self._schema)], schema=self._schema
         )
 
+    def _read(self, data: memoryview, conversion: pa_csv.ConvertOptions) -> pa.Table:
+        return pa_csv.read_csv(pa.BufferReader(pa.py_buffer(data)), self._read_options, self._parse_options, conversion)
+
     def _finish(self, array: pa.Array, column: pa.Field) -> pa.Array:
         """From what pyarrow's CSV reader can make to what the type asks for."""
         if array.type == column.type:
+            if pa.types.is_decimal(array.type):
+                self._check_digits(array, column)
             return array
         if pa.types.is_binary(column.type):
             return self._decode_base64(array, column)
@@ -140,9 +156,19 @@ class CsvParser:
         else:
             array = pc.if_else(is_empty, pa.scalar(None, array.type), array)
         try:
+            if pa.types.is_decimal128(column.type):
+                return rounded_decimals(pc.utf8_trim_whitespace(array).cast(_WIDEST_DECIMAL), column.type)
             return array.cast(column.type)
         except pa.ArrowInvalid as error:
             raise pa.ArrowInvalid(f"In CSV column #{self._file_columns.index(column.name)}: {error}") from error
+
+    def _check_digits(self, array: pa.Array, column: pa.Field) -> None:
+        """pyarrow's reader makes decimals of more digits than their type has."""
+        try:
+            array.validate(full=True)
+        except pa.ArrowInvalid as error:
+            reason = f"a number has more than {column.type.precision - column.type.scale} digits before the point"
+            raise pa.ArrowInvalid(f"In CSV column #{self._file_columns.index(column.name)}: {reason}") from error
 
     def _decode_base64(self, array: pa.Array, column: pa.Field) -> pa.Array:
         try:

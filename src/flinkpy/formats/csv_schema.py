@@ -11,6 +11,7 @@ from typing import Any
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.typeinfo import BasicType, BasicTypeInfo, RowTypeInfo, TypeInformation, Types
 from flinkpy.formats.csv_format import CsvOptions, HeaderMode
+from flinkpy.formats.row_types import ConvertibleType
 
 _NUMBERS = frozenset(
     {
@@ -211,6 +212,8 @@ class CsvSchemaBuilder:
 def _type_info(name: str, kind: Any) -> TypeInformation:
     if isinstance(kind, TypeInformation):
         return kind
+    if isinstance(kind, ConvertibleType):
+        return kind.to_type_info()
     raise UnsupportedOperationError(
-        f"column {name!r}: give a type such as Types.INT(); {kind!r} of the Table API is not there yet"
+        f"column {name!r}: give a type such as DataTypes.INT() or Types.INT(), not {kind!r}"
     )

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flinkpy.common.errors import TypeMismatchError, UnsupportedOperationError
 from flinkpy.common.typeinfo import ExternalTypeInfo, PickledBytesTypeInfo, TypeInformation, Types
@@ -30,6 +31,9 @@ from flinkpy.records.scalar_codecs import ColumnCodec, ValueMismatch
 SCALAR_COLUMN = "f0"
 _VALUE_CHARACTERS = 120  # a value quoted in an error is cut here: it must not flood the log
 _ROW_KINDS = tuple(RowKind)
+#: Of Arrow's longest decimals: room for a number that is rounded up to one more digit.
+_MAX_DECIMAL_DIGITS = 76
+_HALF_UP = "half_towards_infinity"
 
 
 def has_columns(type_info: TypeInformation | None) -> bool:
@@ -152,13 +156,29 @@ def conform(columns: pa.RecordBatch, type_info: TypeInformation) -> pa.RecordBat
     cast = []
     for name, array, wanted in zip(schema.names, arrays, schema.types):
         try:
-            cast.append(array if array.type == wanted else array.cast(wanted, safe=False))
+            cast.append(array if array.type == wanted else _cast(array, wanted))
         except (pa.ArrowException, TypeError) as error:
             raise TypeMismatchError(
                 f"column {name!r} is {array.type}, and {type_info!r} asks for {wanted}: {error}",
                 details={"field": name},
             ) from error
     return pa.RecordBatch.from_arrays(cast, schema=schema)
+
+
+def rounded_decimals(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Decimals as those of another type; digits behind its scale are rounded, half up, as in Flink.
+
+    Raises: pa.ArrowInvalid where a number has more digits before the point than the type.
+    """
+    if array.type.scale > wanted.scale:
+        array = pc.round(array.cast(pa.decimal256(_MAX_DECIMAL_DIGITS, array.type.scale)), wanted.scale, _HALF_UP)
+    return array.cast(wanted)
+
+
+def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if pa.types.is_decimal(array.type) and pa.types.is_decimal(wanted):
+        return rounded_decimals(array, wanted)
+    return array.cast(wanted, safe=False)
 
 
 def type_info_of_schema(schema: pa.Schema) -> TypeInformation:

@@ -62,6 +62,8 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
     options = task_executor_options(configuration)
     initialize_file_systems(configuration)
     sys.setswitchinterval(options.switch_interval_ms / 1000)
+    # As in PyFlink, functions find the interpreter that runs them in this variable.
+    os.environ["python"] = sys.executable  # noqa: SIM112  the name is PyFlink's
     # What user code prints should be seen when it is printed, also where standard output is a file or a pipe.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)

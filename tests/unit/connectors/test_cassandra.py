@@ -106,7 +106,7 @@ class Stream:
 
     def sink_to(self, sink: Any) -> Any:
         self.sink = sink
-        return SimpleNamespace(name=lambda name: None)
+        return SimpleNamespace(name=lambda name: None, transformation=SimpleNamespace(name=""))
 
 
 def sink_of(cluster: FakeCluster, change: Callable[[Any], Any] = lambda builder: builder) -> Any:
@@ -139,7 +139,7 @@ def test_cassandra_sink() -> None:
     assert sink.name("cassandra_sink").set_parallelism(3).disable_chaining() is sink
     assert sink.uid("my-uid").set_uid_hash("f" * 32).slot_sharing_group("group") is sink
     transformation = sink._sink.transformation
-    assert (transformation.name, transformation.parallelism) == ("cassandra_sink: Writer", 3)
+    assert (transformation.name, transformation.parallelism) == ("Sink: cassandra_sink", 3)
 
 
 def test_the_query_is_executed_for_every_row_or_tuple() -> None:

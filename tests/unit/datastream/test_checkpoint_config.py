@@ -203,7 +203,7 @@ def test_backends_say_what_they_are_and_which_options_mean_them() -> None:
     assert backend.get_predefined_options() is PredefinedOptions.DEFAULT
     assert (backend.get_number_of_transfer_threads(), backend.get_db_storage_paths()) == (4, [])
 
-    backend.set_db_storage_paths("/a", "/b")
+    backend.set_db_storage_paths("/a", "file:///b/")
     backend.set_predefined_options(PredefinedOptions.FLASH_SSD_OPTIMIZED)
     backend.set_number_of_transfer_threads(2)
 

@@ -139,6 +139,9 @@ def test_collection_is_checked_against_its_type(env: StreamExecutionEnvironment)
 def test_jars_are_accepted_with_a_warning(env: StreamExecutionEnvironment) -> None:
     with pytest.warns(UserWarning, match="no effect"):
         env.add_jars("file:///x.jar")
+    with pytest.warns(UserWarning, match="no effect"):
+        env.add_jars("file:///y.jar", "file:///z.jar")
+    assert env._configuration.get_string("pipeline.jars", "") == "['file:///x.jar', 'file:///y.jar', 'file:///z.jar']"
 
 
 def test_own_interpreter_is_accepted(env: StreamExecutionEnvironment) -> None:

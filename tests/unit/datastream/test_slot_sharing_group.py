@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from flinkpy.datastream import MemorySize, SlotSharingGroup
+from flinkpy.datastream import MemorySize, SlotSharingGroup, StreamExecutionEnvironment
 
 
 def builder() -> SlotSharingGroup.Builder:
@@ -73,4 +74,20 @@ def test_memory_sizes_compare_and_convert() -> None:
         "5 mb",
         "1 gb",
         "0 bytes",
+    ]
+
+
+def test_resources_without_effect_are_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    group = SlotSharingGroup.builder("heavy").set_cpu_cores(1.5).set_task_heap_memory_mb(100).build()
+    with caplog.at_level(logging.WARNING):
+        env.register_slot_sharing_group(SlotSharingGroup.builder("plain").build())
+        env.register_slot_sharing_group(group)
+        env.from_collection([1]).slot_sharing_group(group)
+
+    assert [record.getMessage() for record in caplog.records] == [
+        (
+            "slot sharing group 'heavy' asks for resources (CPU cores: 1.5, task heap memory: 100 mb), which have NO "
+            "EFFECT in flinkpy: all slots are alike"
+        )
     ]

@@ -270,3 +270,24 @@ def test_inference_names_a_row_of_the_wrong_width(tmp_path):
     path.write_text("")
     with pytest.raises(InputFormatError, match="is empty"):
         infer_row_type(str(path), CsvOptions(), 0)
+
+
+def test_decimals_are_rounded_half_up_to_their_scale(tmp_path):
+    row_type = row_type_of({"id": Types.LONG(), "d": Types.DECIMAL(4, 1)})
+    content = "1,1.25\n2,-1.25\n3,\n4,1.24999999999\n5,999.9\n6,7\n7,1.5e1\n"
+    assert read(tmp_path, content, row_type) == [
+        (1, Decimal("1.3")),
+        (2, Decimal("-1.3")),
+        (3, None),
+        (4, Decimal("1.2")),
+        (5, Decimal("999.9")),
+        (6, Decimal("7.0")),
+        (7, Decimal("15.0")),
+    ]
+
+
+@pytest.mark.parametrize("text", ["1000", "999.95", "x"])
+def test_decimal_with_too_many_digits_before_the_point_is_refused(tmp_path, text):
+    row_type = row_type_of({"id": Types.LONG(), "d": Types.DECIMAL(4, 1)})
+    with pytest.raises(InputFormatError, match="row 2, column 'd'"):
+        read(tmp_path, f"1,1\n2,{text}\n", row_type)

@@ -50,7 +50,7 @@ def test_columns_are_collected_in_their_order():
         builder.add_string_column("id")
     with pytest.raises(TypeError, match="is not a number"):
         builder.add_number_column("x", Types.STRING())
-    with pytest.raises(UnsupportedOperationError, match="Table API"):
+    with pytest.raises(UnsupportedOperationError, match="give a type such as DataTypes"):
         builder.add_number_column("x", "INT")
 
 

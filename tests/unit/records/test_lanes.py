@@ -296,3 +296,20 @@ def test_every_arrow_type_with_a_home_gets_a_type() -> None:
 def test_arrow_type_without_a_home_is_an_error_with_its_column() -> None:
     with pytest.raises(UnsupportedOperationError, match="column 'x'"):
         type_info_of_schema(pa.schema([("x", pa.month_day_nano_interval())]))
+
+
+@pytest.mark.parametrize(
+    ("number", "rounded"), [("1.5", "2"), ("-1.5", "-2"), ("1.49", "1"), ("2.5", "3"), ("0.5", "1"), ("98.7", "99")]
+)
+def test_decimal_columns_are_rounded_half_up_to_a_smaller_scale(number: str, rounded: str) -> None:
+    columns = pa.record_batch({"d": pa.array([decimal.Decimal(number), None], pa.decimal128(38, 18))})
+
+    conformed = conform(columns, Types.ROW_NAMED(["d"], [Types.DECIMAL(2, 0)]))
+
+    assert conformed.column(0).to_pylist() == [decimal.Decimal(rounded), None]
+
+
+def test_decimal_that_does_not_fit_is_refused() -> None:
+    columns = pa.record_batch({"d": pa.array([decimal.Decimal("99.5")], pa.decimal128(4, 2))})
+    with pytest.raises(TypeMismatchError, match="column 'd'"):
+        conform(columns, Types.ROW_NAMED(["d"], [Types.DECIMAL(2, 0)]))

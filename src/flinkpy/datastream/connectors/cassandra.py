@@ -145,6 +145,8 @@ class CassandraSink:
                     "Cassandra host information must be supplied using either set_host() or set_cluster_builder()."
                 )
             sink = self._stream.sink_to(QuerySink(self._query, self._builder, **self._settings))
+            # In Flink it is a SinkFunction, whose operator's name does not end with ": Writer".
+            sink.transformation.name = "Sink: Unnamed"
             return CassandraSink(sink).name("Cassandra Sink")
 
         def _reach(self) -> None:
