@@ -333,6 +333,29 @@ def test_a_restored_writer_rolls_back_what_no_checkpoint_has(
         writer.close()
 
 
+def test_a_writer_restored_from_long_ago_rolls_back_what_its_numbers_do_not_tell(
+    kafka: KafkaBroker, transactions: TransactionClient
+) -> None:
+    """A savepoint was taken, the job went on for 600 checkpoints and died; its names have come half way round."""
+    sink = exactly_once(kafka, topic := kafka.create_topic(), "long-ago")
+    with writer_of(sink) as writer, committing(sink) as commit:
+        write(writer, "in the savepoint")
+        savepoint = prepare(writer, 1)
+        commit(savepoint)
+        with writer_of(sink, restored_checkpoint_id=601) as gone_on:
+            write(gone_on, "lost with the job")
+            gone_on.flush(False)
+            assert "long-ago-0-602" in transactions.list_open("long-ago-")
+            with writer_of(sink, restored_checkpoint_id=1) as restored:
+                commit(savepoint)
+                write(restored, "after the restore")
+                committables = prepare(restored, 2)
+                assert commit(committables).signals == ["committed"]
+                restored.notify_checkpoint_complete(2)
+                assert transactions.list_open("long-ago-") == []
+                assert kafka.read_values(topic) == ["in the savepoint", "after the restore"]
+
+
 def test_a_closed_writer_leaves_no_transaction_open_but_those_of_checkpoints(
     kafka: KafkaBroker, transactions: TransactionClient
 ) -> None:

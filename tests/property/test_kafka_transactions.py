@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from flinkpy.connectors.kafka.transactions import (
     IDS_PER_SUBTASK,
+    LingeringTransactions,
     TransactionName,
-    abort_lingering,
     parse_transactional_id,
 )
 
@@ -51,22 +51,41 @@ def test_what_a_restored_job_rolls_back_is_what_its_checkpoint_does_not_have(dat
         # Begun behind an earlier checkpoint, which need not be the one before: some are given up.
         for behind in data.draw(st.sets(st.integers(max(0, restored - 50), restored - 1), max_size=3)):
             in_checkpoint.append(TransactionName("p-q", subtask, behind + 1).transactional_id)
-        for behind in data.draw(st.sets(st.integers(restored, restored + 50), max_size=3)):
+        # However many checkpoints the job had gone on for. A name is open once at a time.
+        for behind in data.draw(st.sets(st.integers(restored, restored + 5000), max_size=3)):
             after.append(TransactionName("p-q", subtask, behind + 1).transactional_id)
+    after = sorted(set(after) - set(in_checkpoint))
     strangers = ["p-q-other-1-1", "p-1-1", "p-qx-0-5"]
     transactions = FakeTransactions(*in_checkpoint, *after, *strangers)
-    aborted = []
-    for subtask in data.draw(st.permutations(range(new_parallelism))):
-        aborted += abort_lingering(transactions, "p-q", subtask, new_parallelism, restored)
-    assert sorted(aborted) == sorted(after)
-    assert sorted(transactions.open) == sorted(in_checkpoint + strangers)
+    subtasks = [
+        LingeringTransactions(transactions, {"p-q"}, subtask, new_parallelism, restored)
+        for subtask in data.draw(st.permutations(range(new_parallelism)))
+    ]
+    aborted = [transactional_id for subtask in subtasks for transactional_id in subtask.abort_newer()]
+    assert set(in_checkpoint) <= set(transactions.open), "they are still to be committed"
+    # Every subtask has committed what it had restored, and a checkpoint is complete.
+    transactions.open = [found for found in transactions.open if found not in in_checkpoint]
+    begun = [
+        TransactionName("p-q", subtask, restored + number).transactional_id
+        for subtask in range(new_parallelism)
+        for number in (1, 2)
+    ]
+    transactions.open += [found for found in begun if found not in transactions.open]
+    aborted += [transactional_id for subtask in subtasks for transactional_id in subtask.abort_rest()]
+    assert sorted(aborted) == after
+    assert sorted(transactions.open) == sorted(begun + strangers)
 
 
 def test_a_job_that_starts_anew_rolls_back_all_of_its_prefix_and_nothing_else():
     transactions = FakeTransactions("p-0-7", "p-1-999", "p-x-0-7", "pp-0-7", "p-0", "p-0-7-0", "p-a-b")
-    abort_lingering(transactions, "p", 0, 2, None)
-    abort_lingering(transactions, "p", 1, 2, None)
-    assert transactions.open == ["p-x-0-7", "pp-0-7", "p-0", "p-0-7-0", "p-a-b"]
+    subtasks = [LingeringTransactions(transactions, {"p"}, subtask, 2, None) for subtask in range(2)]
+    for subtask in subtasks:
+        subtask.abort_newer()
+    left = ["p-x-0-7", "pp-0-7", "p-0", "p-0-7-0", "p-a-b"]
+    assert transactions.open == left
+    transactions.open.append("p-0-1")  # its own
+    assert [subtask.abort_rest() for subtask in subtasks] == [[], []]
+    assert transactions.open == [*left, "p-0-1"]
 
 
 def test_names_go_round():

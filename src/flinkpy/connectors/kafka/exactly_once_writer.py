@@ -11,6 +11,7 @@ their transaction; which transactions are left over is told by their names.
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from flinkpy.common.errors import KafkaError
@@ -22,12 +23,14 @@ from flinkpy.connectors.kafka.serialization import KafkaRecordSerializationSchem
 from flinkpy.connectors.kafka.transaction_client import TransactionClient
 from flinkpy.connectors.kafka.transactions import (
     IDS_PER_SUBTASK,
+    LingeringTransactions,
     TransactionalProducer,
     TransactionName,
-    abort_lingering,
 )
 from flinkpy.connectors.kafka.writer import WriterSinkContext
 from flinkpy.records.batch import Batch
+
+_LOG = logging.getLogger(__name__)
 
 #: A cancelled task does not wait longer for a broker that is gone.
 CLOSE_TIMEOUT_S = 5.0
@@ -58,6 +61,7 @@ class ExactlyOnceKafkaWriter(StatefulSinkWriter):
         self._client = TransactionClient(settings, timeout_s)
         #: Of the newest checkpoint that has what was written before it.
         self._checkpoint_id = context.restored_checkpoint_id or 0
+        self._restored_checkpoint_id = context.restored_checkpoint_id or 0
         #: Of the transaction handed over last.
         self._last_number = 0
         #: Whether one was handed over since the last snapshot.
@@ -67,14 +71,15 @@ class ExactlyOnceKafkaWriter(StatefulSinkWriter):
         self._next: TransactionalProducer | None = None
         self._current: RecordProducer | None = None
         self._is_ended = False
-        for known in {prefix, *states}:
-            abort_lingering(
-                self._client,
-                known,
-                context.subtask_index,
-                context.parallelism,
-                context.restored_checkpoint_id,
-            )
+        #: What may still have to be rolled back, until a checkpoint after the restore is completed.
+        self._lingering: LingeringTransactions | None = LingeringTransactions(
+            self._client,
+            {prefix, *states},
+            context.subtask_index,
+            context.parallelism,
+            context.restored_checkpoint_id,
+        )
+        self._lingering.abort_newer()
         schema.open(WriterSinkContext(context, self._partitions_of))
 
     def write(self, batch: Batch) -> None:
@@ -112,6 +117,15 @@ class ExactlyOnceKafkaWriter(StatefulSinkWriter):
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         self._handed_over = [number for number in self._handed_over if number > checkpoint_id]
+        # The notification of the restored checkpoint itself may be sent again.
+        if self._lingering is not None and checkpoint_id > self._restored_checkpoint_id:
+            try:
+                self._lingering.abort_rest()
+            except KafkaError as error:
+                # The next completed checkpoint is another chance; nothing is wrong with this one.
+                _LOG.warning("Kafka: transactions of earlier attempts may still be open: %s", error)
+            else:
+                self._lingering = None
 
     def close(self) -> None:
         transaction, self._next, self._current = self._next, None, None

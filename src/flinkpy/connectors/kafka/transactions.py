@@ -5,13 +5,17 @@ transaction: it was begun after the checkpoint before. So of a job restored from
 number up to R is in the checkpoint (or was committed before it), and every one with a greater number is in no
 checkpoint that counts and can be rolled back - by any subtask, without knowing what the others have restored.
 
-Numbers go round after `IDS_PER_SUBTASK`, because a broker keeps each id it has seen for a week (FLINK-34554).
+Numbers go round after `IDS_PER_SUBTASK`, because a broker keeps each id it has seen for a week (FLINK-34554). So where
+the job had gone on for many checkpoints after R, a newer transaction may look like an older one. It is rolled back when
+the restored job has completed a checkpoint: by then every subtask has committed what it had restored, and nothing up to
+R is open any more that anybody needs.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 from flinkpy.common.errors import ConfigurationError, FlinkError, InternalError, KafkaError, ProducerFencedError
@@ -55,29 +59,60 @@ def parse_transactional_id(prefix: str, transactional_id: str) -> TransactionNam
     return TransactionName(prefix, int(subtask), int(number))
 
 
-def abort_lingering(
-    client: TransactionClient,
-    prefix: str,
-    subtask_index: int,
-    parallelism: int,
-    restored_checkpoint_id: int | None,
-) -> list[str]:
-    """Roll back what earlier attempts have left open and no checkpoint has; returns the ids.
+class LingeringTransactions:
+    """The transactions that earlier attempts have left open and no checkpoint has.
 
-    Each subtask does it for its own ids, and for those of subtasks that are no more. Readers of committed records would
-    have to wait for the brokers to do it, when the transactions time out.
+    Readers of committed records would have to wait for the brokers to roll them back, when they time out. Each subtask
+    does it for its own ids, and for those of subtasks that are no more.
+
+    Args:
+        prefixes: of this sink, and of the restored writers, which may have been other ones.
+        restored_checkpoint_id: None where the job begins anew.
     """
-    aborted = []
-    for transactional_id in client.list_open(f"{prefix}-"):
-        name = parse_transactional_id(prefix, transactional_id)
-        if name is None or name.subtask_index % parallelism != subtask_index:
-            continue
-        if restored_checkpoint_id is None or name.is_newer_than(restored_checkpoint_id):
-            client.fence(transactional_id, FENCING_TIMEOUT_MS)
-            aborted.append(transactional_id)
-    if aborted:
-        _LOG.info("Kafka: rolled back transactions of earlier attempts: %s", ", ".join(aborted))
-    return aborted
+
+    def __init__(
+        self,
+        client: TransactionClient,
+        prefixes: Collection[str],
+        subtask_index: int,
+        parallelism: int,
+        restored_checkpoint_id: int | None,
+    ) -> None:
+        self._client = client
+        self._prefixes = sorted(set(prefixes))
+        self._subtask_index = subtask_index
+        self._parallelism = parallelism
+        self._restored_checkpoint_id = restored_checkpoint_id
+
+    def abort_newer(self) -> list[str]:
+        """Roll back what was begun after the restored checkpoint, as the numbers tell; returns the ids.
+
+        Call it before the writer begins a transaction of its own.
+        """
+        restored = self._restored_checkpoint_id
+        return self._abort(lambda name: restored is None or name.is_newer_than(restored))
+
+    def abort_rest(self) -> list[str]:
+        """Roll back what the numbers made look older; returns the ids.
+
+        Call it when a checkpoint was completed after the restore. The writer's own transactions are not among them.
+        """
+        restored = self._restored_checkpoint_id
+        return [] if restored is None else self._abort(lambda name: not name.is_newer_than(restored))
+
+    def _abort(self, is_lingering: Callable[[TransactionName], bool]) -> list[str]:
+        aborted = []
+        for prefix in self._prefixes:
+            for transactional_id in self._client.list_open(f"{prefix}-"):
+                name = parse_transactional_id(prefix, transactional_id)
+                if name is None or name.subtask_index % self._parallelism != self._subtask_index:
+                    continue
+                if is_lingering(name):
+                    self._client.fence(transactional_id, FENCING_TIMEOUT_MS)
+                    aborted.append(transactional_id)
+        if aborted:
+            _LOG.info("Kafka: rolled back transactions of earlier attempts: %s", ", ".join(aborted))
+        return aborted
 
 
 class TransactionalProducer:
