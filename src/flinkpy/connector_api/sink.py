@@ -208,6 +208,11 @@ class SinkBase(ABC):
         return None
 
     @property
+    def commits_at_checkpoints(self) -> bool:
+        """True if nothing that it writes is visible before a checkpoint, or the end of the input, has committed it."""
+        return type(self).create_committer is not SinkBase.create_committer
+
+    @property
     def writer_state_serializer(self) -> SimpleVersionedSerializer | None:
         """How a piece of a writer's state is stored in checkpoints; None: pickled."""
         return None

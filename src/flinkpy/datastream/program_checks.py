@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 from flinkpy.common.errors import JobSubmissionError, UnsupportedOperationError
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from flinkpy.common.configuration import Configuration
     from flinkpy.common.execution_config import ExecutionConfig
     from flinkpy.datastream.checkpoint_config import CheckpointConfig
-    from flinkpy.graph.stream_graph import StreamGraph
+    from flinkpy.graph.stream_graph import StreamGraph, StreamNode
 
 
 def check_types_are_declared(graph: StreamGraph, config: ExecutionConfig) -> None:
@@ -41,6 +42,42 @@ def check_unaligned_checkpoints(graph: StreamGraph, config: CheckpointConfig) ->
                     "could not be rescaled. Use aligned checkpoints, or set "
                     "execution.checkpointing.unaligned.forced to true"
                 )
+
+
+def warn_of_sinks_that_never_commit(graph: StreamGraph, configuration: Configuration) -> None:
+    """Warn where a sink commits at checkpoints, its input never ends, and there are no periodic checkpoints.
+
+    It is no error: the configuration of the cluster may set the interval, and checkpoints may be asked for by hand.
+    """
+    from flinkpy.configuration import read_option
+    from flinkpy.configuration.checkpointing_options import INTERVAL
+    from flinkpy.graph.operator_specs import SinkSpec
+
+    if read_option(configuration, INTERVAL):
+        return
+    for node in graph.nodes:
+        if isinstance(node.spec, SinkSpec) and node.spec.sink.commits_at_checkpoints and not _ends(node):
+            warnings.warn(
+                f"sink '{node.name}' shows nothing of what it writes: it commits when a checkpoint is complete, and "
+                f"this program has none. Call env.enable_checkpointing(interval_ms), or set `{INTERVAL.key}`; ignore "
+                "this where the cluster's configuration sets it, or you take checkpoints yourself",
+                UserWarning,
+                stacklevel=4,
+            )
+
+
+def _ends(node: StreamNode) -> bool:
+    """Returns whether everything that the operator reads is bounded."""
+    pending, seen = [node], {node.id}
+    while pending:
+        one = pending.pop()
+        if not one.in_edges and not one.transformation.is_bounded:
+            return False
+        for edge in one.in_edges:
+            if edge.source.id not in seen:
+                seen.add(edge.source.id)
+                pending.append(edge.source)
+    return True
 
 
 def configured_job_id(configuration: Configuration) -> JobID | None:

@@ -25,6 +25,7 @@ from flinkpy.datastream.program_checks import (
     check_types_are_declared,
     check_unaligned_checkpoints,
     configured_job_id,
+    warn_of_sinks_that_never_commit,
 )
 from flinkpy.datastream.program_jobs import JobListeners, ProgramJobs
 from flinkpy.datastream.program_sources import ProgramSources, in_its_subtasks
@@ -405,6 +406,8 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
             configuration = to_batch_mode(graph, configuration)
             cut_spark_regions(graph, configuration)
             split_sinks(graph)
+        else:
+            warn_of_sinks_that_never_commit(graph, configuration)
         optimize_columns(graph, configuration, is_batch)
         job_graph = generate_job_graph(
             graph,

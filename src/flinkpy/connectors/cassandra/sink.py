@@ -44,6 +44,10 @@ class QuerySink(SinkBase):
     def create_writer(self, context: WriterContext) -> SinkWriter:
         return LogWriter(context) if self.has_log else QueryWriter(context, self)
 
+    @property
+    def commits_at_checkpoints(self) -> bool:
+        return self.has_log
+
     def create_committer(self) -> Committer | None:
         return LogCommitter(self) if self.has_log else None
 

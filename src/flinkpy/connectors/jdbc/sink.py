@@ -51,6 +51,10 @@ class JdbcStatementSink(SinkBase):
 
         return JdbcWriter(self._database, self._sql, self._options, context)
 
+    @property
+    def commits_at_checkpoints(self) -> bool:
+        return self._is_exactly_once
+
     def create_committer(self) -> Committer | None:
         if not self._is_exactly_once:
             return None

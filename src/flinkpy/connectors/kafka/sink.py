@@ -102,6 +102,10 @@ class KafkaSink(SinkBase):
         return KafkaCommitter(producer_settings(self._properties), api_timeout_s(self._properties), ignores)
 
     @property
+    def commits_at_checkpoints(self) -> bool:
+        return self._guarantee is DeliveryGuarantee.EXACTLY_ONCE
+
+    @property
     def committable_serializer(self) -> SimpleVersionedSerializer:
         return KafkaCommittableSerializer()
 
