@@ -19,6 +19,7 @@ import pyarrow as pa
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.errors import StateRestoreError
 from flinkpy.common.key_groups import KeyGroupRange
+from flinkpy.records.key_identity import entry_key, state_keys
 from flinkpy.state.aggregate_table import TableLayout
 from flinkpy.state.backend import KeyedStateBackendParameters
 from flinkpy.state.checkpoint_streams import StateFiles
@@ -174,6 +175,7 @@ class _Restore:
             yield from self._table_entries(codec, meta, chunk)
             return
         keys, values = chunk.keys_and_values()
+        keys = state_keys(list(keys))
         if meta.kind == TIMERS:
             for timer in encode_timers(state_id, self._parameters.max_parallelism, values, keys):
                 yield timer, b""
@@ -186,7 +188,7 @@ class _Restore:
         elif meta.kind == MAP:
             for key, entries in zip(encoded, values):
                 for map_key, value in entries.items():
-                    yield key + encode_key(map_key), encode(value)
+                    yield key + encode_key(entry_key(map_key)), encode(value)
         else:
             yield from zip(encoded, encode_many(values))
 
