@@ -4,7 +4,14 @@ import pytest
 
 from flinkpy.common import Configuration, Types
 from flinkpy.common.errors import UserError
-from flinkpy.datastream import DataStream, KeyedProcessFunction, KeyedStream, StreamExecutionEnvironment
+from flinkpy.common.typeinfo import TypeInformation
+from flinkpy.datastream import (
+    DataStream,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    KeyedStream,
+    StreamExecutionEnvironment,
+)
 from flinkpy.datastream.aggregates import count, max_, mean, min_, sum_
 from flinkpy.graph import operator_specs as specs
 from flinkpy.graph.operator_specs import FieldKeySelector, RollingKind
@@ -201,3 +208,61 @@ def test_a_stream_without_keys_says_how_to_get_what_only_a_keyed_one_has(name: s
         for each in (stream, stream.key_by(lambda value: value)):
             with pytest.raises(AttributeError, match=f"has no attribute '{other}'$"):
                 getattr(each, other)
+
+
+@pytest.mark.parametrize(
+    "key_type",
+    [
+        Types.LIST(Types.INT()),
+        Types.MAP(Types.STRING(), Types.INT()),
+        Types.SET(Types.INT()),
+        Types.BASIC_ARRAY(Types.INT()),
+        Types.PRIMITIVE_ARRAY(Types.INT()),
+        Types.EITHER(Types.INT(), Types.STRING()),
+        Types.TUPLE([Types.INT(), Types.ROW([Types.LIST(Types.INT())])]),
+    ],
+    ids=repr,
+)
+def test_a_key_type_whose_values_can_change_is_refused_when_the_program_is_built(
+    named: DataStream, key_type: TypeInformation
+) -> None:
+    with pytest.raises(TypeError, match="cannot be the type of a key"):
+        named.key_by(lambda row: row, key_type)
+
+
+def test_bytes_and_rows_of_plain_values_are_key_types(named: DataStream) -> None:
+    for key_type in (Types.PRIMITIVE_ARRAY(Types.BYTE()), Types.ROW([Types.INT(), Types.STRING()])):
+        assert named.key_by(lambda row: row, key_type).key_type == key_type
+
+
+def test_a_declared_key_type_must_be_that_of_the_fields(named: DataStream) -> None:
+    assert named.key_by("v", Types.INT()).key_type == Types.INT()
+    with pytest.raises(TypeError, match=r"by the fields \['v'\] of the stream"):
+        named.key_by("v", Types.DOUBLE())
+
+
+def test_fields_of_objects_are_keyed_by_the_objects_and_not_by_their_pickles(env: StreamExecutionEnvironment) -> None:
+    stream = env.from_collection([((1, 2), 1)], Types.TUPLE([Types.PICKLED_BYTE_ARRAY(), Types.INT()]))
+
+    assert stream.key_by(1).key_selector == FieldKeySelector((1,))
+    for fields, key in ((0, "x"), ((0, 1), ("x", 5))):
+        selector = stream.key_by(fields).key_selector
+        assert not isinstance(selector, FieldKeySelector)
+        assert selector.get_key(("x", 5)) == key
+
+
+def test_a_key_type_that_one_of_two_streams_declares_is_that_of_both(named: DataStream) -> None:
+    declared = named.key_by(lambda row: row[1], Types.DOUBLE())
+    plain = named.key_by(lambda row: row[1])
+
+    class Both(KeyedCoProcessFunction):
+        def process_element1(self, value, ctx):  # type: ignore[no-untyped-def]
+            yield value
+
+        process_element2 = process_element1
+
+    for first, second in ((declared, plain), (plain, declared)):
+        result = first.connect(second).process(Both())
+        assert spec_of(result).key_type == Types.DOUBLE()
+        types = [one.partitioning.key_type for one in result.transformation.inputs]  # type: ignore[attr-defined]
+        assert types == [Types.DOUBLE()] * 2

@@ -199,3 +199,27 @@ def test_a_key_field_that_the_stream_does_not_have_is_named_with_those_it_has() 
 
     with pytest.raises(TypeMismatchError, match=r"user.*a, b"):
         exchange.writer.emit(Batch(pa.record_batch({"a": [1], "b": [2]})))
+
+
+def test_a_typed_record_goes_where_its_consumer_finds_its_key() -> None:
+    """An int in a DOUBLE field is a float behind the exchange; 0.1 in a FLOAT field is another number there."""
+    kind = Types.TUPLE([Types.DOUBLE(), Types.FLOAT()])
+    partitioner = KeyGroupStreamPartitioner(lambda row: (row[0], row[1]))
+    exchange = Exchange(partitioner, channels=8, type_info=kind, timeout_ms=0)
+    consumers = KeyGroupStreamPartitioner(lambda row: (row["f0"], row["f1"]))
+    consumers.setup(8)
+
+    exchange.writer.emit(Batch([(number, 0.1) for number in range(50)]))
+
+    for channel in range(8):
+        for rows in exchange.received(channel):
+            assert [to for to, _ in consumers.split(Batch(rows))] == [channel]
+
+
+def test_an_error_about_a_key_names_the_task_and_the_key() -> None:
+    partitioner = KeyGroupStreamPartitioner(lambda row: [row], Types.LONG())
+    partition = LocalNetwork().partition(subpartitions=2)
+    writer = RecordWriter(partition, partitioner, buffer_timeout_ms=0, owner="Source: numbers (1/2)")
+
+    with pytest.raises(TypeMismatchError, match=r"Source: numbers \(1/2\): the key \[7\] \(list\) is not a Long"):
+        writer.emit(Batch([7]))
