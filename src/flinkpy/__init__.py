@@ -1,3 +1,9 @@
 """flinkpy: Apache Flink's runtime, guarantees and names, in Python."""
 
+import sys
+
+from flinkpy.platforms import check_import
+
+check_import(sys.platform)
+
 __version__ = "0.1.0"

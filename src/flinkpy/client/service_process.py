@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from flinkpy.common.errors import ExternalError
+from flinkpy.common.errors import ExternalError, UnsupportedOperationError
 from flinkpy.common.port_reservation import RESERVED_PORT_VARIABLE
 from flinkpy.common.process import (
     FAILURE_MARK,
@@ -25,6 +25,7 @@ from flinkpy.common.process import (
     ProcessIdentity,
     environment_for_child,
 )
+from flinkpy.platforms import unsupported_services
 from flinkpy.security.confidential_settings import settings_for_child
 from flinkpy.security.security_context import TOKEN_VARIABLE
 
@@ -61,6 +62,8 @@ class ServiceProcess:
     """One started service. Thread: the one that started it must outlive it where it dies with its parent."""
 
     def __init__(self, spec: ServiceSpec) -> None:
+        """Start it. Raises: UnsupportedOperationError on another system than Linux."""
+        check_services_run_here(sys.platform)
         self.spec = spec
         self.address: str | None = None
         #: Address of the data plane; only TaskExecutors have one.
@@ -129,6 +132,13 @@ class ServiceProcess:
         if self._log_descriptor >= 0:
             os.close(self._log_descriptor)
             self._log_descriptor = -1
+
+
+def check_services_run_here(platform: str) -> None:
+    """Raises: UnsupportedOperationError that says what to do where services cannot run on this system."""
+    reason = unsupported_services(platform)
+    if reason is not None:
+        raise UnsupportedOperationError(reason)
 
 
 def command_line(spec: ServiceSpec, ready_descriptor: int, settings: Sequence[str] = ()) -> list[str]:
