@@ -6,7 +6,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -34,23 +34,32 @@ PRINTING_MODULES = {
 }
 
 
-def modules() -> Iterator[tuple[str, ast.Module, str]]:
-    """Every module that people write: its path inside the package, its syntax tree, its text."""
+@cache
+def modules() -> list[tuple[str, ast.Module, str]]:
+    """Every module that people write: its path inside the package, its syntax tree, its text. Parsed once."""
+    found = []
     for path in sorted(SOURCE.rglob("*.py")):
         name = path.relative_to(SOURCE).as_posix()
         if not name.startswith("_proto/"):
             text = path.read_text(encoding="utf-8")
-            yield name, ast.parse(text, filename=str(path)), text
+            found.append((name, ast.parse(text, filename=str(path)), text))
+    return found
 
 
-def calls_of(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """Every call in the module by its dotted name, with its line."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            try:
-                yield ast.unparse(node.func), node.lineno
-            except RecursionError:
-                continue
+@cache
+def calls_of(tree: ast.Module) -> list[tuple[str, int]]:
+    """Every call in the module by its dotted name, with its line; what is no name is left out."""
+    calls = ((node, dotted_name(node.func)) for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return [(name, node.lineno) for node, name in calls if name is not None]
+
+
+def dotted_name(node: ast.expr) -> str | None:
+    """`a.b.c`; None for an expression that has anything else in it."""
+    parts = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else None
 
 
 def test_generated_protobuf_code_is_fresh(tmp_path: Path) -> None:

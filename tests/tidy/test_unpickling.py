@@ -94,8 +94,16 @@ def unpickling_in(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield node.lineno, ast.unparse(node)
         elif isinstance(node, ast.keyword) and node.arg == "allow_pickle" and ast.unparse(node.value) != "False":
             yield node.value.lineno, "allow_pickle"
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("multiprocessing.Pipe"):
+        elif isinstance(node, ast.Call) and _is_multiprocessing_pipe(node.func):
             yield node.lineno, "multiprocessing.Pipe"
+
+
+def _is_multiprocessing_pipe(function: ast.expr) -> bool:
+    return (
+        isinstance(function, ast.Attribute)
+        and function.attr == "Pipe"
+        and ast.unparse(function).endswith("multiprocessing.Pipe")
+    )
 
 
 def test_every_place_that_unpickles_is_listed_with_its_process_and_reason() -> None:
