@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flinkpy.configuration.options import duration_option, int_option
+from flinkpy.configuration.options import duration_option, int_option, memory_option
 
 CLIENT_TIMEOUT = duration_option(
     "client.timeout", "1 min", "Time a client waits for one answer of a cluster.", minimum_ms=1
@@ -20,6 +20,13 @@ CLIENT_HEARTBEAT_TIMEOUT = duration_option(
     "3 min",
     "A job that needs its client is canceled where nothing was heard of the client for so long.",
     minimum_ms=1,
+)
+COLLECT_MAX_RECORD = memory_option(
+    "collect-sink.batch-size.max",
+    "256 mb",
+    "The largest record, as it is sent, of `execute_and_collect` and `collect_async`. JobMaster and program hold each "
+    "record as a whole.",
+    minimum_bytes=1024,
 )
 LOCAL_NUMBER_TASKMANAGER = int_option(
     "minicluster.number-of-taskmanagers",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from flinkpy.common.errors import ErrorRetry, FlinkError, InternalError, JobExecutionError
-from flinkpy.connectors.collect_payload import decode_payload
+from flinkpy.connectors.collect_payload import PayloadAssembler
 from flinkpy.connectors.collect_protocol import CollectRequest, CollectResponse, Guarantee, SubtaskResult
 
 #: Per request: several of the writer's largest batches, below the RPC layer's message limit.
@@ -33,6 +33,7 @@ class _Subtask:
         self.version = ""
         self.given = 0
         self.held_back: deque[bytes] = deque()
+        self.assembler = PayloadAssembler()
 
     @property
     def next_sequence(self) -> int:
@@ -52,6 +53,7 @@ class _Subtask:
         if start.guarantee is Guarantee.AT_LEAST_ONCE and start.first_sequence < self.given:
             self.given = start.first_sequence
             self.held_back.clear()
+            self.assembler.reset()  # a writer never begins in the middle of a payload
         if start.restored_sequence < self.given:
             raise JobExecutionError(
                 "the job was restarted from its beginning after a part of its result had been read; "
@@ -158,7 +160,7 @@ class CollectIterator(Iterator[Any]):
                 has_begun = True
                 subtask.begin(result)
             for payload in subtask.take(result):
-                self._records.extend(decode_payload(payload))
+                self._records.extend(subtask.assembler.take(payload))
         return has_begun
 
     def _next_request(self, max_bytes: int, *, close: bool = False) -> CollectRequest:

@@ -49,6 +49,47 @@ def decode_payload(payload: bytes) -> list[Any]:
         return [row for columns in reader for row in rows_of(Batch(columns), type_info)]
 
 
+#: First byte of a part of a payload that is too large for one message. A whole payload is a pickle, which begins with
+#: another byte.
+_MORE_FOLLOWS, _LAST_PART = b"\x01", b"\x02"
+
+
+def split_payload(payload: bytes, max_bytes: int) -> list[bytes]:
+    """The payload itself, or the parts that a PayloadAssembler puts together again, each of at most `max_bytes`."""
+    if len(payload) <= max_bytes:
+        return [payload]
+    size = max_bytes - len(_MORE_FOLLOWS)
+    parts = [_MORE_FOLLOWS + payload[start : start + size] for start in range(0, len(payload), size)]
+    parts[-1] = _LAST_PART + parts[-1][1:]
+    return parts
+
+
+def is_complete(part: bytes) -> bool:
+    """Whether a payload ends with this part of it, or is this."""
+    return part[:1] != _MORE_FOLLOWS
+
+
+class PayloadAssembler:
+    """Takes what `split_payload` made, in order, and gives the records of whole payloads."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def take(self, part: bytes) -> list[Any]:
+        """The records of the payload that ends with this part; none where more of it follows."""
+        if part[:1] == _MORE_FOLLOWS:
+            self._parts.append(part[1:])
+            return []
+        if part[:1] == _LAST_PART:
+            part = b"".join((*self._parts, part[1:]))
+            self._parts.clear()
+        return decode_payload(part)
+
+    def reset(self) -> None:
+        """The next part is the first one of a payload."""
+        self._parts.clear()
+
+
 def _to_ipc(columns: Any) -> bytes:
     import pyarrow as pa
 

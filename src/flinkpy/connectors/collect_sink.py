@@ -19,9 +19,9 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flinkpy.common.errors import InternalError
+from flinkpy.common.errors import InternalError, UserError
 from flinkpy.connector_api.sink import SinkBase, SinkWriter, StatefulSinkWriter, WriterContext
-from flinkpy.connectors.collect_payload import encode_payload
+from flinkpy.connectors.collect_payload import encode_payload, is_complete, split_payload
 from flinkpy.connectors.collect_protocol import (
     CollectAck,
     CollectBatch,
@@ -41,18 +41,28 @@ if TYPE_CHECKING:
 MAX_UNACKED_BYTES = 4 << 20
 #: ... or with this many batches, however small: each is an RPC of its own.
 MAX_UNACKED_BATCHES = 1_024
-#: A larger batch is sent in halves: well below the message limit of the RPC layer.
+#: A larger batch is sent in halves, and a larger record in parts: well below the message limit of the RPC layer.
 MAX_PAYLOAD_BYTES = 1 << 20
+_MAX_RECORD_KEY = "collect-sink.batch-size.max"
+#: The largest record where nothing else is said: what a JobMaster of the default size can hold beside its work.
+DEFAULT_MAX_RECORD_BYTES = 256 << 20
 
 
 class CollectSink(SinkBase):
-    """Give it a job; read the result with `CollectIterator` through requests to this operator's coordinator."""
+    """Give it a job; read the result with `CollectIterator` through requests to this operator's coordinator.
+
+    Args:
+        max_record_bytes: the job fails for a larger record. JobMaster and client hold a record as a whole.
+    """
+
+    def __init__(self, max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES) -> None:
+        self._max_record_bytes = max_record_bytes
 
     def create_writer(self, context: WriterContext) -> SinkWriter:
-        return CollectWriter(context)
+        return CollectWriter(context, max_record_bytes=self._max_record_bytes)
 
     def restore_writer(self, context: WriterContext, states: list[Any]) -> SinkWriter:
-        return CollectWriter(context, states)
+        return CollectWriter(context, states, max_record_bytes=self._max_record_bytes)
 
     @property
     def coordinator_provider(self) -> CollectCoordinatorProvider:
@@ -82,8 +92,15 @@ class CollectWriterState:
 class CollectWriter(StatefulSinkWriter):
     """Thread: task thread."""
 
-    def __init__(self, context: WriterContext, states: list[CollectWriterState] | None = None) -> None:
+    def __init__(
+        self,
+        context: WriterContext,
+        states: list[CollectWriterState] | None = None,
+        *,
+        max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    ) -> None:
         self._context = context
+        self._max_record_bytes = max_record_bytes
         self._next_sequence = 0
         #: Batches that the client does not hold yet, the oldest first.
         self._unacked: deque[bytes] = deque()
@@ -121,7 +138,14 @@ class CollectWriter(StatefulSinkWriter):
             self.write(batch.slice(0, half))
             self.write(batch.slice(half, batch.num_rows - half))
             return
-        self._send(payload)
+        if len(payload) > self._max_record_bytes:
+            raise UserError(
+                f"a record of the collected stream has {len(payload)} bytes when it is sent, and {_MAX_RECORD_KEY} "
+                f"allows {self._max_record_bytes}: collect less of it, write it to files, or raise the option",
+                details={"option": _MAX_RECORD_KEY, "size_bytes": str(len(payload))},
+            )
+        for part in split_payload(payload, MAX_PAYLOAD_BYTES):
+            self._send(part)
 
     def _send(self, payload: bytes) -> None:
         self._context.send_event_to_coordinator(CollectBatch(self._next_sequence, payload))
@@ -162,7 +186,11 @@ class CollectWriter(StatefulSinkWriter):
 
     def _on_ack(self, sequence: int, is_final: bool) -> None:
         first_unacked = self._next_sequence - len(self._unacked)
-        for _ in range(sequence - first_unacked):
+        acked = sequence - first_unacked
+        # The parts of a payload are kept until the client holds all of them: a restored writer begins with the first.
+        while acked > 0 and not is_complete(self._unacked[acked - 1]):
+            acked -= 1
+        for _ in range(acked):
             self._total_unacked_bytes -= len(self._unacked.popleft())
         self._is_released = self._is_released or is_final
 

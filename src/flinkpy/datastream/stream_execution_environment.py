@@ -486,11 +486,16 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
 
 def _collect(stream: DataStream, uid: str) -> str:
     """The id of the operator that brings the stream to the program."""
+    from flinkpy.configuration.client_options import COLLECT_MAX_RECORD
+    from flinkpy.configuration.options import read_option
     from flinkpy.connectors.collect_sink import CollectSink
     from flinkpy.graph.operator_hashes import id_of_uid
 
     # One subtask, as in Flink: what a stream of parallelism 1 gives arrives in its order.
-    sink = stream.sink_to(CollectSink()).name("Collect").set_parallelism(1)
+    configuration = stream.get_execution_environment().get_configuration()
+    sink = (
+        stream.sink_to(CollectSink(read_option(configuration, COLLECT_MAX_RECORD))).name("Collect").set_parallelism(1)
+    )
     sink.uid(uid)
     return id_of_uid(sink.transformation.uid)
 

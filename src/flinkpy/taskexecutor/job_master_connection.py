@@ -132,7 +132,7 @@ class JobMasterConnection(PeerConnection):
 
     def send_operator_event(self, event: jobmaster_pb2.OperatorEvent) -> None:
         """Queue an event; sent once, in order. One that may be lost fails its task (`on_report_refused`)."""
-        self._outbox.put(Report(ReportKind.EVENT, event.execution_attempt_id, event))
+        self._outbox.put(Report(ReportKind.EVENT, event.execution_attempt_id, event, event.ByteSize()))
         self._send_reports()
 
     def acknowledge_checkpoint(

@@ -17,6 +17,7 @@ from flinkpy.configuration.taskmanager_options import MEMORY_SEGMENT_SIZE, SLOT_
 
 #: Options whose default differs from Flink's, and why.
 DIFFERENT_DEFAULTS = {
+    "collect-sink.batch-size.max": "a record travels in parts, so that a large one costs no large message",
     "io.tmp.dirs": "the system's own temporary directory, which need not be /tmp",
     "env.pid.dir": "a directory of the user's, because /tmp is everybody's",
     "$internal.application.program-args": "an empty list instead of none",

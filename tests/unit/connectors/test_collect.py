@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from connector_fakes import TestingCoordinatorContext, TestingWriterContext
 
-from flinkpy.common.errors import InternalError, JobExecutionError, RpcUnavailableError, TypeMismatchError
+from flinkpy.common.errors import InternalError, JobExecutionError, RpcUnavailableError, TypeMismatchError, UserError
 from flinkpy.common.typeinfo import Types
 from flinkpy.common.types import Row, RowKind
 from flinkpy.connectors import collect_sink
@@ -137,6 +137,26 @@ def test_a_batch_too_large_for_one_message_is_sent_in_parts():
     assert all(len(event.payload) <= collect_sink.MAX_PAYLOAD_BYTES for event in events)
     job.end()
     assert [row[10_000:] for row in job.iterator()] == [str(number) for number in range(500)]
+
+
+def test_record_too_large_for_one_message_is_sent_in_parts():
+    job = Job()
+    record = "".join(map(str, range(600_000)))
+    job.write([1, record, 2])
+    events = [event for event in job.contexts[0].events if isinstance(event, CollectBatch)]
+    assert len(record) > 3 * collect_sink.MAX_PAYLOAD_BYTES
+    assert all(len(event.payload) <= collect_sink.MAX_PAYLOAD_BYTES for event in events)
+    job.end()
+    assert list(job.iterator()) == [1, record, 2]
+
+
+def test_record_beyond_the_option_is_an_error_that_names_both():
+    writer = CollectSink(max_record_bytes=1_000).create_writer(TestingWriterContext())
+    with pytest.raises(
+        UserError, match=r"a record .* has 2\d\d\d bytes .*collect-sink.batch-size.max allows 1000"
+    ) as raised:
+        writer.write(Batch(["x" * 2_000]))
+    assert raised.value.details["option"] == "collect-sink.batch-size.max"
 
 
 def test_closing_early_cancels_the_writer():
@@ -498,6 +518,28 @@ def test_a_restore_to_before_what_was_given_is_a_clear_error():
     job.deliver()
     with pytest.raises(JobExecutionError, match="from a checkpoint before a part of its result"):
         next(iterator)
+
+
+@pytest.mark.parametrize("exactly_once", [True, False])
+@pytest.mark.parametrize("fetches", [1, 2, 3])
+def test_restart_in_the_middle_of_a_large_record_is_not_noticed(exactly_once, fetches):
+    job = CheckpointedJob(exactly_once=exactly_once)
+    record = "".join(map(str, range(900_000)))
+    job.write([record])
+    job.deliver()
+    iterator = job.iterator()
+    for _ in range(fetches):
+        iterator._take(pickle.loads(job.request(pickle.dumps(iterator._next_request(2 << 20)))))
+    job.checkpoint(1)
+    for _ in range(fetches - 1):
+        iterator._take(pickle.loads(job.request(pickle.dumps(iterator._next_request(2 << 20)))))
+    job.restore(1, attempt_number=1, new_coordinator=True)
+    job.write([2])
+    job.end()
+    job.steps = [lambda: job.checkpoint(2)]
+    results = list(iterator)
+    assert results == [record, 2] or (not exactly_once and results == [record, record, 2])
+    assert job.context.failures == []
 
 
 def test_at_least_once_gives_records_at_once_and_again_after_a_restart():
