@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from flinkpy.state.aggregate_table import TableLayout
+from flinkpy.state.end_queue import EndQueue
 from flinkpy.state.window_table import NO_SLOTS, WindowTable, with_room
 
 _END = -1
@@ -28,6 +29,10 @@ class SessionTable(WindowTable):
         #: First slot of each key, and the next one of each slot.
         self._first = NO_SLOTS
         self._next = NO_SLOTS
+        #: Every live session is in one of the two queues, in either with an end that it had once; sessions only grow.
+        self._ending, self._expiring = EndQueue(), EndQueue()
+        self._is_ending = np.zeros(0, dtype=bool)
+        self._is_expiring = np.zeros(0, dtype=bool)
 
     # -- what there is -----------------------------------------------------------------------------------------------
 
@@ -39,6 +44,11 @@ class SessionTable(WindowTable):
 
     def ends(self, slots: np.ndarray) -> np.ndarray:
         return self._times[1].take(slots)
+
+    @property
+    def first_end(self) -> int | None:
+        """No session that `take_ended` has not given ends before it; None where there is none."""
+        return self._ending.first_end
 
     def numbers_of(self, key_columns: list[pa.Array]) -> np.ndarray:
         """int64[n]: the number of each row's key. Valid until the next `drop`."""
@@ -119,6 +129,7 @@ class SessionTable(WindowTable):
                 accumulator.merge(into, accumulator, gone)
             self.dropped(gone)
         self._link(keys, targets, rests)
+        self._expect(targets)
 
         slots = targets.take(groups[: len(numbers)])
         for accumulator, values in zip(self.accumulators, value_columns, strict=True):
@@ -129,7 +140,10 @@ class SessionTable(WindowTable):
     def _has_room(self, size: int) -> None:
         if size > len(self._next):
             self._next = with_room(self._next, size)
-            self._is_live = np.append(self._is_live, np.zeros(len(self._next) - len(self._is_live), dtype=bool))
+            room = np.zeros(len(self._next) - len(self._is_live), dtype=bool)
+            self._is_live = np.append(self._is_live, room)
+            self._is_ending = np.append(self._is_ending, room)
+            self._is_expiring = np.append(self._is_expiring, room)
 
     def _link(self, keys: np.ndarray, slots: np.ndarray, rests: np.ndarray | None = None) -> None:
         """These slots are the chains of these keys; both are in order of the keys, and within them of time.
@@ -143,6 +157,38 @@ class SessionTable(WindowTable):
         self._next[slots[is_first]] = _END if rests is None else rests
         is_last = np.append(is_first[1:], True)
         self._first[keys[is_last]] = slots[is_last]
+
+    # -- ends --------------------------------------------------------------------------------------------------------
+
+    def take_ended(self, time: int) -> np.ndarray:
+        """The sessions whose last ms is not after `time`. One that was given is given again only after it has grown."""
+        slots = self._ending.pop_until(time + 1)
+        self._is_ending[slots] = False
+        slots = slots[self._is_live.take(slots)]
+        has_ended = self.ends(slots) - 1 <= time
+        self._expect(slots[~has_ended])
+        return slots[has_ended]
+
+    def take_expired(self, ended: np.ndarray, time: int) -> np.ndarray:
+        """Among `ended` and what earlier calls were given, the sessions whose last ms is not after `time`."""
+        self._keep_ended(ended)
+        slots = self._expiring.pop_until(time + 1)
+        self._is_expiring[slots] = False
+        slots = slots[self._is_live.take(slots)]
+        has_expired = self.ends(slots) - 1 <= time
+        self._keep_ended(slots[~has_expired])
+        return slots[has_expired]
+
+    def _expect(self, slots: np.ndarray) -> None:
+        """These sessions have to end; each is there once."""
+        slots = slots[~self._is_ending.take(slots)]
+        self._is_ending[slots] = True
+        self._ending.add(slots, self.ends(slots))
+
+    def _keep_ended(self, slots: np.ndarray) -> None:
+        slots = slots[~self._is_expiring.take(slots)]
+        self._is_expiring[slots] = True
+        self._expiring.add(slots, self.ends(slots))
 
     def dropped(self, slots: np.ndarray) -> None:
         super().dropped(slots)
@@ -170,7 +216,11 @@ class SessionTable(WindowTable):
         self._first = np.full(self._keys.size, _END, dtype=np.int64)
         self._next = np.full(self._size, _END, dtype=np.int64)
         self._is_live = np.ones(self._size, dtype=bool)
+        self._is_ending = np.zeros(self._size, dtype=bool)
+        self._is_expiring = np.zeros(self._size, dtype=bool)
+        self._ending, self._expiring = EndQueue(), EndQueue()
         self._link_all(np.arange(self._size))
+        self._expect(np.arange(self._size))
 
     def _restore_entries(self, key_columns: list[pa.Array], times: list[np.ndarray]) -> np.ndarray:
         numbers = self.numbers_of(key_columns)
@@ -181,6 +231,7 @@ class SessionTable(WindowTable):
         touched = _distinct(numbers, self._keys.size)
         known, _ = self._chains(touched, np.full(len(touched), _LONG_AGO))
         self._link_all(np.concatenate([known, slots]))
+        self._expect(slots)
         return slots
 
 

@@ -106,7 +106,7 @@ class ColumnWindowOperator(KeyedStateOperator):
 
     @abstractmethod
     def next_end(self) -> int | None:
-        """Last ms of the first window that has not fired; None where there is none."""
+        """No window that has not fired has its last ms before this; None where there is none."""
 
     # -- state ---------------------------------------------------------------------------------------------------
 

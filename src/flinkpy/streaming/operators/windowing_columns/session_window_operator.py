@@ -124,19 +124,16 @@ class SessionWindowOperator(ColumnWindowOperator):
 
     def fire(self, time: int) -> None:
         table = self._table
-        slots = table.live_slots()
-        ends = table.ends(slots)
-        is_due = (ends - 1 > self.fired_until) & (ends - 1 <= time)
-        due = slots[is_due]
+        slots = table.take_ended(time)
+        due = slots[table.ends(slots) - 1 > self.fired_until]
         # In the order of their ends; keys in the order in which they came.
         due = due[np.argsort(table.key_numbers(due), kind="stable")]
         due = due[np.argsort(table.ends(due), kind="stable")]
         if len(due):
             key_columns = table.keys(table.key_numbers(due))
             self.emit(key_columns, table.starts(due), table.ends(due), table.results(due), again=False)
-        table.drop(slots[ends - 1 <= time - self._lateness])
+        table.drop(table.take_expired(slots, time - self._lateness) if self._lateness else slots)
 
     def next_end(self) -> int | None:
-        ends = self._table.ends(self._table.live_slots())
-        ends = ends[ends - 1 > self.fired_until]
-        return int(ends.min()) - 1 if len(ends) else None
+        end = self._table.first_end
+        return None if end is None else max(end - 1, self.fired_until + 1)
