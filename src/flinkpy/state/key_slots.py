@@ -16,6 +16,10 @@ import pyarrow.compute as pc
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.state.int_slots import IntSlots
 
+#: Chunks do not become larger than this: one is copied within milliseconds, and the offsets of strings have 31 bits.
+_MAX_CHUNK_ROWS = 1 << 20
+_MAX_CHUNK_BYTES = 1 << 28
+
 
 class KeySlots:
     """Thread: task thread.
@@ -32,6 +36,8 @@ class KeySlots:
         self._columns = [_ColumnSlots(arrow_type, zeros_are_one) for arrow_type in types]
         #: Pair i: slots of the columns up to i with those of column i + 1.
         self._pairs = [IntSlots() for _ in types[1:]]
+        #: Per key column, the values of the slots in turn. Each chunk is more than twice as long as the next, or of
+        #: the largest size: so there are few, however many batches have brought new keys.
         self._key_chunks: list[list[pa.Array]] = [[] for _ in types]
 
     @property
@@ -49,8 +55,33 @@ class KeySlots:
         if len(new_rows):
             indices = pa.array(new_rows)
             for chunks, values in zip(self._key_chunks, columns):
-                chunks.append(values.take(indices))
+                _append_chunk(chunks, values.take(indices))
         return slots
+
+    def take(self, slots: np.ndarray) -> list[pa.Array]:
+        """Per key column, the values of these slots. What it costs does not depend on how many others there are."""
+        chunks = self._key_chunks[0]
+        if len(chunks) <= 1:
+            indices = pa.array(slots)
+            return [column.take(indices) for column in self.keys()]
+        ends = np.cumsum([len(chunk) for chunk in chunks])
+        numbers = np.searchsorted(ends, slots, side="right")
+        order = np.argsort(numbers, kind="stable")
+        bounds = np.searchsorted(numbers, np.arange(len(chunks) + 1), sorter=order)
+        pieces = []
+        for number, begin in enumerate((0, *ends[:-1].tolist())):
+            rows = order[bounds[number] : bounds[number + 1]]
+            if len(rows):
+                pieces.append((number, pa.array(slots.take(rows) - begin)))
+        back = np.empty(len(order), dtype=np.int64)
+        back[order] = np.arange(len(order))
+        in_order = pa.array(back)
+        return [
+            pa.concat_arrays([chunks[number].take(indices) for number, indices in pieces]).take(in_order)
+            if pieces
+            else pa.array([], kind)
+            for chunks, kind in zip(self._key_chunks, self.types)
+        ]
 
     def keys(self) -> list[pa.Array]:
         """Per key column, the value of every slot."""
@@ -62,6 +93,19 @@ class KeySlots:
     def key_chunks(self) -> list[list[pa.Array]]:
         """Per key column, arrays that together are the values of every slot. Arrays do not change."""
         return [chunks.copy() if chunks else [pa.array([], kind)] for chunks, kind in zip(self._key_chunks, self.types)]
+
+
+def _append_chunk(chunks: list[pa.Array], chunk: pa.Array) -> None:
+    """Chunks at the end that are no more than twice as long as what comes behind them become one with it."""
+    first = len(chunks)
+    length, size_bytes = len(chunk), chunk.nbytes
+    while first and len(chunks[first - 1]) <= 2 * length:
+        length += len(chunks[first - 1])
+        size_bytes += chunks[first - 1].nbytes
+        if length > _MAX_CHUNK_ROWS or size_bytes > _MAX_CHUNK_BYTES:
+            break
+        first -= 1
+    chunks[first:] = [pa.concat_arrays([*chunks[first:], chunk]) if first < len(chunks) else chunk]
 
 
 class _ColumnSlots:

@@ -56,8 +56,7 @@ class WindowTable(ABC):
 
     def keys(self, numbers: np.ndarray) -> list[pa.Array]:
         """Per key column, the values of the keys with these numbers."""
-        indices = pa.array(numbers)
-        return [column.take(indices) for column in self._keys.keys()]  # noqa: SIM118
+        return self._keys.take(numbers)
 
     def results(self, slots: np.ndarray) -> list[pa.Array]:
         """Per aggregate, the result of each of the slots."""
