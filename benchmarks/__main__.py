@@ -20,6 +20,7 @@ BENCHMARKS = {
     "columns": ("benchmarks.columns", "run"),
     "windows": ("benchmarks.windows", "run"),
     "exchange": ("benchmarks.exchange", "run"),
+    "contention": ("benchmarks.contention", "run"),
     "tls": ("benchmarks.tls", "run"),
     "blocking-shuffle": ("benchmarks.blocking_shuffle", "run"),
     "latency": ("benchmarks.latency", "run"),
