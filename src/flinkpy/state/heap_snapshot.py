@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from flinkpy._proto import checkpoint_pb2
-from flinkpy.common.clock import SystemClock
+from flinkpy.common.clock import Clock, SystemClock
 from flinkpy.common.errors import StateRestoreError
 from flinkpy.common.key_groups import KeyGroupRange
 from flinkpy.records.key_hash import hash_keys, key_groups
@@ -28,7 +28,7 @@ from flinkpy.state.meta_info import LIST, MAP, StateMetaInfo
 
 #: Keys hashed at once: about half a millisecond.
 _HASH_PIECE = 8_192
-#: How long pickling a chunk should take, and how many entries (with their elements) it may have meanwhile.
+#: CPU time that pickling a chunk should take, and how many entries (with their elements) it may have meanwhile.
 _CHUNK_NS = 1_000_000
 _MIN_CHUNK, _FIRST_CHUNK, _MAX_CHUNK = 64, 1_024, 16_384
 #: References dropped at once.
@@ -186,16 +186,19 @@ class FrozenTimers(FrozenState):
 
 
 class ChunkSize:
-    """How many entries make a chunk that takes about `_CHUNK_NS` to pickle. Shared by the states of a snapshot."""
+    """How many entries make a chunk that takes about `_CHUNK_NS` to pickle. Shared by the states of a snapshot.
 
-    def __init__(self) -> None:
+    CPU time counts: the thread waits for the interpreter lock and for the disk whatever the size is.
+    """
+
+    def __init__(self, clock: Clock | None = None) -> None:
         self.size = _FIRST_CHUNK
-        self._clock = SystemClock()
+        self._clock = clock or SystemClock()
 
     def run(self, weight: int, work: Callable[..., None], *arguments: Any) -> None:
-        start = self._clock.monotonic_ns()
+        start = self._clock.thread_time_ns()
         work(*arguments)
-        took = max(1, self._clock.monotonic_ns() - start)
+        took = max(1, self._clock.thread_time_ns() - start)
         if weight >= _MIN_CHUNK:
             wanted = weight * _CHUNK_NS // took
             # Half way, so that one slow write does not make all later chunks tiny.

@@ -6,10 +6,12 @@ import threading
 import pytest
 from memory_checkpoints import OPTIONS, MemoryStreams, parameters
 
+from flinkpy.common.clock import ManualClock
 from flinkpy.common.key_groups import key_group_range
 from flinkpy.common.typeinfo import Types
 from flinkpy.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from flinkpy.state.heap_backend import HeapKeyedStateBackend
+from flinkpy.state.heap_snapshot import ChunkSize
 
 VALUE = ValueStateDescriptor("v", Types.PICKLED_BYTE_ARRAY())
 LIST = ListStateDescriptor("l", Types.PICKLED_BYTE_ARRAY())
@@ -134,3 +136,14 @@ def test_a_snapshot_is_written_beside_a_task_that_goes_on(backend, files):
         again = restored(files, handles[-1])
         assert (contents(again), set(again.timer_queue("t").items())) == before
         assert not value.is_shared
+
+
+def test_chunks_follow_the_time_that_they_compute_and_not_that_they_wait() -> None:
+    clock = ManualClock()
+    chunks = ChunkSize(clock)
+    for _ in range(10):
+        chunks.run(chunks.size, clock.advance, 50)
+    assert chunks.size == 16_384
+    for _ in range(20):
+        chunks.run(chunks.size, clock.use_cpu, 50)
+    assert chunks.size <= 330
