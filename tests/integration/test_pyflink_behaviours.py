@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -206,6 +208,12 @@ def test_keyed_stream_is_collected_with_its_keys(env: StreamExecutionEnvironment
     rows = collected(pairs(env, *given).key_by(first, Types.STRING()))
 
     assert rows == [Row(f0=pair[0], f1=pair) for pair in given], "in the order of the one subtask of the source"
+
+
+def test_functions_find_their_interpreter(env: StreamExecutionEnvironment) -> None:
+    env.set_python_executable(sys.executable)
+
+    assert collected(env.from_collection([1]).map(lambda _: os.environ["python"])) == [sys.executable]  # noqa: SIM112
 
 
 def test_error_of_a_function_is_in_the_error_of_the_job(env: StreamExecutionEnvironment) -> None:

@@ -1,0 +1,60 @@
+"""Services and `flinkpy cluster start` name keys that are deprecated or have no effect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from flinkpy.cli import cluster
+from flinkpy.cli.services import serve
+from flinkpy.common import Configuration
+from flinkpy.configuration import key_notices
+
+EXPECTED = [
+    "option `state.backend` is deprecated; use `state.backend.type`",
+    "options of Flink that have no effect in flinkpy: rest.port",
+]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_was_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_notices, "_seen", set())
+
+
+def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == key_notices.__name__]
+
+
+async def ended() -> int:
+    return 0
+
+
+def test_service_names_them_in_its_log(caplog: pytest.LogCaptureFixture) -> None:
+    configuration = Configuration.from_dict({"state.backend": "hashmap", "rest.port": "8081"})
+
+    assert serve(ended(), configuration) == 0
+    assert messages(caplog) == EXPECTED
+
+
+def test_process_that_another_service_started_does_not_repeat_them(caplog: pytest.LogCaptureFixture) -> None:
+    serve(ended(), Configuration.from_dict({"state.backend": "hashmap"}), warns_of_keys=False)
+    assert messages(caplog) == []
+
+
+def test_cluster_start_names_them(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Stop(Exception):
+        """Ends the command where it would start processes."""
+
+    def start(*_: object) -> None:
+        raise Stop
+
+    monkeypatch.setattr(cluster, "_start_in_background", start)
+    properties = ("state.backend=hashmap", "rest.port=8081", f"env.pid.dir={tmp_path}")
+    arguments = [argument for text in properties for argument in ("-D", text)]
+
+    assert isinstance(CliRunner().invoke(cluster.start, arguments).exception, Stop)
+    assert messages(caplog) == EXPECTED
