@@ -85,6 +85,15 @@ def test_a_token_that_is_handed_out_names_the_authority_which_is_not_shown() -> 
     assert base64.b64decode(b"".join(token.authority.splitlines()[1:-1])) == der
 
 
+def test_hosts_whose_clocks_differ_by_two_days_take_each_other_s_tokens() -> None:
+    clock = ManualClock((NOW_S - 86_400) * 1000)
+    tokens = OwnTokens(SECRET, Role.CLUSTER, clock)
+    tokens.token(Audience.DISPATCHER)
+    clock.advance((OWN_TOKEN_LIFETIME_S // 2 - 1) * 1000)  # the oldest that is shown
+    ahead_s = clock.now_ms() / 1000 + 2 * 86_400
+    assert check_token(SECRET, tokens.token(Audience.DISPATCHER), DISPATCHER, ahead_s) is Role.CLUSTER
+
+
 def test_a_process_makes_its_own_tokens_anew_long_before_they_end() -> None:
     clock = ManualClock(NOW_S * 1000)
     tokens = OwnTokens(SECRET, Role.SUBMIT, clock)
