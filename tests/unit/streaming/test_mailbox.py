@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import threading
+import time
+from collections import deque
+
 import pytest
 
 from flinkpy.common.clock import ManualClock
@@ -173,3 +177,80 @@ def test_run_until_processes_mail_but_no_input():
     loop.processor.run_until(lambda: bool(done))
 
     assert loop.log == []
+
+
+def slept_s(mailbox: TaskMailbox, timeout_s: float) -> float:
+    """How long a `wait` took."""
+    start_s = time.monotonic()
+    mailbox.wait(timeout_s)
+    return time.monotonic() - start_s
+
+
+def test_waiting_sleeps_until_the_time_is_over():
+    mailbox = TaskMailbox()
+    assert slept_s(mailbox, 0.02) >= 0.015
+    assert slept_s(mailbox, 0.0) < 0.5
+    assert slept_s(mailbox, -1.0) < 0.5
+
+
+def test_mail_that_was_put_and_taken_has_woken_the_task():
+    """The task looks for what it waits for before it sleeps: a signal must not be lost between the two."""
+    mailbox, log = TaskMailbox(), []
+    mailbox.put(mail("a", log))
+    mailbox.take()
+    assert mailbox.take() is None and not mailbox.has_mail
+    assert slept_s(mailbox, 2.0) < 1.0
+    assert slept_s(mailbox, 0.02) >= 0.015, "one signal ends one wait"
+
+
+def test_another_thread_wakes_a_task_that_sleeps():
+    mailbox = TaskMailbox()
+    slept: list[float] = []
+    task = threading.Thread(target=lambda: slept.append(slept_s(mailbox, 5.0)))
+    task.start()
+    mailbox.wake()
+    task.join()
+    assert slept[0] < 4.0
+
+
+def test_urgent_mail_can_be_taken_alone():
+    mailbox, log = TaskMailbox(), []
+    ordinary, urgent = mail("ordinary", log), mail("urgent", log, MailPriority.URGENT)
+    mailbox.put(ordinary)
+    assert mailbox.take_urgent() is None
+    mailbox.put(urgent)
+    assert mailbox.take_urgent() is urgent
+    assert mailbox.take() is ordinary
+
+
+def test_a_closed_mailbox_is_empty_and_says_that_it_is_closed():
+    mailbox, log = TaskMailbox(), []
+    assert not mailbox.is_closed
+    for priority in MailPriority:
+        mailbox.put(mail(priority.name, log, priority))
+    mailbox.close()
+    assert mailbox.is_closed
+    assert not mailbox.has_mail
+    assert mailbox.take() is None and mailbox.close() == []
+
+
+@pytest.mark.parametrize("priority", MailPriority)
+def test_mail_that_comes_while_the_task_finds_none_is_not_overlooked(priority):
+    """Another thread puts it after the task has looked, and before the task notes that there is nothing."""
+    mailbox, log = TaskMailbox(), []
+    late = mail("late", log, priority)
+
+    class PutBehindTheLook(deque):
+        is_put = False
+
+        def __bool__(self) -> bool:
+            found = len(self) > 0
+            if not self.is_put:
+                self.is_put = True
+                mailbox.put(late)
+            return found
+
+    mailbox._ordinary = PutBehindTheLook()
+    assert mailbox.take() is late
+    assert mailbox.has_mail, "there may be more: the next look tells"
+    assert mailbox.take() is None and not mailbox.has_mail
