@@ -78,11 +78,8 @@ class RecordWriter:
 
     @property
     def next_flush_deadline(self) -> int | None:
-        """When `flush` is due, in ms of the monotonic clock; None where nothing is gathered or no timeout is set.
-
-        None also while the partition takes no more: what it has must leave first, and its listener tells when it has.
-        """
-        return self._deadline_ms if self._deadline_ms is None or self.partition.is_available else None
+        """When `flush` is due, in ms of the monotonic clock; None where nothing is gathered or no timeout is set."""
+        return self._deadline_ms
 
     def emit(self, batch: Batch) -> None:
         """Send the records on, now or with those that follow.

@@ -70,6 +70,20 @@ def test_channels_with_data_are_served_in_turn() -> None:
     assert [index for index, _ in drain(gate)] == [0, 1, 0, 0]
 
 
+def test_a_batch_is_asked_for_without_taking_an_element() -> None:
+    network = LocalNetwork()
+    partition = network.partition()
+    gate = network.gate()
+    assert gate.poll_batch() is None
+    partition.emit(0, Batch([1]))
+    partition.emit_element(Watermark(5))
+    partition.emit(0, Batch([2]))
+
+    assert gate.poll_batch()[1].values == [1]  # type: ignore[index]
+    assert gate.poll_batch() is None
+    assert [item if isinstance(item, Watermark) else item.values for _, item in drain(gate)] == [Watermark(5), [2]]
+
+
 def test_the_gate_tells_only_when_it_turns_from_empty_to_not_empty() -> None:
     network = LocalNetwork()
     first, second = network.partition("first"), network.partition("second")
