@@ -100,6 +100,7 @@ class Forger:
             (root / place / "thesis").write_text("keep")
 
     def forge(self, rng: random.Random) -> None:
+        self.directory.mkdir(exist_ok=True)
         for name, content in self._files.items():
             path = self.directory / name
             if not path.exists():
