@@ -331,10 +331,14 @@ async def test_a_manual_checkpoint_is_taken_without_periodic_ones(process):
 
 @in_loop
 async def test_a_request_is_answered_with_the_reason_why_it_failed(process):
-    job = process(configuration={"execution.checkpointing.interval": "0"})
+    # The tasks do not run within that time.
+    job = process(configuration={"execution.checkpointing.interval": "0", "execution.checkpointing.timeout": "10 ms"})
     await job.start()
+    request = pb.TriggerCheckpointRequest(job_id="job", trigger_id="t")
+    answer = asyncio.ensure_future(job.servicer.trigger_checkpoint(request, CONTEXT))
+    await job.passing(answer.done)
     with pytest.raises(CheckpointError) as raised:
-        await job.servicer.trigger_checkpoint(pb.TriggerCheckpointRequest(job_id="job", trigger_id="t"), CONTEXT)
+        await answer
     assert raised.value.details["failure_reason"] == "NOT_ALL_REQUIRED_TASKS_RUNNING"
     await job.job_master.close()
 

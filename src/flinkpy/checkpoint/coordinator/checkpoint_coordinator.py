@@ -13,8 +13,9 @@
   * stop-with-savepoint ends periodic checkpoints. Once tasks may have seen it there is no way back but a restart of the
     whole job, because a task that has passed its barrier stands still.
   * A job at the end of its data takes one more checkpoint at once: its tasks wait for it.
-  * What a client asked for is not refused because a task was just starting or finishing: it is planned anew, for some
-    time and some times. A stop-with-savepoint that tasks may have seen goes on, with such a task as finished.
+  * What a client asked for is not refused because the job is starting or restarting, or a task was just finishing: it
+    is planned anew, for some time and some times. A stop-with-savepoint that tasks may have seen goes on, with such a
+    task as finished.
 
 Source: org.apache.flink.runtime.checkpoint.CheckpointCoordinator. Pure.
 """
@@ -30,7 +31,7 @@ from flinkpy.checkpoint.completed_checkpoint import CompletedCheckpoint
 from flinkpy.checkpoint.coordinator import effects as fx
 from flinkpy.checkpoint.coordinator import events as ev
 from flinkpy.checkpoint.coordinator.checkpoint_failure_manager import CheckpointFailureManager
-from flinkpy.checkpoint.coordinator.checkpoint_plan import calculate_plan, is_about_to_run
+from flinkpy.checkpoint.coordinator.checkpoint_plan import calculate_plan, may_have_plan_later
 from flinkpy.checkpoint.coordinator.checkpoint_properties import FULL, PERIODIC, CheckpointProperties
 from flinkpy.checkpoint.coordinator.checkpoint_request_decider import CheckpointRequest, CheckpointRequestDecider
 from flinkpy.checkpoint.coordinator.checkpoint_stats_tracker import CheckpointStatsTracker
@@ -322,12 +323,14 @@ class CheckpointCoordinator:
         try:
             calculate_plan(self._job, after_tasks_finish=self._options.after_tasks_finish)
         except CheckpointError as error:
-            return None if self._is_about_to_run else error
+            return None if self._may_run_later else error
         return None
 
     @property
-    def _is_about_to_run(self) -> bool:
-        return not self._is_running and is_about_to_run(self._job, after_tasks_finish=self._options.after_tasks_finish)
+    def _may_run_later(self) -> bool:
+        """True while the job starts or restarts: a request waits for that."""
+        after_tasks_finish = self._options.after_tasks_finish
+        return not self._is_running and may_have_plan_later(self._job, after_tasks_finish=after_tasks_finish)
 
     def _submit(
         self,
@@ -379,7 +382,7 @@ class CheckpointCoordinator:
                 raise checkpoint_error(Reason.NOT_ALL_REQUIRED_TASKS_RUNNING, "The job is starting or restarting.")
         except CheckpointError as error:
             timeout_ms = self._options.timeout_ms
-            if not (self._is_about_to_run and self._retries.wait_for_start(request, timeout_ms, self._now_ms)):
+            if not (self._may_run_later and self._retries.wait_for_start(request, timeout_ms, self._now_ms)):
                 self._refuse(request, error)
             return
         properties = request.properties

@@ -17,8 +17,6 @@ from flinkpy.common.checkpoint_failure_reason import checkpoint_error
 from flinkpy.common.ids import ExecutionAttemptID, ExecutionVertexID
 from flinkpy.common.states import ExecutionState
 
-_STARTING = frozenset({ExecutionState.DEPLOYING, ExecutionState.INITIALIZING})
-
 
 @dataclass(frozen=True, slots=True)
 class CheckpointPlan:
@@ -64,11 +62,18 @@ def calculate_plan(job: JobView, *, after_tasks_finish: bool) -> CheckpointPlan:
     return _plan_of(job, running, frozenset(finished))
 
 
-def is_about_to_run(job: JobView, *, after_tasks_finish: bool) -> bool:
-    """Whether nothing but tasks that are starting stands in the way of a plan."""
-    wanted = {ExecutionState.RUNNING, *_STARTING, *([ExecutionState.FINISHED] if after_tasks_finish else [])}
+def may_have_plan_later(job: JobView, *, after_tasks_finish: bool) -> bool:
+    """Returns whether a plan may be possible once the job, which is starting or restarting, runs.
+
+    Tasks of such a job may be in any state: they wait for slots or for the delay of a restart, or are being canceled
+    before they run again.
+    """
+    if any(vertex.has_blocking_output for vertex in job.vertices):
+        return False
     states = {job.task(task)[1] for vertex in job.vertices for task in vertex.tasks}
-    return states <= wanted and not states.isdisjoint(_STARTING)
+    if ExecutionState.FINISHED in states:
+        return after_tasks_finish and states != {ExecutionState.FINISHED}
+    return True
 
 
 def _plan_of(

@@ -1,4 +1,4 @@
-"""RequestRetries: what clients asked for that met a task which was just starting or finishing.
+"""RequestRetries: what clients asked for that met a job which was starting or restarting, or a task that was finishing.
 
 Such a checkpoint cannot be completed, and the next one can: it has the task as running, or as finished. So the request
 waits until that is known, or for a moment, and is planned anew, under another id. Periodic checkpoints are not: the
@@ -20,7 +20,7 @@ MAX_TRIES = 10
 #: Before the second one, where the task does not end sooner; twice as long before each that follows.
 FIRST_DELAY_MS = 50
 MAX_DELAY_MS = 1_000
-#: From the request on, for tasks that are starting.
+#: How long after the request a job that is starting or restarting is waited for. Clients wait for the answer.
 MAX_START_WAIT_MS = 30_000
 
 

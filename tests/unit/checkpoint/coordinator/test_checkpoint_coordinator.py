@@ -412,9 +412,11 @@ def test_a_request_that_is_repeated_while_it_is_under_way_is_taken_once():
     assert job.take(fx.MakeLocation) == []
 
 
-def test_a_request_is_refused_while_not_all_tasks_run():
-    job = Coordination(running=False)
+def test_a_request_is_refused_when_not_all_tasks_run_in_time():
+    job = Coordination(running=False, timeout_ms=10)
     job.request()
+    assert job.answers() == {}
+    job.advance(10)
     assert job.answers() == {"t": "NOT_ALL_REQUIRED_TASKS_RUNNING"}
 
 

@@ -329,12 +329,12 @@ def test_state_of_a_task_that_was_left_out_is_deleted_when_it_comes_all_the_same
 
 @everything
 def test_what_is_asked_while_tasks_are_starting_begins_when_all_run(properties):
-    job = asked(properties, running=False)
+    job = Coordination(two_sources(), interval_ms=0, running=False)
     for name in ("rules", "records", "sink"):
         job.job.set(name, E.INITIALIZING)
-    job.request(properties, trigger_id="u")
+    job.request(properties)
     assert job.coordinator.pending_ids == []
-    assert job.answers() == {"t": "NOT_ALL_REQUIRED_TASKS_RUNNING"}, "all run, and the job does not: it is no start"
+    assert job.answers() == {}
     finish(job, "rules")
     for name in ("records", "sink"):
         job.job.set(name, E.RUNNING)
@@ -358,14 +358,52 @@ def test_the_wait_for_the_start_is_bounded_and_the_answer_says_who_has_not_start
     assert job.take(fx.FailJob) == []
 
 
-@pytest.mark.parametrize("state", [E.CREATED, E.SCHEDULED, E.CANCELING, E.FAILED])
+@pytest.mark.parametrize("state", [state for state in E if state is not E.FINISHED])
 @everything
-def test_a_job_that_waits_for_slots_or_fails_is_not_waited_for(properties, state):
-    job = Coordination(two_sources(), interval_ms=0, running=False)
-    job.job.set("rules", E.INITIALIZING)
+def test_what_is_asked_while_the_job_starts_or_restarts_begins_when_all_run(properties, state):
+    job = Coordination(two_sources(), interval_ms=0)
+    job.send(FAILOVER)
+    job.job.set("rules", E.FAILED)
     job.job.set("sink", state)
     job.request(properties)
-    assert job.answers() == {"t": "NOT_ALL_REQUIRED_TASKS_RUNNING"}
+    assert job.answers() == {}
+    job.advance(MAX_START_WAIT_MS - 1)
+    job.job.restart()
+    job.send(ev.AllTasksRunning())
+    job.trigger(job.begun())
+    assert job.answers() == {}
+
+
+@everything
+def test_a_restart_that_takes_too_long_is_told_with_a_task_that_does_not_run(properties):
+    job = Coordination(two_sources(), interval_ms=0)
+    job.send(FAILOVER)
+    job.job.set("sink", E.SCHEDULED)
+    job.request(properties)
+    job.advance(MAX_START_WAIT_MS)
+    (answer,) = job.take(fx.AnswerRequest)
+    assert "sink (1/1) is SCHEDULED" in str(answer.error)
+    assert not job.coordinator.is_stopping
+
+
+@everything
+def test_what_waits_for_a_restart_is_answered_when_the_job_ends_instead(properties):
+    job = Coordination(two_sources(), interval_ms=0)
+    job.send(FAILOVER)
+    job.job.set("sink", E.CANCELING)
+    job.request(properties)
+    job.send(ev.JobEnded(is_finished=False))
+    (answer,) = job.take(fx.AnswerRequest)
+    assert answer.error is not None
+    assert job.coordinator.next_deadline_ms is None
+
+
+@everything
+def test_a_job_with_blocking_results_is_refused_at_once_also_while_it_starts(properties):
+    source = vertex("source", 1, blocking=True)
+    job = Coordination(FakeJob(source, vertex("sink", 1, [source]), state=E.SCHEDULED), interval_ms=0, running=False)
+    job.request(properties)
+    assert job.answers() == {"t": "BLOCKING_OUTPUT_EXIST"}
 
 
 @stopping
