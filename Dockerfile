@@ -32,7 +32,7 @@ RUN apt-get update \
  && groupadd --gid 9999 flinkpy \
  && useradd --uid 9999 --gid 9999 --no-create-home --home-dir /tmp --shell /usr/sbin/nologin flinkpy \
  && install -d -o 9999 -g 9999 -m 0700 \
-      /etc/flinkpy /etc/flinkpy/security /etc/flinkpy/zookeeper /var/lib/flinkpy/authority /var/lib/flinkpy/ha \
+      /etc/flinkpy /etc/flinkpy/security /etc/flinkpy/client /etc/flinkpy/spark /etc/flinkpy/zookeeper /var/lib/flinkpy/authority /var/lib/flinkpy/ha \
       /var/lib/flinkpy/checkpoints /var/lib/flinkpy/work
 
 # Compiled here, because nothing can be written beside the sources later.

@@ -60,12 +60,77 @@ def test_every_command_is_one_of_flinkpy(service: ComposeService) -> None:
     arguments = service.flinkpy_arguments
     if arguments is None or arguments == ["--help"]:
         return
-    configuration = check_configuration(ROOT / "deploy/compose/config.yaml", arguments)
+    configuration = check_configuration(ROOT / configuration_of(service), arguments)
     # What it binds takes TLS.
     assert configuration.get_string("security.ssl.internal.enabled", "") == "true"
     assert "insecure" not in " ".join(arguments)
     host = arguments[1].partition("=")[2] if len(arguments) > 1 else None
     assert host in (None, service.settings.get("hostname")), "it is known by its own name"
+
+
+def configuration_of(service: ComposeService) -> str:
+    (source,) = [mount.source for mount in service.mounts if mount.target == "/etc/flinkpy/config.yaml"]
+    assert source is not None
+    return source
+
+
+#: Volumes with keys and secrets, and who may see them. The authority's is seen by what makes certificates only.
+CONFIDENTIAL = {
+    "authority": {"init"},
+    "security": {"init", "dispatcher-1", "dispatcher-2", "resourcemanager-1", "resourcemanager-2", "taskexecutor"},
+    "client-security": {"init", "client"},
+    "spark-security": {"init", "taskexecutor", "spark-master", "spark-worker"},
+    "zookeeper-security": {"init", "zookeeper"},
+}
+
+
+@pytest.mark.parametrize("volume", CONFIDENTIAL)
+def test_secrets_are_seen_by_those_who_need_them(volume: str) -> None:
+    seen = {service.name for service in services().values() if volume in [mount.source for mount in service.mounts]}
+    assert seen == CONFIDENTIAL[volume]
+
+
+def test_clients_of_compose_have_a_token_and_no_secret() -> None:
+    client = services()["client"]
+    configuration = load_configuration(ROOT / configuration_of(client), ())
+    validate(configuration)
+    assert set(configuration.to_dict()) <= set(implemented_options())
+    check_client(configuration.to_dict(), [mount.target for mount in client.mounts])
+    assert "FLINKPY_SECRET_FILE" not in client.environment
+    dispatchers = configuration.to_dict()["jobmanager.rpc.address"].split(",")
+    assert dispatchers == [f"{name}:6123" for name in services() if name.startswith("dispatcher-")]
+
+
+def check_client(settings: dict[str, str], mounted: list[str]) -> None:
+    """It shows a token, and every file that its configuration names is a client's."""
+    assert "security.secret-file" not in settings
+    named = ["security.token-file", "security.ssl.internal.keystore", "security.ssl.internal.truststore"]
+    assert {os.path.dirname(settings[key]) for key in named} == {"/etc/flinkpy/client"}
+    assert os.path.basename(settings[named[1]]) == "client.pem"
+    assert "/etc/flinkpy/client" in mounted
+    assert "/etc/flinkpy/security" not in mounted
+    # Who leads is written in nodes of ZooKeeper that only the secret opens.
+    assert "high-availability.type" not in settings
+
+
+def test_no_network_of_compose_leads_out_and_clients_and_spark_see_what_they_must() -> None:
+    networks = document()["networks"]
+    for name, settings in networks.items():
+        if name == "published":
+            assert settings["driver_opts"] == {"com.docker.network.bridge.enable_ip_masquerade": "false"}
+        else:
+            assert settings == {"internal": True}
+    members = {name: {s.name for s in services().values() if name in s.settings["networks"]} for name in networks}
+    assert members["clients"] == {"client", "dispatcher-1", "dispatcher-2"}
+    assert members["published"] == {service.name for service in services().values() if service.ports}
+    assert members["spark"] == {"taskexecutor", "spark-master", "spark-worker"}
+    assert not members["cluster"] & {"client", "spark-master", "spark-worker"}
+
+
+def test_the_page_of_sparks_master_is_not_open_to_the_network() -> None:
+    master = services()["spark-master"]
+    assert master.environment["SPARK_LOCAL_IP"] == "127.0.0.1"  # where its web page is bound
+    assert master.command[master.command.index("--host") + 1] == "spark-master"  # and not its port for workers
 
 
 @pytest.mark.parametrize("service", services().values(), ids=lambda service: service.name)
@@ -304,12 +369,96 @@ def test_pods_run_what_flinkpy_accepts_and_are_probed(name: str, tmp_path: Path)
 
 def test_nobody_reaches_a_pod_who_is_not_named() -> None:
     policies = {name: each["spec"] for name, each in MANIFESTS.items() if each["kind"] == "NetworkPolicy"}
-    assert policies["NetworkPolicy/deny-all-ingress"] == {"podSelector": {}, "policyTypes": ["Ingress"]}
-    for spec in policies.values():
-        for rule in spec.get("ingress", ()):
-            assert rule["from"]
-            for source in rule["from"]:
-                assert set(source) == {"podSelector"}
+    assert policies["NetworkPolicy/deny-all"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    for name, spec in policies.items():
+        assert spec["policyTypes"] == [kind for kind in ("Ingress", "Egress") if kind in spec["policyTypes"]]
+        for direction, peers in (("ingress", "from"), ("egress", "to")):
+            for rule in spec.get(direction, ()):
+                assert rule[peers]
+                for peer in rule[peers]:
+                    assert peer["podSelector"], "an empty selector is everybody"
+                    assert set(peer) == {"podSelector"} or name == "NetworkPolicy/name-service"
+
+
+#: (from, to, port): `None` is any. What has to get through, and nothing else does.
+WAYS = [
+    ("client", "dispatcher", 6123, True),
+    ("client", "dispatcher", 40000, False),
+    ("client", "resourcemanager", 6124, False),
+    ("client", "taskexecutor", 6121, False),
+    ("client", "zookeeper", 2281, False),
+    ("dispatcher", "taskexecutor", 6122, True),
+    ("taskexecutor", "dispatcher", 40000, True),
+    ("taskexecutor", "taskexecutor", 6121, True),
+    ("resourcemanager", "zookeeper", 2281, True),
+    ("taskexecutor", "zookeeper", 2888, False),
+    ("zookeeper", "zookeeper", 3888, True),
+    ("zookeeper", "dispatcher", 6123, False),
+    ("taskexecutor", "outside", 443, False),
+    ("outside", "dispatcher", 6123, False),
+]
+
+
+@pytest.mark.parametrize(("source", "target", "port", "is_open"), WAYS)
+def test_policies_let_through_what_is_needed(source: str, target: str, port: int, is_open: bool) -> None:
+    assert (may_send(source, target, port) and may_receive(target, source, port)) is is_open
+
+
+def labels_of(component: str) -> dict[str, str]:
+    if component == "outside":
+        return {"app.kubernetes.io/name": "something else"}
+    kind = "Deployment" if component in ("client", "taskexecutor") else "StatefulSet"
+    labels: dict[str, str] = WORKLOADS[f"{kind}/{component}"]["spec"]["template"]["metadata"]["labels"]
+    return labels
+
+
+def selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
+    expressions = selector.get("matchExpressions", ())
+    assert all(expression["operator"] == "In" for expression in expressions)
+    return selector.get("matchLabels", {}).items() <= labels.items() and all(
+        labels.get(expression["key"]) in expression["values"] for expression in expressions
+    )
+
+
+def may_send(source: str, target: str, port: int) -> bool:
+    return passes(source, target, port, "Egress", "to")
+
+
+def may_receive(target: str, source: str, port: int) -> bool:
+    return passes(target, source, port, "Ingress", "from")
+
+
+def passes(pod_name: str, peer: str, port: int, direction: str, peers: str) -> bool:
+    """What a network plugin makes of the policies: those that select a pod together say what may pass."""
+    specs = [each["spec"] for each in MANIFESTS.values() if each["kind"] == "NetworkPolicy"]
+    selected = [s for s in specs if direction in s["policyTypes"] and selects(s["podSelector"], labels_of(pod_name))]
+    if pod_name == "outside":
+        return True
+    assert selected, "deny-all selects every pod"
+    return any(
+        any("namespaceSelector" not in each and selects(each["podSelector"], labels_of(peer)) for each in rule[peers])
+        and ("ports" not in rule or any(allowed["port"] == port for allowed in rule["ports"]))
+        for spec in selected
+        for rule in spec.get(direction.lower(), ())
+    )
+
+
+def test_clients_of_kubernetes_have_a_token_and_no_secret(tmp_path: Path) -> None:
+    volumes = {volume["name"]: volume for volume in pod("Deployment/client")["volumes"]}
+    secrets = [volume["secret"]["secretName"] for volume in volumes.values() if "secret" in volume]
+    assert secrets == ["flinkpy-client-security"]
+    assert set(MANIFESTS["Secret/flinkpy-client-security"]["stringData"]) == {"token", "client.pem", "ca.pem"}
+    (name,) = [volume["configMap"]["name"] for volume in volumes.values() if "configMap" in volume]
+    config = tmp_path / "config.yaml"
+    config.write_text(MANIFESTS[f"ConfigMap/{name}"]["data"]["config.yaml"])
+    settings = load_configuration(config, ())
+    assert set(settings.to_dict()) <= set(implemented_options())
+    check_client(
+        settings.to_dict(), [mount["mountPath"] for mount in pod("Deployment/client")["containers"][0]["volumeMounts"]]
+    )
+    replicas = WORKLOADS["StatefulSet/dispatcher"]["spec"]["replicas"]
+    pods = ",".join(f"dispatcher-{number}.dispatcher:6123" for number in range(replicas))
+    assert settings.to_dict()["jobmanager.rpc.address"] == pods
 
 
 def test_placeholders_of_secrets_are_refused(tmp_path: Path) -> None:

@@ -265,6 +265,32 @@ def test_user_code_finds_no_token_in_its_environment(cluster: RunningCluster) ->
     assert "FLINKPY_TOKEN" not in found
 
 
+def test_nobody_else_reads_files_of_the_cluster_but_those_of_functions_are_the_users(
+    cluster: RunningCluster, job: str, directory: Path, tmp_path: Path
+) -> None:
+    def mode_of_a_file(number: int) -> int:
+        path = tmp_path / f"result-{number}"
+        path.write_text("for all")
+        return path.stat().st_mode & 0o777
+
+    env = environment(cluster, 1)
+    (mode,) = env.from_sequence(1, 1).map(mode_of_a_file).execute_and_collect()
+    umask = os.umask(0)
+    os.umask(umask)
+    assert mode == 0o666 & ~umask
+    of_the_test = (directory / "watch", directory / "unpickled")
+    files = [path for path in directory.rglob("*") if path.is_file() and path.parent not in of_the_test]
+    assert any(job in str(path) for path in files)
+    assert any(path.suffix == ".log" for path in files)
+    assert [str(path) for path in files if is_readable_by_others(path, directory)] == []
+
+
+def is_readable_by_others(path: Path, directory: Path) -> bool:
+    """Whether they reach and read it, once they are in `directory`."""
+    ways = [parent for parent in path.parents if parent != directory and parent.is_relative_to(directory)]
+    return path.stat().st_mode & 0o044 > 0 and all(way.stat().st_mode & 0o011 for way in ways)
+
+
 def test_many_connections_that_say_nothing_keep_nobody_out(cluster: RunningCluster) -> None:
     host, _, port = cluster.address.rpartition(":")
     idle = [socket.create_connection((host, int(port)), timeout=10) for _ in range(300)]

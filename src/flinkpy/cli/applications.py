@@ -372,8 +372,10 @@ def application_main(
     """Run the program of an application, and tell the Dispatcher that started this process how it goes."""
     from flinkpy.client.application import ApplicationContext, enter_application
     from flinkpy.common.application_report import encode
+    from flinkpy.common.file_permissions import restore_umask
     from flinkpy.configuration import jobmanager_options, read_option
 
+    restore_umask()
     configuration = load_valid_configuration(config_dir, properties, {})
     os.set_inheritable(report_fd, False)
     host = read_option(configuration, jobmanager_options.ADDRESS)

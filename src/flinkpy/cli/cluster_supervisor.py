@@ -31,10 +31,12 @@ def cluster_supervisor(
     verbose: bool,
 ) -> None:
     """Run and watch over the services of a cluster on this host until SIGTERM."""
+    from flinkpy.common.file_permissions import restrict_files
     from flinkpy.configuration import jobmanager_options, read_option, security_options
     from flinkpy.security.security_context import secret_file
 
     configuration = load_valid_configuration(config_dir, properties, {})
+    restrict_files(int(read_option(configuration, security_options.UMASK), 8), runs_functions=False)
     configure_logging(configuration)
     stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

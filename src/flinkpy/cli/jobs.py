@@ -22,6 +22,7 @@ from flinkpy.cli.program import (
     run_program,
 )
 from flinkpy.common.errors import UserError
+from flinkpy.common.printable import escaped, escaped_line
 from flinkpy.common.states import JobState
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ def info(address: str | None, job: str, config_dir: str | None, properties: tupl
 def _print_details(details: job_pb2.JobDetails, shortage: str | None) -> None:
     from flinkpy.cli.tables import format_bytes, format_count, format_timestamp, print_table
 
-    click.echo(f"{details.name} ({details.job_id})")
+    click.echo(f"{escaped_line(details.name)} ({details.job_id})")
     ended = f", ended {format_timestamp(details.end_time_ms)}" if details.end_time_ms > 0 else ""
     restarts = f", {details.num_restarts} restarts" if details.num_restarts else ""
     click.echo(f"{JobState(details.status).name}, started {format_timestamp(details.start_time_ms)}{ended}{restarts}")
@@ -227,7 +228,7 @@ def _print_details(details: job_pb2.JobDetails, shortage: str | None) -> None:
     for failure in list(details.exception_history)[:MAX_SHOWN_FAILURES]:
         where = f" in {failure.task_name} on {failure.resource_id}" if failure.task_name else ""
         click.echo(f"\nFailure at {format_timestamp(failure.timestamp_ms)}{where}:")
-        click.echo((failure.error.traceback or failure.error.message).rstrip())
+        click.echo(escaped((failure.error.traceback or failure.error.message).rstrip()))
 
 
 @click.command()

@@ -14,6 +14,7 @@ import click
 
 from flinkpy import __version__
 from flinkpy.common.errors import ErrorDomain, FlinkError, JobCancelledError, JobExecutionError
+from flinkpy.common.printable import escaped
 
 #: verb -> (module of flinkpy.cli, name of the command there, line of the help; without one it is for flinkpy itself)
 _VERBS: dict[str, tuple[str, str, str]] = {
@@ -104,7 +105,7 @@ def run(arguments: list[str]) -> int:
         _tell_parent(arguments, error)
         if verbose:
             raise
-        click.echo(describe_error(error), err=True)
+        click.echo(escaped(describe_error(error)), err=True)
         is_mistake = error.domain is ErrorDomain.USER and not isinstance(error, _JOB_ENDED)
         return EXIT_USER_ERROR if is_mistake else EXIT_FAILURE
     return result if isinstance(result, int) else 0

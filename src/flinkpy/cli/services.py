@@ -57,6 +57,8 @@ def importing() -> Iterator[None]:
 
     Modules live as long as the process: looking at them takes a fifth of the time to start and end a process.
     """
+    # gRPC's core writes past our log, a line for each bad header of anybody who can connect, with what he has sent.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     gc.disable()
     try:
         yield
@@ -65,16 +67,27 @@ def importing() -> Iterator[None]:
         gc.enable()
 
 
-def serve(service: Coroutine[Any, Any, int], configuration: Configuration, *, warns_of_keys: bool = True) -> int:
+def serve(
+    service: Coroutine[Any, Any, int],
+    configuration: Configuration,
+    *,
+    warns_of_keys: bool = True,
+    runs_functions: bool = False,
+) -> int:
     """Run a service until it ends; returns its exit status.
 
     Args:
+        runs_functions: of users, whose files are not the service's to restrict.
         warns_of_keys: False where the process that started this one has the same configuration and has logged them.
     """
     from flinkpy.cli.service_logging import configure_logging
+    from flinkpy.common.file_permissions import restrict_files
     from flinkpy.configuration.key_notices import warn_of_keys
+    from flinkpy.configuration.options import read_option
+    from flinkpy.configuration.security_options import UMASK
     from flinkpy.security.security_context import TOKEN_VARIABLE
 
+    restrict_files(int(read_option(configuration, UMASK), 8), runs_functions=runs_functions)
     configure_logging(configuration)
     if warns_of_keys:
         warn_of_keys(configuration)
@@ -205,7 +218,7 @@ def taskexecutor(
     with importing():
         from flinkpy.taskexecutor.entrypoint import run_taskexecutor
 
-    return serve(run_taskexecutor(configuration, ready_file=ready_file), configuration)
+    return serve(run_taskexecutor(configuration, ready_file=ready_file), configuration, runs_functions=True)
 
 
 @click.command()

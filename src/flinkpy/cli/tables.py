@@ -6,20 +6,24 @@ import sys
 
 import click
 
+from flinkpy.common.printable import escaped_line
+
 
 def print_table(
     headers: list[str], rows: list[list[str]], right: tuple[int, ...] = (), whole: tuple[int, ...] = ()
 ) -> None:
-    """Print `rows` under `headers`.
+    """Print `rows` under `headers`. What is not printable in a cell, e.g. in the name of a job, is escaped.
 
     Columns in `right` are right-aligned; those in `whole` are never wrapped, so that what stands there can be copied.
     """
+    rows = [[escaped_line(cell) for cell in row] for row in rows]
     if not sys.stdout.isatty():
         for row in [headers, *rows]:
             click.echo("\t".join(row))
         return
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     for position, header in enumerate(headers):
@@ -27,7 +31,7 @@ def print_table(
             header, justify="right" if position in right else "left", overflow="fold", no_wrap=position in whole
         )
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(Text(cell) for cell in row))  # as text, in which brackets are no markup
     Console().print(table)
 
 

@@ -25,6 +25,8 @@ from flinkpy.common.process import (
     ProcessIdentity,
     environment_for_child,
 )
+from flinkpy.configuration import security_options
+from flinkpy.configuration.options import read_option
 from flinkpy.platforms import unsupported_services
 from flinkpy.security.confidential_settings import settings_for_child
 from flinkpy.security.security_context import TOKEN_VARIABLE
@@ -149,8 +151,9 @@ def command_line(spec: ServiceSpec, ready_descriptor: int, settings: Sequence[st
 def _open_log(spec: ServiceSpec) -> IO[bytes]:
     if spec.log is None:
         return tempfile.TemporaryFile()
-    spec.log.parent.mkdir(parents=True, exist_ok=True)
-    return open(spec.log, "ab+")
+    umask = int(read_option(spec.properties, security_options.UMASK), 8)
+    spec.log.parent.mkdir(parents=True, exist_ok=True, mode=0o777 & ~umask)
+    return open(os.open(spec.log, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666 & ~umask), "ab+")
 
 
 def _environment(spec: ServiceSpec) -> dict[str, str]:

@@ -5,7 +5,7 @@ Source: org.apache.flink.configuration.SecurityOptions.
 
 from __future__ import annotations
 
-from flinkpy.configuration.options import ConfigOption, OptionType, bool_option, int_option, string_option
+from flinkpy.configuration.options import ConfigOption, OptionType, bool_option, enum_option, int_option, string_option
 
 STORE_TYPES = ("PEM", "PKCS12")
 
@@ -27,6 +27,14 @@ INSECURE = bool_option(
     False,
     "Whether addresses that other hosts reach may be bound without mutual TLS. Calls are encrypted and need their "
     "tokens all the same, but everybody on the network can read and change the records that TaskExecutors exchange.",
+)
+UMASK = enum_option(
+    "security.umask",
+    ("077", "027", "007", "022"),
+    "077",
+    "Permissions that job graphs, metadata and state of checkpoints, blobs and logs do not have. 077: only the user "
+    "that runs the cluster reads them; 027: his group too; 007: his group changes them too; 022: everybody reads them. "
+    "What user functions and sinks write has the permissions of the shell that the cluster was started from.",
 )
 INTERNAL_ENABLED = bool_option(
     "security.ssl.internal.enabled",

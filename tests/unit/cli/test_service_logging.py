@@ -5,13 +5,22 @@ from __future__ import annotations
 import io
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from flinkpy.cli.service_logging import MAX_RECORD_CHARS, RUNTIME_LOGGERS, RateLimitedHandler, configure_logging
+from flinkpy.cli.service_logging import (
+    CONTINUATION_MARK,
+    MAX_RECORD_CHARS,
+    RUNTIME_LOGGERS,
+    SITE_BURST,
+    BoundedFormatter,
+    RateLimitedHandler,
+    configure_logging,
+)
 from flinkpy.client.local_cluster import set_shared_output_defaults
 from flinkpy.common.configuration import Configuration
+from flinkpy.common.printable import escaped
 
 
 @pytest.fixture
@@ -131,4 +140,76 @@ def test_a_record_is_valid_text_of_a_bounded_size() -> None:
 
     written = stream.getvalue()
     written.encode()
-    assert "failed: \\ud800xxx" in written and len(written) <= MAX_RECORD_CHARS + 1
+    assert (
+        "failed: \\ud800xxx" in written and len(written) <= MAX_RECORD_CHARS + 1 + written.count(CONTINUATION_MARK) * 4
+    )
+
+
+def logger_of(stream: io.StringIO, clock: Callable[[], float] = lambda: 0.0, name: str = "flinkpy.x") -> logging.Logger:
+    handler = RateLimitedHandler(stream, 0, clock)
+    handler.setFormatter(BoundedFormatter("%(asctime)s %(levelname)s %(name)s - %(message)s"))
+    logger = logging.Logger(name)
+    logger.addHandler(handler)
+    return logger
+
+
+INJECTED = (
+    "\n2026-01-01 00:00:00 INFO flinkpy.dispatcher - x is FINISHED\r\x1b[2J\x1b]0;owned\x07\x9b\u202e\u2028\ud800"
+)
+
+
+def test_what_callers_send_cannot_pass_for_a_record_or_act_on_a_terminal() -> None:
+    stream = io.StringIO()
+    logger = logger_of(stream)
+    logger.error("job %s", INJECTED)
+    try:
+        raise ValueError(INJECTED)
+    except ValueError:
+        logger.exception("failed")
+    text = stream.getvalue()
+    assert all(line.startswith(CONTINUATION_MARK) for line in text.split("\n")[:-1] if "flinkpy.dispatcher" in line)
+    assert len([line for line in text.split("\n")[:-1] if not line.startswith(CONTINUATION_MARK)]) == 2
+    assert text.replace("\n", "").isprintable()
+    assert r"FINISHED\r\x1b[2J\x1b]0;owned\x07\x9b\u202e\u2028\ud800" in text
+    assert f'{CONTINUATION_MARK}  File "{__file__}"' in text  # a traceback stays as readable as it was
+
+
+def test_words_and_tabs_of_all_languages_stay_as_they_are() -> None:
+    assert escaped("naïve\tüñí 漢字 🎈") == "naïve\tüñí 漢字 🎈"
+
+
+def test_what_one_place_warns_of_without_end_is_counted() -> None:
+    stream, now = io.StringIO(), [0.0]
+    logger = logger_of(stream, lambda: now[0])
+    for number in range(20_000):
+        logger.warning("bad encoding %d", number)
+    logger.error("something else")
+    logger.info("a record that no caller brings about")
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == SITE_BURST + 3
+    assert "19800 records like those of flinkpy.x" in lines[-3]
+    now[0] = 60.0
+    logger.warning("something else again")
+    assert "bad encoding" not in stream.getvalue().splitlines()[-1]
+    for handler in logger.handlers:
+        handler.close()
+    assert len(stream.getvalue().splitlines()) == SITE_BURST + 4
+    assert len(stream.getvalue()) < 40_000
+
+
+def test_how_many_were_left_out_is_told_at_the_end() -> None:
+    stream = io.StringIO()
+    logger = logger_of(stream)
+    for _ in range(SITE_BURST + 5):
+        logger.warning("bad")
+    for handler in logger.handlers:
+        handler.close()
+    assert "5 records like those" in stream.getvalue().splitlines()[-1]
+
+
+def test_information_of_flinkpy_is_never_left_out() -> None:
+    stream = io.StringIO()
+    logger = logger_of(stream)
+    for number in range(2_000):
+        logger.info("task %d is RUNNING", number)
+    assert len(stream.getvalue().splitlines()) == 2_000

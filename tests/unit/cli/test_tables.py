@@ -25,3 +25,8 @@ def test_bytes_are_shown_in_the_largest_unit_that_fits(size_bytes: int, text: st
 )
 def test_durations_are_shown_in_two_units_at_most(milliseconds: int, text: str) -> None:
     assert tables.format_duration_ms(milliseconds) == text
+
+
+def test_names_of_others_stay_in_their_cell(capsys: pytest.CaptureFixture[str]) -> None:
+    tables.print_table(["A", "B"], [["job\tx\n\x1b[2J", "[bold]2[/bold]"]])
+    assert capsys.readouterr().out == "A\tB\njob\\tx\\n\\x1b[2J\t[bold]2[/bold]\n"

@@ -14,6 +14,7 @@ from flinkpy.checkpoint.storage.file_system import FileEntry, MissingFileError, 
 from flinkpy.common.durable_file import sync_directory, unfinished_path
 from flinkpy.common.errors import PrivateDirectoryError
 from flinkpy.common.failpoints import failpoint
+from flinkpy.common.file_permissions import directory_mode, file_mode
 from flinkpy.common.private_directory import delete_file_below
 
 
@@ -30,7 +31,7 @@ class LocalOutput:
         self._file = -1
         try:
             failpoint(f"{step_names}.before_create")
-            self._file = os.open(self._unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            self._file = os.open(self._unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, file_mode())
         except FileNotFoundError:
             raise MissingFileError(
                 f"cannot write {path}: its directory does not exist. Either its checkpoint has been given up, or this "
@@ -152,7 +153,7 @@ class LocalFileSystem:
             current = current.parent
         try:
             for path in reversed(missing):
-                path.mkdir(exist_ok=True)
+                path.mkdir(mode=directory_mode(), exist_ok=True)
                 sync_directory(path.parent)
         except OSError as error:
             raise storage_error("make directory", directory, error) from error
