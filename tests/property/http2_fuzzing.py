@@ -106,14 +106,14 @@ _BOMBS = (gzip.compress(bytes(_BOMB_BYTES), 9), zlib.compress(bytes(_BOMB_BYTES)
 
 #: Serves all services with endpoints that answer everything with nothing, and writes its address.
 SERVER = """
-import asyncio, sys
+import asyncio, sys, time
 from pathlib import Path
 from flinkpy.cli.services import importing, serve
 with importing():
     from flinkpy.common.configuration import Configuration
     from flinkpy.rpc.server import RpcServer
     from flinkpy.rpc.services import service_methods
-    from flinkpy.security import SecurityContext
+    from flinkpy.security import Audience, Role, SecurityContext
     from flinkpy.security.cluster_secret import ClusterSecret
 
 def endpoint_of(service):
@@ -127,12 +127,14 @@ def endpoint_of(service):
     return type(service, (), {method.name: behaviour(method) for method in methods})()
 
 async def main():
-    security = SecurityContext.of_secret(ClusterSecret.load_or_create(Path(sys.argv[1])))
+    secret = ClusterSecret.load_or_create(Path(sys.argv[1]))
+    # Without TLS, so that what comes is HTTP/2 at once; tokens are asked for all the same.
+    security = SecurityContext(secret, None, None, True, None)
     server = RpcServer(bind_address="127.0.0.1", port=0, security=security)
     for service in sys.argv[2:]:
         server.add_endpoint(service, endpoint_of(service))
     await server.start()
-    print(server.address, security.token, flush=True)
+    print(server.address, secret.token(Role.CLUSTER, Audience.DISPATCHER, int(time.time()) + 86400), flush=True)
     await asyncio.Event().wait()
 
 serve(main(), Configuration())
