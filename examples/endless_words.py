@@ -1,9 +1,9 @@
 """Count words that never end: a job to look at, to take savepoints of and to stop.
 
-    flinkpy run -d examples/endless_words.py                # returns at once
-    flinkpy logs -f endless-words                           # every word with its new count
-    flinkpy stop -p savepoints endless-words
-    flinkpy run -d -s savepoints/savepoint-... examples/endless_words.py    # the counts go on
+flinkpy run -d examples/endless_words.py                # returns at once
+flinkpy logs -f endless-words                           # every word with its new count
+flinkpy stop -p savepoints endless-words
+flinkpy run -d -s savepoints/savepoint-... examples/endless_words.py    # the counts go on
 """
 
 from flinkpy.common import Types, WatermarkStrategy

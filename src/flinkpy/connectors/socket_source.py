@@ -88,6 +88,10 @@ class SocketTextStreamFunction(SourceFunction):
         """Until the server closes; returns what follows the last delimiter."""
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         delimiter = self._delimiter
+        # A record that is not complete, in parts: joined once, when its end has come.
+        parts = [rest]
+        overlap = len(delimiter) - 1
+        tail = rest[max(len(rest) - overlap, 0) :]
         cuts_carriage_return = delimiter == "\n"
         while not self._cancelled:
             try:
@@ -98,13 +102,19 @@ class SocketTextStreamFunction(SourceFunction):
                 raise ExternalError(
                     f"cannot read from the socket server at {self._host}:{self._port}: {error}"
                 ) from error
-            rest += decoder.decode(data, final=not data)
-            *records, rest = rest.split(delimiter)
-            for record in records:
-                ctx.collect(record.removesuffix("\r") if cuts_carriage_return else record)
+            text = decoder.decode(data, final=not data)
+            parts.append(text)
+            seen = tail + text
+            if delimiter in seen:
+                *records, last = "".join(parts).split(delimiter)
+                parts, seen = [last], last
+                for record in records:
+                    ctx.collect(record.removesuffix("\r") if cuts_carriage_return else record)
+            # A delimiter may begin in one part and end in the next.
+            tail = seen[max(len(seen) - overlap, 0) :]
             if not data:
                 break
-        return rest
+        return "".join(parts)
 
     def cancel(self) -> None:
         self._cancelled = True

@@ -191,7 +191,8 @@ class _WholeFileChunks(LineChunks):
                 self._skip_bom()
         while True:
             if not self._is_at_end:
-                self._read(max(target_bytes - len(self._rest), MIN_CHUNK_BYTES))
+                # As much again as there is: a long line is looked through a few times, not once for each chunk of it.
+                self._read(max(target_bytes - len(self._rest), len(self._rest), MIN_CHUNK_BYTES))
             data = self._rest
             stop = len(data) if self._is_at_end else self._cutter.last_end(data)
             if stop or self._is_at_end:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from connector_fakes import TestingWriterContext
+from hypothesis import given
+from hypothesis import strategies as st
 
 from flinkpy.common.errors import ExternalError
 from flinkpy.common.serialization import SimpleStringSchema
@@ -109,6 +113,29 @@ def test_lines_are_cut_wherever_the_bytes_were(server):
 
 def test_a_delimiter_may_be_longer_and_keeps_carriage_returns(server):
     assert read(server, [b"a\r|", b"|b|c|", b"|"], delimiter="||") == ["a\r", "b|c"]
+
+
+@given(st.text("ab\n", max_size=40), st.sampled_from(["\n", "ab", "aab", "abab"]), st.integers(1, 5))
+def test_text_is_cut_as_if_it_came_at_once(text, delimiter, step):
+    received = iter([*(text[i : i + step].encode() for i in range(0, len(text), step)), b""])
+    context = Collects()
+
+    rest = SocketTextStreamFunction("host", 1, delimiter)._read(
+        SimpleNamespace(recv=lambda size: next(received)), context, ""
+    )
+
+    assert [*context.records, rest] == text.split(delimiter)
+
+
+def test_long_line_costs_as_much_as_its_length():
+    def cpu_seconds(num_bytes):
+        received = iter([b"x" * 8192] * (num_bytes // 8192) + [b"\n", b""])
+        started = time.process_time()
+        SocketTextStreamFunction("host", 1)._read(SimpleNamespace(recv=lambda size: next(received)), Collects(), "")
+        return time.process_time() - started
+
+    # 16 times; it was 150 times when each part that came was joined with all that were there.
+    assert min(cpu_seconds(32 << 20) for _ in range(2)) < 60 * min(cpu_seconds(2 << 20) for _ in range(3))
 
 
 def test_bytes_that_are_no_text_are_replaced(server):
