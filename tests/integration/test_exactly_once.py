@@ -131,7 +131,11 @@ def test_a_restore_that_raises_is_tried_again(shared_cluster: RunningCluster, tm
 
 @pytest.mark.parametrize(
     ("mode", "backend"),
-    pairs({"aligned": ALIGNED, "unaligned": UNALIGNED}, {"heap": HEAP, "incremental": INCREMENTAL}),
+    [
+        # Crash points kill a TaskExecutor with aligned barriers and state in memory.
+        pytest.param(ALIGNED, HEAP, id="aligned-heap", marks=pytest.mark.chaos),
+        pytest.param(UNALIGNED, INCREMENTAL, id="unaligned-incremental"),
+    ],
 )
 def test_a_killed_task_executor_costs_nothing_but_time(
     start_cluster: StartCluster, tmp_path: Path, backend: dict[str, str], mode: dict[str, str]

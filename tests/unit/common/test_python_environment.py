@@ -101,6 +101,9 @@ def test_another_version_of_what_is_loaded_is_refused(tmp_path: Path) -> None:
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 0.1\n")
     (info / "RECORD").write_text("numpy/__init__.py,,\n")
+    # Since Python 3.12 a distribution lists only files that are there.
+    (lib / "numpy").mkdir()
+    (lib / "numpy" / "__init__.py").write_text("")
     __import__("numpy")
     with pytest.raises(PythonEnvironmentError, match=r"requires numpy 0\.1, but this process has loaded numpy"):
         check_loaded_packages(lib)
