@@ -76,8 +76,13 @@ def test_every_function_over_every_type_gives_equal_values_and_types(session: An
 
 
 @pytest.mark.parametrize("kind", list(VALUES))
-def test_a_column_of_every_type_is_a_key_and_null_is_one_too(session: Any, kind: str) -> None:
+def test_a_column_of_every_type_but_floats_is_a_key_and_null_is_one_too(session: Any, kind: str) -> None:
     table = table_of(kind)
+    if pa.types.is_floating(VALUES[kind][0]):
+        # To Spark 0.0 and -0.0 are one key; they are two.
+        with pytest.raises(NotExpressible, match="the key column"):
+            in_spark(session, by_key(ColumnAggregate("n", "COUNT"), key=(1,)), table)
+        return
     spec = by_key(ColumnAggregate("n", "COUNT"), key=(1,))
     assert_equal(natively(spec, table), in_spark(session, spec, table))
 
