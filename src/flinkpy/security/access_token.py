@@ -26,8 +26,8 @@ _FORMAT = "fp1"
 #: How far the clocks of two hosts may differ before tokens are refused: Kerberos' bound, which hosts with NTP keep.
 CLOCK_SKEW_S = 300
 #: How long a token is good that a process makes for its own calls. It makes a new one when half of this is over. The
-#: rest is what the wall clocks of two hosts may differ by before they refuse each other: a clock that is days wrong must
-#: not end a cluster, and these tokens are shown to nobody but services that have proved themselves.
+#: rest is what the wall clocks of two hosts may differ by before they refuse each other: a clock that is days wrong
+#: must not end a cluster, and these tokens are shown to nobody but services that have proved themselves.
 OWN_TOKEN_LIFETIME_S = 7 * 86_400
 
 
