@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,16 @@ EXPECTED = [
     "option `state.backend` is deprecated; use `state.backend.type`",
     "options of Flink that have no effect in flinkpy: rest.port",
 ]
+
+
+@pytest.fixture(autouse=True)
+def _permissions_of_files_as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A service restricts those of its process, which is the tests' here."""
+    monkeypatch.setenv("FLINKPY_UMASK_OF_USER", "022")
+    monkeypatch.setattr("flinkpy.common.file_permissions._mask", 0)
+    old = os.umask(0o022)
+    yield
+    os.umask(old)
 
 
 @pytest.fixture(autouse=True)
