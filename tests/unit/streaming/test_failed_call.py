@@ -9,14 +9,14 @@ import pytest
 
 from flinkpy.common.types import Row
 from flinkpy.streaming.operators.failed_call import MAX_ARGUMENT_CHARS, failed_call
-from flinkpy.streaming.operators.fused_code import RowStep, compile_steps
+from flinkpy.streaming.operators.fused_code import RowStep, Step, compile_steps
 from flinkpy.streaming.operators.process_operator import ProcessContext, process_rows
 
 
 def failure_of(function: Callable[[Any], Any], *records: Any) -> BaseException:
     """As a chained map meets it."""
     with pytest.raises(Exception) as caught:
-        compile_steps([(RowStep.MAP, function)], "test").values_only(list(records))
+        compile_steps([Step(RowStep.MAP, function)], "test").values_only(list(records))
     return caught.value
 
 
