@@ -190,8 +190,8 @@ class _Term:
         result = self._status.result
         assert result is not None
         logger.log(
-            # Whoever waits for the program is shown why it failed: this is for the record.
-            logging.INFO if result.state is ApplicationState.FINISHED else logging.WARNING,
+            # Not every failure has been shown: a program may exit with a status, or go on after its job has failed.
+            logging.INFO if result.state is ApplicationState.FINISHED else logging.ERROR,
             "application %s (%s): %s%s",
             self._application.name,
             self._application.application_id,
