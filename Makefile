@@ -12,7 +12,7 @@ DEMO_DATA := .data/nycflights13
 DEMO_CLUSTER := .data/demo-cluster
 
 .DEFAULT_GOAL := help
-.PHONY: help setup proto docs lint check test test-python demo demo-batch bench chaos differential clean
+.PHONY: help setup proto docs lint check test test-python test-lowest demo demo-batch bench chaos differential clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,14 @@ test-python: ## run the unit tests with another interpreter (PYTHON=python3.13)
 	@test -x $(OTHER)/bin/python || $(PYTHON) -m venv $(OTHER)
 	$(OTHER)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[unit-tests]'
 	$(OTHER)/bin/pytest -q -n 2 -p no:cacheprovider tests/unit $(NOT_ELSEWHERE)
+
+# The oldest releases that pyproject.toml says are enough. pip cannot choose them; uv can.
+LOWEST := .venv-lowest
+
+test-lowest: ## run the unit tests with the oldest versions of packages that pyproject.toml allows
+	@test -x $(LOWEST)/bin/uv || { $(PYTHON) -m venv $(LOWEST) && $(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv; }
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct -e '.[unit-tests]'
+	$(LOWEST)/bin/pytest -q -n 2 -p no:cacheprovider tests/unit $(NOT_ELSEWHERE)
 
 demo: $(CORE) ## the flights of New York 2013 on a cluster of two TaskExecutors
 	@$(BIN)/python tools/fetch_flights.py $(DEMO_DATA)

@@ -109,6 +109,7 @@ def test_the_general_options_are_the_fallback(tmp_path: Path) -> None:
         (PEM_STORE, SERVICE.key_pem, "trusted has no certificate"),
         (PEM_STORE, b"nonsense", "trusted cannot be opened as PKCS12"),
     ],
+    ids=["no key", "no certificate", "empty key store", "no trusted certificate", "no store"],
 )
 def test_a_store_without_what_belongs_there_is_named(
     tmp_path: Path, key_store: bytes, trust_store: bytes, said: str
