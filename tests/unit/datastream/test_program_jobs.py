@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from flinkpy.common import Configuration, JobListener, Types
 from flinkpy.common.errors import JobSubmissionError, RpcUnavailableError, UserError
 from flinkpy.datastream import MapFunction, StreamExecutionEnvironment
+from flinkpy.security import ClusterSecret
 
 
 @pytest.fixture
@@ -27,7 +29,9 @@ class Told(JobListener):
         raise AssertionError("nothing was executed")
 
 
-def test_listener_is_told_of_a_job_that_cannot_be_submitted() -> None:
+def test_listener_is_told_of_a_job_that_cannot_be_submitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ClusterSecret.load_or_create(tmp_path / "secret")
+    monkeypatch.setenv("FLINKPY_SECRET_FILE", str(tmp_path / "secret"))
     env = StreamExecutionEnvironment.create_remote_environment("127.0.0.1", 1, 3)
     listener = Told()
     env.register_job_listener(listener)
