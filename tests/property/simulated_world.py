@@ -32,6 +32,7 @@ from simulated_zookeeper_client import SimulatedZooKeeperClient
 from flinkpy.common import child_process, clock, process, working_directory
 from flinkpy.common.child_process import ProcessEnding
 from flinkpy.common.configuration import Configuration
+from flinkpy.common.private_directory import PrivateDirectory
 from flinkpy.rpc import client, endpoint, server
 
 #: What the services import when they start: it must be there before names in it are replaced.
@@ -145,15 +146,16 @@ class SimulatedWorld:
         made.start(main)
         return child
 
-    def _try_lock(self, path: Path) -> int | None:
+    def _try_lock(self, directory: PrivateDirectory) -> int | None:
         """Locks end with their process."""
+        path = directory.path
         owner = self._locks.get(path)
         if owner is not None and not owner.is_dead:
             return None
         of = CURRENT.get()
         assert of is not None
         self._locks[path] = of
-        return os.open(path / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+        return directory.open_file(".lock", os.O_RDWR | os.O_CREAT)
 
     @property
     def _initialize_directory(self) -> Any:

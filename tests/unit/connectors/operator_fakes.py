@@ -119,6 +119,7 @@ class SourceLife(_Life):
         operator = SourceOperator if source.source_function is None else SourceFunctionOperator
         self.operator = operator(source, strategy, None, self.context, self.output, {})
         if batch_rows is not None:
+            self.operator.batch_size.limit(batch_rows)
             self.operator.batch_size.rows = batch_rows
         self.start(self.operator)
 
