@@ -145,7 +145,10 @@ class ContenderProcess:
             drawn = self.entries("drawn")
             return drawn[-1]["token"] if drawn and drawn[-1]["token"] != but_not else ""
 
-        found: str = wait_until(token, f"{self.name} leads and draws", WAIT_S)
+        try:
+            found: str = wait_until(token, f"{self.name} leads and draws", WAIT_S)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; journal: {self.journal[-5:]}; log: {self._log.read_text()[-3000:]}") from None
         return found
 
     def pause(self) -> None:
