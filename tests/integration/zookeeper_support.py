@@ -148,7 +148,9 @@ class ContenderProcess:
         try:
             found: str = wait_until(token, f"{self.name} leads and draws", WAIT_S)
         except AssertionError as error:
-            raise AssertionError(f"{error}; journal: {self.journal[-5:]}; log: {self._log.read_text()[-3000:]}") from None
+            raise AssertionError(
+                f"{error}; journal: {self.journal[-5:]}; log: {self._log.read_text()[-3000:]}"
+            ) from None
         return found
 
     def pause(self) -> None:
