@@ -266,7 +266,7 @@ def test_user_code_finds_no_token_in_its_environment(cluster: RunningCluster) ->
 
 
 def test_nobody_else_reads_files_of_the_cluster_but_those_of_functions_are_the_users(
-    cluster: RunningCluster, job: str, directory: Path, tmp_path: Path
+    cluster: RunningCluster, directory: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     def mode_of_a_file(number: int) -> int:
         path = tmp_path / f"result-{number}"
@@ -278,6 +278,8 @@ def test_nobody_else_reads_files_of_the_cluster_but_those_of_functions_are_the_u
     umask = os.umask(0)
     os.umask(umask)
     assert mode == 0o666 & ~umask
+    # Only now: this job takes all slots that there are.
+    job: str = request.getfixturevalue("job")
     of_the_test = (directory / "watch", directory / "unpickled")
     files = [path for path in directory.rglob("*") if path.is_file() and path.parent not in of_the_test]
     assert any(job in str(path) for path in files)
