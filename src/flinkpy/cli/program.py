@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: What Python calls the module that runs programs, in tracebacks.
+#: The name in tracebacks of the module that runs programs.
 _RUNPY = "<frozen runpy>"
 
 #: Stands before the name of a module, where a program is otherwise the path of a file.

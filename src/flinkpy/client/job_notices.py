@@ -1,4 +1,4 @@
-"""What a person who watches a job should be told once: why it restarts, and that it waits for slots.
+"""JobNotices: tells a person who watches a job once why it restarts, and that it waits for slots.
 
 Pure: a JobNotices is given the job's details again and again, with the time, and returns new lines.
 """

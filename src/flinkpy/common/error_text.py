@@ -26,11 +26,11 @@ MAX_FORMATTED = 64
 #: Exceptions of such a chain that a traceback shows: the first and the last half of them.
 MAX_CHAINED = 16
 
-#: What Python writes between two exceptions of a chain.
+#: The lines that Python writes between two exceptions of a chain.
 _CAUSED = "\nThe above exception was the direct cause of the following exception:\n\n"
 _DURING = "\nDuring handling of the above exception, another exception occurred:\n\n"
 
-#: What code of a user may raise that counts as its failure, and must not end the thread or loop that called it. An
+#: Exceptions that count as a failure of the user's code, and must not end the thread or loop that called it. An
 #: exception injected to interrupt a task is none of these.
 USER_ERRORS = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
 

@@ -24,7 +24,7 @@ def restrict_files(umask: int, *, runs_functions: bool) -> None:
     global _mask
     _mask = umask
     of_process = os.umask(umask)
-    # What a parent of this process has restricted is not what the user wants for his own files.
+    # The umask of a parent process says nothing about the user's own files.
     of_user = int(os.environ.setdefault(_VARIABLE, f"{of_process:03o}"), 8)
     os.umask(of_user if runs_functions else of_user | umask)
 

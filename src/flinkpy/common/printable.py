@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-#: What a terminal or a reader of the file would not show as it is: control characters but the tabulator, separators of
-#: lines, marks that reverse the direction of text, and halves of surrogate pairs, which cannot be written at all.
+#: Characters that a terminal or a reader of the file would not show as they are: control characters but the tabulator,
+#: separators of lines, marks that reverse the direction of text, and halves of surrogate pairs.
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )

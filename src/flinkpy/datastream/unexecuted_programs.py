@@ -50,7 +50,7 @@ def forget_sinks(environment: object | None = None) -> None:
 
 
 def describe_unexecuted() -> str | None:
-    """What to tell a user whose program ends now; None where nothing was left out."""
+    """Returns what to tell a user whose program ends now, or None if nothing was left out."""
     ours = [sink for sink in _noted if sink.pid == os.getpid()]  # a forked child ends without its parent's program
     if not ours:
         return None

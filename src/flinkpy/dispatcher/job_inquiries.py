@@ -75,7 +75,7 @@ class JobInquiries(RpcEndpoint):
 
     @unfenced
     async def request_job_logs(self, request: pb.JobLogsRequest, context: CallContext) -> pb.JobLogs:
-        """What the TaskExecutors have logged for a job, running or ended: a piece of each.
+        """Returns a piece of the log of each TaskExecutor of a job, running or ended.
 
         All registered TaskExecutors are asked: after a restart a job has left its log on more than those it runs on.
 

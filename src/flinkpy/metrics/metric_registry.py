@@ -93,7 +93,10 @@ class MetricRegistry:
 
 
 def read_metric(metric: Metric, name: str = "") -> MetricValue:
-    """What the metric says now. One that cannot be read, because a gauge raises or it holds no number, says why."""
+    """Returns the value of the metric now.
+
+    A metric that cannot be read, because its gauge raises or holds no number, says why.
+    """
     kind = _kind(metric)
     try:
         if isinstance(metric, Counter):

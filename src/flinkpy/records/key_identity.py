@@ -128,7 +128,7 @@ def user_keys(keys: Sequence[Any]) -> Sequence[Any]:
 
 
 def entry_key(key: Any) -> Any:
-    """What an entry of a map state is kept under: as `state_key`, but any hashable object can be its key."""
+    """Returns the key under which an entry of a map state is kept: `state_key`, for any hashable object."""
     if type(key) in PLAIN_KEYS:
         return key
     try:
@@ -273,7 +273,7 @@ _IDENTITIES: dict[type, Callable[[Any], Any]] = {
     NamespacedKey: _namespaced,
     TypedKey: lambda key: key,
 }
-#: Of subclasses of these, equal values of one class are one key.
+#: Subclasses of these are keys by class: equal values of one class are one key.
 _SCALARS = (int, str, bytes, _dt.date, _dt.time, _dt.timedelta, decimal.Decimal, uuid.UUID, enum.Enum)
 
 

@@ -31,7 +31,7 @@ from flinkpy.records.scalar_codecs import ColumnCodec, ValueMismatch
 SCALAR_COLUMN = "f0"
 _VALUE_CHARACTERS = 120  # a value quoted in an error is cut here: it must not flood the log
 _ROW_KINDS = tuple(RowKind)
-#: Of Arrow's longest decimals: room for a number that is rounded up to one more digit.
+#: Digits of Arrow's longest decimals: there is room for a number that is rounded up to one more digit.
 _MAX_DECIMAL_DIGITS = 76
 _HALF_UP = "half_towards_infinity"
 

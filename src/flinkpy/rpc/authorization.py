@@ -78,7 +78,7 @@ def required_role(path: str) -> Role:
 
 
 def token_metadata(security: SecurityContext, service: str) -> tuple[tuple[str, str], ...]:
-    """What a call of `service` (e.g. "Dispatcher") shows to be let in."""
+    """Returns the metadata that a call of `service` (e.g. "Dispatcher") shows to be let in."""
     token = security.token_for(Audience.of_service(service))
     return ((METADATA_AUTHORIZATION, f"Bearer {token}"),) if token else ()
 

@@ -212,7 +212,7 @@ async def _watch(channel: grpc.aio.Channel, on_lost: Callable[[], None]) -> None
 
 
 def call_metadata(fencing_token: str | None, security: SecurityContext, service: str) -> tuple[tuple[str, str], ...]:
-    """What one call of `service` shows; tokens end, so that it is asked for with every call."""
+    """Returns the metadata of one call of `service`. Made for every call, because tokens expire."""
     metadata = (*CALLER_METADATA, *token_metadata(security, service))
     if fencing_token is None:
         return metadata

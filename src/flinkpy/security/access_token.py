@@ -74,7 +74,7 @@ class AccessToken:
 
     @property
     def shown(self) -> str:
-        """What a call shows: the authority is of use to the holder only."""
+        """Returns the part that a call shows: without the authority, which only the holder needs."""
         return f"{self.claims}.{self.proof}"
 
 

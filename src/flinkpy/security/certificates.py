@@ -26,7 +26,7 @@ _CLOCK_DIFFERENCE = timedelta(minutes=5)
 _AUTHORITY_LIFETIME = timedelta(days=3650)
 #: A date before all clocks, and the one that stands for no end (RFC 5280, 4.1.2.5): these last as long as the secret.
 _FOR_EVER = (datetime(2020, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC))
-#: Of the curve P-256 (SP 800-186, 3.2.1.3).
+#: The order of the curve P-256 (SP 800-186, 3.2.1.3).
 _P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 
 

@@ -42,7 +42,7 @@ def authority_file(secret_file: Path) -> Path:
 
 
 def derived_tls(secret: ClusterSecret, secret_file: Path | None = None) -> TlsMaterial:
-    """What services of the cluster show, and by which they are recognised: from the file, else made anew.
+    """Returns the certificate that services show and the authority that clients check: from the file, else made anew.
 
     Where the file cannot be written each process makes its own, which is as good. A file that was not made with this
     secret, or that others can read, is replaced.
@@ -63,7 +63,7 @@ def authority_pem(secret: ClusterSecret, secret_file: Path) -> bytes:
 
 
 def of_authority(authority: bytes) -> TlsMaterial:
-    """What a client needs that knows nothing but the certificate of the authority (PEM)."""
+    """Returns the TLS material of a client that knows only the certificate of the authority (PEM)."""
     return TlsMaterial(b"", b"", authority, source="the token", is_mutual=False)
 
 

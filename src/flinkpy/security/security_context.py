@@ -42,11 +42,11 @@ class SecurityContext:
 
     @property
     def control_tls(self) -> TlsMaterial | None:
-        """What calls are made and answered with; None means plaintext, and then no token is shown."""
+        """The TLS material of calls. None means plaintext, and then no token is shown."""
         return self.tls or self.derived_tls
 
     def token_for(self, audience: Audience) -> str:
-        """What to show to a process of that kind; "" for nothing."""
+        """Returns the token to show to a process of that kind, "" if there is none."""
         return "" if self.tokens is None else self.tokens.token(audience)
 
     @classmethod
@@ -73,20 +73,22 @@ class SecurityContext:
         is_insecure: bool = False,
         file: Path | None = None,
     ) -> SecurityContext:
-        """That of a process that knows the secret, from `file`, and shows on its calls that it has `role`."""
+        """Returns the context of a process that knows the secret, from `file`, and calls others in `role`."""
         derived = derived_tls(secret, file) if tls is None else None
         return cls(secret, OwnTokens(secret, role), tls, is_insecure, derived)
 
     @classmethod
     def of_token(cls, token: str, *, tls: TlsMaterial | None = None, is_insecure: bool = False) -> SecurityContext:
-        """That of a client that has nothing but a token."""
+        """Returns the context of a client that has only a token."""
         given = GivenToken(token)
         derived = of_authority(given.authority) if tls is None and given.authority is not None else None
         return cls(None, given, tls, is_insecure, derived)
 
     @classmethod
     def of_client(cls, configuration: AnyConfiguration) -> SecurityContext:
-        """Of a program that uses a cluster: the token it was given, else tokens made of the secret's file.
+        """Returns the context of a program that uses a cluster.
+
+        It shows the token that it was given, else tokens made of the secret's file.
 
         Where there is neither, nothing can be called, and the first call says what is missing. Raises: SecretError
         where a file is named or there and cannot be used, ConfigurationError.

@@ -44,7 +44,7 @@ FORMAT_VERSION = 1
 _PREFIX = struct.Struct("<8sII")
 _CHUNK = struct.Struct("<IIQ")
 _PIECE_BYTES = 1 << 20
-#: What reading JSON raises that is not what it should be.
+#: The exceptions that reading malformed JSON raises.
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 

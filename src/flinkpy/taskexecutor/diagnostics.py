@@ -1,4 +1,4 @@
-"""What a TaskExecutor tells about itself: its threads, its log files and what it logged for a job."""
+"""Diagnostics of a TaskExecutor: its threads, its log files and what it logged for a job."""
 
 from __future__ import annotations
 

@@ -313,7 +313,7 @@ class TaskExecutor(RpcEndpoint):
             yield taskexecutor_pb2.FileChunk(data=chunk)
 
     async def request_job_log(self, request: common_pb2.JobLogRequest, context: CallContext) -> common_pb2.JobLogChunk:
-        """What this process has logged since it began to work for the job, from a position on."""
+        """Returns what this process has logged since it began to work for the job, from a position on."""
         self.validate_runs_in_main_thread()
         if not 0 < request.max_bytes <= CHUNK_BYTES:
             raise UserError(f"max_bytes is {request.max_bytes}, but must be from 1 to {CHUNK_BYTES}")

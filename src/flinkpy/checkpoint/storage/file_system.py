@@ -56,7 +56,10 @@ class FileSystem(Protocol):
         ...
 
     def size_bytes(self, path: str) -> int:
-        """Of a file. Raises: MissingFileError, CorruptStateError for anything that is not a regular file."""
+        """Returns the size of a regular file in bytes.
+
+        Raises: MissingFileError, CorruptStateError for anything that is not a regular file.
+        """
         ...
 
     def exists(self, path: str) -> bool: ...

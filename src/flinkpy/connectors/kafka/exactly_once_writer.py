@@ -71,7 +71,7 @@ class ExactlyOnceKafkaWriter(StatefulSinkWriter):
         self._next: TransactionalProducer | None = None
         self._current: RecordProducer | None = None
         self._is_ended = False
-        #: What may still have to be rolled back, until a checkpoint after the restore is completed.
+        #: Transactions that may have to be rolled back, until a checkpoint after the restore is completed.
         self._lingering: LingeringTransactions | None = LingeringTransactions(
             self._client,
             {prefix, *states},

@@ -24,7 +24,7 @@ def decode(data: bytes, path: str) -> LeaderInformation:
         address, token = content["address"], content["fencing_token"]
         if not isinstance(address, str) or not isinstance(token, str) or not address:
             raise ValueError("address or token is missing")
-        # What is not ASCII could not even be sent: JSON has halves of surrogate pairs.
+        # Other characters could not be sent: JSON may hold halves of surrogate pairs.
         if not (address + token).isascii() or not (address + token).isprintable():
             raise ValueError("address or token has characters that none has")
     except (ValueError, KeyError, TypeError, RecursionError) as error:

@@ -252,7 +252,7 @@ def _check_cluster_node(client: ZooKeeperClient) -> None:
 
 
 def _nodes_that_are_trusted(settings: ZooKeeperSettings) -> list[str]:
-    """Those by which leaders and jobs are found."""
+    """Returns the nodes by which leaders and jobs are found."""
     nodes = [settings.cluster, f"{settings.cluster}/leader", f"{settings.cluster}/jobs", settings.job_graphs]
     nodes.append(settings.storage_id)
     for component in (_DISPATCHER, _RESOURCE_MANAGER):

@@ -165,7 +165,7 @@ class _Code:
             self.steps_of_lines[len(self._lines) + 1] = step
 
     def _condition(self, step: Step, variable: str) -> str:
-        """What holds for a result that fits its declared type; empty where none was declared."""
+        """Returns the condition that a result of the declared type fulfils; empty if no type was declared."""
         if step.check is None or step.on_misfit is None or step.kind is RowStep.FILTER:
             return ""
         fits = step.check.expression(variable, self._bind)

@@ -42,7 +42,7 @@ class FusedStep:
     kind: RowStep
     function: Any
     context: OperatorContext
-    #: What was declared for its results, where nobody else checks that.
+    #: The declared type of its results, if no other operator checks it.
     declared_type: Any = None
 
     def compilable(self) -> Step:
