@@ -16,15 +16,17 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from flinkpy.common.ids import AllocationID, InstanceID, JobID, JobMasterId, ResourceID
-from flinkpy.resourcemanager.effects import (
+from flinkpy.resourcemanager.slot_manager import (
     FreeSlot,
+    JobRequirements,
     RenewTaskExecutor,
     RequestSlot,
+    ResourceRequirement,
     ScheduleRequirementsCheck,
+    SlotManager,
     SlotManagerEffect,
+    SlotManagerOptions,
 )
-from flinkpy.resourcemanager.resource_tracker import JobRequirements, ResourceRequirement
-from flinkpy.resourcemanager.slot_manager import SlotManager, SlotManagerOptions
 from flinkpy.resourcemanager.task_executor_tracker import SlotState, SlotStatus, TaskExecutorDescription
 
 JOBS = [JobID("job-1"), JobID("job-2"), JobID("job-3")]

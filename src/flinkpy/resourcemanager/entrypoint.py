@@ -1,4 +1,4 @@
-"""The ResourceManager process: from configuration to serving to a clean end."""
+"""Entry point of the ResourceManager process."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from flinkpy.common.shutdown import ShutdownRequest
 from flinkpy.highavailability.leader_election import Leadership
 from flinkpy.highavailability.services import HighAvailabilityServices, create_high_availability_services
 from flinkpy.resourcemanager.driver.local import LocalTaskExecutorDriver
-from flinkpy.resourcemanager.driver.resource_manager_driver import ResourceManagerDriver
-from flinkpy.resourcemanager.driver.standalone import StandaloneDriver
+from flinkpy.resourcemanager.driver.resource_manager_driver import ResourceManagerDriver, StandaloneDriver
 from flinkpy.resourcemanager.options import ResourceManagerOptions, resource_manager_options
 from flinkpy.resourcemanager.resource_manager import ResourceManager
 from flinkpy.rpc.client import RpcClient
@@ -26,14 +25,15 @@ from flinkpy.security import SecurityContext
 
 logger = logging.getLogger(__name__)
 
-#: sysexits.h EX_SOFTWARE: it was elected and cannot lead.
+#: EX_SOFTWARE of sysexits.h: the process was elected and could not become the leader.
 EXIT_STATUS_FAILED = 70
 
 
 async def run_resourcemanager(configuration: Configuration, *, ready_file: str | None = None) -> int:
-    """Run a ResourceManager until SIGTERM or SIGINT; returns the exit status.
+    """Runs a ResourceManager until SIGTERM or SIGINT, and returns the exit status.
 
-    With high availability it stands for election for as long as it runs, and leads any number of times, or never.
+    With high availability the process takes part in the leader election for as long as it runs. It may lead several
+    times, or never.
 
     Raises: AddressInUseError, ConfigurationError, HighAvailabilityError.
     """
@@ -91,8 +91,9 @@ async def _serve(
 
 
 class ResourceManagerTerms:
-    """A new ResourceManager for each time this process leads: TaskExecutors and JobMasters tell it what there is.
+    """Makes a new ResourceManager for each term in which this process leads.
 
+    A new ResourceManager learns the state of the cluster from the TaskExecutors and JobMasters that register.
     TaskExecutors that a local driver has started end with the term.
 
     Source: org.apache.flink.runtime.resourcemanager.ResourceManagerServiceImpl. Thread: the process's loop.
@@ -127,7 +128,7 @@ class ResourceManagerTerms:
             self._last = None
 
     async def ended(self, endpoint: ResourceManager) -> None:
-        """It is closed when nothing is served any more."""
+        """Does nothing: the endpoint is closed by `close`, when no call is served any more."""
 
     async def close(self) -> None:
         if self._last is not None:

@@ -1,16 +1,16 @@
-"""JobLeaderService: which JobMaster leads each job, as far as the ResourceManager has been told.
+"""JobLeaderService: the JobMaster that leads each job, as registered at the ResourceManager.
 
 ```
-   unknown -- register(id) --> CONNECTED -- contact lost --> LOST -- timed out --> unknown (the job is over)
+   unknown -- register(id) --> CONNECTED -- contact lost --> LOST -- timed out --> unknown (job terminated)
                                  ^   |                        |
-                                 |   +---- disconnected ------|--------------> unknown (the job is over)
+                                 |   +---- disconnected ------|--------------> unknown (job terminated)
                                  +------- register(any id) ---+
 ```
 
-A registration under a new JobMasterId replaces the former leader, whose id is then *retired*: everything still sent
-under it, registrations included, is stale. Without a leader election this is how the younger of two leaders is told.
-It may be told wrongly, by a message that a dead JobMaster left behind and that came after its successor's. So who was
-replaced may come back where contact to its replacement is lost: the one that lives gets the job.
+A registration under a new JobMasterId replaces the former leader and *retires* its id: every later message with a
+retired id, registrations included, is stale. Without a leader election, the order of registrations decides which of two
+JobMasters is the younger one. That order is wrong if a late registration of a dead JobMaster arrives after the one of
+its successor. Therefore a retired JobMaster may register again once contact to its replacement is lost.
 
 Pure. Source: org.apache.flink.runtime.resourcemanager.{DefaultJobLeaderIdService, registration.JobManagerRegistration}.
 """
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from flinkpy.common.errors import NotRegisteredError, StaleFencingTokenError
 from flinkpy.common.ids import JobID, JobMasterId, ResourceID
 
-#: Replaced leaderships remembered in all; a job has one per failover of its JobMaster.
+#: The maximum number of retired ids, over all jobs; a job retires one per failover of its JobMaster.
 MAX_RETIRED_IDS = 4096
 
 
@@ -52,9 +52,10 @@ class JobLeaderService:
     def register(
         self, job_id: JobID, job_master_id: JobMasterId, resource_id: ResourceID, address: str
     ) -> JobLeader | None:
-        """Make this JobMaster the leader of its job; answers the leader it replaced (None: first, or the same again).
+        """Makes this JobMaster the leader of its job.
 
-        Raises: StaleFencingTokenError where that leadership was replaced before, and by one that lives, or has ended.
+        Returns: the leader that it replaced; None if it is the first one or registers again.
+        Raises: StaleFencingTokenError if its id is retired and its replacement is connected or has disconnected.
         """
         former = self._leaders.get(job_id)
         if job_master_id in self._retired and (former is None or former.state is ConnectionState.CONNECTED):
@@ -70,9 +71,9 @@ class JobLeaderService:
         return former
 
     def check(self, job_id: JobID, job_master_id: JobMasterId) -> JobLeader:
-        """The leader of the job, if it is that one.
+        """Returns the leader of the job if it has this id.
 
-        Raises: NotRegisteredError (the caller must register), StaleFencingTokenError (the caller is of the past).
+        Raises: NotRegisteredError: the caller must register. StaleFencingTokenError: another JobMaster leads the job.
         """
         leader = self._leaders.get(job_id)
         if leader is not None and leader.job_master_id == job_master_id:
@@ -81,7 +82,7 @@ class JobLeaderService:
             raise NotRegisteredError(f"no JobMaster of job {job_id} is registered", details={"job_id": str(job_id)})
         current = "none" if leader is None else str(leader.job_master_id)
         raise StaleFencingTokenError(
-            f"JobMaster {job_master_id} does not lead job {job_id} (any more)",
+            f"JobMaster {job_master_id} does not lead job {job_id}",
             details={"job_id": str(job_id), "expected": current, "got": str(job_master_id)},
         )
 
@@ -89,12 +90,12 @@ class JobLeaderService:
         return self._leaders.get(job_id)
 
     def find_by_resource(self, job_id: JobID, resource_id: ResourceID) -> JobLeader | None:
-        """The leader of the job if it is that process."""
+        """Returns the leader of the job if it runs in the process with this ResourceID."""
         leader = self._leaders.get(job_id)
         return leader if leader is not None and leader.resource_id == resource_id else None
 
     def contact_lost(self, job_id: JobID, job_master_id: JobMasterId, now_ms: int) -> bool:
-        """False where that JobMaster does not lead the job, or was lost before."""
+        """Marks the leader as lost. Returns False if it does not lead the job or was lost before."""
         leader = self._leaders.get(job_id)
         if leader is None or leader.job_master_id != job_master_id or leader.state is ConnectionState.LOST:
             return False
@@ -103,14 +104,14 @@ class JobLeaderService:
         return True
 
     def disconnected(self, job_id: JobID) -> JobLeader | None:
-        """The job is over by its JobMaster's own word."""
+        """Removes and returns the leader of a job whose JobMaster said that the job has terminated."""
         leader = self._leaders.pop(job_id, None)
         if leader is not None:
             self._retire(leader)
         return leader
 
     def timed_out(self, now_ms: int) -> list[JobID]:
-        """Jobs that have been without a leader for `resourcemanager.job.timeout`; each is forgotten."""
+        """Removes and returns the jobs that have had no leader for `resourcemanager.job.timeout`."""
         over = [
             leader.job_id
             for leader in self._leaders.values()

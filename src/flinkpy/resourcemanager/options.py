@@ -1,4 +1,4 @@
-"""ResourceManagerOptions: the configuration of one ResourceManager, read and checked once at its start."""
+"""ResourceManagerOptions: the configuration of a ResourceManager, read and validated once at its start."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ResourceManagerOptions:
 
 
 def resource_manager_options(configuration: AnyConfiguration) -> ResourceManagerOptions:
-    """Read what a ResourceManager needs. Raises: ConfigurationError naming the option."""
+    """Reads the options of a ResourceManager. Raises: ConfigurationError, which names the option."""
     bind_address = read_option(configuration, options.BIND_HOST) or LOOPBACK
     job_timeout_ms = read_option(configuration, options.JOB_TIMEOUT)
     return ResourceManagerOptions(
@@ -69,7 +69,7 @@ def resource_manager_options(configuration: AnyConfiguration) -> ResourceManager
 
 
 def _advertised_host(configuration: AnyConfiguration, bind_address: str) -> str:
-    """The host that others reach this process at: that of `resourcemanager.rpc.address`, or the one bound."""
+    """Returns the host at which others reach this process: `resourcemanager.rpc.address`, or the bound one."""
     configured = read_option(configuration, options.ADDRESS)
     if configured is not None and bind_address in ANY_ADDRESSES:
         return configured

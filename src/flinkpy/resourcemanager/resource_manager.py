@@ -1,7 +1,7 @@
 """ResourceManager: the endpoint around SlotManager, JobLeaderService and WorkerManager.
 
-It turns calls, heartbeats, broken connections and ended processes into events of those machines and runs the effects
-they answer with. Every outcome of an effect comes back as an event.
+It passes calls, heartbeats, broken connections and ended processes to those machines and runs the effects they return.
+The outcome of an effect goes back to the machine.
 
 | message                           | unknown or former sender              | duplicate or late                        |
 |-----------------------------------|---------------------------------------|------------------------------------------|
@@ -24,34 +24,37 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from flinkpy._proto import common_pb2, taskexecutor_pb2
+from flinkpy._proto import common_pb2, jobmaster_pb2, taskexecutor_pb2
 from flinkpy._proto import resourcemanager_pb2 as pb
 from flinkpy.common.clock import Clock
-from flinkpy.common.errors import (
-    NotRegisteredError,
-    RegistrationRefusedError,
-)
+from flinkpy.common.errors import JobMasterLostError, NotRegisteredError, RegistrationRefusedError
 from flinkpy.common.ids import AllocationID, InstanceID, JobID, JobMasterId, ResourceID, ResourceManagerId
-from flinkpy.resourcemanager import conversions
 from flinkpy.resourcemanager.driver.resource_manager_driver import ResourceManagerDriver
-from flinkpy.resourcemanager.effects import (
+from flinkpy.resourcemanager.job_leader_service import JobLeader, JobLeaderService
+from flinkpy.resourcemanager.options import ResourceManagerOptions
+from flinkpy.resourcemanager.slot_manager import (
     DeclareNeededWorkers,
     FreeSlot,
+    JobRequirements,
     NotifyTaskExecutorLost,
     ReleaseWorker,
     RenewTaskExecutor,
     RequestSlot,
     RequestSlotReport,
+    ResourceRequirement,
     ScheduleRequirementsCheck,
+    SlotManager,
     SlotManagerEffect,
 )
-from flinkpy.resourcemanager.job_leader_service import JobLeader, JobLeaderService
-from flinkpy.resourcemanager.options import ResourceManagerOptions
-from flinkpy.resourcemanager.slot_calls import SlotCalls
-from flinkpy.resourcemanager.slot_manager import SlotManager
-from flinkpy.resourcemanager.task_executor_tracker import SlotState, TaskExecutorInfo
+from flinkpy.resourcemanager.task_executor_tracker import (
+    SlotState,
+    SlotStatus,
+    TaskExecutorDescription,
+    TaskExecutorInfo,
+)
 from flinkpy.resourcemanager.worker_manager import RetryAfter, StartWorker, StopWorker, WorkerEffect, WorkerManager
 from flinkpy.rpc.endpoint import RpcEndpoint
+from flinkpy.rpc.error_codec import error_to_proto
 from flinkpy.rpc.heartbeat import HeartbeatMonitor
 from flinkpy.rpc.peers import Peers, PeerWatchHandle
 from flinkpy.rpc.server import CallContext, unfenced
@@ -60,7 +63,7 @@ logger = logging.getLogger(__name__)
 
 ACK = common_pb2.Acknowledge()
 
-#: How often time-outs of idle workers, lost JobMasters and unregistered workers are looked at.
+#: How often the time-outs of idle workers, lost JobMasters and unregistered workers are checked.
 TIMEOUT_CHECK_INTERVAL_MS = 1_000
 
 
@@ -68,13 +71,13 @@ TIMEOUT_CHECK_INTERVAL_MS = 1_000
 class _ExecutorConnection:
     address: str
     watch: PeerWatchHandle
-    #: wall time, to be shown
+    #: wall time, for display
     last_heard_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class IdSource:
-    """Where new identities come from; tests hand in counting ones."""
+    """Generates new identities; tests pass in counting generators."""
 
     allocation_id: Callable[[], AllocationID] = AllocationID.generate
     instance_id: Callable[[], InstanceID] = InstanceID.generate
@@ -107,15 +110,6 @@ class ResourceManager(RpcEndpoint):
         self.slot_manager = SlotManager(options.slot_manager, ids.allocation_id)
         self.job_leaders = JobLeaderService(options.job_timeout_ms)
         self.workers = WorkerManager(options.workers, ids.worker_resource_id)
-        self._calls = SlotCalls(
-            self,
-            peers=peers,
-            resource_manager_id=str(resource_manager_id),
-            rpc_timeout_s=options.rpc_timeout_s,
-            slot_manager=self.slot_manager,
-            job_leaders=self.job_leaders,
-            run_effects=self._run_slot_effects,
-        )
         timeout, threshold = options.heartbeat_timeout_ms, options.heartbeat_rpc_failure_threshold
         self._executor_heartbeats: HeartbeatMonitor[InstanceID] = HeartbeatMonitor(timeout, threshold)
         self._job_heartbeats: HeartbeatMonitor[tuple[JobID, JobMasterId]] = HeartbeatMonitor(timeout, threshold)
@@ -131,7 +125,7 @@ class ResourceManager(RpcEndpoint):
         return str(self._id)
 
     def start(self, address: str) -> None:
-        """Begin to act; `address` is where workers register. Call once, when the server listens."""
+        """Starts to manage resources. Called once, when the server listens at `address`, where workers register."""
         self.validate_runs_in_main_thread()
         self._driver.start(address, self._worker_terminated)
         self.schedule(self._options.heartbeat_interval_ms, self._send_heartbeats)
@@ -139,7 +133,7 @@ class ResourceManager(RpcEndpoint):
         self._run_slot_effects(self.slot_manager.check_requirements(self._now_ms))
 
     async def close(self) -> None:
-        """Stop acting and end every worker that was started."""
+        """Stops all timers and calls, and ends every worker that was started."""
         for connection in self._connections.values():
             connection.watch.cancel()
         for watch in self._job_watches.values():
@@ -153,7 +147,7 @@ class ResourceManager(RpcEndpoint):
     def register_job_master(
         self, request: pb.RegisterJobMasterRequest, context: CallContext
     ) -> pb.RegisterJobMasterResponse:
-        """Registers, or registers again; a new JobMasterId replaces the former leader of that job."""
+        """Registers a JobMaster, also repeatedly. A new JobMasterId replaces the job's former leader."""
         self.validate_runs_in_main_thread()
         job_id, job_master_id = JobID(request.job_id), JobMasterId(request.job_master_id)
         former = self.job_leaders.register(job_id, job_master_id, ResourceID(request.resource_id), request.address)
@@ -173,7 +167,7 @@ class ResourceManager(RpcEndpoint):
         self, request: pb.ResourceRequirements, context: CallContext
     ) -> common_pb2.Acknowledge:
         self.validate_runs_in_main_thread()
-        declared = conversions.requirements_from_proto(request)
+        declared = _requirements_from_proto(request)
         self.job_leaders.check(declared.job_id, declared.job_master_id)
         self._run_slot_effects(self.slot_manager.declare_requirements(declared, self._now_ms))
         return ACK
@@ -189,7 +183,7 @@ class ResourceManager(RpcEndpoint):
         return pb.ResourceManagerHeartbeatResponse(resource_manager_id=str(self._id), registered=registered)
 
     def disconnect_job_master(self, request: pb.DisconnectRequest, context: CallContext) -> common_pb2.Acknowledge:
-        """The job is over; the word of a former leader does not count."""
+        """Unregisters the JobMaster of a terminated job. Ignored from a former leader."""
         self.validate_runs_in_main_thread()
         leader = self.job_leaders.find_by_resource(JobID(request.job_id), ResourceID(request.resource_id))
         if leader is not None:
@@ -204,12 +198,12 @@ class ResourceManager(RpcEndpoint):
     def register_task_executor(
         self, request: pb.RegisterTaskExecutorRequest, context: CallContext
     ) -> pb.RegisterTaskExecutorResponse:
-        """Registers under a new InstanceID, in place of a former registration of the same ResourceID.
+        """Registers a TaskExecutor under a new InstanceID. Replaces a former registration of the same ResourceID.
 
-        Raises: RegistrationRefusedError where the cluster may not have that many slots.
+        Raises: RegistrationRefusedError if the cluster would exceed its maximum number of slots.
         """
         self.validate_runs_in_main_thread()
-        described = conversions.description_from_proto(request)
+        described = _description_from_proto(request)
         if not self.slot_manager.can_register(described):
             raise RegistrationRefusedError(
                 f"TaskExecutor {described.resource_id} with {described.num_slots} slot(s) would exceed "
@@ -268,13 +262,13 @@ class ResourceManager(RpcEndpoint):
             self._task_executor_lost(info.instance_id, request.reason or "it disconnected")
         return ACK
 
-    # --- for anyone who may look ------------------------------------------------------------------------------------
+    # --- queries ----------------------------------------------------------------------------------------------------
 
     @unfenced
     def request_task_manager_info(
         self, request: pb.TaskManagerInfoRequest, context: CallContext
     ) -> pb.TaskManagerInfoResponse:
-        """All registered TaskExecutors, or the one named; an unknown name is an empty answer."""
+        """Returns all registered TaskExecutors, or the named one. The answer to an unknown name is empty."""
         self.validate_runs_in_main_thread()
         infos: Iterable[TaskExecutorInfo] = self.slot_manager.task_executors
         if request.resource_id:
@@ -282,8 +276,7 @@ class ResourceManager(RpcEndpoint):
             infos = [] if found is None else [found]
         return pb.TaskManagerInfoResponse(
             task_managers=[
-                conversions.task_manager_info_to_proto(info, self._connections[info.instance_id].last_heard_ms)
-                for info in infos
+                _task_manager_info_to_proto(info, self._connections[info.instance_id].last_heard_ms) for info in infos
             ]
         )
 
@@ -311,7 +304,7 @@ class ResourceManager(RpcEndpoint):
         found = self.slot_manager.task_executors.find(InstanceID(instance_id))
         if found is None:
             raise NotRegisteredError(
-                f"TaskExecutor {resource_id} is not registered under instance {instance_id} (any more)",
+                f"TaskExecutor {resource_id} is not registered under instance {instance_id}",
                 details={"resource_id": resource_id, "instance_id": instance_id},
             )
         return found.instance_id
@@ -319,7 +312,7 @@ class ResourceManager(RpcEndpoint):
     def _heard_from(self, instance_id: InstanceID, report: pb.SlotReport) -> None:
         self._executor_heartbeats.received(instance_id, self._now_ms)
         self._connections[instance_id].last_heard_ms = self.clock.now_ms()
-        statuses = conversions.slot_report_from_proto(report)
+        statuses = _slot_report_from_proto(report)
         jobs_with_partitions = frozenset(map(JobID, report.jobs_with_partitions))
         self._run_slot_effects(
             self.slot_manager.process_slot_report(instance_id, statuses, self._now_ms, jobs_with_partitions)
@@ -331,7 +324,7 @@ class ResourceManager(RpcEndpoint):
             return
         logger.warning("TaskExecutor %s is lost: %s", info.resource_id, reason)
         self._close_connection(instance_id)
-        # A worker we started and cannot reach is of no use to anybody, and must not come back beside its successor.
+        # A started worker that cannot be reached is stopped, so that it does not come back beside its replacement.
         self._run_worker_effects(self.workers.release(info.resource_id, reason))
         full_reason = f"TaskExecutor {info.resource_id} is lost: {reason}"
         self._run_slot_effects(self.slot_manager.remove_task_executor(instance_id, full_reason, self._now_ms))
@@ -356,7 +349,7 @@ class ResourceManager(RpcEndpoint):
     def _job_master_lost(self, job_id: JobID, job_master_id: JobMasterId, reason: str) -> None:
         if not self.job_leaders.contact_lost(job_id, job_master_id, self._now_ms):
             return
-        logger.warning("contact to the JobMaster of job %s is lost: %s", job_id, reason)
+        logger.warning("lost the JobMaster of job %s: %s", job_id, reason)
         self._job_heartbeats.remove((job_id, job_master_id))
         self._run_slot_effects(self.slot_manager.suspend_job(job_id))
 
@@ -368,7 +361,7 @@ class ResourceManager(RpcEndpoint):
         self.run_async(self._peers.drop(leader.address), None, f"drop channel to JobMaster of {leader.job_id}")
 
     def _worker_terminated(self, resource_id: ResourceID, ending: str) -> None:
-        """The driver's process ended: known before any connection or heartbeat tells."""
+        """Handles the end of a worker process, which the driver notices before any connection or heartbeat does."""
         self.validate_runs_in_main_thread()
         if self.is_closed:
             return
@@ -403,7 +396,7 @@ class ResourceManager(RpcEndpoint):
                 self._heard_from(instance_id, answer.slot_report)
 
         request = taskexecutor_pb2.ResourceManagerHeartbeat(resource_manager_id=str(self._id))
-        call = self._calls.executor_gateway(info).heartbeat_from_resource_manager(
+        call = self._executor_gateway(info).heartbeat_from_resource_manager(
             request, timeout_s=self._options.rpc_timeout_s
         )
         self.run_async(call, answered, f"heartbeat to {info.resource_id}")
@@ -411,7 +404,7 @@ class ResourceManager(RpcEndpoint):
     def _check_timeouts(self) -> None:
         now_ms = self._now_ms
         for job_id in self.job_leaders.timed_out(now_ms):
-            logger.warning("job %s had no JobMaster for %d ms and is dropped", job_id, self._options.job_timeout_ms)
+            logger.warning("dropping job %s: it had no JobMaster for %d ms", job_id, self._options.job_timeout_ms)
             watch = self._job_watches.pop(job_id, None)
             if watch is not None:
                 watch.cancel()
@@ -426,15 +419,15 @@ class ResourceManager(RpcEndpoint):
         for effect in effects:
             match effect:
                 case RequestSlot():
-                    self._calls.request_slot(effect)
+                    self._request_slot(effect)
                 case FreeSlot():
-                    self._calls.free_slot(effect)
+                    self._free_slot(effect)
                 case RequestSlotReport():
                     info = self.slot_manager.task_executors.find(effect.instance_id)
                     if info is not None:
                         self._send_heartbeat(info)
                 case NotifyTaskExecutorLost():
-                    self._calls.notify_task_executor_lost(effect)
+                    self._notify_task_executor_lost(effect)
                 case ScheduleRequirementsCheck():
                     self.schedule(effect.delay_ms, self._check_requirements)
                 case DeclareNeededWorkers():
@@ -442,10 +435,78 @@ class ResourceManager(RpcEndpoint):
                 case ReleaseWorker():
                     self._release_worker(effect)
                 case RenewTaskExecutor():
-                    self._calls.renew(effect)
+                    self._renew(effect)
+
+    def _executor_gateway(self, info: TaskExecutorInfo) -> Any:
+        return self._peers.gateway("TaskExecutor", info.description.address, str(self._id))
+
+    def _request_slot(self, effect: RequestSlot) -> None:
+        info = self.slot_manager.task_executors.find(effect.instance_id)
+        if info is None:
+            return
+        slot = (effect.instance_id, effect.slot_index, effect.allocation_id)
+
+        def answered(_: Any, error: BaseException | None) -> None:
+            if error is None:
+                self._run_slot_effects(self.slot_manager.slot_request_acknowledged(*slot))
+                return
+            logger.info("could not allocate slot %d of %s: %s", effect.slot_index, info.resource_id, error)
+            self._run_slot_effects(self.slot_manager.slot_request_failed(*slot, self._now_ms))
+
+        request = taskexecutor_pb2.RequestSlotRequest(
+            slot_index=effect.slot_index,
+            job_id=str(effect.job_id),
+            allocation_id=str(effect.allocation_id),
+            resource_profile=effect.resource_profile,
+            job_master_address=effect.job_master_address,
+            job_master_id=str(effect.job_master_id),
+            resource_manager_id=str(self._id),
+        )
+        call = self._executor_gateway(info).request_slot(request, timeout_s=self._options.rpc_timeout_s)
+        self.run_async(call, answered, f"request slot {effect.slot_index} of {info.resource_id}")
+
+    def _renew(self, effect: RenewTaskExecutor) -> None:
+        info = self.slot_manager.task_executors.find(effect.instance_id)
+        if info is None:
+            return
+        logger.info("restarting TaskExecutor %s: waiting jobs need other Python packages", info.resource_id)
+
+        def answered(_: Any, error: BaseException | None) -> None:
+            if error is not None:
+                logger.info("TaskExecutor %s does not restart: %s", info.resource_id, error)
+                self._run_slot_effects(self.slot_manager.renewal_failed(effect.instance_id))
+
+        request = taskexecutor_pb2.RenewRequest(resource_manager_id=str(self._id))
+        call = self._executor_gateway(info).renew(request, timeout_s=self._options.rpc_timeout_s)
+        self.run_async(call, answered, f"renew {info.resource_id}")
+
+    def _free_slot(self, effect: FreeSlot) -> None:
+        info = self.slot_manager.task_executors.find(effect.instance_id)
+        if info is None:
+            return
+        request = taskexecutor_pb2.FreeSlotRequest(
+            allocation_id=str(effect.allocation_id),
+            job_id=str(effect.job_id),
+            cause=error_to_proto(JobMasterLostError(effect.reason)),
+        )
+        call = self._executor_gateway(info).free_slot(request, timeout_s=self._options.rpc_timeout_s)
+        # If the call fails, the next slot report shows that the slot is still held, and it is freed again.
+        self.run_async(call, None, f"free slot {effect.allocation_id} of {info.resource_id}")
+
+    def _notify_task_executor_lost(self, effect: NotifyTaskExecutorLost) -> None:
+        leader = self.job_leaders.find(effect.job_id)
+        if leader is None:
+            return
+        request = jobmaster_pb2.DisconnectTaskManagerRequest(
+            job_id=str(effect.job_id), resource_id=str(effect.resource_id), reason=effect.reason
+        )
+        gateway = self._peers.gateway("JobMaster", leader.address, str(leader.job_master_id))
+        # This is a hint, sooner than the JobMaster's own heartbeat time-out. It is not repeated if it fails.
+        call = gateway.disconnect_task_manager(request, timeout_s=self._options.rpc_timeout_s)
+        self.run_async(call, None, f"tell job {effect.job_id} that {effect.resource_id} is lost")
 
     def _declare_needed_workers(self, num_workers: int) -> None:
-        """Only the last of several declarations within the delay counts."""
+        """Starts workers after the delay. The last of several declarations within the delay counts."""
         self._num_needed_workers = num_workers
         if self._driver.can_start_workers and not self._is_declaring:
             self._is_declaring = True
@@ -473,7 +534,7 @@ class ResourceManager(RpcEndpoint):
                     stopping = self._driver.stop_worker(effect.resource_id)
                     self.run_async(stopping, None, f"stop worker {effect.resource_id}")
                 case RetryAfter():
-                    logger.warning("too many workers failed to start; the next try is in %d ms", effect.delay_ms)
+                    logger.warning("too many workers failed to start; trying again in %d ms", effect.delay_ms)
                     self.schedule(effect.delay_ms, self._retry_workers)
 
     def _retry_workers(self) -> None:
@@ -484,7 +545,67 @@ class ResourceManager(RpcEndpoint):
             if error is None:
                 self.workers.worker_started(resource_id)
                 return
-            logger.warning("worker %s could not be started: %s", resource_id, error)
+            logger.warning("could not start worker %s: %s", resource_id, error)
             self._run_worker_effects(self.workers.worker_start_failed(resource_id, self._now_ms))
 
         self.run_async(self._driver.start_worker(resource_id), started, f"start worker {resource_id}")
+
+
+def _slot_report_from_proto(report: pb.SlotReport) -> list[SlotStatus]:
+    return [
+        SlotStatus(slot.slot_index, AllocationID(slot.allocation_id), JobID(slot.job_id))
+        if slot.allocation_id
+        else SlotStatus(slot.slot_index)
+        for slot in report.slots
+    ]
+
+
+def _description_from_proto(request: pb.RegisterTaskExecutorRequest) -> TaskExecutorDescription:
+    return TaskExecutorDescription(
+        resource_id=ResourceID(request.resource_id),
+        address=request.address,
+        data_address=request.data_address,
+        pid=request.pid,
+        host=request.host,
+        num_slots=request.num_slots,
+        cpu_cores=request.hardware.cpu_cores,
+        memory_bytes=request.hardware.memory_bytes,
+        profile=request.profile if request.HasField("profile") else None,
+    )
+
+
+def _requirements_from_proto(request: pb.ResourceRequirements) -> JobRequirements:
+    return JobRequirements(
+        job_id=JobID(request.job_id),
+        job_master_id=JobMasterId(request.job_master_id),
+        job_master_address=request.job_master_address,
+        requirements=tuple(
+            ResourceRequirement(requirement.num_slots, requirement.resource_profile)
+            for requirement in request.requirements
+            if requirement.num_slots > 0
+        ),
+        sequence_number=request.sequence_number,
+        blocked=frozenset(ResourceID(resource_id) for resource_id in request.blocked_resource_ids),
+        num_at_once=request.num_slots_at_once,
+    )
+
+
+def _task_manager_info_to_proto(info: TaskExecutorInfo, last_heartbeat_ms: int) -> pb.TaskManagerInfo:
+    described = info.description
+    return pb.TaskManagerInfo(
+        resource_id=str(info.resource_id),
+        address=described.address,
+        data_address=described.data_address,
+        pid=described.pid,
+        host=described.host,
+        hardware=pb.HardwareDescription(cpu_cores=described.cpu_cores, memory_bytes=described.memory_bytes),
+        slots=[
+            pb.SlotStatus(
+                slot_index=slot.index,
+                allocation_id=str(slot.allocation_id or ""),
+                job_id=str(slot.job_id or ""),
+            )
+            for slot in info.slots
+        ],
+        last_heartbeat_ms=last_heartbeat_ms,
+    )

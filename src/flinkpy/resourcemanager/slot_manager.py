@@ -1,4 +1,4 @@
-"""SlotManager: gives the free slots of the registered TaskExecutors to the jobs that declared a need for them.
+"""SlotManager: assigns the free slots of registered TaskExecutors to the jobs that declared a requirement.
 
 ```
   JobMaster                SlotManager                       TaskExecutor
@@ -6,52 +6,44 @@
      |------------------------>| check: a FREE slot -> PENDING      |
      |                         |----------- RequestSlot ---------->| reserves it, offers it to the JobMaster
      |                         |<---- acknowledged: ALLOCATED -----|
-     |                         |<---- refused, no answer: UNKNOWN -| asks for a report, tries another slot
-     |                         |<---- slot available: FREE --------| the JobMaster gave it back
-     |                         |<---- slot report (heartbeat) -----| corrects whatever was believed wrongly
+     |                         |<---- refused, no answer: UNKNOWN -| requests a report, tries another slot
+     |                         |<---- slot available: FREE --------| the JobMaster released it
+     |                         |<---- slot report (heartbeat) -----| corrects wrong beliefs
 ```
 
 Rules:
-* A job never gets more slots than it declared; slots PENDING or ALLOCATED for it count, whoever told of them.
-* What a TaskExecutor reports is the truth, except that a PENDING slot reported free stays PENDING (the report may be
-  older than the request). A wrong belief costs at most one needless request: it is refused, and a report corrects it.
-* A slot reported as held for a job that is over is freed; one held for a job never heard of (this ResourceManager may
-  be the younger one) is left alone until `unknown_job_timeout_ms` passed without that job's JobMaster registering.
-* A slot that was requested for a JobMaster is freed when another one declares the job's need: its TaskExecutor would
-  offer it to the former one until its time-out, and the job would have to do without it. A registration alone may be a
-  message that a dead JobMaster left behind.
+* A job never gets more slots than it declared. Every slot that is PENDING or ALLOCATED for the job counts.
+* A slot report overrides what the SlotManager believes, with one exception: a PENDING slot that is reported free stays
+  PENDING, because the report may be older than the request. A wrong belief costs at most one refused request; the next
+  report corrects it.
+* A slot held for a terminated job is freed. A slot held for an unknown job is kept for `unknown_job_timeout_ms`,
+  because a ResourceManager that has just started does not know the running jobs yet. It is freed if no JobMaster of
+  that job registers in this time.
+* When a new JobMaster declares the job's requirements, slots requested for the former JobMaster are freed. Otherwise
+  their TaskExecutors would offer them to the former JobMaster until the offer times out. A registration alone does not
+  free them: it may be a late message of a dead JobMaster.
 * Messages of a former registration (another InstanceID) change nothing.
-* A process serves one resource profile in its life, that of the first slot requested there: a job whose functions need
-  packages of their own gets processes that have loaded no others (docs/decisions/0013). Where no such process has a
-  slot, those that have no slot in use are told to begin anew.
-* What is missing after a check is declared as needed workers, within the configured number of slots.
+* A TaskExecutor process serves one resource profile in its life: the profile of the first slot requested there. A job
+  whose functions need Python packages of its own therefore gets processes that have loaded no others
+  (docs/decisions/0013). If no suitable process has a free slot, idle processes are told to restart.
+* After each check the SlotManager declares how many workers are needed for the requirements that are left, within
+  the configured maximum number of slots.
 
 Pure: no clock, no I/O; every method returns the effects to run. Source:
-org.apache.flink.runtime.resourcemanager.slotmanager.{FineGrainedSlotManager, DefaultSlotStatusSyncer}.
-Differs: a first declaration is checked at once and the next ones at most every `requirements_check_delay_ms`, where
-Flink waits that long each time; it saves a job's start that delay.
+org.apache.flink.runtime.resourcemanager.slotmanager.{FineGrainedSlotManager, DefaultSlotStatusSyncer,
+DefaultResourceTracker, ResourceAllocator}.
+Differs: the first declaration is checked at once, later ones at most every `requirements_check_delay_ms`. Flink waits
+for that delay each time, which makes the start of a job slower.
 """
 
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from flinkpy.common.ids import AllocationID, InstanceID, JobID, JobMasterId, ResourceID
-from flinkpy.resourcemanager.effects import (
-    DeclareNeededWorkers,
-    FreeSlot,
-    NotifyTaskExecutorLost,
-    ReleaseWorker,
-    RenewTaskExecutor,
-    RequestSlot,
-    RequestSlotReport,
-    ScheduleRequirementsCheck,
-    SlotManagerEffect,
-)
-from flinkpy.resourcemanager.resource_tracker import JobRequirements, ResourceTracker
 from flinkpy.resourcemanager.task_executor_tracker import (
     SlotState,
     SlotStatus,
@@ -61,11 +53,9 @@ from flinkpy.resourcemanager.task_executor_tracker import (
     TaskManagerSlot,
 )
 
-Effects = list[SlotManagerEffect]
-
-#: Jobs known to be over are remembered so that late slot reports are understood; older ones are treated as unknown.
+#: Terminated jobs are remembered so that late reports of their slots are understood. Older ones become unknown jobs.
 MAX_REMEMBERED_TERMINATED_JOBS = 4096
-#: Pause before a process that could not begin anew is asked again.
+#: Pause before a process that could not restart is asked again.
 RENEWAL_RETRY_MS = 1_000
 
 
@@ -83,6 +73,182 @@ class SlotManagerOptions:
     spread_out: bool = False
 
 
+# --- effects: what the endpoint runs; every outcome returns as a call -----------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSlot:
+    """Call TaskExecutor.RequestSlot, then `slot_request_acknowledged` or `slot_request_failed`."""
+
+    instance_id: InstanceID
+    slot_index: int
+    job_id: JobID
+    allocation_id: AllocationID
+    resource_profile: str
+    job_master_address: str
+    job_master_id: JobMasterId
+
+
+@dataclass(frozen=True, slots=True)
+class FreeSlot:
+    """Call TaskExecutor.FreeSlot. If the call fails, the next slot report shows the slot and it is freed again."""
+
+    instance_id: InstanceID
+    allocation_id: AllocationID
+    job_id: JobID
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSlotReport:
+    """Request a slot report now (by a heartbeat), because the state of a slot is in doubt."""
+
+    instance_id: InstanceID
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyTaskExecutorLost:
+    """Call JobMaster.DisconnectTaskManager of a job that held slots on a lost TaskExecutor."""
+
+    job_id: JobID
+    resource_id: ResourceID
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleRequirementsCheck:
+    """Call `check_requirements` after `delay_ms`."""
+
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeclareNeededWorkers:
+    """Declare how many workers are needed in addition to those that are registered."""
+
+    num_workers: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseWorker:
+    """Stop a registered worker that the driver started."""
+
+    instance_id: InstanceID
+    resource_id: ResourceID
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RenewTaskExecutor:
+    """Call TaskExecutor.Renew, and `renewal_failed` if that fails.
+
+    Success shows as the loss of this instance and the registration of a new one.
+    """
+
+    instance_id: InstanceID
+
+
+SlotManagerEffect = (
+    RequestSlot
+    | FreeSlot
+    | RequestSlotReport
+    | NotifyTaskExecutorLost
+    | ScheduleRequirementsCheck
+    | DeclareNeededWorkers
+    | ReleaseWorker
+    | RenewTaskExecutor
+)
+
+Effects = list[SlotManagerEffect]
+
+
+# --- requirements -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRequirement:
+    """A number of slots in processes that serve this resource profile ("" is the profile of plain jobs)."""
+
+    num_slots: int
+    resource_profile: str = ""
+
+
+@dataclass(slots=True)
+class JobRequirements:
+    """The slots that a job declared. `is_suspended` is set while its JobMaster is out of contact."""
+
+    job_id: JobID
+    job_master_id: JobMasterId
+    job_master_address: str
+    requirements: tuple[ResourceRequirement, ...]
+    sequence_number: int
+    is_suspended: bool = False
+    #: TaskExecutors on which the job wants no more slots.
+    blocked: frozenset[ResourceID] = frozenset()
+    #: The maximum number of slots to start workers for; the rest waits for slots to become free. 0: no maximum.
+    num_at_once: int = 0
+
+    @property
+    def num_slots(self) -> int:
+        return sum(requirement.num_slots for requirement in self.requirements)
+
+    def missing_profiles(self, held_profiles: Iterable[str]) -> list[str]:
+        """Returns the profile of each missing slot, given the profiles of the slots the job holds.
+
+        A slot that is known from a report only has no profile. It counts against the total, so that a job never gets
+        more slots than it declared.
+        """
+        held = Counter(held_profiles)
+        total_missing = self.num_slots - sum(held.values())
+        missing: list[str] = []
+        for requirement in self.requirements:
+            lacking = requirement.num_slots - held[requirement.resource_profile]
+            missing.extend([requirement.resource_profile] * max(0, lacking))
+        return missing[: max(0, total_missing)]
+
+
+class ResourceTracker:
+    """The requirements of all jobs, in the order of their first declarations, which is the order they are served in.
+
+    A declaration replaces earlier ones by its sequence number, so a duplicate or late message changes nothing.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: dict[JobID, JobRequirements] = {}
+
+    def declare(self, declared: JobRequirements) -> bool:
+        """Stores a declaration. Returns False if it is older than the known one, which then stays."""
+        known = self._jobs.get(declared.job_id)
+        if (
+            known is not None
+            and known.job_master_id == declared.job_master_id
+            and declared.sequence_number <= known.sequence_number
+        ):
+            return False
+        self._jobs[declared.job_id] = declared
+        return True
+
+    def find(self, job_id: JobID) -> JobRequirements | None:
+        return self._jobs.get(job_id)
+
+    def clear(self, job_id: JobID) -> bool:
+        """Removes the job's requirements. Returns False if there were none."""
+        return self._jobs.pop(job_id, None) is not None
+
+    def suspend(self, job_id: JobID) -> None:
+        known = self._jobs.get(job_id)
+        if known is not None:
+            known.is_suspended = True
+
+    def resume(self, job_id: JobID) -> None:
+        known = self._jobs.get(job_id)
+        if known is not None:
+            known.is_suspended = False
+
+    def active(self) -> Iterator[JobRequirements]:
+        return (job for job in list(self._jobs.values()) if not job.is_suspended)
+
+
 class SlotManager:
     def __init__(self, options: SlotManagerOptions, new_allocation_id: Callable[[], AllocationID]) -> None:
         self._options = options
@@ -92,18 +258,15 @@ class SlotManager:
         self._is_check_scheduled = False
         self._last_check_ms: int | None = None
         self._terminated_jobs: OrderedDict[JobID, None] = OrderedDict()
-        #: jobs whose JobMaster registered and that are not over
+        #: jobs whose JobMaster has registered and that have not terminated
         self._known_jobs: set[JobID] = set()
-        #: jobs that hold slots without having been heard of, with the time they were first reported
+        #: jobs that hold slots but whose JobMaster has not registered, with the time of the first report
         self._unknown_jobs: dict[JobID, int] = {}
 
     # --- jobs -------------------------------------------------------------------------------------------------------
 
     def job_master_connected(self, job_id: JobID, job_master_id: JobMasterId, now_ms: int) -> Effects:
-        """The job's JobMaster registered (again): its slots are in good hands and its declaration holds.
-
-        What a former leader of the job declared does not.
-        """
+        """Handles a registration of the job's JobMaster. Drops the requirements that a former leader declared."""
         self._known_jobs.add(job_id)
         self._unknown_jobs.pop(job_id, None)
         self._terminated_jobs.pop(job_id, None)
@@ -114,25 +277,26 @@ class SlotManager:
         return self._request_check(now_ms)
 
     def declare_requirements(self, declared: JobRequirements, now_ms: int) -> Effects:
-        """Replace what the job declared before; an older declaration that arrives late changes nothing.
+        """Replaces the job's requirements.
 
-        Nor does one of a job whose JobMaster is not registered: its slots would be given out and freed without end.
+        Ignores a declaration that is older than the known one, and one whose JobMaster is not registered: slots for it
+        would be allocated and freed again without end.
         """
         if declared.job_id not in self._known_jobs or not self.requirements.declare(declared):
             return []
         effects: Effects = []
         for info, slot in self.task_executors.slots_of_job(declared.job_id):
-            if slot.state is SlotState.ALLOCATED:  # a request that is on its way would come after this
+            if slot.state is SlotState.ALLOCATED:  # a PENDING slot is freed when its request is acknowledged
                 effects += self._free_if_useless(info, slot)
         return effects + self._request_check(now_ms)
 
     def suspend_job(self, job_id: JobID) -> Effects:
-        """Contact to the JobMaster was lost: give it no more slots until it is back or `job_terminated`."""
+        """Allocates no more slots to the job until its JobMaster registers again."""
         self.requirements.suspend(job_id)
         return []
 
     def job_terminated(self, job_id: JobID, now_ms: int) -> Effects:
-        """The job is over: its claim ends and the slots it still holds are freed."""
+        """Drops the requirements of a terminated job and frees the slots it still holds."""
         self.requirements.clear(job_id)
         self._known_jobs.discard(job_id)
         self._unknown_jobs.pop(job_id, None)
@@ -141,13 +305,13 @@ class SlotManager:
             self._terminated_jobs.popitem(last=False)
         effects: Effects = []
         for info, slot in self.task_executors.slots_of_job(job_id):
-            effects.append(_free_slot(info, slot, "the job is over"))
+            effects.append(_free_slot(info, slot, "the job has terminated"))
         return effects + self._request_check(now_ms)
 
     # --- TaskExecutors ----------------------------------------------------------------------------------------------
 
     def can_register(self, description: TaskExecutorDescription) -> bool:
-        """False where another TaskExecutor of this size would exceed `slotmanager.number-of-slots.max`."""
+        """False if the cluster would exceed `slotmanager.number-of-slots.max` with this TaskExecutor."""
         replaced = self.task_executors.find_by_resource(description.resource_id)
         present = self.task_executors.num_slots - (0 if replaced is None else len(replaced.slots))
         return present + description.num_slots <= self._options.max_slots
@@ -155,10 +319,10 @@ class SlotManager:
     def register_task_executor(
         self, instance_id: InstanceID, description: TaskExecutorDescription, now_ms: int
     ) -> Effects:
-        """A TaskExecutor registered; its slots can be used when its first report arrives.
+        """Registers a TaskExecutor. Its slots are used from its first slot report on.
 
-        A former registration of the same ResourceID ends. Where that was another process, the jobs that held slots
-        there are told; where the same process registered again (it lost contact, or missed the answer) they are not.
+        Replaces a former registration of the same ResourceID. If that was another process, the jobs that held slots
+        there are notified. If the same process registers again (it lost contact or missed the answer), they are not.
         """
         effects: Effects = []
         former = self.task_executors.find_by_resource(description.resource_id)
@@ -171,7 +335,7 @@ class SlotManager:
         return effects
 
     def remove_task_executor(self, instance_id: InstanceID, reason: str, now_ms: int) -> Effects:
-        """The TaskExecutor is gone: tell the jobs that held slots there and find them others."""
+        """Removes a lost TaskExecutor, notifies the jobs that held slots there and looks for other slots."""
         info = self.task_executors.remove(instance_id)
         if info is None:
             return []
@@ -184,10 +348,11 @@ class SlotManager:
         now_ms: int,
         jobs_with_partitions: frozenset[JobID] = frozenset(),
     ) -> Effects:
-        """Bring what is believed of the slots in line with what their TaskExecutor says.
+        """Updates the state of the slots to what their TaskExecutor reports.
 
         Args:
-            jobs_with_partitions: jobs whose finished results it holds: it is not released while there are any.
+            jobs_with_partitions: jobs whose finished results lie on the TaskExecutor. It is not released while there
+                are any.
         """
         info = self.task_executors.find(instance_id)
         if info is None:
@@ -207,7 +372,7 @@ class SlotManager:
     def notify_slot_available(
         self, instance_id: InstanceID, slot_index: int, allocation_id: AllocationID, now_ms: int
     ) -> Effects:
-        """The TaskExecutor freed the slot. Ignored where the slot has gone to another allocation since."""
+        """Marks a slot as free. Ignored if the slot has been allocated again since."""
         found = self._find_slot(instance_id, slot_index, allocation_id)
         if found is None:
             return []
@@ -221,7 +386,7 @@ class SlotManager:
     def slot_request_acknowledged(
         self, instance_id: InstanceID, slot_index: int, allocation_id: AllocationID
     ) -> Effects:
-        """The TaskExecutor reserved the slot. A late answer to a request that was settled otherwise changes nothing."""
+        """Marks the slot as allocated. Ignored if the request has been settled otherwise since."""
         found = self._find_slot(instance_id, slot_index, allocation_id)
         if found is None:
             return []
@@ -234,7 +399,7 @@ class SlotManager:
     def slot_request_failed(
         self, instance_id: InstanceID, slot_index: int, allocation_id: AllocationID, now_ms: int
     ) -> Effects:
-        """The request was refused or got no answer: ask how the slot stands, and meet the requirement elsewhere."""
+        """Handles a refused or unanswered request: requests a slot report and allocates a slot elsewhere."""
         found = self._find_slot(instance_id, slot_index, allocation_id)
         if found is None or found[1].state is not SlotState.PENDING:
             return []
@@ -247,8 +412,7 @@ class SlotManager:
         return [RequestSlotReport(instance_id), *self._request_check(now_ms)]
 
     def renewal_failed(self, instance_id: InstanceID) -> Effects:
-        """The TaskExecutor did not take the call, or has a slot in use after all. It is looked at again a little
-        later."""
+        """Handles a failed `RenewTaskExecutor`: the call failed, or a slot is in use after all. Checks again later."""
         info = self.task_executors.find(instance_id)
         if info is None:
             return []
@@ -261,7 +425,7 @@ class SlotManager:
     # --- the check --------------------------------------------------------------------------------------------------
 
     def check_requirements(self, now_ms: int) -> Effects:
-        """Match what is missing with free slots; declare the workers that the rest needs. Runs on the timer."""
+        """Allocates free slots to missing requirements and declares the workers needed for the rest."""
         self._is_check_scheduled = False
         self._last_check_ms = now_ms
         free = self._free_slots_in_order()
@@ -281,7 +445,7 @@ class SlotManager:
         return [*effects, DeclareNeededWorkers(num_workers)]
 
     def check_timeouts(self, now_ms: int, started_by_driver: Callable[[ResourceID], bool]) -> Effects:
-        """Release workers idle for too long, and slots of jobs whose JobMaster never showed up. Runs now and then."""
+        """Releases workers that were idle for too long, and slots of jobs whose JobMaster never registered."""
         effects: Effects = []
         for job_id, since_ms in list(self._unknown_jobs.items()):
             if now_ms - since_ms >= self._options.unknown_job_timeout_ms:
@@ -331,13 +495,13 @@ class SlotManager:
         return self._free_if_useless(info, slot)
 
     def _free_if_useless(self, info: TaskExecutorInfo, slot: TaskManagerSlot) -> Effects:
-        """Of a slot that its TaskExecutor holds."""
+        """Returns a FreeSlot if the TaskExecutor holds the slot for a terminated job or a replaced JobMaster."""
         assert slot.job_id is not None
         if slot.job_id in self._terminated_jobs:
-            return [_free_slot(info, slot, "the job is over")]
+            return [_free_slot(info, slot, "the job has terminated")]
         declared = self.requirements.find(slot.job_id)
         if declared is not None and slot.job_master_id not in (None, declared.job_master_id):
-            return [_free_slot(info, slot, f"JobMaster {slot.job_master_id} has a successor")]
+            return [_free_slot(info, slot, f"JobMaster {slot.job_master_id} was replaced")]
         return []
 
     def _free_slots_in_order(self) -> list[tuple[TaskExecutorInfo, TaskManagerSlot]]:
@@ -371,7 +535,7 @@ class SlotManager:
         )
 
     def _renew_idle(self, unfulfilled: Sequence[str]) -> Effects:
-        """Processes that have no slot in use, as many as are needed, to serve a profile that is not theirs."""
+        """Restarts idle processes of other profiles, as many as the unfulfilled requirements need."""
         missing = len(unfulfilled)
         for info in self.task_executors:
             missing -= len(info.slots) if info.is_being_renewed else 0
@@ -388,8 +552,7 @@ class SlotManager:
     def _needed_workers(self, num_unfulfilled: int, num_free: int) -> int:
         options = self._options
         num_slots = self.task_executors.num_slots
-        # Slots of a TaskExecutor that has registered but not reported yet are as good as free.
-        # Those of one that begins anew are, too.
+        # Slots of a TaskExecutor that has not sent its first report, or that restarts, will soon be free.
         num_coming = sum(
             1
             for info in self.task_executors
@@ -426,8 +589,10 @@ class SlotManager:
 def _matching_position(
     free: list[tuple[TaskExecutorInfo, TaskManagerSlot]], profile: str, blocked: frozenset[ResourceID]
 ) -> int | None:
-    """Of the first slot for this profile that is not blocked; for a profile that is not that of plain jobs, where
-    possible in a process that has it already."""
+    """Returns the index of the first usable slot for this profile, or None.
+
+    A profile other than that of plain jobs prefers a process that already serves it.
+    """
     positions = [
         position
         for position, (info, _) in enumerate(free)

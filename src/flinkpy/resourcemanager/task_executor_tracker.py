@@ -1,4 +1,4 @@
-"""The registered TaskExecutors and what is believed of each of their slots.
+"""TaskExecutorTracker: the registered TaskExecutors and the believed state of each of their slots.
 
 ```
               report: free              allocate               ack, report: allocated
@@ -10,11 +10,11 @@
       +------------- request refused or timed out -------- PENDING
 ```
 
-* UNKNOWN slots are never handed out: nothing was reported yet, or a request ended without a clear answer.
-* A PENDING slot that a report calls free stays PENDING: the report may have been written before the request arrived.
+* An UNKNOWN slot is never allocated: it has not been reported yet, or a request for it ended without a clear answer.
+* A PENDING slot that is reported free stays PENDING: the report may be older than the request.
 
 Source: org.apache.flink.runtime.resourcemanager.slotmanager.{FineGrainedTaskManagerTracker, DefaultSlotStatusSyncer}.
-Differs: UNKNOWN is ours; Flink puts a slot back to free after a failed request, and may so choose it again at once.
+Differs: Flink has no state UNKNOWN. It marks a slot as free after a failed request, and may choose it again at once.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SLOT_TRANSITIONS: frozenset[tuple[SlotState, SlotState]] = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SlotStatus:
-    """One line of a slot report; `allocation_id` and `job_id` are both None where the slot is free."""
+    """One slot of a slot report. `allocation_id` and `job_id` are None if the slot is free."""
 
     slot_index: int
     allocation_id: AllocationID | None = None
@@ -61,7 +61,7 @@ class SlotStatus:
 
 @dataclass(frozen=True, slots=True)
 class TaskExecutorDescription:
-    """What a TaskExecutor says of itself when it registers."""
+    """The address and hardware that a TaskExecutor sends when it registers."""
 
     resource_id: ResourceID
     address: str
@@ -71,7 +71,7 @@ class TaskExecutorDescription:
     num_slots: int
     cpu_cores: int = 0
     memory_bytes: int = 0
-    #: What the process was dedicated to when it registered; None: to nothing yet.
+    #: The resource profile that the process serves already; None if it has served none.
     profile: str | None = None
 
     def is_same_process(self, other: TaskExecutorDescription) -> bool:
@@ -87,9 +87,9 @@ class TaskManagerSlot:
     allocation_id: AllocationID | None = None
     job_id: JobID | None = None
     resource_profile: str = ""
-    #: for whom it was requested; None where it is known from reports only
+    #: the JobMaster it was requested for; None if the allocation is known from reports only
     job_master_id: JobMasterId | None = None
-    #: requests in a row that came to nothing: such a slot is the last choice
+    #: failed requests in a row; slots with failures are chosen last
     num_failed_requests: int = 0
 
     def move_to(
@@ -112,27 +112,27 @@ class TaskManagerSlot:
         self.job_master_id = job_master_id
 
     def reserved(self) -> None:
-        """The TaskExecutor has what was requested."""
+        """Moves a PENDING slot to ALLOCATED, with the allocation that was requested."""
         self.move_to(SlotState.ALLOCATED, self.allocation_id, self.job_id, self.resource_profile, self.job_master_id)
 
 
 @dataclass(slots=True)
 class TaskExecutorInfo:
-    """One registration. `idle_since_ms` is None while any slot is in use or in doubt."""
+    """One registered TaskExecutor. `idle_since_ms` is None unless all of its slots are FREE."""
 
     instance_id: InstanceID
     description: TaskExecutorDescription
     slots: list[TaskManagerSlot]
     registered_ms: int
     idle_since_ms: int | None = None
-    #: jobs that hold or may hold a slot here, also where the slot is UNKNOWN after a request without an answer
+    #: jobs that may hold an UNKNOWN slot here, because the request for it was not answered
     possible_jobs: set[JobID] = field(default_factory=set)
-    #: The resource profile of the first slot that was requested here: a process serves no other one in its life.
+    #: The resource profile of the first slot that was requested here. A process serves one profile in its life.
     profile: str | None = None
-    #: Jobs whose finished results lie there, as of the report of `reported_ms`.
+    #: Jobs whose finished results lie on it, as of the report at `reported_ms`.
     jobs_with_partitions: frozenset[JobID] = frozenset()
     reported_ms: int = 0
-    #: It was told to begin anew as a fresh process: nothing more is requested of this one.
+    #: Whether it was told to restart as a fresh process; no more slots are requested of it.
     is_being_renewed: bool = False
 
     @property
@@ -148,12 +148,12 @@ class TaskExecutorInfo:
 
     @property
     def may_be_released(self) -> bool:
-        """Whether it holds no results either; not before it has told so since it became idle."""
+        """True if it is idle, and has reported since then that it holds no results."""
         is_known = self.idle_since_ms is not None and self.reported_ms >= self.idle_since_ms
         return is_known and not self.jobs_with_partitions
 
     def update_idle_since(self, now_ms: int) -> None:
-        """Call after any change of a slot."""
+        """Updates `idle_since_ms`. Must be called after any change of a slot."""
         if not self.is_idle:
             self.idle_since_ms = None
         elif self.idle_since_ms is None:
@@ -161,7 +161,7 @@ class TaskExecutorInfo:
 
 
 class TaskExecutorTracker:
-    """The registered TaskExecutors by instance and by ResourceID, in the order they registered."""
+    """The registered TaskExecutors by InstanceID and by ResourceID, in the order of registration."""
 
     def __init__(self) -> None:
         self._by_instance: dict[InstanceID, TaskExecutorInfo] = {}
@@ -200,7 +200,7 @@ class TaskExecutorTracker:
         return sum(info.count(state) for info in self._by_instance.values())
 
     def slots_of_job(self, job_id: JobID) -> list[tuple[TaskExecutorInfo, TaskManagerSlot]]:
-        """Slots PENDING or ALLOCATED for the job."""
+        """Returns the slots that are PENDING or ALLOCATED for the job."""
         return [
             (info, slot)
             for info in self._by_instance.values()
@@ -209,7 +209,7 @@ class TaskExecutorTracker:
         ]
 
     def free_slots(self) -> list[tuple[TaskExecutorInfo, TaskManagerSlot]]:
-        """Those whose requests failed come last."""
+        """Returns the FREE slots. Slots with failed requests come last."""
         free = [
             (info, slot)
             for info in self._by_instance.values()

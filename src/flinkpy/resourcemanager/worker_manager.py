@@ -1,13 +1,13 @@
-"""WorkerManager: starts the workers the SlotManager needs, through a driver, and no faster than failures allow.
+"""WorkerManager: decides which workers to start and stop, and limits the rate of failing starts.
 
 ```
    (needed) -- start --> STARTING -- process runs --> STARTED -- registers --> REGISTERED -- exits, released --> gone
                             |                            |
                             +-- failed to start --> gone +-- exits, or does not register in time --> gone
-                                 (each of these on the right before REGISTERED counts as a start failure)
+             (every end of a worker before it has REGISTERED counts as a start failure)
 ```
 
-After more failures in a minute than `start-worker.max-failure-rate`, no worker is started for
+If more starts fail in a minute than `start-worker.max-failure-rate` allows, no worker is started for
 `start-worker.retry-interval`.
 
 Pure. Source: org.apache.flink.runtime.resourcemanager.active.ActiveResourceManager and ThresholdMeter.
@@ -36,14 +36,14 @@ class WorkerOptions:
 
 @dataclass(frozen=True, slots=True)
 class StartWorker:
-    """Ask the driver for a process under this ResourceID; answer with `worker_started` or `worker_start_failed`."""
+    """Start a worker with this ResourceID, then call `worker_started` or `worker_start_failed`."""
 
     resource_id: ResourceID
 
 
 @dataclass(frozen=True, slots=True)
 class StopWorker:
-    """Have the driver end that process."""
+    """Stop a worker process."""
 
     resource_id: ResourceID
     reason: str
@@ -51,7 +51,7 @@ class StopWorker:
 
 @dataclass(frozen=True, slots=True)
 class RetryAfter:
-    """Call `check` again after that time."""
+    """Call `check` with `is_retry` after `delay_ms`."""
 
     delay_ms: int
 
@@ -72,12 +72,12 @@ class _Worker:
 
 
 class StartFailureRate:
-    """Counts failures of the last minute and says until when to pause."""
+    """Counts the failures of the last minute. After too many of them, starts pause for the retry interval."""
 
     def __init__(self, max_per_minute: float, retry_interval_ms: int) -> None:
         self._max_per_minute = max_per_minute
         self._retry_interval_ms = retry_interval_ms
-        #: bounded by the rate itself: when it is exceeded the pause begins and the list is emptied
+        #: Bounded by the rate: the list is emptied when the rate is exceeded and the pause begins.
         self._failures_ms: deque[int] = deque()
         self._paused_until_ms = 0
 
@@ -104,14 +104,14 @@ class WorkerManager:
 
     @property
     def num_pending(self) -> int:
-        """Workers requested that have not registered yet."""
+        """The number of requested workers that have not registered yet."""
         return sum(1 for worker in self._workers.values() if worker.state is not WorkerState.REGISTERED)
 
     def owns(self, resource_id: ResourceID) -> bool:
         return resource_id in self._workers
 
     def declare_needed(self, num_workers: int, now_ms: int) -> list[WorkerEffect]:
-        """So many workers are needed besides those registered. Ones already on their way are counted."""
+        """Sets how many workers are needed beside the registered ones. Pending workers count as part of them."""
         self._num_needed = num_workers
         return self._start_missing(now_ms)
 
@@ -127,7 +127,7 @@ class WorkerManager:
         return self._start_missing(now_ms)
 
     def worker_registered(self, resource_id: ResourceID) -> None:
-        """A TaskExecutor registered; unknown ones were started by somebody else."""
+        """Handles the registration of a TaskExecutor. Ignores one that was not started by this WorkerManager."""
         worker = self._workers.get(resource_id)
         if worker is None or worker.state is WorkerState.REGISTERED:
             return
@@ -135,7 +135,7 @@ class WorkerManager:
         self._num_needed = max(0, self._num_needed - 1)
 
     def worker_exited(self, resource_id: ResourceID, now_ms: int) -> list[WorkerEffect]:
-        """The process ended, for whatever reason. One that never registered is a start failure."""
+        """Handles the end of a worker process. An end before its registration is a start failure."""
         worker = self._workers.pop(resource_id, None)
         if worker is None:
             return []
@@ -144,13 +144,13 @@ class WorkerManager:
         return self._start_missing(now_ms)
 
     def release(self, resource_id: ResourceID, reason: str) -> list[WorkerEffect]:
-        """The worker is not wanted any more."""
+        """Stops a worker that is not needed any more."""
         if self._workers.pop(resource_id, None) is None:
             return []
         return [StopWorker(resource_id, reason)]
 
     def check(self, now_ms: int, *, is_retry: bool = False) -> list[WorkerEffect]:
-        """Give up workers that did not register in time; start what is missing."""
+        """Stops workers that did not register in time, and starts the missing ones."""
         if is_retry:
             self._is_retry_scheduled = False
         effects: list[WorkerEffect] = []

@@ -10,7 +10,7 @@ from flinkpy.common.child_process import ChildOutput, ProcessEnding, spawn_child
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.ids import ResourceID
 from flinkpy.resourcemanager.driver.local import LocalTaskExecutorDriver
-from flinkpy.resourcemanager.driver.standalone import StandaloneDriver
+from flinkpy.resourcemanager.driver.resource_manager_driver import StandaloneDriver
 
 
 def python(code: str) -> list[str]:

@@ -7,18 +7,20 @@ import pytest
 
 from flinkpy.common.errors import InvalidTransitionError
 from flinkpy.common.ids import AllocationID, InstanceID, JobID, JobMasterId, ResourceID
-from flinkpy.resourcemanager.effects import (
+from flinkpy.resourcemanager.slot_manager import (
     DeclareNeededWorkers,
     FreeSlot,
+    JobRequirements,
     NotifyTaskExecutorLost,
     ReleaseWorker,
     RequestSlot,
     RequestSlotReport,
+    ResourceRequirement,
     ScheduleRequirementsCheck,
+    SlotManager,
     SlotManagerEffect,
+    SlotManagerOptions,
 )
-from flinkpy.resourcemanager.resource_tracker import JobRequirements, ResourceRequirement
-from flinkpy.resourcemanager.slot_manager import SlotManager, SlotManagerOptions
 from flinkpy.resourcemanager.task_executor_tracker import (
     SlotState,
     SlotStatus,
@@ -252,7 +254,7 @@ def test_slots_of_a_job_that_is_over_are_freed_also_when_reported_later(machine:
     (request,) = machine.need(1)
     machine.acknowledge(request)
     assert machine.run(machine.job_terminated(JOB, 0)) == [
-        FreeSlot(instance, AllocationID("alloc-1"), JOB, "the job is over")
+        FreeSlot(instance, AllocationID("alloc-1"), JOB, "the job has terminated")
     ]
     (again,) = machine.run(machine.process_slot_report(instance, [held("alloc-1")], 0))
     assert isinstance(again, FreeSlot)
@@ -320,7 +322,7 @@ def test_what_was_requested_for_a_former_leader_is_freed_for_its_successor(machi
     assert machine.run(machine.job_master_connected(JOB, NEW, 0)) == []  # it may have died since
     declared = JobRequirements(JOB, NEW, "jm:2", (ResourceRequirement(2),), 1)
     freed = machine.run(machine.declare_requirements(declared, 0))
-    reason = "JobMaster leader has a successor"
+    reason = "JobMaster leader was replaced"
     assert freed == [FreeSlot(instance, AllocationID("alloc-1"), JOB, reason)]
     assert machine.acknowledge(on_its_way) == [FreeSlot(instance, AllocationID("alloc-2"), JOB, reason)]
     again, first = machine.run(machine.process_slot_report(instance, [held("alloc-1"), SlotStatus(1)], 0))

@@ -8,9 +8,15 @@ import pytest
 from test_slot_manager import JOB, LEADER, OTHER, Machine, free
 
 from flinkpy.common.ids import InstanceID, JobID, ResourceID
-from flinkpy.resourcemanager.effects import RenewTaskExecutor, RequestSlot, ScheduleRequirementsCheck, SlotManagerEffect
-from flinkpy.resourcemanager.resource_tracker import JobRequirements, ResourceRequirement
-from flinkpy.resourcemanager.slot_manager import RENEWAL_RETRY_MS
+from flinkpy.resourcemanager.slot_manager import (
+    RENEWAL_RETRY_MS,
+    JobRequirements,
+    RenewTaskExecutor,
+    RequestSlot,
+    ResourceRequirement,
+    ScheduleRequirementsCheck,
+    SlotManagerEffect,
+)
 from flinkpy.resourcemanager.task_executor_tracker import TaskExecutorDescription
 
 BLUE, RED = "python-environment:blue", "python-environment:red"

@@ -1,7 +1,7 @@
 """LocalTaskExecutorDriver: workers are child processes on the ResourceManager's host.
 
-A child's end is known at once, because it is a child; no child outlives this process (they ask the kernel to be ended
-with their parent). Thread: the endpoint's loop.
+The end of a child process is noticed at once. No child outlives this process: children ask the kernel to be killed when
+their parent ends. Thread: the endpoint's loop.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from flinkpy.security.confidential_settings import settings_for_child
 
 logger = logging.getLogger(__name__)
 
-#: A TaskExecutor told to stop cancels its tasks first; after this long it is killed.
+#: A TaskExecutor that is told to stop cancels its tasks first. It is killed after this time.
 STOP_GRACE_S = 10.0
 
 
@@ -26,8 +26,8 @@ class LocalTaskExecutorDriver:
     """Starts `flinkpy taskexecutor` with the cluster's configuration, as child processes.
 
     Args:
-        configuration: the cluster's entries, handed to every worker.
-        output: where what workers print goes; by default it appears in this process's output.
+        configuration: the cluster's configuration, passed to every worker.
+        output: where the output of workers goes; by default to the output of this process.
     """
 
     def __init__(self, configuration: Mapping[str, str], *, output: ChildOutput = ChildOutput.INHERIT) -> None:
@@ -85,7 +85,7 @@ class LocalTaskExecutorDriver:
             "resourcemanager.rpc.address": host,
             "resourcemanager.rpc.port": port,
             "taskmanager.resource-id": str(resource_id),
-            # Several workers share this host: only one could have a fixed port.
+            # Several workers share this host, so none of them can have a fixed port.
             "taskmanager.rpc.port": "0",
             "taskmanager.data.port": "0",
         }

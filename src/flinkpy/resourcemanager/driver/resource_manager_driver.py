@@ -1,6 +1,6 @@
-"""ResourceManagerDriver: how the ResourceManager gets and gives back workers.
+"""ResourceManagerDriver: starts and stops workers for the ResourceManager.
 
-Source: org.apache.flink.runtime.resourcemanager.active.ResourceManagerDriver.
+Source: org.apache.flink.runtime.resourcemanager.active.ResourceManagerDriver, StandaloneResourceManager.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.ids import ResourceID
 
 #: Called on the endpoint's loop with the worker and how it ended ("exit code 1", "killed by SIGKILL").
@@ -19,21 +20,44 @@ class ResourceManagerDriver(Protocol):
 
     @property
     def can_start_workers(self) -> bool:
-        """False where workers come by themselves and nothing is ever requested."""
+        """False if workers are started by other means, and this driver is never asked for one."""
         ...
 
     def start(self, resource_manager_address: str, on_worker_terminated: OnWorkerTerminated) -> None:
-        """Called once, when the address that workers register at is known."""
+        """Called once, when the address at which workers register is known."""
         ...
 
     async def start_worker(self, resource_id: ResourceID) -> None:
-        """Start a process that will register under `resource_id`; returns when it runs. Raises where it cannot."""
+        """Starts a process that will register under `resource_id`, and returns when it runs. Raises if it cannot."""
         ...
 
     async def stop_worker(self, resource_id: ResourceID) -> None:
-        """End the worker and return when it is gone; one that is unknown or gone already is fine."""
+        """Ends the worker and returns when it has ended. Does nothing if the worker is unknown or has ended."""
         ...
 
     async def close(self) -> None:
-        """End every worker that was started and return when none is left."""
+        """Ends every worker that was started and returns when all have ended."""
         ...
+
+
+class StandaloneDriver:
+    """The driver of a cluster whose TaskExecutors are started by other means."""
+
+    @property
+    def can_start_workers(self) -> bool:
+        return False
+
+    def start(self, resource_manager_address: str, on_worker_terminated: OnWorkerTerminated) -> None:
+        """Does nothing."""
+
+    async def start_worker(self, resource_id: ResourceID) -> None:
+        raise UnsupportedOperationError(
+            f"cannot start worker {resource_id}: TaskExecutors of a standalone cluster are started with "
+            "`flinkpy taskexecutor`. Set flinkpy.resourcemanager.local-driver to let the ResourceManager start them"
+        )
+
+    async def stop_worker(self, resource_id: ResourceID) -> None:
+        """Does nothing: no worker was started."""
+
+    async def close(self) -> None:
+        """Does nothing: no worker was started."""
