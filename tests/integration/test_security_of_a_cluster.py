@@ -198,7 +198,7 @@ def test_a_client_without_token_or_with_that_to_read_is_told_so(cluster: Running
     with ClusterClient(cluster.address, security=SecurityContext.of_token(printed)) as reader:
         assert job in [one.job_id for one in reader.list_jobs()]
         assert reader.request_job(job).job_id == job
-        with pytest.raises(AuthorizationError, match="role read, the call needs submit"):
+        with pytest.raises(AuthorizationError, match="role read, the call requires submit"):
             reader.cancel_job(job)
         with pytest.raises(AuthorizationError):
             reader.put_blob(b"code")
@@ -217,7 +217,7 @@ def test_the_command_line_takes_a_token_in_place_of_the_secret(
     only_token = ["-m", cluster.address, "-D", f"security.token-file={file}"]
     assert job in run_flinkpy("list", *only_token).stdout
     refused = run_flinkpy("cancel", *only_token, job)
-    assert refused.returncode == 2 and "needs submit" in refused.stderr and "Traceback" not in refused.stderr
+    assert refused.returncode == 2 and "requires submit" in refused.stderr and "Traceback" not in refused.stderr
     wrong = run_flinkpy("list", "-m", cluster.address, environment={"FLINKPY_TOKEN": "0" * 64})
     assert wrong.returncode == 2 and "flinkpy token" in wrong.stderr and "0" * 64 not in wrong.stderr
     assert cluster.security.secret is not None
@@ -316,7 +316,7 @@ def test_a_task_executor_of_another_secret_is_kept_out_and_says_why(cluster: Run
     try:
         assert process.stderr is not None
         for line in process.stderr:
-            if "has not proved to be of this cluster" in line:
+            if "has not proved that it belongs to this cluster" in line:
                 break
         else:
             pytest.fail("it ended without a word")

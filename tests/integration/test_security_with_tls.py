@@ -114,7 +114,7 @@ def test_clients_that_do_not_match_are_told_peer_and_cause(cluster: RunningClust
     plaintext = SecurityContext.of_client(cluster.properties)
     with (
         ClusterClient(cluster.address, security=plaintext) as client,
-        pytest.raises(TlsError, match="has not proved to be of this cluster"),
+        pytest.raises(TlsError, match="has not proved that it belongs to this cluster"),
     ):
         client.list_jobs()
     certs(directory / "other")

@@ -130,7 +130,7 @@ def test_nobody_shows_a_token_to_whoever_has_taken_a_service_s_port(
                     client.list_jobs()
                 told = run_flinkpy("list", "-m", process.address, environment={"FLINKPY_TOKEN": printed.stdout.strip()})
                 assert told.returncode == 1
-                assert "has not proved to be of this cluster, so no token was shown to it" in told.stderr
+                assert "has not proved that it belongs to this cluster, so no token was sent to it" in told.stderr
             assert impostor.heard
             nothing_is_revealed_to(impostor, speaks_tls=speaks_tls)
         finally:

@@ -1,1 +1,1 @@
-"""gRPC made into endpoints and gateways: fencing, typed errors, heartbeats, registration."""
+"""RPC endpoints and gateways on gRPC: fencing, typed errors, heartbeats, registration."""

@@ -1,11 +1,11 @@
-"""The gRPC server of a process, made so that no request can end it.
+"""A gRPC server that no request can stop.
 
 grpcio 1.84 and later decode a request's path as UTF-8 in the loop that accepts calls. A path that is not UTF-8 raises
-there, and grpcio then closes the port: one request from anybody who can connect ends the server, while the process
-lives on. Older releases decode it in the task of the call, which is harmless.
+there, and grpcio then closes the port: a single request from anybody who can connect stops the server, while its
+process runs on. Older releases decode the path in the task of the call, where it does no harm.
 
-So the calls are accepted here instead. Each method that is served is registered with gRPC's core, which compares
-paths as bytes, and has a task that accepts its calls. All other calls share one task, which never looks at their path.
+Therefore this module accepts the calls itself. Each served method is registered with gRPC's core, which compares paths
+as bytes, and has a task that accepts its calls. One more task accepts all other calls, and never reads their paths.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import grpc
 import grpc.aio
 from grpc._cython import cygrpc
 
-#: The path that interceptors see for a call of a method that is not served. The real one may not even be text.
+#: The path that interceptors see for a call of a method that is not served. The real path may not be valid text.
 UNKNOWN_METHOD = "(a call that this process does not serve)"
 
 
@@ -27,13 +27,13 @@ def make_server(
     options: Sequence[tuple[str, object]],
     on_end: Callable[[BaseException | None], None],
 ) -> grpc.aio.Server:
-    """Returns a server that serves registered methods (`add_handlers`) and outlives bad requests.
+    """Returns a server that serves registered methods (`add_handlers`) and survives bad requests.
 
     Args:
-        on_end: called on the server's loop when the server has ended although nobody stopped it.
+        on_end: called on the server's loop if the server ends without having been stopped.
     """
     stock = cygrpc.AioServer
-    cygrpc.AioServer = _AcceptingServer  # grpc.aio has no other way to choose the class
+    cygrpc.AioServer = _AcceptingServer  # grpc.aio offers no other way to choose the class
     try:
         server = grpc.aio.server(interceptors=interceptors, options=options)
     finally:
@@ -44,7 +44,7 @@ def make_server(
 
 
 class _AcceptingServer(cygrpc.AioServer):  # type: ignore[misc]
-    """Accepts calls in place of grpcio's own loop, which only waits for the end of the tasks that do it.
+    """Accepts calls in its own tasks. The loop of grpcio only waits for the end of these tasks.
 
     Thread: the server's loop.
     """
@@ -65,13 +65,13 @@ class _AcceptingServer(cygrpc.AioServer):  # type: ignore[misc]
         return asyncio.get_running_loop().create_task(self._accept(method))
 
     def _serving_task_crash_handler(self, task: asyncio.Task[None]) -> None:
-        """Called by grpcio when its loop has ended, for whatever reason."""
+        """Called by grpcio when its loop has ended, for any reason."""
         if self.is_running():
             self.on_end(None if task.cancelled() else task.exception())
         super()._serving_task_crash_handler(task)
 
     async def _accept(self, method: bytes | None) -> None:
-        """Never returns. Raises: cygrpc._RequestCallError once the server is shut down."""
+        """Accepts calls for ever. Raises: cygrpc._RequestCallError when the server has been shut down."""
         loop = asyncio.get_running_loop()
         name = UNKNOWN_METHOD if method is None else method.decode()
         while True:
@@ -79,7 +79,7 @@ class _AcceptingServer(cygrpc.AioServer):  # type: ignore[misc]
                 state = await (self._request_call() if method is None else self._request_registered_call(method))
             except cygrpc._RequestCallError:
                 if self.is_running():
-                    continue  # the caller gave up before its call was accepted
+                    continue  # the caller cancelled its call before it was accepted
                 raise
             call = cygrpc._handle_rpc(name, self._methods, self.interceptors, state, loop, False)
             task = loop.create_task(cygrpc._schedule_rpc_coro(call, state, loop, name), name="rpc_task")
@@ -98,6 +98,6 @@ class _Methods:
 
 
 def add_handlers(server: grpc.aio.Server, service: str, handlers: Mapping[str, grpc.RpcMethodHandler]) -> None:
-    """Serve `service` (its full name) by `handlers`, by the names of its methods."""
+    """Serves `service` (its full name) with `handlers`, which are keyed by method name."""
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, dict(handlers)),))
     server.add_registered_method_handlers(service, dict(handlers))

@@ -1,7 +1,7 @@
-"""Who may call what: one table, and the interceptor that looks at every call before anything of it is parsed.
+"""Authorization of calls: the role that each call requires, and the interceptor that checks it.
 
-A call shows `authorization: Bearer TOKEN` in its metadata. A call that is not in the table is for services only. A
-refused call's message is not even received.
+A call carries `authorization: Bearer TOKEN` in its metadata. A method that is not in the table requires the role
+CLUSTER. The interceptor checks a call before its message is received, so nothing of a refused call is parsed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _BY_ROLE: dict[Role, dict[str, tuple[str, ...]]] = {
             "ReportJobClientHeartbeat",
             "ShutDownCluster",
             "SendCoordinationRequest",
-            # The output of functions holds what they process, which a reader of states and metrics does not see.
+            # Logs of user functions may contain records, which the role READ does not show.
             "RequestJobLogs",
             "TriggerCheckpoint",
             "TriggerSavepoint",
@@ -60,7 +60,7 @@ _BY_ROLE: dict[Role, dict[str, tuple[str, ...]]] = {
     },
 }
 
-#: The least role that may make a call, by its path.
+#: The lowest role that may make a call, by the path of the call.
 REQUIRED_ROLES: dict[str, Role] = {
     f"/{service}/{method}": role
     for role, services in _BY_ROLE.items()
@@ -68,17 +68,17 @@ REQUIRED_ROLES: dict[str, Role] = {
     for method in methods
 }
 
-#: Refusals are logged at most this often: whoever knocks must not be able to fill a disk.
+#: The shortest time between two log lines on refused calls: an intruder must not be able to fill a disk.
 _LOG_INTERVAL_S = 10.0
 
 
 def required_role(path: str) -> Role:
-    """The least role that may call `path` (`/flinkpy.Dispatcher/ListJobs`)."""
+    """Returns the lowest role that may call `path`, e.g. `/flinkpy.Dispatcher/ListJobs`."""
     return REQUIRED_ROLES.get(path, Role.CLUSTER)
 
 
 def token_metadata(security: SecurityContext, service: str) -> tuple[tuple[str, str], ...]:
-    """Returns the metadata that a call of `service` (e.g. "Dispatcher") shows to be let in."""
+    """Returns the metadata that authenticates a call of `service`, e.g. "Dispatcher"."""
     token = security.token_for(Audience.of_service(service))
     return ((METADATA_AUTHORIZATION, f"Bearer {token}"),) if token else ()
 
@@ -86,21 +86,24 @@ def token_metadata(security: SecurityContext, service: str) -> tuple[tuple[str, 
 def check_call(
     security: SecurityContext, path: str, authorization: str | None, audiences: frozenset[Audience], now_s: float
 ) -> None:
-    """Looks at the token of a call.
+    """Checks the token of a call.
 
     Args:
-        path: what is called; `authorization`: what the call shows.
-        audiences: the kinds of process that this one is.
+        path: the path of the called method.
+        authorization: the call's `authorization` metadata, or None.
+        audiences: the audiences whose tokens this process accepts.
 
-    Raises: AuthenticationError, AuthorizationError where the call is refused.
+    Raises:
+        AuthenticationError: the call has no valid token.
+        AuthorizationError: the role of the token is too low.
     """
     if security.secret is None:
         return
     if authorization is None:
         raise AuthenticationError(
-            f"{path}: the call shows no token. A client needs the file of the cluster secret (`security.secret-file`, "
-            "FLINKPY_SECRET_FILE) or a token that `flinkpy token` made of it (`security.token-file`, FLINKPY_TOKEN); "
-            "other programs show it as metadata `authorization: Bearer TOKEN`"
+            f"{path}: the call has no token. A client needs the file of the cluster secret (`security.secret-file`, "
+            "FLINKPY_SECRET_FILE) or a token that `flinkpy token` made from it (`security.token-file`, FLINKPY_TOKEN); "
+            "other programs send it as metadata `authorization: Bearer TOKEN`"
         )
     is_bearer = authorization[: len(_SCHEME)].lower() == _SCHEME
     token = authorization[len(_SCHEME) :].strip() if is_bearer else ""
@@ -111,13 +114,13 @@ def check_call(
     required = required_role(path)
     if role < required:
         raise AuthorizationError(
-            f"{path}: the token shown is of role {role.label}, the call needs {required.label}",
+            f"{path}: the token has the role {role.label}, the call requires {required.label}",
             details={"role": role.label, "required": required.label},
         )
 
 
 class AuthorizationInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]
-    """Refuses what `check_call` refuses. Thread: the server's loop."""
+    """Refuses the calls that `check_call` refuses. Thread: the server's loop."""
 
     def __init__(self, security: SecurityContext) -> None:
         self._security = security
@@ -127,7 +130,7 @@ class AuthorizationInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc
         self._not_logged = 0
 
     def add_audience(self, audience: Audience) -> None:
-        """Take tokens for processes of that kind."""
+        """Accepts tokens for this audience from now on."""
         self._audiences |= {audience}
 
     async def intercept_service(
@@ -157,7 +160,7 @@ class AuthorizationInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc
             self._log(context.peer(), error)
             await context.abort(code, error.message[:500], bounded_error_metadata(error))
 
-        # Whatever the method is: a handler of a stream gets no message that it does not ask for.
+        # A handler of a stream serves any method, and receives no message unless it asks for one.
         return grpc.stream_stream_rpc_method_handler(refuse)
 
     def _log(self, peer: str, error: FlinkError) -> None:
@@ -165,6 +168,6 @@ class AuthorizationInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc
         if now_s < self._next_log_s:
             self._not_logged += 1
             return
-        more = f" ({self._not_logged} more refused since the last such line)" if self._not_logged else ""
+        more = f" ({self._not_logged} more since the last line)" if self._not_logged else ""
         logger.warning("refused a call from %s: %s%s", peer, error.message[:500], more)
         self._next_log_s, self._not_logged = now_s + _LOG_INTERVAL_S, 0

@@ -1,4 +1,4 @@
-"""RpcClient: gateways to endpoints of other processes.
+"""RpcClient: makes gateways to the endpoints of other processes.
 
 Thread: one asyncio loop; gRPC's aio objects stay on the loop that made them.
 """
@@ -32,25 +32,25 @@ from flinkpy.security import SecurityContext
 
 logger = logging.getLogger(__name__)
 
-#: Flink's pekko.ask.timeout: how long a call waits for its answer unless it says otherwise.
+#: How long a call waits for its answer by default, as Flink's pekko.ask.timeout.
 DEFAULT_TIMEOUT_S = 10.0
 
 CHANNEL_OPTIONS: list[tuple[str, object]] = [
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_metadata_size", 64 * 1024),
-    # A peer that comes back must be seen soon: gRPC's own back-off grows to two minutes.
+    # A peer that comes back must be noticed soon: by default gRPC's back-off grows to two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
-    # Not a pause, whatever its name: how long one attempt to connect may take, the peer's HTTP/2 greeting included. A
-    # process that is starting, or short of processor time, needs a while for that, and is not dead.
+    # Despite its name this is the time-out of one attempt to connect, the peer's HTTP/2 settings included. A process
+    # that is starting, or short of CPU time, needs a while for that.
     ("grpc.min_reconnect_backoff_ms", 5_000),
     ("grpc.max_reconnect_backoff_ms", 1_000),
-    # Each channel its own connection: the default shares one per address process-wide, whatever closed it.
+    # Each channel has a connection of its own. By default all channels of a process to one address share one.
     ("grpc.use_local_subchannel_pool", 1),
 ]
 
-#: A connection that the network has swallowed is given up after 30 s instead of waiting for TCP, whose pauses grow with
-#: the time that was lost: a network that has come back is used again soon. Servers let pings through each 5 s.
+#: A connection whose packets are lost is given up after 30 s. TCP would retransmit with ever longer pauses, and use a
+#: network that has come back too late. Servers accept a ping every 5 s.
 _KEEPALIVE: list[tuple[str, object]] = [
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 20_000),
@@ -60,10 +60,10 @@ _KEEPALIVE: list[tuple[str, object]] = [
 
 
 class Gateway:
-    """Calls of one endpoint: `await gateway.submit_job(request, timeout_s=10.0)`.
+    """Calls an endpoint: `await gateway.submit_job(request, timeout_s=10.0)`.
 
-    A unary call raises the typed error the endpoint raised, RpcUnavailableError where nobody answers, RpcTimeoutError
-    after `timeout_s`. A server-streaming call returns an async iterator and has no time-out.
+    A unary call raises the typed error that the endpoint raised, RpcUnavailableError if the endpoint cannot be reached,
+    or RpcTimeoutError after `timeout_s`. A server-streaming call returns an async iterator and has no time-out.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Gateway:
         self._methods = service_methods(service)
         self.address = address
         self.fencing_token = fencing_token
-        #: The version of the protocol that the endpoint's last answer was of; None before the first.
+        #: The protocol version of the endpoint's last answer; None before the first answer.
         self.protocol: int | None = None
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -90,7 +90,7 @@ class Gateway:
         call = method.stub(self._channel)
 
         def dropped(error: asyncio.CancelledError) -> BaseException:
-            """`drop` cancels the calls under way, not the tasks that wait for them: an endpoint must still answer."""
+            """Returns the error of a call that was cancelled by `drop`, or the cancellation of the calling task."""
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 return error
@@ -141,7 +141,7 @@ class Gateway:
 
 
 class RpcClient:
-    """The channels of one process, one per address; every call shows the token of `security`."""
+    """The channels of a process, one per address. Every call carries the token of `security`."""
 
     def __init__(self, *, security: SecurityContext) -> None:
         self.security = security
@@ -152,10 +152,10 @@ class RpcClient:
         return Gateway(self._channel(address), service, address, fencing_token, self.security)
 
     def watch_peer(self, address: str, on_lost: Callable[[], None]) -> PeerWatch:
-        """Call `on_lost()` once, on this loop, when the connection to `address` breaks or cannot be made.
+        """Calls `on_lost()` once, on this loop, when the connection to `address` breaks or cannot be made.
 
-        This is how the death of a process is noticed at once: its socket closes. A hang is what heartbeats are for, so
-        that this connection is not asked whether it is alive.
+        The death of a process closes its sockets, so it is noticed at once. A process that hangs is detected by
+        heartbeats; therefore this connection has no keepalive.
         """
         channel = open_aio_channel(address, CHANNEL_OPTIONS, self.security)
         task = asyncio.get_running_loop().create_task(_watch(channel, on_lost), name=f"watch {address}")
@@ -171,7 +171,7 @@ class RpcClient:
         return channel
 
     async def drop(self, address: str) -> None:
-        """Close the channel to a peer that is gone for good."""
+        """Closes the channel to a peer that will not come back."""
         channel = self._channels.pop(address, None)
         if channel is not None:
             await channel.close()
@@ -191,7 +191,7 @@ class PeerWatch:
         self._task = task
 
     def cancel(self) -> None:
-        """Stop watching; `on_lost` will not be called any more."""
+        """Stops watching. `on_lost` is not called any more."""
         self._task.cancel()
 
 
@@ -224,7 +224,7 @@ def _may_be_tls(error: FlinkError) -> bool:
 
 
 def explained(error: FlinkError, security: SecurityContext) -> FlinkError:
-    """A TlsError in place of an RpcUnavailableError where that is the reason. Blocking; asks the peer."""
+    """Returns a TlsError if TLS is why the peer cannot be reached, otherwise `error`. Blocks: connects to the peer."""
     if not _may_be_tls(error):
         return error
     from flinkpy.rpc.tls_diagnosis import diagnose
@@ -235,7 +235,7 @@ def explained(error: FlinkError, security: SecurityContext) -> FlinkError:
 
 
 def typed_error(error: Any, service: str, call: str, address: str) -> FlinkError:
-    """The error the endpoint raised, or one that says what went wrong on the way."""
+    """Returns the error that the endpoint raised, or one that says why the call failed."""
     for key, value in error.trailing_metadata() or ():
         if key == ERROR_METADATA_KEY:
             return error_from_proto(common_pb2.ErrorInfo.FromString(value))
@@ -247,8 +247,7 @@ def typed_error(error: Any, service: str, call: str, address: str) -> FlinkError
         return RpcUnavailableError(f"{where} is not reachable: {error.details()}", details={"address": address})
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return VersionMismatchError(
-            f"{where} is not known there: the service is of an older release of flinkpy than this process, or no "
-            "flinkpy at all",
+            f"{where}: the service does not have this call. It is an older release than this process, or no flinkpy",
             details={"address": address},
         )
     return InternalError(f"{where} failed: {code.name}: {error.details()}", details={"address": address})

@@ -1,7 +1,7 @@
-"""RpcEndpoint: all state of a service is touched on one event loop, its main thread.
+"""RpcEndpoint: a service whose state is used on one event loop only, its main thread.
 
-Handlers are plain `def`s: no await inside, so that what was true at their beginning stays true to their end. Work that
-takes time is started with `run_async` or `run_blocking`, and its result comes back as an event on the loop.
+Handlers are plain `def`s without an await, so that their preconditions stay true until they return. Work that takes
+time is started with `run_async` or `run_blocking`; its result comes back in a call on the main thread.
 
 Source: org.apache.flink.runtime.rpc.RpcEndpoint. Thread: one asyncio loop.
 """
@@ -24,15 +24,15 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 OnDone = Callable[[Any, BaseException | None], None]
 
-#: Blocking work of a control-path endpoint is file I/O and user enumerators: a few at a time are enough.
+#: Blocking work of a control-path endpoint is file I/O and user-defined enumerators; a few threads are enough.
 MAX_BLOCKING_THREADS = 8
 
-#: A timer that is later than this did not wait for its turn: the process stood still.
+#: A timer that fires later than this did not wait for other work: the whole process was suspended.
 STALL_MS = 1_000
 
 
 class TimerHandle:
-    """A scheduled action; `cancel` before it ran means it never will."""
+    """A scheduled action. After `cancel` it does not run."""
 
     def __init__(self, handle: asyncio.TimerHandle, timers: set[TimerHandle]) -> None:
         self._handle = handle
@@ -55,10 +55,10 @@ class RpcEndpoint:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._executor: ThreadPoolExecutor | None = None
         self._is_closed = False
-        #: How long this process stood still in all, and up to when (of the loop's time) that has been counted.
+        #: For how long this process was suspended in total, and up to which time of the loop that is counted.
         self._stalled_s = 0.0
         self._stalls_known_until_s = 0.0
-        #: Called with an error no handler expected; by default it is logged. A service may make it fatal.
+        #: Called with an unexpected error of a handler. By default it is logged; a service may make it fatal.
         self.on_fatal_error: Callable[[BaseException], None] = _log_unexpected
 
     @property
@@ -69,12 +69,12 @@ class RpcEndpoint:
         assert threading.get_ident() == self._main_thread_id, "endpoint state touched outside its main thread"
 
     def run_in_main_thread(self, action: Callable[..., None], *args: Any) -> None:
-        """From any thread: run `action(*args)` on the main thread soon. Dropped once the endpoint is closed."""
+        """Runs `action(*args)` on the main thread soon. Does nothing when the endpoint is closed. Thread: any."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._guarded, action, *args)
 
     def schedule(self, delay_ms: float, action: Callable[[], None]) -> TimerHandle:
-        """Run `action()` on the main thread after `delay_ms`."""
+        """Runs `action()` on the main thread after `delay_ms`."""
         due_s = self._loop.time() + delay_ms / 1000
 
         def fire() -> None:
@@ -86,25 +86,25 @@ class RpcEndpoint:
         return handle
 
     def awake_ms(self) -> int:
-        """Monotonic time, less that in which this process stood still: stopped, swapped out, or its host asleep.
+        """Returns monotonic time without the times in which this process was suspended (stopped, swapped out).
 
-        It is what the silence of peers is measured in: who could not be heard has not been silent.
+        The silence of peers is measured in it: a suspended process cannot hear its peers.
         """
         return self.clock.monotonic_ms() - round(self._stalled_s * 1000)
 
     def _note_stall(self, due_s: float) -> None:
-        """A timer that was due then is run now."""
+        """Counts the delay of a timer that fires now as suspension if it is too long."""
         now_s = self._loop.time()
         late_s = now_s - max(due_s, self._stalls_known_until_s)
         if late_s * 1000 > STALL_MS:
             self._stalled_s += late_s
             self._stalls_known_until_s = now_s
-            logger.warning("this process stood still for %d ms", late_s * 1000)
+            logger.warning("this process was suspended for %d ms", late_s * 1000)
 
     def run_async(self, coroutine: Coroutine[Any, Any, T], on_done: OnDone | None, name: str) -> asyncio.Task[T]:
-        """Start `coroutine`; `on_done(result, None)` or `on_done(None, error)` follows on the main thread.
+        """Starts `coroutine`, then calls `on_done(result, None)` or `on_done(None, error)` on the main thread.
 
-        Without `on_done` an error is logged. At `close` what still runs is cancelled and its `on_done` not called.
+        Without `on_done` an error is logged. `close` cancels running work, whose `on_done` is then not called.
         """
         task: asyncio.Task[T] = self._loop.create_task(coroutine, name=name)
         self._tasks.add(task)
@@ -112,7 +112,7 @@ class RpcEndpoint:
         return task
 
     def run_blocking(self, call: Callable[[], T], on_done: OnDone | None, name: str) -> None:
-        """Like `run_async`, for a blocking `call()` on an I/O thread."""
+        """Runs a blocking `call()` on an I/O thread; otherwise as `run_async`."""
         if self._executor is None:
             self._executor = ThreadPoolExecutor(MAX_BLOCKING_THREADS, thread_name_prefix=f"{type(self).__name__}-io")
 
@@ -120,7 +120,7 @@ class RpcEndpoint:
             try:
                 return call()
             except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
-                # Code of a user called sys.exit(): left as it is, asyncio would end this loop, and the process with it.
+                # User code called sys.exit(). asyncio would let this exception end the loop, and with it the process.
                 raise FunctionError(
                     f"{name}: {describe(error)}", remote_traceback=format_user_traceback(error)
                 ) from error
@@ -131,7 +131,7 @@ class RpcEndpoint:
         self.run_async(run(), on_done, name)
 
     async def close(self) -> None:
-        """Cancel timers and running work. Idempotent."""
+        """Cancels timers and running work. Idempotent."""
         self._is_closed = True
         for timer in list(self._timers):
             timer.cancel()
@@ -146,7 +146,7 @@ class RpcEndpoint:
         self._tasks.discard(task)
         if task.cancelled() or self._is_closed:
             if not task.cancelled():
-                task.exception()  # seen: nobody is left to be told
+                task.exception()  # mark it as retrieved: asyncio logs it otherwise
             return
         error = task.exception()
         if on_done is not None:

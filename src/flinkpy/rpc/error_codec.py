@@ -1,7 +1,7 @@
-"""Errors across RPC: typed in, typed out.
+"""Conversion of typed errors to and from their wire form.
 
-Whatever the exception, its wire form is valid and has a bounded size: a report of a failure is never refused for what
-a user's function has put into its exception.
+The wire form of any exception is valid and has a bounded size, so that a report of a failure is never refused because
+of the content of a user's exception.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from flinkpy.common.errors import FlinkError, InternalError, RemoteError, error_
 #: gRPC trailing metadata key; the `-bin` suffix lets it carry bytes.
 ERROR_METADATA_KEY = "flinkpy-error-bin"
 
-#: Errors of a chain that travel with the one that they caused.
+#: The maximum number of causes that are sent with an error.
 MAX_CAUSES = 3
 #: Characters of a type name.
 MAX_TYPE_CHARS = 256
 
-#: Message, traceback and each detail of a reduced error, in characters. It travels in gRPC metadata too, and must stay
-#: below the 64 KiB that our channels accept there, base64 and four bytes a character included.
+#: The maximum characters of message, traceback and each detail of a reduced error. It is also sent as gRPC metadata,
+#: and must stay below the 64 KiB that our channels accept there, with base64 and four bytes per character.
 _SMALL_MESSAGE_CHARS = 1500
 _SMALL_TRACEBACK_CHARS = 4000
 _SMALL_DETAIL_CHARS = 250
@@ -39,7 +39,7 @@ _SMALL_DETAILS = 8
 
 
 def error_to_proto(error: BaseException, *, depth: int = 0) -> common_pb2.ErrorInfo:
-    """The wire form of any exception. One that is not a FlinkError becomes InternalError with its traceback."""
+    """Returns the wire form of any exception. An exception that is no FlinkError becomes an InternalError."""
     if not isinstance(error, FlinkError):
         return error_to_proto(InternalError(describe(error), remote_traceback=format_traceback(error)), depth=depth)
     info = common_pb2.ErrorInfo(
@@ -51,14 +51,14 @@ def error_to_proto(error: BaseException, *, depth: int = 0) -> common_pb2.ErrorI
         details=_bounded(error.details, MAX_DETAILS, MAX_DETAIL_CHARS),
     )
     cause = error.__cause__
-    # `raise error from error`: what passes a typed error on unchanged may say so; it is no cause.
+    # `raise error from error` makes an error its own cause.
     if isinstance(cause, FlinkError) and cause is not error and depth < MAX_CAUSES:
         info.cause.CopyFrom(error_to_proto(cause, depth=depth + 1))
     return info
 
 
 def _type_name(error: FlinkError) -> str:
-    """The name under which the error travels; a program's class of the same name is no error of ours."""
+    """Returns the type name on the wire. A user's subclass is sent under the name of its nearest flinkpy class."""
     if isinstance(error, RemoteError):
         return error.details.get("type", "RemoteError")
     kind = type(error)
@@ -68,7 +68,7 @@ def _type_name(error: FlinkError) -> str:
 
 
 def error_from_proto(info: common_pb2.ErrorInfo) -> FlinkError:
-    """The exception that `error_to_proto` was given: the same class, message, details, traceback and causes."""
+    """Returns the exception with the class, message, details, traceback and causes that `error_to_proto` was given."""
     cls = error_class(info.type)
     details = dict(info.details)
     if cls is None:
@@ -81,7 +81,7 @@ def error_from_proto(info: common_pb2.ErrorInfo) -> FlinkError:
 
 
 def reduced_error(info: common_pb2.ErrorInfo) -> common_pb2.ErrorInfo:
-    """A few KiB of `info`, for a report that was refused: type, the ends of message and traceback, no causes."""
+    """Returns `info` reduced to a few KiB: its type, shortened message, traceback and details, and no causes."""
     reduced = common_pb2.ErrorInfo()
     reduced.CopyFrom(info)
     reduced.ClearField("cause")
@@ -93,7 +93,7 @@ def reduced_error(info: common_pb2.ErrorInfo) -> common_pb2.ErrorInfo:
 
 
 def bounded_error_metadata(error: BaseException) -> tuple[tuple[str, Any], ...]:
-    """Trailing metadata for `error`, cut to what fits into gRPC metadata."""
+    """Returns the trailing metadata that carries `error`, reduced to fit into gRPC metadata."""
     return ((ERROR_METADATA_KEY, reduced_error(error_to_proto(error)).SerializeToString()),)
 
 

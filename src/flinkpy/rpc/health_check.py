@@ -1,6 +1,6 @@
-"""Asks a process how it is, as probes do.
+"""Client of the health service, for probes.
 
-Source: grpc.health.v1; Kubernetes' probes of gRPC show no token and no certificate, so they cannot ask this cluster.
+Source: grpc.health.v1. Kubernetes' own gRPC probes send neither token nor certificate, so a cluster refuses them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from flinkpy.security import SecurityContext
 
 
 class Health(enum.Enum):
-    """What a process is doing about one service."""
+    """The health of one service in a process."""
 
-    #: It serves it: it leads, where leaders are elected.
+    #: The process serves it; with leader election, it leads.
     SERVING = "serving"
-    #: The process is well, and another one leads; it would take over.
+    #: The process is healthy and can take over from the leader.
     STANDING_BY = "standing by"
-    #: It is ending, or is something else.
+    #: The process is ending, or does not have this service.
     NOT_SERVING = "not serving"
 
     @property
@@ -32,9 +32,9 @@ class Health(enum.Enum):
 
 
 def check_health(service: str, address: str, *, security: SecurityContext, timeout_s: float) -> Health:
-    """How `service` (e.g. "Dispatcher") does in the process at `address`.
+    """Returns the health of `service` (e.g. "Dispatcher") in the process at `address`.
 
-    Raises: RpcUnavailableError where nobody answers, RpcTimeoutError, AuthenticationError.
+    Raises: RpcUnavailableError if the process cannot be reached, RpcTimeoutError, AuthenticationError.
     """
     channel = open_channel(address, CHANNEL_OPTIONS, security)
     try:

@@ -1,9 +1,8 @@
-"""HeartbeatMonitor: decides who is dead.
+"""HeartbeatMonitor: decides which peers are dead.
 
-Imagine a lighthouse keeper with a list of ships. Each ship that answers is ticked with the time. Now and then the
-keeper looks for ships not ticked for longer than the time-out, and, because a ship whose mast was seen to break
-need not be waited for, for ships that could not even be called several times running. A ship that is not on the
-list is ignored.
+The monitor keeps the time of the last heartbeat of each target. A target is dead when its last heartbeat is older than
+the time-out, or when several calls to it in a row could not be delivered, because then there is no need to wait for the
+time-out. Heartbeats of unknown targets are ignored.
 
 Pure: `now_ms` is always a parameter. Source: org.apache.flink.runtime.heartbeat.HeartbeatManagerImpl and the options
 heartbeat.interval, heartbeat.timeout, heartbeat.rpc-failure-threshold.
@@ -16,7 +15,7 @@ from typing import Generic, TypeVar
 
 K = TypeVar("K")
 
-#: heartbeat.rpc-failure-threshold: -1 switches detection by failed calls off.
+#: The value of heartbeat.rpc-failure-threshold that disables the detection by failed calls.
 DISABLED = -1
 
 
@@ -27,20 +26,22 @@ class _Target:
 
 
 class HeartbeatMonitor(Generic[K]):
+    """Watches targets that are identified by a hashable key."""
+
     def __init__(self, timeout_ms: int, rpc_failure_threshold: int = 2) -> None:
         self.timeout_ms = timeout_ms
         self.rpc_failure_threshold = rpc_failure_threshold
         self._targets: dict[K, _Target] = {}
 
     def add_target(self, target: K, now_ms: int) -> None:
-        """Begin to watch; a target already watched starts anew."""
+        """Starts to watch a target, also if it is watched already, with `now_ms` as its last heartbeat."""
         self._targets[target] = _Target(now_ms)
 
     def remove(self, target: K) -> None:
         self._targets.pop(target, None)
 
     def received(self, target: K, now_ms: int) -> bool:
-        """A heartbeat came. False where the target is not watched (stale or unknown)."""
+        """Records a heartbeat. Returns False if the target is not watched."""
         found = self._targets.get(target)
         if found is None:
             return False
@@ -49,13 +50,13 @@ class HeartbeatMonitor(Generic[K]):
         return True
 
     def rpc_failed(self, target: K) -> None:
-        """A call to the target could not be delivered."""
+        """Records that a call to the target could not be delivered."""
         found = self._targets.get(target)
         if found is not None:
             found.failed_calls += 1
 
     def expired(self, now_ms: int) -> list[K]:
-        """Targets given up now; each is reported once and watched no more."""
+        """Returns the dead targets and stops watching them."""
         dead = [target for target, state in self._targets.items() if self._is_dead(state, now_ms)]
         for target in dead:
             del self._targets[target]

@@ -1,7 +1,7 @@
-"""LeaderEndpoint: what a contender serves: the endpoint of its leadership, and while it has none NotLeaderError.
+"""LeaderEndpoint: the service of a contender, which answers NotLeaderError while the contender does not lead.
 
-A server's endpoints are set once, a leadership comes and goes. So the server is handed this object, and each leadership
-attaches an endpoint of its own, which has never served under another.
+The endpoints of a server are set once, but a process gains and loses leadership. Therefore the server serves this
+object, and each term of leadership attaches a new endpoint to it.
 
 Thread: the asyncio loop of the server.
 """
@@ -19,17 +19,17 @@ from flinkpy.rpc.services import Method, service_methods
 
 
 class LeaderEndpoint:
-    """Serves `service` (e.g. "Dispatcher") by the endpoint that is attached.
+    """Serves `service` (e.g. "Dispatcher") with the attached endpoint.
 
-    While none is, every call raises NotLeaderError, with the leader's address where it is known. Calls under way when
-    the endpoint is detached end at once with the same error.
+    While no endpoint is attached, every call raises NotLeaderError, with the leader's address if it is known. Calls
+    that are running when the endpoint is detached end at once with the same error.
     """
 
     def __init__(self, service: str) -> None:
         self.service = service
         self._endpoint: Any | None = None
         self._detached: asyncio.Future[None] | None = None
-        #: where the leader is, as far as this process has heard
+        #: the address of the leader, if this process knows it
         self.leader_address: str | None = None
         for method in service_methods(service).values():
             make = self._streaming if method.server_streaming else self._unary
@@ -41,11 +41,11 @@ class LeaderEndpoint:
 
     @property
     def is_serving(self) -> bool:
-        """Whether an endpoint is attached."""
+        """True if an endpoint is attached."""
         return self._endpoint is not None
 
     def attach(self, endpoint: Any) -> None:
-        """Serve by `endpoint` from now on. Raises: TypeError where it lacks a method of the service."""
+        """Serves with `endpoint` from now on. Raises: TypeError if it lacks a method of the service."""
         for method in service_methods(self.service).values():
             if not callable(getattr(endpoint, method.name, None)):
                 raise TypeError(f"{type(endpoint).__name__} does not implement {method.path}")
@@ -55,7 +55,7 @@ class LeaderEndpoint:
         self._detached = asyncio.get_running_loop().create_future()
 
     def detach(self) -> None:
-        """Serve no more; idempotent."""
+        """Detaches the endpoint. Idempotent."""
         self._endpoint = None
         if self._detached is not None:
             self._detached.set_result(None)
@@ -119,14 +119,14 @@ _END: Any = object()
 
 
 def _abandon(work: asyncio.Future[Any]) -> None:
-    """Nobody waits for it any more, unless it has ended."""
+    """Cancels `work` if it has not ended; its outcome is ignored."""
     if not work.done():
         work.cancel()
         work.add_done_callback(_seen)
 
 
 async def _abandoned(work: asyncio.Future[Any]) -> None:
-    """As `_abandon`; a generator is closed only when its last step has ended."""
+    """Cancels `work` and waits for its end: a generator can be closed only after its last step has ended."""
     if not work.done():
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)

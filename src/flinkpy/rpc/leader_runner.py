@@ -1,7 +1,7 @@
-"""LeaderRunner: a process that stands for election, and a new endpoint for each time it leads.
+"""LeaderRunner: takes part in the leader election and makes a new endpoint for each term of leadership.
 
-Whatever an endpoint knew ends with its leadership: the next one begins empty and recovers what is stored. So nothing of
-a former term can be taken for true in a later one.
+An endpoint's state ends with its term. The endpoint of the next term starts empty and recovers what is stored, so no
+outdated state of a former term is used.
 
 Source: org.apache.flink.runtime.dispatcher.runner.DefaultDispatcherRunner,
 org.apache.flink.runtime.resourcemanager.ResourceManagerServiceImpl. Thread: one asyncio loop.
@@ -23,32 +23,32 @@ logger = logging.getLogger(__name__)
 
 E = TypeVar("E")
 
-#: Pauses between attempts to begin a leadership; what it recovers from may not be reachable for a while.
+#: Pauses between attempts to begin a term; the store to recover from may not be reachable for a while.
 RETRY_DELAYS_S = (0.2, 1.0, 3.0, 5.0)
 
 
 class Terms(Protocol[E]):
-    """How the endpoint of one term begins and ends."""
+    """Starts and ends the endpoints of terms."""
 
     async def make(self, leadership: Leadership) -> E:
-        """The endpoint of this term, with all that former ones left."""
+        """Returns the endpoint of a new term, with the state that former terms stored."""
         ...
 
     def activate(self, endpoint: E, address: str) -> None:
-        """It serves at that address now and may act."""
+        """Called when the endpoint is served at `address`: it may act from now on."""
         ...
 
     async def revoked(self, endpoint: E) -> None:
-        """Another may lead now: stop without touching anything that the next leader goes on with."""
+        """Stops the endpoint after the leadership was lost. Must not change anything that the next leader uses."""
         ...
 
     async def ended(self, endpoint: E) -> None:
-        """This process ends in good order. Called while it still serves."""
+        """Ends the endpoint because this process shuts down. Called while the server still serves."""
         ...
 
 
 class LeaderRunner(Generic[E]):
-    """`service` is the LeaderEndpoint that `server` serves under that service's name."""
+    """Runs one contender. `service` is the LeaderEndpoint that `server` serves."""
 
     def __init__(
         self,
@@ -74,23 +74,23 @@ class LeaderRunner(Generic[E]):
         self._health: set[asyncio.Task[None]] = set()
         loop = asyncio.get_running_loop()
         self._made: asyncio.Future[None] = loop.create_future()
-        #: set with the error of a leadership that could not begin; the process has to end
+        #: Resolved with the error of a term that could not begin. The process has to end then.
         self.failed: asyncio.Future[BaseException] = loop.create_future()
 
     @property
     def leadership(self) -> Leadership | None:
-        """The present term, from the grant to the revocation."""
+        """The current term, from its grant to its revocation."""
         return self._wanted
 
     def start(self) -> None:
-        """Stand for election; endpoints are made from now on, and act once `serve` was called."""
+        """Joins the leader election. Endpoints act only after `serve` was called."""
         self._worker = asyncio.get_running_loop().create_task(self._run(), name=f"leadership of {self._name}")
         if self._retrieval is not None:
             self._retrieval.start(self._leader_changed)
         self._election.start(self)
 
     async def wait_until_made(self) -> None:
-        """Returns when the first endpoint is there. Raises what prevented it."""
+        """Returns when the first endpoint was made. Raises the error that prevented it."""
         assert self._worker is not None
         outcomes: set[asyncio.Future[Any]] = {self._made, self.failed}
         await asyncio.wait(outcomes, return_when=asyncio.FIRST_COMPLETED)
@@ -98,7 +98,7 @@ class LeaderRunner(Generic[E]):
             raise self.failed.result()
 
     async def wait_for(self, shutdown: ShutdownRequest) -> str:
-        """Returns why the process has to end: it is asked to, or cannot lead (see `failed`)."""
+        """Returns why the process has to end: a shutdown request, or a failure to lead (see `failed`)."""
         waiting = asyncio.ensure_future(shutdown.wait())
         outcomes: set[asyncio.Future[Any]] = {waiting, self.failed}
         await asyncio.wait(outcomes, return_when=asyncio.FIRST_COMPLETED)
@@ -108,7 +108,7 @@ class LeaderRunner(Generic[E]):
         return f"the {self._name} cannot lead: {self.failed.result()}"
 
     def serve(self, address: str) -> None:
-        """The server listens at `address`."""
+        """Called when the server listens at `address`."""
         self._address = address
         if self._endpoint is not None and self._present == self._wanted:
             self._activate(self._endpoint)
@@ -120,9 +120,9 @@ class LeaderRunner(Generic[E]):
         self._changed.set()
 
     def revoke_leadership(self) -> None:
-        logger.warning("the %s leads no more", self._name)
+        logger.warning("the %s has lost its leadership", self._name)
         self._wanted = None
-        # At once, whatever the endpoint is about: no call may be answered by a former leader.
+        # Detach at once: a former leader must not answer calls.
         self._service.detach()
         self._refresh_health()
         self._changed.set()
@@ -160,17 +160,17 @@ class LeaderRunner(Generic[E]):
             self._made.set_result(None)
 
     async def _make(self, leadership: Leadership) -> E | None:
-        """None where the leadership has ended meanwhile."""
+        """Returns None if the leadership has ended meanwhile."""
         for delay_s in (*RETRY_DELAYS_S, None):
             try:
                 return await self._terms.make(leadership)
             except FlinkError as error:
                 if self._wanted != leadership:
-                    logger.warning("the %s lost its leadership before it began: %s", self._name, error)
+                    logger.warning("the %s lost its leadership before its term began: %s", self._name, error)
                     return None
                 if delay_s is None or leadership.latch_path is None:
                     raise
-                logger.warning("the %s cannot lead yet: %s; next try in %g s", self._name, error, delay_s)
+                logger.warning("the %s cannot lead yet: %s; trying again in %g s", self._name, error, delay_s)
             await asyncio.sleep(delay_s)
             if self._wanted != leadership:
                 return None
@@ -197,7 +197,7 @@ class LeaderRunner(Generic[E]):
         task.add_done_callback(self._health.discard)
 
     async def close(self) -> None:
-        """End the present term in good order, then stand back. The server still serves; idempotent."""
+        """Ends the current term and leaves the election. Called while the server still serves. Idempotent."""
         worker, self._worker = self._worker, None
         if worker is None:
             return

@@ -1,4 +1,4 @@
-"""RetryingRegistration: register at another endpoint until it works, with back-off.
+"""RetryingRegistration: registers at another endpoint, with back-off, until it succeeds.
 
 Source: org.apache.flink.runtime.registration.RetryingRegistration and the options cluster.registration.*.
 """
@@ -30,11 +30,14 @@ class RegistrationOptions:
 
 
 class RetryingRegistration(Generic[T]):
-    """Calls `register(timeout_s)` until it answers, then `on_success(response)`.
+    """Calls `register(timeout_s)` until it returns, then `on_success(response)`.
 
-    Not reachable, not the leader (yet) or no answer in time: the time-out doubles up to its maximum, and is also the
-    pause up to the error delay (a peer that is just starting is met soon). Any other typed error is a refusal:
-    `on_refused(error)` decides; True tries again after the refused delay. Thread: the endpoint's main thread.
+    If the peer cannot be reached, does not lead yet or does not answer in time, the registration is tried again. The
+    time-out doubles up to its maximum. The pause before a retry is equal to the last time-out, but at most the error
+    delay, so that a peer that is just starting is reached soon. Any other typed error is a refusal: if
+    `on_refused(error)` returns True, the registration is tried again after the refused delay.
+
+    Thread: the endpoint's main thread.
     """
 
     def __init__(
@@ -59,7 +62,7 @@ class RetryingRegistration(Generic[T]):
         self._task = self._endpoint.run_async(self._run(), self._done, f"register {self._name}")
 
     def cancel(self) -> None:
-        """Give up; `on_success` is not called any more."""
+        """Stops trying. `on_success` is not called any more."""
         if self._task is not None:
             self._task.cancel()
 
@@ -74,13 +77,13 @@ class RetryingRegistration(Generic[T]):
         timeout_ms = self._options.initial_timeout_ms
         while True:
             try:
-                # A first call also makes the connection; give it longer than Flink's first 100 ms.
+                # The first call also connects, so it gets more time than Flink's first 100 ms.
                 return await self._register(max(timeout_ms, 1_000) / 1000)
             except (RpcUnavailableError, RpcTimeoutError, NotLeaderError) as error:
                 pause_ms = min(timeout_ms, self._options.error_delay_ms)
-                # Nobody there is usual at the start; certificates that do not match will not mend themselves.
+                # An unreachable peer is normal during start-up. Certificates that do not match need the user.
                 level = logging.WARNING if isinstance(error, TlsError) else logging.DEBUG
-                logger.log(level, "%s: %s; next try in %d ms", self._name, error, pause_ms)
+                logger.log(level, "%s: %s; trying again in %d ms", self._name, error, pause_ms)
                 await asyncio.sleep(pause_ms / 1000)
                 timeout_ms = min(timeout_ms * 2, self._options.max_timeout_ms)
             except FlinkError as error:
@@ -91,7 +94,7 @@ class RetryingRegistration(Generic[T]):
 
 
 def check_leader(answered_id: str, expected_id: str | None, address: str) -> None:
-    """Whoever took the registration is the leader that was looked for; None: it was not known by its token.
+    """Checks that the process that accepted the registration is the expected leader, if its id is known.
 
     Raises: NotLeaderError.
     """
@@ -103,4 +106,4 @@ def check_leader(answered_id: str, expected_id: str | None, address: str) -> Non
 
 
 class _GaveUp(FlinkError):
-    """Refused for good; `on_refused` has been told."""
+    """The registration was refused and is not tried again."""

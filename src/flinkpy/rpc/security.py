@@ -1,4 +1,4 @@
-"""The one place where RPC is secured: what servers bind with and channels are opened with."""
+"""TLS of RPC: binds the ports of servers and opens channels."""
 
 from __future__ import annotations
 
@@ -17,28 +17,30 @@ from flinkpy.security import PEER_NAME, SecurityContext, TlsMaterial, check_bind
 logger = logging.getLogger(__name__)
 
 _NO_PROXY = ("grpc.enable_http_proxy", 0)
-#: Certificates are of members of the cluster and not of addresses, and all have this one name.
+#: The certificates of all members of a cluster have this one name; they are not bound to addresses.
 _PEER_NAME = ("grpc.ssl_target_name_override", PEER_NAME)
 
 
 def check_server(bind_address: str, security: SecurityContext) -> None:
-    """Raises: ConfigurationError where a server must not bind `bind_address`, or could check no token."""
+    """Checks that a server may bind `bind_address` and can verify tokens. Raises: ConfigurationError."""
     check_bind(bind_address, security)
     if security.secret is None and not security.is_insecure:
-        raise ConfigurationError("a server needs the cluster secret: a token alone lets nobody check another")
+        raise ConfigurationError(
+            "a server needs the cluster secret: it cannot verify the tokens of its callers with a token alone"
+        )
     if security.is_insecure and security.tls is None and not is_loopback(bind_address.strip("[]")):
         what = "records" if security.derived_tls is not None else "calls, tokens and records"
         logger.warning("INSECURE: %s is bound without mutual TLS; %s cross the network in clear", bind_address, what)
 
 
 def check_certificate(security: SecurityContext, auth_context: Callable[[], Mapping[str, Iterable[bytes]]]) -> None:
-    """Raises: AuthenticationError where fingerprints are asked for and the caller's certificate has none of them."""
+    """Checks the caller's certificate against the configured fingerprints. Raises: AuthenticationError."""
     if security.tls is None or not security.tls.fingerprints:
         return
     pem = next(iter(auth_context().get("x509_pem_cert", ())), b"")
     if not _is_pinned(security.tls, pem):
         raise AuthenticationError(
-            "the caller's certificate has none of the fingerprints of `security.ssl.internal.cert.fingerprint`"
+            "the caller's certificate matches no fingerprint of `security.ssl.internal.cert.fingerprint`"
         )
 
 
@@ -48,11 +50,11 @@ def _is_pinned(tls: TlsMaterial, pem: bytes) -> bool:
 
 
 def bind_port(server: grpc.aio.Server, address: str, security: SecurityContext) -> int:
-    """Bind `server` to `address` (host:port; port 0 takes a free one) and return the port, 0 where it is taken."""
+    """Binds `server` to `address` (host:port; port 0: any free port). Returns the port, or 0 if it is in use."""
     tls = security.control_tls
     if tls is None:
         return server.add_insecure_port(address)
-    # Where a user has set up TLS both sides show a certificate; else callers show who they are by a token.
+    # With TLS that the user has set up, both sides show a certificate. Otherwise callers authenticate by a token.
     trusted = tls.trusted_certificates if tls.is_mutual else None
     credentials = grpc.ssl_server_credentials(
         [(tls.private_key, tls.certificate_chain)], trusted, require_client_auth=tls.is_mutual
@@ -61,7 +63,7 @@ def bind_port(server: grpc.aio.Server, address: str, security: SecurityContext) 
 
 
 def open_aio_channel(address: str, options: list[tuple[str, object]], security: SecurityContext) -> grpc.aio.Channel:
-    """Raises: AuthenticationError, see `_channel_credentials`."""
+    """Opens a channel to `address`. Raises: AuthenticationError, see `_channel_credentials`."""
     credentials = _channel_credentials(address, security)
     if credentials is None:
         return grpc.aio.insecure_channel(address, options=[_NO_PROXY, *options])
@@ -69,7 +71,7 @@ def open_aio_channel(address: str, options: list[tuple[str, object]], security: 
 
 
 def open_channel(address: str, options: list[tuple[str, object]], security: SecurityContext) -> grpc.Channel:
-    """Raises: AuthenticationError, see `_channel_credentials`."""
+    """Opens a channel to `address`. Raises: AuthenticationError, see `_channel_credentials`."""
     credentials = _channel_credentials(address, security)
     if credentials is None:
         return grpc.insecure_channel(address, options=[_NO_PROXY, *options])
@@ -77,10 +79,10 @@ def open_channel(address: str, options: list[tuple[str, object]], security: Secu
 
 
 def _channel_credentials(address: str, security: SecurityContext) -> grpc.ChannelCredentials | None:
-    """None for plaintext, over which nothing confidential goes.
+    """Returns the credentials of a channel, or None for plaintext, over which nothing confidential is sent.
 
-    Raises: AuthenticationError where the process would show a token to whoever listens at `address`, because it has
-        nothing to recognise the cluster's services by; or where it has no token at all.
+    Raises: AuthenticationError if this process has no token, or cannot verify the service at `address` and would show
+        its token to any process that listens there.
     """
     tls = security.control_tls
     if tls is not None:
@@ -89,16 +91,16 @@ def _channel_credentials(address: str, security: SecurityContext) -> grpc.Channe
         )
     if security.tokens is not None:
         raise AuthenticationError(
-            f"no connection to {address}: the token at hand does not say by what the services of its cluster are "
-            "recognised, so it would be shown to whoever listens there. It is none that `flinkpy token` printed, or "
-            "a part of one: make another",
+            f"no connection to {address}: the token does not contain the authority that verifies the services of its "
+            "cluster, so any process that listens there would receive it. It was not printed by `flinkpy token`, or "
+            "is incomplete: make a new one with `flinkpy token`",
             details={"address": address},
         )
     if not security.is_insecure:
         raise AuthenticationError(
-            f"no connection to {address}: this process has nothing to show and nothing to recognise the cluster by. A "
-            "client needs the file of the cluster secret (`security.secret-file`, FLINKPY_SECRET_FILE) or a token that "
-            "`flinkpy token` made of it (`security.token-file`, FLINKPY_TOKEN)",
+            f"no connection to {address}: this process has neither a token nor the cluster secret. A client needs the "
+            "file of the cluster secret (`security.secret-file`, FLINKPY_SECRET_FILE) or a token that `flinkpy token` "
+            "made from it (`security.token-file`, FLINKPY_TOKEN)",
             details={"address": address},
         )
     return None

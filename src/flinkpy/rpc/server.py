@@ -1,7 +1,7 @@
 """RpcServer: serves endpoints over gRPC with fencing and typed errors.
 
-The handlers are generic: each method of a service of the proto files is the endpoint's method of the same snake_case
-name. This is the only place where an exception becomes a gRPC status.
+The handlers are generic: a call of a method is passed to the endpoint's method of the same name in snake_case. This is
+the only place where an exception becomes a gRPC status.
 
 Thread: the asyncio loop that started it.
 """
@@ -65,41 +65,41 @@ _OPTIONS: list[tuple[str, object]] = [
     ("grpc.max_metadata_size", 64 * 1024),
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 1),
-    # Calls under way on one connection; more of them wait at their caller.
+    # Concurrent calls on one connection; further calls wait at the caller.
     ("grpc.max_concurrent_streams", 1_000),
-    # A connection that has not said what HTTP/2 (and TLS) begin with after this is closed; gRPC's default is 2 minutes.
+    # Closes a connection that has not completed the TLS and HTTP/2 handshakes; gRPC's default is 2 minutes.
     ("grpc.server_handshake_timeout_ms", 20_000),
 ]
 
-#: sysexits.h EX_SOFTWARE: the status of a process whose server has ended by itself.
+#: The exit status of a process whose server has ended by itself: EX_SOFTWARE of sysexits.h.
 EXIT_STATUS_SERVER_ENDED = 70
 
-#: Text of a gRPC status: it travels in a header, beside the error itself.
+#: The maximum length of the text of a gRPC status, which is sent in a header beside the error itself.
 MAX_STATUS_CHARS = 500
 
-#: How long calls that were cut may take to end.
+#: How long cancelled calls may take to end.
 _CUT_CALLS_TIMEOUT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """What a handler may know of its caller."""
+    """The context of a call, for its handler."""
 
     fencing_token: str | None
     client_version: str | None
     peer: str
-    #: The version of the protocol that is spoken with the caller.
+    #: The protocol version that is used with the caller.
     protocol: int = PROTOCOL
 
 
 def unfenced(method: F) -> F:
-    """Mark an endpoint method as callable without the endpoint's fencing token."""
+    """Marks a method of an endpoint as callable without the endpoint's fencing token."""
     method.__dict__["__unfenced__"] = True
     return method
 
 
 def check_fencing_token(endpoint: object, function: object, context: CallContext, path: str) -> None:
-    """Raises: StaleFencingTokenError where `function` of a fenced endpoint is called for another leadership of it."""
+    """Checks the fencing token of a call of a fenced endpoint. Raises: StaleFencingTokenError."""
     if not hasattr(endpoint, "fencing_token") or getattr(function, "__unfenced__", False):
         return
     expected = endpoint.fencing_token
@@ -111,7 +111,7 @@ def check_fencing_token(endpoint: object, function: object, context: CallContext
 
 
 class RpcServer:
-    """One gRPC server of a process: any number of endpoints, health checking and reflection."""
+    """A gRPC server with any number of endpoints, health checking and reflection."""
 
     def __init__(
         self,
@@ -122,10 +122,12 @@ class RpcServer:
         security: SecurityContext,
         on_end: Callable[[BaseException | None], None] | None = None,
     ) -> None:
-        """Raises: ConfigurationError where `security` does not allow that address to be bound.
+        """Makes a server that does not listen yet.
 
         Args:
-            on_end: called when the server has ended although nobody stopped it; by default the process ends.
+            on_end: called if the server ends without having been stopped. By default the process ends.
+
+        Raises: ConfigurationError if `security` does not allow to bind `bind_address`.
         """
         check_server(bind_address, security)
         self._security = security
@@ -135,16 +137,16 @@ class RpcServer:
         self._port: int | None = None
         self._authorization = None if security.secret is None else AuthorizationInterceptor(security)
         interceptors = [] if self._authorization is None else [self._authorization]
-        # Two servers on one port would share its calls silently, so it is shared with a reservation only.
+        # Without this option two servers could share a port silently. A port is shared only with its reservation.
         options = [*_OPTIONS, ("grpc.so_reuseport", int(is_reserved(port)))]
         self._server = make_server(interceptors, options, on_end or self._end_process)
         self._services: dict[str, object] = {}
-        #: What runs the calls that have not ended, so that `stop` can wait for them.
+        #: The tasks of running calls; `stop` waits for them.
         self._calls: set[asyncio.Task[Any]] = set()
         self._health = health.aio.HealthServicer()
 
     def add_endpoint(self, service: str, endpoint: object) -> None:
-        """Serve `service` (e.g. "Dispatcher") by the snake_case methods of `endpoint`; all must exist."""
+        """Serves `service` (e.g. "Dispatcher") with the methods of `endpoint`, all of which must exist."""
         full_name = full_service_name(service)
         if self._authorization is not None:
             self._authorization.add_audience(Audience.of_service(service))
@@ -156,7 +158,7 @@ class RpcServer:
         self._services[full_name] = endpoint
 
     async def start(self) -> None:
-        """Bind and serve. Raises: AddressInUseError naming host and port."""
+        """Binds the port and starts to serve. Raises: AddressInUseError, which names host and port."""
         target = f"{self._bind_address}:{self._requested_port}"
         raise_if_taken(self._bind_address, self._requested_port)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
@@ -174,7 +176,7 @@ class RpcServer:
             await self._set_health(name)
 
     async def refresh_health(self, service: str) -> None:
-        """Health checks are told anew whether `service` serves; the process itself ("") is healthy all the time."""
+        """Updates the health of `service`. The process itself ("") is always healthy."""
         if self._port is not None:
             await self._set_health(full_service_name(service))
 
@@ -185,25 +187,24 @@ class RpcServer:
 
     @property
     def address(self) -> str:
-        """`host:port` that others reach this server by. Only after `start`."""
+        """The `host:port` at which others reach this server. Available after `start`."""
         if self._port is None:
             raise RuntimeError("the server has not been started")
         return f"{self._advertised_host}:{self._port}"
 
     async def stop(self, grace_s: float = 0.5) -> None:
-        """Refuse new calls, let running ones finish within `grace_s`, then cut them.
+        """Refuses new calls, lets running calls finish within `grace_s`, then cancels them.
 
-        Calls that were cut, or whose caller has gone, have ended when this returns, unless they take seconds for it.
+        Cancelled calls have ended when this returns, unless that takes them more than two seconds.
         """
         await self._health.enter_graceful_shutdown()
         await self._server.stop(grace_s)
         if self._calls:
-            # gRPC writes a traceback to standard error where the loop ends just when a call does that its caller had
-            # given up.
+            # gRPC writes a traceback to standard error if the loop ends while a cancelled call is ending.
             await asyncio.wait(self._calls, timeout=_CUT_CALLS_TIMEOUT_S)
 
     def _end_process(self, error: BaseException | None) -> None:
-        """A process that nobody can call any more is no service: its peers must see that it is gone."""
+        """Ends this process, so that its peers notice that its server has gone."""
         logger.critical("FATAL: the server at %s has ended, so this process ends", self.address, exc_info=error)
         sys.stdout.flush()
         sys.stderr.flush()
@@ -252,7 +253,7 @@ def _handler(
         begin()
         try:
             context = check(servicer_context)
-            # A stream may last for as long as the process: what it speaks is said at its start.
+            # A stream may last as long as the process, so the protocol version is sent at its start.
             await servicer_context.send_initial_metadata(answer_metadata(context.protocol))
             async for response in function(request, context):
                 yield response
@@ -298,8 +299,8 @@ async def _abort(servicer_context: Any, method: Method, error: Exception) -> Non
     if isinstance(error, AuthenticationError):
         code = grpc.StatusCode.UNAUTHENTICATED
     elif isinstance(error, FlinkError):
-        if isinstance(error, VersionMismatchError):  # its caller may be of another host, whose log nobody looks at
-            logger.warning("%s of %s is refused: %s", method.path, servicer_context.peer(), error)
+        if isinstance(error, VersionMismatchError):  # the caller may run on another host, whose log is not at hand
+            logger.warning("refused %s from %s: %s", method.path, servicer_context.peer(), error)
         code = _STATUS.get((error.domain, error.retry), grpc.StatusCode.ABORTED)
     else:
         logger.exception("%s failed", method.path)

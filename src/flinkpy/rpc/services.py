@@ -1,4 +1,4 @@
-"""The services as the proto files describe them, in the form server and client need."""
+"""The services of the proto files, in the form that server and client need."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _FILES = (dispatcher_pb2, jobmaster_pb2, resourcemanager_pb2, taskexecutor_pb2)
 
 METADATA_FENCING_TOKEN = "flinkpy-fencing-token"
 
-#: Largest message of a unary call. Bigger things (graphs, user code) travel through the BlobServer.
+#: The maximum size of a message. Larger objects (graphs, user code) are sent through the BlobServer.
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One rpc: its Python name, its full path, its message classes and which sides stream."""
+    """A method of a service: its Python name, its full path, its message classes and which sides stream."""
 
     name: str
     path: str
@@ -32,7 +32,7 @@ class Method:
     server_streaming: bool
 
     def stub(self, channel: Any) -> Any:
-        """The callable of a `grpc.Channel` or `grpc.aio.Channel` for this method."""
+        """Returns the callable of a `grpc.Channel` or `grpc.aio.Channel` for this method."""
         request, response = (
             "stream" if streams else "unary" for streams in (self.client_streaming, self.server_streaming)
         )
@@ -49,7 +49,7 @@ def snake_case(name: str) -> str:
 
 @cache
 def service_methods(service: str) -> dict[str, Method]:
-    """Methods of `service` (e.g. "Dispatcher") by snake_case name."""
+    """Returns the methods of `service` (e.g. "Dispatcher") by their names in snake_case."""
     descriptor = _service_descriptor(service)
     methods = {}
     for method in descriptor.methods:

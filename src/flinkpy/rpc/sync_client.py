@@ -1,4 +1,4 @@
-"""SyncGateway: the same calls for plain client programs that have no event loop."""
+"""SyncGateway: calls an endpoint from a program that has no event loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flinkpy.security import SecurityContext
 
 
 class SyncGateway:
-    """`gateway.list_jobs(request, timeout_s=...)`; a context manager; errors as of `flinkpy.rpc.client.Gateway`."""
+    """Calls an endpoint: `gateway.list_jobs(request, timeout_s=...)`. Raises the same errors as `Gateway`."""
 
     def __init__(
         self, service: str, address: str, fencing_token: str | None = None, *, security: SecurityContext
@@ -26,7 +26,7 @@ class SyncGateway:
         self._channel = open_channel(address, CHANNEL_OPTIONS, security)
         self._fencing_token = fencing_token
         self.address = address
-        #: As `Gateway.protocol`.
+        #: The protocol version of the endpoint's last answer; None before the first answer.
         self.protocol: int | None = None
 
     def __getattr__(self, name: str) -> Callable[..., Any]:

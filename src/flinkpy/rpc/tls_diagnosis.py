@@ -1,6 +1,7 @@
-"""Why a connection could not be made: gRPC says that a handshake failed, and of a peer's refusal not even that.
+"""Finds out why a TLS connection could not be made.
 
-The peer is called once more with Python's own TLS, which tells. Blocking.
+gRPC reports that a handshake failed, but not why, and does not report a refusal by the peer at all. Therefore this
+module connects once more with Python's own TLS, whose errors name the reason. Blocking.
 """
 
 from __future__ import annotations
@@ -12,23 +13,23 @@ from flinkpy.security import PEER_NAME, TlsMaterial
 from flinkpy.security.tls_material import verification_failure
 
 _TIMEOUT_S = 2.0
-#: What an HTTP/2 client says first (RFC 9113, 3.4), and an empty SETTINGS frame.
+#: The preface of an HTTP/2 client (RFC 9113, 3.4) with an empty SETTINGS frame.
 _HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
-#: First byte of a TLS record that holds an alert (RFC 8446, 5.1).
+#: The first byte of a TLS record that contains an alert (RFC 8446, 5.1).
 _TLS_ALERT = 0x15
 
 _REFUSES = "the peer refuses this process's certificate"
-_NOT_PROVED = "what listens there has not proved to be of this cluster"
+_NOT_PROVED = "the process that listens there has not proved that it belongs to this cluster"
 _HINTS = ("handshake", "Handshake", "Socket closed", "Connection reset")
 
 
 def may_be_tls(details: str) -> bool:
-    """Whether what gRPC says of a call that reached nobody looks as if the two sides differ in TLS."""
+    """True if the text of gRPC's error suggests that the two sides differ in TLS."""
     return "failed to connect" in details and any(hint in details for hint in _HINTS)
 
 
 def diagnose(address: str, tls: TlsMaterial | None) -> str | None:
-    """What is wrong between this process and the peer at `address`, or None where it is not TLS."""
+    """Returns what is wrong with TLS between this process and the peer at `address`, or None."""
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=_TIMEOUT_S) as connection:
@@ -45,8 +46,8 @@ def _speaks_tls(connection: socket.socket) -> str | None:
     answer = connection.recv(16)
     if (answer and answer[0] == _TLS_ALERT) or not answer:
         return (
-            "the peer speaks TLS, or no gRPC at all, and this process plaintext: set `security.ssl.internal.enabled` "
-            "with a key store and a trust store"
+            "the peer speaks TLS, or is no gRPC server, and this process speaks plaintext: set "
+            "`security.ssl.internal.enabled` with a key store and a trust store"
         )
     return None
 
@@ -58,43 +59,45 @@ def _handshake(connection: socket.socket, tls: TlsMaterial) -> str | None:
     try:
         with context.wrap_socket(connection, server_hostname=PEER_NAME) as secured:
             secured.sendall(_HTTP2_PREFACE)
-            # With TLS 1.3 a server looks at the client's certificate when the client has finished already.
+            # With TLS 1.3 a server checks the client's certificate after the client has finished the handshake.
             if not secured.recv(1):
-                return f"{_REFUSES}: it is of an authority that the peer does not trust, or has expired{own}"
+                return f"{_REFUSES}: the peer does not trust its authority, or it has expired{own}"
     except ssl.SSLCertVerificationError as error:
         if not tls.is_mutual:
             return (
-                f"{_NOT_PROVED}, so no token was shown to it: the cluster has a secret other than the one at hand, or "
-                "something else has taken the port"
+                f"{_NOT_PROVED}, so no token was sent to it: the cluster has another secret, or another program has "
+                "taken the port"
             )
-        return f"the peer is refused: {verification_failure(error.verify_message)}{own}"
+        return f"this process refuses the peer: {verification_failure(error.verify_message)}{own}"
     except ssl.SSLError as error:
         return _of_alert(error, own)
     except TimeoutError:
-        return "the peer does not answer the TLS handshake: it speaks plaintext, or something else"
+        return "the peer does not answer the TLS handshake: it speaks plaintext or another protocol"
     except OSError:
-        return f"{_REFUSES}, or speaks plaintext{own}"
+        return f"{_REFUSES}, or it speaks plaintext{own}"
     return None
 
 
 def _of_derived(reason: str | None) -> str | None:
-    """The same for a process whose TLS nobody set up: there are no files to look at."""
+    """Returns the reason in terms of the cluster secret: TLS derived from it has no files to check."""
     if reason is None or _NOT_PROVED in reason:
         return reason
     return (
-        f"{_NOT_PROVED}, so no token was shown to it: the cluster uses certificates of its own "
-        "(`security.ssl.internal.enabled`) and this process does not, or something else has taken the port"
+        f"{_NOT_PROVED}, so no token was sent to it: the cluster uses its own certificates "
+        "(`security.ssl.internal.enabled`) and this process does not, or another program has taken the port"
     )
 
 
 def _of_alert(error: ssl.SSLError, own: str) -> str:
     reason = (error.reason or str(error)).upper()
     if "WRONG_VERSION" in reason or "UNKNOWN_PROTOCOL" in reason or "RECORD_LAYER" in reason:
-        return "the peer speaks plaintext, this process TLS: enable it on both sides (`security.ssl.internal.enabled`)"
+        return (
+            "the peer speaks plaintext and this process TLS: enable TLS on both sides (`security.ssl.internal.enabled`)"
+        )
     if "EXPIRED" in reason:
         return f"{_REFUSES}: it has expired (`flinkpy certs --renew`){own}"
     if "UNKNOWN_CA" in reason:
-        return f"{_REFUSES}: it is of an authority that the peer does not trust{own}"
+        return f"{_REFUSES}: the peer does not trust its authority{own}"
     if "ALERT" in reason:
         return f"{_REFUSES}: {error.reason}{own}"
     return f"TLS fails: {error.reason or error}"

@@ -1,19 +1,19 @@
-"""Which versions of the protocol this release speaks, and how two processes agree on one.
+"""Protocol versions: which ones this release speaks, and how two processes agree on one.
 
-The protocol is the meaning of the messages in the proto files. It has a number of its own, because most releases do
-not change it. A release speaks a range of versions: `MIN_PROTOCOL` to `PROTOCOL`. Every call carries the caller's
-range and release, every answer the version the two speak: the newest that both know.
+The protocol is the meaning of the messages in the proto files. Its version is independent of the release, because most
+releases do not change it. A release speaks the versions from `MIN_PROTOCOL` to `PROTOCOL`. Every call carries the
+caller's range and release. Every answer carries the version that is used: the newest one that both sides speak.
 
-| caller says                    | answer                                                       |
+| metadata of the caller         | answer                                                       |
 |--------------------------------|--------------------------------------------------------------|
 | a range that overlaps ours     | served; the answer names the newest common version           |
 | a range that does not          | VersionMismatchError, which names both releases              |
-| a release, but no range        | served as version 1, where that is spoken still              |
-| nothing (another language)     | served as the newest: it was made of the proto files         |
+| a release, but no range        | served as version 1, if this release still speaks it         |
+| nothing (another language)     | served as the newest version of the proto files              |
 
-PROTOCOL is raised when a message gets a new meaning that an older peer would get wrong; whoever sends the new form
-asks first what the peer speaks (`Gateway.protocol`, `CallContext.protocol`). A field or a call that an older peer may
-do without needs no new version. MIN_PROTOCOL is raised when an old form is not understood any more.
+PROTOCOL is raised when a message gets a new meaning that an older peer would misunderstand. A sender checks the peer's
+version (`Gateway.protocol`, `CallContext.protocol`) before it uses the new form. A new field or call that an older peer
+may ignore needs no new version. MIN_PROTOCOL is raised when an old form is no longer understood.
 
 Pure.
 """
@@ -33,9 +33,9 @@ PROTOCOL = 1
 #: The oldest version this release still speaks.
 MIN_PROTOCOL = 1
 
-#: gRPC metadata: the caller's range (`1-2`) on the way there, the version spoken (`2`) on the way back.
+#: gRPC metadata: the caller's range (`1-2`) in a call, the version used (`2`) in an answer.
 METADATA_PROTOCOL = "flinkpy-protocol"
-#: gRPC metadata of both ways: the sender's release.
+#: gRPC metadata of calls and answers: the sender's release.
 METADATA_VERSION = "flinkpy-version"
 
 _RANGE = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
@@ -43,7 +43,7 @@ _RANGE = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
 
 @dataclass(frozen=True, slots=True)
 class ProtocolRange:
-    """The versions from `oldest` to `newest`, both included."""
+    """The versions from `oldest` to `newest`, both inclusive."""
 
     oldest: int
     newest: int
@@ -56,25 +56,25 @@ class ProtocolRange:
         return str(self.newest) if self.oldest == self.newest else f"{self.oldest} to {self.newest}"
 
     def newest_common(self, other: ProtocolRange) -> int | None:
-        """The newest version both have; None where there is none."""
+        """Returns the newest version of both ranges, or None."""
         newest = min(self.newest, other.newest)
         return newest if newest >= max(self.oldest, other.oldest) else None
 
 
 OURS = ProtocolRange(MIN_PROTOCOL, PROTOCOL)
 
-#: What a process of this release shows on every call.
+#: The metadata that a process of this release sends with every call.
 CALLER_METADATA: tuple[tuple[str, str], ...] = ((METADATA_VERSION, __version__), (METADATA_PROTOCOL, str(OURS)))
 
 
 def negotiate(
     said: str | None, release: str | None, *, ours: ProtocolRange = OURS, our_release: str = __version__
 ) -> int:
-    """The version to speak with a caller.
+    """Returns the version to use with a caller.
 
     Args:
-        said: what its metadata has under METADATA_PROTOCOL.
-        release: its release, where it says one.
+        said: the caller's METADATA_PROTOCOL, or None.
+        release: the caller's release, or None.
 
     Raises: VersionMismatchError.
     """
@@ -92,9 +92,9 @@ def negotiate(
 
 
 def agreed(metadata: Iterable[tuple[str, Any]] | None, where: str, *, ours: ProtocolRange = OURS) -> int:
-    """The version that the service at `where` answered with; one that says none is of the first protocol.
+    """Returns the version of an answer of the service at `where`; an answer without one has version 1.
 
-    Raises: VersionMismatchError where we do not speak it.
+    Raises: VersionMismatchError if this release does not speak that version.
     """
     said, release = "1", None
     for key, value in metadata or ():
@@ -109,12 +109,12 @@ def agreed(metadata: Iterable[tuple[str, Any]] | None, where: str, *, ours: Prot
 
 
 def answer_metadata(protocol: int) -> tuple[tuple[str, str], ...]:
-    """What a service shows with every answer."""
+    """Returns the metadata that a service sends with every answer."""
     return ((METADATA_VERSION, __version__), (METADATA_PROTOCOL, str(protocol)))
 
 
 def are_compatible_releases(one: str, other: str) -> bool:
-    """Whether pickles and messages of one are for the other too: releases that differ in their last number only."""
+    """True if the releases can exchange pickles and messages: they differ in their last number only."""
     return bool(one) and one.split(".")[:2] == other.split(".")[:2]
 
 
@@ -122,8 +122,8 @@ def _mismatch(
     caller: str, caller_release: str | None, caller_speaks: str, service: str, service_release: str | None, speaks: str
 ) -> VersionMismatchError:
     return VersionMismatchError(
-        f"{caller} is of flinkpy {caller_release or '(unknown)'} and speaks protocol {caller_speaks}, {service} is of "
+        f"{caller} runs flinkpy {caller_release or '(unknown)'} and speaks protocol {caller_speaks}, {service} runs "
         f"flinkpy {service_release or '(unknown)'} and speaks protocol {speaks}: install the same release on both "
-        "sides, or go from one to the other over a release between them that speaks both",
+        "sides, or upgrade through a release that speaks both",
         details={"caller": caller_release or "", "service": service_release or ""},
     )

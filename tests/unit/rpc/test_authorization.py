@@ -272,7 +272,7 @@ def test_messages_of_refusals_say_what_to_do_and_show_no_token() -> None:
         check_call(CLUSTER, "/a/B", None, ALL, NOW_S)
     with pytest.raises(AuthenticationError, match="none of this cluster") as wrong:
         check_call(CLUSTER, "/a/B", "Bearer " + "5" * 64, ALL, NOW_S)
-    with pytest.raises(AuthorizationError, match=r"role read.* needs cluster") as low:
+    with pytest.raises(AuthorizationError, match=r"role read.* requires cluster") as low:
         check_call(CLUSTER, "/a/B", f"Bearer {shown}", ALL, NOW_S)
     assert "5" * 64 not in str(wrong.value) and shown not in str(low.value) + str(low.value.details)
 
@@ -314,7 +314,7 @@ def test_a_token_for_one_service_is_refused_by_the_others() -> None:
 
 def test_a_process_without_anything_to_recognise_the_cluster_by_shows_no_token() -> None:
     for text in ("0" * 64, token(Role.SUBMIT)):
-        with pytest.raises(AuthenticationError, match="shown to whoever listens there") as refused:
+        with pytest.raises(AuthenticationError, match="any process that listens there would receive it") as refused:
             open_aio_channel("192.0.2.1:6123", [], SecurityContext.of_token(text))
         assert text not in str(refused.value)
     with pytest.raises(AuthenticationError, match=r"security.secret-file.*flinkpy token"):

@@ -63,7 +63,7 @@ def test_a_mismatch_names_both_releases_and_what_to_do() -> None:
     message = str(caught.value)
     for part in ("0.3.1", "protocol 1 to 2", "0.9.0", "protocol 4 to 6", "install the same release"):
         assert part in message
-    with pytest.raises(VersionMismatchError, match=r"service at there is of flinkpy 7\.0\.0 and speaks protocol 9"):
+    with pytest.raises(VersionMismatchError, match=r"service at there runs flinkpy 7\.0\.0 and speaks protocol 9"):
         agreed(((METADATA_VERSION, "7.0.0"), (METADATA_PROTOCOL, "9")), "there")
 
 
@@ -262,7 +262,7 @@ async def test_an_answer_in_a_version_we_do_not_speak_is_not_taken() -> None:
 async def test_a_call_that_the_service_does_not_know_says_that_it_is_older() -> None:
     server, address = await _serve_foreign(None)
     client = RpcClient(security=SecurityContext.insecure())
-    with pytest.raises(VersionMismatchError, match=r"list_jobs .* is not known there"):
+    with pytest.raises(VersionMismatchError, match=r"list_jobs .*does not have this call"):
         await client.gateway("Dispatcher", address).list_jobs(dispatcher_pb2.ListJobsRequest())
     await client.close()
     await server.stop(None)
