@@ -77,7 +77,7 @@ def test_every_execute_of_a_program_is_a_job_of_its_cluster(tmp_path: Path) -> N
 def test_a_program_without_a_job_has_failed_and_is_told_why(tmp_path: Path) -> None:
     done = run_flinkpy("run", "-t", "local-application", str(program(tmp_path / "app", programs.NO_JOB)), timeout_s=100)
     assert done.returncode == 1
-    assert "contains no execute() call" in done.stderr
+    assert "it did not call execute()" in done.stderr
 
 
 def test_an_application_exits_with_the_status_of_its_program(tmp_path: Path) -> None:

@@ -72,4 +72,4 @@ def test_job_ends_with_its_killed_client_where_it_needs_it(cluster: RunningClust
             wait_until(lambda: cluster.client.request_job_status(job_id) is not JobState.RUNNING, "the end", 4.0)
         cluster.client.cancel_job(job_id)
     wait_for_state(cluster, job_id, JobState.CANCELED)
-    assert ("its client has not been heard for 2000 ms" in cluster.log("dispatcher")) or way == "detached"
+    assert ("its client sent no heartbeat for 2000 ms" in cluster.log("dispatcher")) or way == "detached"

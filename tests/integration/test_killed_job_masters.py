@@ -202,7 +202,7 @@ def test_job_masters_killed_again_and_again_end_in_a_failure_that_says_so(start_
     result = cluster.client.wait_for_result(graph.job_id)
 
     assert (result.status, result.error.type) == (JobState.FAILED.value, "JobMasterLostError")
-    assert "for the 3. time, one soon after the other" in result.error.message
+    assert "loss 3 in a row" in result.error.message
     assert "SIGKILL" in result.error.message
 
 

@@ -72,7 +72,7 @@ def test_all_services_go_to_the_next_release_while_a_job_runs_and_nothing_is_los
             overview = cluster.client.request_cluster_overview()
             assert overview.version == NEXT
             # This test is a client of the release before.
-            refusal = pytest.raises(VersionMismatchError, match=rf"flinkpy {__version__}.* cluster is of {NEXT}")
+            refusal = pytest.raises(VersionMismatchError, match=rf"flinkpy {__version__}.* cluster runs {NEXT}")
             with refusal, runs.started():
                 pass
             run.hurry()

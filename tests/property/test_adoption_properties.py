@@ -20,8 +20,8 @@ from flinkpy._proto import dispatcher_pb2 as pb
 from flinkpy.common.errors import StaleFencingTokenError
 from flinkpy.common.ids import JobMasterId
 from flinkpy.common.states import JobState
+from flinkpy.dispatcher import job_manager_runner as wanted
 from flinkpy.dispatcher import job_master_pool as pools
-from flinkpy.dispatcher import runner_effects as wanted
 from flinkpy.dispatcher.job_manager_runner import JobManagerRunner, RecoveryPolicy, RunnerState
 from flinkpy.dispatcher.job_master_pool import JobMasterPool
 

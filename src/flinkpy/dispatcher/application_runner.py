@@ -1,14 +1,14 @@
-"""ApplicationRunner: runs the program that a cluster belongs to, while this process's Dispatcher leads.
+"""ApplicationRunner: runs the program of an application cluster while the Dispatcher of this process leads.
 
-The program runs in a process of its own: the Dispatcher never imports user code. It is told where the Dispatcher is,
-submits its jobs there as any client does, with ids that are fixed (see `flinkpy.client.application`), and reports them
-on a pipe. When the Dispatcher leads no more the program is ended and its jobs are left alone: on the master that leads
-next it runs again, and finds finished jobs finished and running jobs running.
+The program runs in a process of its own, because the Dispatcher never imports user code. It submits its jobs to the
+Dispatcher like any client, with fixed ids (see `flinkpy.client.application`), and reports them on a pipe. When the
+Dispatcher loses its leadership, the program is killed and its jobs keep running. The program runs again on the next
+leader, where it finds its finished and running jobs.
 
 ```
    leads ----> [claim the cluster id] ----> [process of the program] ---- reports ----> ApplicationStatus
                                                                                              |
-   leads no more: the process is killed, nothing else                     result: cancel the other jobs, store it,
+   loses leadership: the process is killed                                result: cancel the other jobs, store it,
                                                                           shut the cluster down
 ```
 
@@ -43,17 +43,17 @@ logger = logging.getLogger(__name__)
 
 _CONFIGURATION_VARIABLES = (*CONFIG_DIR_VARIABLES, DYNAMIC_PROPERTIES_VARIABLE)
 
-#: How long a program may go on after one of its jobs has failed: its own error says more than the job's.
+#: How long a program may run after one of its jobs has failed: its own error says more than that of the job.
 PROGRAM_GRACE_S = 3.0
 #: How long a program that is told to end (SIGTERM) may take.
 STOP_GRACE_S = 2.0
-#: How long an application whose end is known may take for it when its process is told to end.
+#: How long an application that is ending may take to finish when the Dispatcher process shuts down.
 FINISH_TIMEOUT_S = 10.0
-#: One question for a job's result is left open for this long.
+#: How long one request for a job result waits.
 RESULT_POLL_MS = 30_000
-#: Exit status of a process that was told to end before its application did: that of one killed by SIGTERM.
+#: The exit status if this process is terminated before its application has ended: that of a process killed by SIGTERM.
 EXIT_TERMINATED = 143
-#: Pause where the Dispatcher does not answer questions: it is about to lead no more, or to end.
+#: Pause after a call that the Dispatcher did not answer: it may be losing its leadership, or ending.
 RETRY_PAUSE_S = 0.5
 
 
@@ -61,10 +61,12 @@ ShowFailed = Callable[[str, FlinkError], None]
 
 
 class ApplicationRunner:
-    """Args:
-    store: None where nothing is kept beyond this process.
-    gateway: makes a gateway to the Dispatcher at an address.
-    on_ended: called once, when the application has ended for good; the cluster is to end unless it is to stay.
+    """Runs the program once in each term until the application has ended.
+
+    Args:
+        store: None if the result is not stored.
+        gateway: makes a gateway to the Dispatcher at an address.
+        on_ended: called once, when the application has ended.
     """
 
     def __init__(
@@ -81,14 +83,14 @@ class ApplicationRunner:
         self._gateway = gateway
         self._on_ended = on_ended
         self._term: asyncio.Task[None] | None = None
-        #: whether how the application ends is known, though it has not ended yet
+        #: whether the result of the application is known, although it has not ended yet
         self._has_decided = False
-        #: how the application ended, once it has
+        #: the result, once the application has ended
         self.result: ApplicationResult | None = None
 
     @property
     def exit_status(self) -> int:
-        """Of this process: where the application has not ended, that of a process that SIGTERM ended."""
+        """The exit status of this process; EXIT_TERMINATED if the application has not ended."""
         return EXIT_TERMINATED if self.result is None else self.result.exit_status
 
     @property
@@ -96,10 +98,10 @@ class ApplicationRunner:
         return self._application.name
 
     def leads(self, address: str, show_failed: ShowFailed) -> None:
-        """The Dispatcher of this process leads and serves at `address`.
+        """Starts the program: the Dispatcher of this process leads and serves at `address`.
 
         Args:
-            show_failed: have the Dispatcher show a failed job of that id, for a program that came to none.
+            show_failed: makes the Dispatcher show a failed job, for a program that failed before it submitted one.
         """
         if self._term is None and self.result is None:
             self._has_decided = False
@@ -107,10 +109,10 @@ class ApplicationRunner:
             self._term = asyncio.get_running_loop().create_task(work, name=f"application {self._application.name}")
 
     async def leads_no_more(self, *, may_finish: bool = False) -> None:
-        """Returns when the program's process has gone.
+        """Ends the program because the Dispatcher does not lead any more. Returns when its process has ended.
 
         Args:
-            may_finish: where the application is just ending, let it: its result is to be stored.
+            may_finish: let an application finish that is just ending, so that its result is stored.
         """
         term, self._term = self._term, None
         if term is not None:
@@ -126,10 +128,10 @@ class ApplicationRunner:
         try:
             result = await self._result_of_term(address, show_failed)
         except FlinkError as error:
-            logger.error("application %s cannot be run: %s", self._application.name, error)
+            logger.error("cannot run application %s: %s", self._application.name, error)
             result = ApplicationResult(ApplicationState.FAILED, EXIT_FAILED, str(error))
         except Exception as error:
-            logger.exception("the application cannot be run")
+            logger.exception("cannot run the application")
             result = ApplicationResult(ApplicationState.FAILED, EXIT_FAILED, f"{type(error).__name__}: {error}")
         self.result = result
         self._on_ended(result)
@@ -138,7 +140,7 @@ class ApplicationRunner:
         if self._store is not None:
             earlier = await asyncio.to_thread(self._store.claim, self._application)
             if earlier is not None:
-                logger.info("the application has ended before: %s", earlier.state.value)
+                logger.info("the application has already ended: %s", earlier.state.value)
                 return earlier
         term = _Term(self._application, self._configuration, self._gateway(address), address, self._decided)
         try:
@@ -155,7 +157,7 @@ class ApplicationRunner:
 
 
 class _Term:
-    """One run of the program."""
+    """One run of the program, in one term."""
 
     def __init__(
         self,
@@ -183,14 +185,14 @@ class _Term:
         return self._status.jobs
 
     async def run(self) -> ApplicationResult:
-        """How the application ended; its jobs have ended then."""
+        """Runs the program and returns the result of the application, whose jobs have ended then."""
         reader = await self._start_program()
         self._spawn(self._read_reports(reader), "reports of the program")
         await self._decided.wait()
         result = self._status.result
         assert result is not None
         logger.log(
-            # Not every failure has been shown: a program may exit with a status, or go on after its job has failed.
+            # Not every failure has been logged: a program may exit with a status, or continue after a job has failed.
             logging.INFO if result.state is ApplicationState.FINISHED else logging.ERROR,
             "application %s (%s): %s%s",
             self._application.name,
@@ -203,7 +205,7 @@ class _Term:
         return result
 
     async def close(self) -> None:
-        """Leave nothing of the program behind; jobs are not touched."""
+        """Kills the program if it still runs. Its jobs keep running."""
         if self._child is not None and not self._child.has_ended:
             self._child.kill()
             await self._child.wait()
@@ -236,13 +238,13 @@ class _Term:
                     [*command, *settings.arguments, "--", application.program, *application.arguments],
                     name=f"program {application.name}",
                     output=ChildOutput.INHERIT,
-                    # What this process read from files and its environment is among the settings.
+                    # The settings contain what this process read from files and its environment.
                     environment={**settings.environment, **dict.fromkeys(_CONFIGURATION_VARIABLES, "")},
                     pass_fds=(write_end, *settings.descriptors),
                 )
         finally:
             os.close(write_end)
-        logger.info("the program %s runs (pid %d)", application.program, self._child.pid)
+        logger.info("running the program %s (pid %d)", application.program, self._child.pid)
         reader = asyncio.StreamReader(limit=1 << 20)
         self._pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(read_end, "rb")
@@ -250,14 +252,14 @@ class _Term:
         return reader
 
     def _settings(self) -> dict[str, str]:
-        """The cluster's configuration, and where it is."""
+        """Returns the cluster's configuration with the address of this Dispatcher."""
         entries = dict(self._configuration)
-        # The address is that of this very process, whoever may be elected later.
+        # The program always calls this process, even if another one is elected later.
         for key in (*HA_MODE.keys, *jobmanager_options.RPC_BIND_PORT.keys):
             entries.pop(key, None)
         host, _, port = self._address.rpartition(":")
         entries.update({"jobmanager.rpc.address": host, "jobmanager.rpc.port": port, "execution.target": "remote"})
-        # What `execute()` waits for is the application's business, not that of the command that has started it.
+        # `execute()` waits for the job in an application, however the cluster was started.
         entries["execution.attached"] = "true"
         return entries
 
@@ -265,8 +267,8 @@ class _Term:
         while line := await reader.readline():
             try:
                 report = decode(line)
-            except ValueError as error:  # user code has found the descriptor
-                logger.warning("the program has reported something strange: %s", error)
+            except ValueError as error:  # user code wrote to the descriptor
+                logger.warning("ignoring an invalid report of the program: %s", error)
                 continue
             if isinstance(report, JobSubmitted):
                 if self._status.job_submitted(report.job_id, report.name):
@@ -285,7 +287,7 @@ class _Term:
             try:
                 answer = await self._dispatcher.request_job_result(request, timeout_s=RESULT_POLL_MS / 1000 + 30)
             except JobNotFoundError as error:
-                logger.warning("how job %s ended is not known any more: %s", job_id, error)
+                logger.warning("the result of job %s has expired: %s", job_id, error)
                 self._status.job_ended(job_id, JobState.FINISHED)
                 break
             except FlinkError as error:
@@ -296,10 +298,10 @@ class _Term:
             if state is not None and state.is_globally_terminal:
                 self._status.job_ended(job_id, state, answer.result.error.message)
                 break
-            if state is not None:  # suspended: this Dispatcher is about to end, or to lead no more
+            if state is not None:  # suspended: this Dispatcher is ending or losing its leadership
                 await asyncio.sleep(RETRY_PAUSE_S)
         if self._status.is_waiting_for_program:
-            self._spawn(self._hurry(), "the program's last moment")
+            self._spawn(self._hurry(), "wait for the program to end")
         self._look()
 
     async def _hurry(self) -> None:
@@ -314,7 +316,7 @@ class _Term:
             self._decided.set()
 
     async def _end_program(self) -> None:
-        """Its interpreter may have things to end too: it has returned from `main` only."""
+        """Waits for the process, whose interpreter may still be ending, then stops it."""
         assert self._child is not None
         if self._status.has_program_ended:
             await asyncio.wait({asyncio.ensure_future(self._child.wait())}, timeout=PROGRAM_GRACE_S)

@@ -1,4 +1,4 @@
-"""ApplicationStatus: how an application stands, from what is known of its program and of its jobs. Pure.
+"""ApplicationStatus: derives the state of an application from its program and its jobs. Pure.
 
 ```
               program returned, all jobs finished
@@ -9,11 +9,11 @@
       +----------------------------------------------> CANCELED
 ```
 
-(1) Where `execution.terminate-application-on-any-job-terminated-exceptionally` is false the end of a job ends nothing:
-the application ends with its program and its last job, and is then FINISHED, unless the program itself failed.
+(1) If `execution.terminate-application-on-any-job-terminated-exceptionally` is false, a failed or canceled job does not
+end the application. It ends with its program and its last job, and is then FINISHED unless the program itself failed.
 
-A job that ended so is first told to the program, which waits for it as a rule: it gets a moment to end by itself, so
-that its own error is the one that is reported (`is_program_overdue`).
+When a job fails, the program usually waits for it and fails with its own error. Therefore the program gets a moment to
+end by itself before the application ends (`program_is_overdue`).
 
 Source: org.apache.flink.client.deployment.application.{ApplicationDispatcherBootstrap,PackagedProgramApplication}.
 """
@@ -28,7 +28,7 @@ from flinkpy.common.states import JobState
 
 
 class ApplicationState(enum.Enum):
-    """Values are what results are stored with."""
+    """The state of an application. The values are used in stored results."""
 
     RUNNING = "RUNNING"
     FINISHED = "FINISHED"
@@ -41,8 +41,8 @@ class ApplicationResult:
     """How an application ended.
 
     Attributes:
-        exit_status: of the process. As in Flink an application that was canceled has done what was asked of it: 0.
-        message: what a person should read; empty where it finished.
+        exit_status: of the Dispatcher process; 0 for a canceled application, as in Flink.
+        message: the reason for users; empty if the application finished.
     """
 
     state: ApplicationState
@@ -51,14 +51,14 @@ class ApplicationResult:
     traceback: str = ""
 
 
-#: Exit status of an application that failed in another way than by `sys.exit`.
+#: The exit status of a failed application whose program did not call `sys.exit`.
 EXIT_FAILED = 1
 
-NO_JOB = "the program has ended without submitting a job: it contains no execute() call, or never comes to one"
+NO_JOB = "the program has ended without submitting a job: it did not call execute()"
 
 
 class ApplicationStatus:
-    """Fed with events; `result` is there once the application is to end."""
+    """Collects the events of an application. `result` is set once the application has to end."""
 
     def __init__(self, *, terminates_on_any_exception: bool = True) -> None:
         self._terminates = terminates_on_any_exception
@@ -84,11 +84,11 @@ class ApplicationStatus:
 
     @property
     def is_waiting_for_program(self) -> bool:
-        """Whether a job ended in a way that ends the application, and the program has not ended yet."""
+        """True if a job ended in a way that ends the application, and the program has not ended yet."""
         return self.result is None and self._terminates and self._first_bad is not None and not self.has_program_ended
 
     def job_submitted(self, job_id: str, name: str) -> bool:
-        """Whether the job is a new one."""
+        """Adds a job. Returns False if it is known."""
         if job_id in self._jobs:
             return False
         self._jobs[job_id] = None
@@ -96,7 +96,7 @@ class ApplicationStatus:
         return True
 
     def job_ended(self, job_id: str, state: JobState, error: str = "") -> None:
-        """`state` is a globally terminal one."""
+        """Records the end of a job. `state` is globally terminal."""
         self._jobs[job_id] = state
         if state is not JobState.FINISHED and self._first_bad is None:
             self._first_bad = (job_id, state, error)
@@ -107,18 +107,18 @@ class ApplicationStatus:
         self._decide()
 
     def program_died(self, how: str) -> None:
-        """Its process has ended without saying how the program did."""
+        """Records that the process has ended without a report of the program's end."""
         if self._program is None:
             self._died = how
             self._decide()
 
     def program_is_overdue(self) -> None:
-        """It was given time to end by itself after one of its jobs had failed."""
+        """Records that the program did not end in time after one of its jobs had failed."""
         self._is_overdue = True
         self._decide()
 
     def is_broken(self, message: str) -> None:
-        """Whoever watches over it cannot go on."""
+        """Records that the application cannot be watched any more."""
         if self.result is None:
             self.result = ApplicationResult(ApplicationState.FAILED, EXIT_FAILED, message)
 

@@ -1,11 +1,12 @@
-"""ApplicationStore: which program a cluster belongs to, and how it ended. Blocking.
+"""ApplicationStore: the application of a cluster and its result. Blocking.
 
-One checksummed file per application, in a directory that all masters of a cluster share. The first master writes which
-program it is; one that would run another program for the same cluster id is refused, because the fixed ids of its jobs
-would be taken for those of the first. A result that is there is the answer of every later master: nothing runs twice.
+Each application has a checksummed file in a directory that all masters of a cluster share. The first master stores the
+identity of the program. A master that would run another program with the same cluster id is refused, because the fixed
+ids of its jobs would be confused with those of the first program. Later masters return a stored result and do not run
+the program again.
 
-Source: org.apache.flink.runtime.highavailability.ApplicationResultStore. Differs: a result is kept until somebody
-removes the file.
+Source: org.apache.flink.runtime.highavailability.ApplicationResultStore. Differs: a result is kept until its file is
+removed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _SUFFIX = ".application"
 
 @dataclass(frozen=True, slots=True)
 class ApplicationDescription:
-    """What is to be run.
+    """The program of an application.
 
     Attributes:
         application_id: 32 hex digits.
@@ -43,14 +44,14 @@ class ApplicationDescription:
         return Path(self.program).name
 
     def digest(self) -> str:
-        """The same for the same program with the same arguments, wherever the file lies. Blocking."""
-        if self.program.startswith("module:"):  # one that is installed has no one file
+        """Returns a digest of the program's content and arguments. Blocks."""
+        if self.program.startswith("module:"):  # an installed module has no single file
             content = self.program.encode()
             return hashlib.sha256(content + b"\0" + "\0".join(self.arguments).encode()).hexdigest()
         try:
             content = Path(self.program).read_bytes()
         except OSError as error:
-            raise ApplicationError(f"the program {self.program} cannot be read: {error.strerror}") from error
+            raise ApplicationError(f"cannot read the program {self.program}: {error.strerror}") from error
         return hashlib.sha256(content + b"\0" + "\0".join(self.arguments).encode()).hexdigest()
 
 
@@ -59,10 +60,10 @@ class ApplicationStore:
         self._directory = directory
 
     def claim(self, application: ApplicationDescription) -> ApplicationResult | None:
-        """Note whose cluster this is; returns how the application ended, where it has ended.
+        """Stores the identity of the application, or returns its result if it has ended.
 
         Raises:
-            ApplicationError: the cluster id is that of another program, or of a newer release's file.
+            ApplicationError: the cluster id belongs to another program, or a newer release wrote the file.
             ExternalError: the directory cannot be used.
         """
         path = self._path(application.application_id)
@@ -74,13 +75,13 @@ class ApplicationStore:
                 self._write(path, {"program": application.name, "digest": digest, "result": None})
                 return None
         except OSError as error:
-            raise ExternalError(f"the store of applications {self._directory} cannot be used: {error}") from error
+            raise ExternalError(f"cannot use the store of applications {self._directory}: {error}") from error
         if known["digest"] != digest:
             raise ApplicationError(
-                f"the cluster id belongs to another application already: {known['program']} "
+                f"the cluster id belongs to another application: {known['program']} "
                 f"({application.application_id}). An application needs a cluster id of its own, also when it is a new "
                 f"version of an earlier one: choose another `high-availability.cluster-id` (or `cluster.id`), or "
-                f"remove {path} if that one is no longer wanted",
+                f"remove {path} if that application is no longer needed",
                 details={"path": str(path)},
             )
         stored = known["result"]
@@ -101,7 +102,9 @@ class ApplicationStore:
         except FileNotFoundError:
             return None
         except ValueError as error:
-            raise CorruptFileError(f"{path} describes no application: {error}", details={"path": str(path)}) from error
+            raise CorruptFileError(
+                f"{path} does not describe an application: {error}", details={"path": str(path)}
+            ) from error
         if value["version"] > FORMAT_VERSION:
             raise ApplicationError(
                 f"{path} was written by a newer release, in format {value['version']}; this one reads up to "

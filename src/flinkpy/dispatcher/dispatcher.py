@@ -1,8 +1,8 @@
-"""Dispatcher: the endpoint that clients call and that JobMaster processes report to.
+"""Dispatcher: the endpoint that clients call and to which JobMaster processes report.
 
-It owns one JobManagerRunner per job that has not ended, the pool of JobMaster processes, the stores and the archive of
-ended jobs. Calls become events of the machines; the effects they answer with are run here, and every outcome of an
-effect comes back as an event.
+It owns one JobManagerRunner for each unfinished job, the pool of JobMaster processes, the stores and the archive of
+ended jobs. It passes calls to the machines and runs the effects they return. The outcome of an effect goes back to the
+machine.
 
 | message                                    | unknown job        | job has ended          | duplicate or late         |
 |--------------------------------------------|--------------------|------------------------|---------------------------|
@@ -10,15 +10,15 @@ effect comes back as an event.
 | RequestJob, -Status, -Result, Watch...,    | JobNotFoundError   | from the archive       | the same answer           |
 | RequestAccumulators                        |                    |                        |                           |
 | RequestMetrics, RequestCheckpointStatistics| JobNotFoundError   | JobNotFoundError       | the same answer           |
-| CancelJob                                  | JobNotFoundError   | ack or error (see 1)   | handed on again           |
+| CancelJob                                  | JobNotFoundError   | ack or error (see 1)   | passed on again           |
 | ReportJobClientHeartbeat                   | JobNotFoundError   | JobNotFoundError       | acknowledged, no effect   |
 | TriggerCheckpoint, -Savepoint, Stop...     | JobNotFoundError   | JobNotFoundError (2)   | the same answer           |
 | NotifyJobMasterStarted, -Status            | StaleFencingToken  | acknowledged           | acknowledged, no effect   |
 | NotifyJobTerminated                        | StaleFencingToken  | acknowledged           | acknowledged, no effect   |
 | any of these three, other JobMasterId      | StaleFencingToken  | StaleFencingToken      | StaleFencingToken         |
 
-(1) Acknowledged where the job was canceled; JobTerminatedWithoutCancellationError where it ended in another way.
-(2) Unless it repeats the trigger id of one that was answered.
+(1) Acknowledged if the job was canceled, JobTerminatedWithoutCancellationError if it ended in another way.
+(2) A call that repeats the trigger id of an answered call gets the same answer.
 
 Source: org.apache.flink.runtime.dispatcher.Dispatcher.
 Thread: one asyncio loop; files are read and written on I/O threads.
@@ -29,13 +29,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import platform
+import re
 from collections.abc import AsyncIterator, Awaitable, Iterable
 from typing import Any
 
 from google.protobuf.message import DecodeError
 
 from flinkpy import __version__
-from flinkpy._proto import checkpoint_pb2, common_pb2, job_pb2, resourcemanager_pb2
+from flinkpy._proto import checkpoint_pb2, common_pb2, job_pb2, metrics_pb2, resourcemanager_pb2
 from flinkpy._proto import dispatcher_pb2 as pb
 from flinkpy.common.clock import Clock
 from flinkpy.common.errors import (
@@ -45,40 +46,48 @@ from flinkpy.common.errors import (
     RpcTimeoutError,
     RpcUnavailableError,
     StaleFencingTokenError,
+    VersionMismatchError,
 )
 from flinkpy.common.ids import DispatcherId, JobID, JobMasterId
 from flinkpy.common.states import JobState
 from flinkpy.configuration.redaction import redacted
 from flinkpy.dispatcher.dispatcher_services import DispatcherServices
-from flinkpy.dispatcher.ended_jobs import check_cancellation_of_ended, status_to_proto
-from flinkpy.dispatcher.job_inquiries import JobInquiries
+from flinkpy.dispatcher.job_archive import check_cancellation_of_ended, job_not_found, status_to_proto
 from flinkpy.dispatcher.job_operations import JobOperations
-from flinkpy.dispatcher.job_status_watchers import JobStatusWatchers
 from flinkpy.dispatcher.options import DispatcherOptions
-from flinkpy.dispatcher.running_jobs import RunningJob, RunningJobs
-from flinkpy.dispatcher.submission_check import check_submission, not_stored
+from flinkpy.dispatcher.running_jobs import JobStatusWatchers, RunningJob, RunningJobs, not_stored
+from flinkpy.graph.validation import validate_job_graph
+from flinkpy.rpc.endpoint import RpcEndpoint
 from flinkpy.rpc.server import CallContext, unfenced
 from flinkpy.rpc.services import MAX_MESSAGE_BYTES
+from flinkpy.rpc.versions import are_compatible_releases
 
 logger = logging.getLogger(__name__)
 
 ACK = common_pb2.Acknowledge()
 CLUSTER_PYTHON = ".".join(platform.python_version_tuple()[:2])
 
-#: A JobGraph is handed to its JobMaster in one message, beside the cluster's configuration.
+#: A JobGraph is sent to its JobMaster in one message, together with the cluster's configuration.
 MAX_GRAPH_BYTES = MAX_MESSAGE_BYTES - 1024 * 1024
 
-#: One question for a result is left open at most this long.
+#: The maximum time for which a request for a job result waits.
 MAX_RESULT_WAIT_MS = 10 * 60_000
 
-#: The overview of a cluster must not wait long for a ResourceManager that does not answer.
+#: How long the cluster overview waits for the ResourceManager.
 OVERVIEW_TIMEOUT_S = 3.0
 
-#: A coordinator may take its time to answer, e.g. until there are results to hand out.
+#: How long a coordinator may take to answer, e.g. until it has results.
 COORDINATION_TIMEOUT_S = 60.0
 
+#: The maximum size of all logs in one answer. It is far below the maximum message size.
+MAX_LOGS_BYTES = 1 << 20
+#: The minimum size to request of one TaskExecutor. With many of them, each would else return a line at a time.
+MIN_LOG_BYTES = 4096
+#: How long the logs wait for a TaskExecutor that does not answer.
+LOG_TIMEOUT_S = 5.0
 
-class Dispatcher(JobInquiries):
+
+class Dispatcher(RpcEndpoint):
     """Serves `Dispatcher` of dispatcher.proto."""
 
     def __init__(
@@ -102,7 +111,7 @@ class Dispatcher(JobInquiries):
             dispatcher_id=str(dispatcher_id),
             configuration=dict(configuration or {}),
         )
-        #: being stored; and who has submitted each once more meanwhile
+        #: Jobs that are being stored, each with the answers of callers that repeated the submission meanwhile.
         self._submitting: dict[JobID, list[asyncio.Future[pb.SubmitJobResponse]]] = {}
         self._is_shutting_down = False
         self._operations = JobOperations(self.jobs, self.run_async)
@@ -118,24 +127,24 @@ class Dispatcher(JobInquiries):
         unfinished: Iterable[job_pb2.JobGraph] = (),
         dirty: Iterable[pb.JobTerminated] = (),
     ) -> None:
-        """Begin to act; `address` is where JobMasters report to. Call once, when the server listens.
+        """Starts the Dispatcher. Called once, when the server listens at `address`, to which JobMasters report.
 
         Args:
-            ended: results that a former Dispatcher left.
-            unfinished: jobs that it left without a result; they are run again.
-            dirty: those of the results whose jobs have not been cleaned up.
+            ended: the results that a former Dispatcher stored.
+            unfinished: jobs of a former Dispatcher that have no result. They are run again.
+            dirty: the results in `ended` whose jobs have not been cleaned up.
         """
         self.validate_runs_in_main_thread()
         self.jobs.start(address, ended, unfinished, dirty)
         self.schedule(self._options.blob_cleanup_interval_s * 1000 or 1000, self._clean_up_blobs)
 
     async def stop_jobs(self, reason: str) -> None:
-        """End all JobMaster processes; jobs that run are suspended. While the server still serves."""
+        """Ends all JobMaster processes and suspends running jobs. Called while the server still serves."""
         self._is_shutting_down = True
         await self.jobs.stop(reason)
 
     def leave(self) -> None:
-        """Another Dispatcher leads: stop without ending what it goes on with."""
+        """Stops because another Dispatcher leads. Leaves the JobMasters running, which that one takes over."""
         self._is_shutting_down = True
         self.jobs.leave()
 
@@ -143,7 +152,7 @@ class Dispatcher(JobInquiries):
 
     @unfenced
     def submit_job(self, request: pb.SubmitJobRequest, context: CallContext) -> Awaitable[pb.SubmitJobResponse]:
-        """Answers when the job is stored, so that an acknowledged job is never forgotten.
+        """Answers when the job is stored, so that an acknowledged job is never lost.
 
         Raises: VersionMismatchError, JobSubmissionError, DuplicateJobSubmissionError.
         """
@@ -171,25 +180,26 @@ class Dispatcher(JobInquiries):
             return job_pb2.JobGraph.FromString(self._services.blobs.get(key))
         except DecodeError as error:
             raise JobSubmissionError(
-                f"blob {key} is no JobGraph: {error}", details={"job_graph_blob_key": key}
+                f"blob {key} is not a JobGraph: {error}", details={"job_graph_blob_key": key}
             ) from error
 
     def _accept(
         self, graph: job_pb2.JobGraph, caller_version: str | None, answer: asyncio.Future[pb.SubmitJobResponse]
     ) -> None:
         if self._is_shutting_down:
-            raise JobSubmissionError("the cluster is shutting down and takes no more jobs")
+            raise JobSubmissionError("the cluster is shutting down and accepts no more jobs")
         check_submission(
             graph, caller_version=caller_version, cluster_version=__version__, cluster_python=CLUSTER_PYTHON
         )
         if graph.ByteSize() > MAX_GRAPH_BYTES:
             raise JobSubmissionError(
-                f"the JobGraph of '{graph.name}' has {graph.ByteSize()} bytes, {MAX_GRAPH_BYTES} are possible: "
-                "ship large objects as files instead of capturing them in functions"
+                f"the JobGraph of '{graph.name}' has {graph.ByteSize()} bytes; the maximum is {MAX_GRAPH_BYTES}. "
+                "Ship large objects as files instead of capturing them in functions"
             )
         job_id = JobID(graph.job_id)
         if job_id in self._submitting:
-            self._submitting[job_id].append(answer)  # who repeats it takes a duplicate for an acceptance
+            # A client that repeats its submission takes DuplicateJobSubmissionError, which it gets, for success.
+            self._submitting[job_id].append(answer)
             return
         if (duplicate := self._duplicate(job_id)) is not None:
             raise duplicate
@@ -225,22 +235,22 @@ class Dispatcher(JobInquiries):
         else:
             return None
         return DuplicateJobSubmissionError(
-            f"a job with the id {job_id} {phase}; an id is used once", details={"job_id": str(job_id)}
+            f"a job with the id {job_id} {phase}; each job needs an id of its own", details={"job_id": str(job_id)}
         )
 
     # --- clients ----------------------------------------------------------------------------------------------------
 
     @unfenced
     def list_jobs(self, request: pb.ListJobsRequest, context: CallContext) -> pb.ListJobsResponse:
-        """Every job that runs or is archived, in the order they started."""
+        """Returns all running and archived jobs, in the order in which they started."""
         self.validate_runs_in_main_thread()
         return pb.ListJobsResponse(jobs=self.jobs.overviews())
 
     @unfenced
     async def request_job(self, request: pb.JobIdMessage, context: CallContext) -> job_pb2.JobDetails:
-        """The JobMaster's own answer while it runs; before that what the graph says, afterwards what was archived.
+        """Returns the details of a job: from its JobMaster, its graph (before it runs) or the archive (after its end).
 
-        Passwords and the like in its configuration are left out.
+        Passwords and other secrets in its configuration are redacted.
         """
         self.validate_runs_in_main_thread()
         details = job_pb2.JobDetails()
@@ -261,7 +271,7 @@ class Dispatcher(JobInquiries):
                 request, timeout_s=self._options.rpc_timeout_s
             )
         except (RpcUnavailableError, RpcTimeoutError):
-            return job.runner.details()  # it is going down, or busy: what is known is better than an error
+            return job.runner.details()  # its JobMaster is ending or busy
         return details
 
     @unfenced
@@ -286,7 +296,7 @@ class Dispatcher(JobInquiries):
     async def request_job_result(
         self, request: pb.RequestJobResultRequest, context: CallContext
     ) -> pb.RequestJobResultResponse:
-        """Answers at the job's end, or after the time-out with `finished` false."""
+        """Answers when the job has ended, or after the time-out with `finished` false."""
         self.validate_runs_in_main_thread()
         job_id = JobID(request.job_id)
         job = self.jobs.find(job_id)
@@ -301,7 +311,7 @@ class Dispatcher(JobInquiries):
 
     @unfenced
     async def cancel_job(self, request: pb.JobIdMessage, context: CallContext) -> common_pb2.Acknowledge:
-        """Acknowledged when the cancellation is under way and cannot be forgotten any more; may be repeated.
+        """Cancels a job. Answers when the cancellation is stored, so that it cannot be lost. May be repeated.
 
         Raises: JobNotFoundError, JobTerminatedWithoutCancellationError, NotLeaderError, ExternalError.
         """
@@ -311,7 +321,7 @@ class Dispatcher(JobInquiries):
         if job is None:
             check_cancellation_of_ended(job_id, self.jobs.status_of(job_id))
             return ACK
-        logger.info("job %s is to be canceled", job_id)
+        logger.info("canceling job %s", job_id)
         self.jobs.cancel(job)
         await self.jobs.cancellations.keep(job.runner, job.ended)
         return ACK
@@ -320,7 +330,7 @@ class Dispatcher(JobInquiries):
     def report_job_client_heartbeat(
         self, request: pb.JobClientHeartbeat, context: CallContext
     ) -> common_pb2.Acknowledge:
-        """Raises: JobNotFoundError (also where the job has ended)."""
+        """Records a heartbeat of the job's client. Raises: JobNotFoundError, also if the job has ended."""
         self.validate_runs_in_main_thread()
         self.jobs.client_heard(JobID(request.job_id), request.timeout_ms)
         return ACK
@@ -329,7 +339,7 @@ class Dispatcher(JobInquiries):
     async def send_coordination_request(
         self, request: pb.CoordinationRequest, context: CallContext
     ) -> pb.CoordinationResponse:
-        """Handed to the job's JobMaster; while that starts, the question waits for it."""
+        """Passes a request to the job's JobMaster. Waits for a JobMaster that is starting."""
         self.validate_runs_in_main_thread()
         gateway = await self.jobs.leader_of(JobID(request.job_id))
         response: pb.CoordinationResponse = await gateway.deliver_coordination_request(
@@ -341,7 +351,7 @@ class Dispatcher(JobInquiries):
     async def request_cluster_overview(
         self, request: pb.ClusterOverviewRequest, context: CallContext
     ) -> pb.ClusterOverview:
-        """Slots and TaskExecutors are -1 where the ResourceManager does not answer."""
+        """Returns the overview. Slots and TaskExecutors are -1 if the ResourceManager does not answer."""
         self.validate_runs_in_main_thread()
         address = self._resource_manager_address
         resources = resourcemanager_pb2.ResourceOverview(num_task_managers=-1, num_slots_total=-1, num_slots_free=-1)
@@ -368,14 +378,14 @@ class Dispatcher(JobInquiries):
 
     @property
     def _resource_manager_address(self) -> str:
-        """Empty where none leads just now."""
+        """The address of the leading ResourceManager; empty if none leads."""
         find = self._services.resource_manager_address
         return self._options.resource_manager_address if find is None else find() or ""
 
     def resource_manager(self) -> Any:
         address = self._resource_manager_address
         if not address:
-            raise RpcUnavailableError("no ResourceManager leads just now")
+            raise RpcUnavailableError("no ResourceManager leads at the moment")
         return self.gateway("ResourceManager", address)
 
     def gateway(self, service: str, address: str) -> Any:
@@ -385,7 +395,7 @@ class Dispatcher(JobInquiries):
     async def shut_down_cluster(
         self, request: pb.ShutDownClusterRequest, context: CallContext
     ) -> common_pb2.Acknowledge:
-        """Cancels the jobs, ends the JobMasters, answers; then the process ends."""
+        """Cancels the jobs, ends the JobMasters and answers. The process ends afterwards."""
         self.validate_runs_in_main_thread()
         self._is_shutting_down = True
         for job in self.jobs:
@@ -395,10 +405,95 @@ class Dispatcher(JobInquiries):
         if pending:
             _, unfinished = await asyncio.wait(pending, timeout=self._options.shutdown_timeout_ms / 1000)
             if unfinished:
-                logger.warning("%d job(s) did not end in time and are cut off", len(unfinished))
+                logger.warning("%d job(s) did not end in time; ending their JobMasters", len(unfinished))
         await self.stop_jobs("the cluster is being shut down")
         self._services.on_shutdown_requested("ShutDownCluster was called")
         return ACK
+
+    @unfenced
+    async def request_checkpoint_statistics(
+        self, request: checkpoint_pb2.CheckpointStatisticsRequest, context: CallContext
+    ) -> checkpoint_pb2.CheckpointStatisticsResponse:
+        """Returns the checkpoint statistics of a running job. Raises: JobNotFoundError."""
+        self.validate_runs_in_main_thread()
+        gateway = await self.jobs.leader_of(JobID(request.job_id))
+        answer: checkpoint_pb2.CheckpointStatisticsResponse = await gateway.request_checkpoint_statistics(
+            request, timeout_s=self._options.rpc_timeout_s
+        )
+        return answer
+
+    @unfenced
+    async def request_accumulators(self, request: pb.JobIdMessage, context: CallContext) -> job_pb2.JobAccumulators:
+        """Returns the accumulators of a job; none while no JobMaster leads it. Raises: JobNotFoundError."""
+        self.validate_runs_in_main_thread()
+        job_id = JobID(request.job_id)
+        job = self.jobs.find(job_id)
+        if job is None:
+            return job_pb2.JobAccumulators(accumulators=(await self.archived(job_id)).result.accumulators)
+        gateway = self.jobs.job_master_gateway(job)
+        if gateway is None:
+            return job_pb2.JobAccumulators()
+        answer: job_pb2.JobAccumulators = await gateway.request_accumulators(
+            request, timeout_s=self._options.rpc_timeout_s
+        )
+        return answer
+
+    @unfenced
+    async def request_metrics(
+        self, request: metrics_pb2.MetricsRequest, context: CallContext
+    ) -> metrics_pb2.MetricsDump:
+        """Returns the metrics of a running job, from its TaskExecutors. Raises: JobNotFoundError."""
+        self.validate_runs_in_main_thread()
+        gateway = await self.jobs.leader_of(JobID(request.job_id))
+        answer: metrics_pb2.MetricsDump = await gateway.request_metrics(request, timeout_s=self._options.rpc_timeout_s)
+        return answer
+
+    @unfenced
+    async def request_job_logs(self, request: pb.JobLogsRequest, context: CallContext) -> pb.JobLogs:
+        """Returns a piece of the log of each TaskExecutor of a running or ended job.
+
+        Asks all registered TaskExecutors, because a restarted job has logs on TaskExecutors that it ran on before.
+
+        Raises: JobNotFoundError, RpcUnavailableError if no ResourceManager leads.
+        """
+        self.validate_runs_in_main_thread()
+        job_id = JobID(request.job_id)
+        is_over = self.jobs.find(job_id) is None
+        if is_over:
+            self.jobs.status_of(job_id)
+        infos = await self.resource_manager().request_task_manager_info(
+            resourcemanager_pb2.TaskManagerInfoRequest(), timeout_s=self._options.rpc_timeout_s
+        )
+        max_bytes = max(MIN_LOG_BYTES, MAX_LOGS_BYTES // max(1, len(infos.task_managers)))
+        answer = pb.JobLogs(is_over=is_over)
+
+        async def read(info: resourcemanager_pb2.TaskManagerInfo) -> None:
+            asked = common_pb2.JobLogRequest(
+                job_id=request.job_id, position=request.positions.get(info.resource_id, -1), max_bytes=max_bytes
+            )
+            try:
+                chunk = await self.gateway("TaskExecutor", info.address).request_job_log(asked, timeout_s=LOG_TIMEOUT_S)
+            except FlinkError as error:
+                logger.info("TaskExecutor %s did not return its log: %s", info.resource_id, error)
+                answer.unreachable.append(info.resource_id)
+                return
+            if chunk.is_known:
+                answer.chunks.append(chunk)
+
+        await asyncio.gather(*map(read, infos.task_managers))
+        answer.chunks.sort(key=lambda chunk: chunk.resource_id)
+        return answer
+
+    async def archived(self, job_id: JobID) -> pb.JobTerminated:
+        """Returns the result and details of an ended job. Raises: JobNotFoundError."""
+        if not self.jobs.archive.contains(job_id):
+            raise job_not_found(job_id)
+        terminated = self.jobs.archive.cached(job_id)
+        if terminated is None:
+            terminated = await asyncio.to_thread(self.jobs.archive.load, job_id)
+        if terminated is None:
+            raise job_not_found(job_id)
+        return terminated
 
     # --- checkpoints and savepoints ---------------------------------------------------------------------------------
 
@@ -406,7 +501,7 @@ class Dispatcher(JobInquiries):
     async def trigger_checkpoint(
         self, request: checkpoint_pb2.TriggerCheckpointRequest, context: CallContext
     ) -> checkpoint_pb2.CheckpointResult:
-        """Answered when the checkpoint is complete. Raises: JobNotFoundError, CheckpointError, RpcUnavailableError."""
+        """Answers when the checkpoint is complete. Raises: JobNotFoundError, CheckpointError, RpcUnavailableError."""
         return await self._operations.run("trigger_checkpoint", request)
 
     @unfenced
@@ -427,7 +522,7 @@ class Dispatcher(JobInquiries):
     def dispose_savepoint(
         self, request: checkpoint_pb2.DisposeSavepointRequest, context: CallContext
     ) -> Awaitable[common_pb2.Acknowledge]:
-        """Raises: SavepointError (it is none), CheckpointStorageError."""
+        """Deletes a savepoint. Raises: SavepointError if the path is not a savepoint, CheckpointStorageError."""
         self.validate_runs_in_main_thread()
         answer: asyncio.Future[common_pb2.Acknowledge] = self._loop.create_future()
 
@@ -446,9 +541,9 @@ class Dispatcher(JobInquiries):
     async def open_job_master_session(
         self, request: pb.JobMasterHello, context: CallContext
     ) -> AsyncIterator[pb.JobMasterCommand]:
-        """The lease of a JobMaster process: its end, from either side, is the end of what it does.
+        """Opens the session of a JobMaster process, which ends with the stream.
 
-        It may be of another release, whose protocol this one speaks: it led its job before this Dispatcher was begun.
+        The process may run another release, because it may have led its job before this Dispatcher was started.
         """
         self.validate_runs_in_main_thread()
         session = self.jobs.job_masters.open(request)
@@ -478,7 +573,7 @@ class Dispatcher(JobInquiries):
     def notify_job_terminated(
         self, request: pb.JobTerminated, context: CallContext
     ) -> common_pb2.Acknowledge | Awaitable[common_pb2.Acknowledge]:
-        """Acknowledged when the result is stored."""
+        """Acknowledges when the result is stored."""
         self.validate_runs_in_main_thread()
         job = self._led_job(request.job_id, request.job_master_id)
         if job is None:
@@ -489,7 +584,7 @@ class Dispatcher(JobInquiries):
         return _acknowledged(answer)
 
     def _led_job(self, job_id: str, job_master_id: str) -> RunningJob | None:
-        """The job, if that JobMaster leads it; None where it led it to its end."""
+        """Returns the job if that JobMaster leads it; None if it led the job to its end."""
         job = self.jobs.find(JobID(job_id))
         if job is not None:
             job.runner.check_job_master(JobMasterId(job_master_id))
@@ -501,7 +596,7 @@ class Dispatcher(JobInquiries):
             f"JobMaster {job_master_id} does not lead job {job_id}", details={"job_id": job_id, "got": job_master_id}
         )
 
-    # --- what others are asked --------------------------------------------------------------------------------------
+    # --- blobs ------------------------------------------------------------------------------------------------------
 
     def _clean_up_blobs(self) -> None:
         used = {artifact.blob_key for job in self.jobs for artifact in job.runner.job_graph.artifacts}
@@ -517,6 +612,46 @@ async def _acknowledged(stored: asyncio.Future[Any]) -> common_pb2.Acknowledge:
 
 
 def _settle_error(answer: asyncio.Future[Any], error: BaseException | None) -> None:
-    """The caller may have gone, in which case nobody is told."""
+    """Sets the error of an answer, unless its caller has gone."""
     if not answer.done():
         answer.set_exception(error or RuntimeError("no result and no error"))
+
+
+_JOB_ID = re.compile(r"[0-9a-f]{32}")
+
+
+def check_submission(
+    job_graph: job_pb2.JobGraph, *, caller_version: str | None, cluster_version: str, cluster_python: str
+) -> None:
+    """Checks that this cluster can run the job. Unpickles nothing.
+
+    Args:
+        caller_version: the release of the client, or None if unknown.
+        cluster_python: "major.minor".
+
+    Raises:
+        VersionMismatchError: the graph was pickled by an incompatible release or by another minor version of Python.
+        JobSubmissionError: the graph is invalid; the message names the culprit.
+    """
+    for what, version in (("client", caller_version), ("JobGraph", job_graph.client_version)):
+        if version is not None and not are_compatible_releases(version, cluster_version):
+            raise VersionMismatchError(
+                f"the {what} was made with flinkpy {version or '(unknown)'}, this cluster runs {cluster_version}: "
+                "pickled functions work only in releases with the same first two numbers. Install the same release on "
+                "both sides",
+                details={"client": version, "cluster": cluster_version},
+            )
+    minor = ".".join(job_graph.python_version.split(".")[:2])
+    if minor != cluster_python:
+        raise VersionMismatchError(
+            f"the job was made with Python {job_graph.python_version or '(unknown)'}, this cluster runs "
+            f"{cluster_python}: functions pickled by one minor version do not work in another",
+            details={"client": job_graph.python_version, "cluster": cluster_python},
+        )
+    # The id becomes a file name, so it must be checked.
+    if not _JOB_ID.fullmatch(job_graph.job_id):
+        raise JobSubmissionError(
+            f"{job_graph.job_id[:80]!r} is not a job id (32 lower-case hex digits)",
+            details={"job_id": job_graph.job_id[:80]},
+        )
+    validate_job_graph(job_graph)

@@ -1,4 +1,4 @@
-"""DispatcherServices: what one leadership of a Dispatcher works with."""
+"""DispatcherServices: the stores and collaborators of a Dispatcher in one term."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from flinkpy._proto import dispatcher_pb2 as pb
 from flinkpy.common.ids import JobID, JobMasterId
-from flinkpy.dispatcher.blob_store import BlobStore
+from flinkpy.dispatcher.blob_server import BlobStore
 from flinkpy.dispatcher.job_master_sessions import JobMasterProcesses
 from flinkpy.highavailability.job_recovery_directories import JobRecoveryDirectories
 from flinkpy.highavailability.job_stores import JobGraphStore, JobResultStore
@@ -17,7 +17,7 @@ from flinkpy.highavailability.leader_election import LeaderRetrieval
 
 
 class Gateways(Protocol):
-    """What is used of RpcClient; tests hand in their own."""
+    """The interface of RpcClient that a Dispatcher uses; tests use a fake."""
 
     def gateway(self, service: str, address: str, fencing_token: str | None = None) -> Any: ...
 
@@ -26,7 +26,7 @@ class Gateways(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DispatcherServices:
-    """What a Dispatcher works with."""
+    """The stores and collaborators of a Dispatcher."""
 
     gateways: Gateways
     launcher: Callable[[Callable[[str, str], None]], JobMasterProcesses]
@@ -36,21 +36,21 @@ class DispatcherServices:
     blobs: BlobStore
     on_shutdown_requested: Callable[[str], None]
     dispose_savepoint: Callable[[str], None]
-    #: what the JobMasters of an ended job left of its checkpoints; blocking
+    #: removes the checkpoints of an ended job; blocking
     clean_up_checkpoints: Callable[[pb.JobTerminated, Path], None]
     new_job_master_id: Callable[[], JobMasterId] = JobMasterId.generate
-    #: whether JobMasters outlive a Dispatcher; then the retrieval says who leads a job
+    #: whether JobMasters outlive a Dispatcher; the retrieval then tells who leads a job
     is_highly_available: bool = False
     job_master_retrieval: Callable[[JobID], LeaderRetrieval] | None = None
-    #: what is kept of an ended job beside its result and files; blocking
+    #: removes the high-availability data of an ended job; blocking
     clean_up_job: Callable[[JobID], None] = lambda job_id: None
-    #: a JobMaster's process has ended while it may still be taken for the leader; does not block
+    #: releases the leadership of a JobMaster whose process has ended; does not block
     release_dead_leader: Callable[[JobID, str], None] = lambda job_id, job_master_id: None
-    #: where the ResourceManager is, if it is not the configured one; None where none is known
+    #: returns the address of the leading ResourceManager, or None; unset: the configured address is used
     resource_manager_address: Callable[[], str | None] | None = None
 
     def clean_up(self, terminated: pb.JobTerminated) -> None:
-        """Remove all that is kept of the job beside its result. Blocking; may be repeated."""
+        """Removes everything of the job except its result. Blocks. Can be repeated."""
         job_id = JobID(terminated.job_id)
         self.clean_up_checkpoints(terminated, self.recovery_directories.path_of(job_id))
         self.clean_up_job(job_id)

@@ -1,10 +1,10 @@
-"""DispatcherTerms: a new Dispatcher for each time this process leads, with what the stores hold.
+"""DispatcherTerms: makes a new Dispatcher for each term in which this process leads, with the stored jobs.
 
 | end of a term | without high availability           | with it                                          |
 |---------------|-------------------------------------|--------------------------------------------------|
-| revoked       | -                                   | JobMasters with a job go on, for the next leader |
-| orderly end   | JobMasters stop, jobs are suspended | those of this host stop; clients turn elsewhere  |
-| kill -9       | JobMasters end with this process    | JobMasters go on, for the next leader            |
+| revoked       | -                                   | JobMasters with a job keep running               |
+| shutdown      | JobMasters stop, jobs are suspended | JobMasters of this host stop                     |
+| kill -9       | JobMasters end with this process    | JobMasters keep running                          |
 
 Source: org.apache.flink.runtime.dispatcher.runner.{SessionDispatcherLeaderProcess,DefaultDispatcherRunner}.
 Thread: the process's loop.
@@ -23,13 +23,13 @@ from flinkpy.common.clock import SystemClock
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.ids import DispatcherId, JobID
 from flinkpy.common.process_template import ProcessTemplate
-from flinkpy.dispatcher.blob_store import BlobStore
-from flinkpy.dispatcher.checkpoint_cleanup import clean_up_checkpoints
+from flinkpy.dispatcher.blob_server import BlobStore
 from flinkpy.dispatcher.dispatcher import Dispatcher
 from flinkpy.dispatcher.dispatcher_services import DispatcherServices, Gateways
+from flinkpy.dispatcher.job_clean_up import clean_up_checkpoints
 from flinkpy.dispatcher.job_master_launcher import JobMasterLauncher
 from flinkpy.dispatcher.options import DispatcherOptions
-from flinkpy.dispatcher.recovery import RecoveredJobs, recover, recover_shared
+from flinkpy.dispatcher.recovered_jobs import RecoveredJobs, recover, recover_shared
 from flinkpy.highavailability.leader_election import LeaderInformation, Leadership
 from flinkpy.highavailability.services import HighAvailabilityServices
 from flinkpy.rpc.leader_endpoint import LeaderEndpoint
@@ -38,7 +38,12 @@ logger = logging.getLogger(__name__)
 
 
 class DispatcherTerms:
-    """`temporary`: for the children's temporary files; None where they outlive this process. `template`: theirs."""
+    """Makes and ends Dispatchers.
+
+    Args:
+        temporary: the temporary directory of JobMasters; None if they outlive this process.
+        template: the process from which JobMasters are forked.
+    """
 
     def __init__(
         self,
@@ -62,7 +67,7 @@ class DispatcherTerms:
         self._temporary = temporary
         self._template = template
         self._on_shutdown_requested = on_shutdown_requested
-        #: of every term: children of a former one may live
+        #: the launchers of all terms whose children may still run
         self._launchers: list[JobMasterLauncher] = []
         self._recovered = RecoveredJobs([], [], [])
         self._last: Dispatcher | None = None
@@ -74,7 +79,7 @@ class DispatcherTerms:
 
     async def make(self, leadership: Leadership) -> Dispatcher:
         services = await asyncio.to_thread(self._services, leadership)
-        # What is left of a former leader is settled before anybody can ask for it.
+        # The jobs of a former leader are recovered before clients can ask for them.
         self._recovered = await asyncio.to_thread(self._recover, services)
         self._last = Dispatcher(
             asyncio.get_running_loop(),
@@ -97,12 +102,12 @@ class DispatcherTerms:
         if not self._ha.is_highly_available:
             await endpoint.stop_jobs("the Dispatcher is shutting down")
             return
-        # Jobs go on elsewhere: nobody is to be told that they are suspended.
+        # The jobs continue under another leader, so clients must not see them as suspended.
         self._served.detach()
         await self.revoked(endpoint)
 
     async def close(self) -> None:
-        """End all that is left. Once nothing is served any more."""
+        """Ends all children and the last Dispatcher. Called when nothing is served any more."""
         if self._ha.is_highly_available:
             self._retrieval.close()
         await asyncio.gather(*(launcher.close() for launcher in self._launchers))
@@ -111,7 +116,7 @@ class DispatcherTerms:
         await asyncio.gather(*list(self._tasks), return_exceptions=True)
 
     def _services(self, leadership: Leadership) -> DispatcherServices:
-        """Blocking: some stores look at once what is there."""
+        """Returns the services of a term. Blocks: some stores read their content."""
         ha = self._ha
         return DispatcherServices(
             gateways=self._gateways,
@@ -152,8 +157,10 @@ class DispatcherTerms:
         async def release() -> None:
             try:
                 await asyncio.to_thread(self._ha.release_dead_leader, job_id, job_master_id)
-            except Exception as error:  # noqa: BLE001 - its session ends without this too, only later
-                logger.warning("the leadership of job %s ends with its session: %s", job_id, error)
+            except Exception as error:  # noqa: BLE001 - the session ends without this, only later
+                logger.warning(
+                    "could not release the leadership of job %s, which ends with its session: %s", job_id, error
+                )
 
         if self._ha.is_highly_available:
             self._run(release())
@@ -173,7 +180,7 @@ class DispatcherTerms:
         clean_up_checkpoints(terminated, path, self._configuration.to_dict(), self._ha, leadership)
 
     def _dispose_savepoint(self, path: str) -> None:
-        """Blocking. The file systems are imported here, because a Dispatcher must start fast."""
+        """Deletes a savepoint. Blocks. The file systems are imported here, because a Dispatcher must start fast."""
         from flinkpy.checkpoint.savepoint_loader import dispose_savepoint
         from flinkpy.checkpoint.storage.file_systems import FileSystems
 

@@ -1,4 +1,4 @@
-"""The Dispatcher process: from configuration to serving to a clean end."""
+"""Entry point of the Dispatcher process."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from flinkpy.common.shutdown import ShutdownRequest
 from flinkpy.common.working_directory import WorkingDirectory
 from flinkpy.dispatcher.application_store import ApplicationDescription
 from flinkpy.dispatcher.application_terms import ApplicationTerms, application_runner
-from flinkpy.dispatcher.blob_server import BlobServer
-from flinkpy.dispatcher.blob_store import BlobStore
+from flinkpy.dispatcher.blob_server import BlobServer, BlobStore
 from flinkpy.dispatcher.dispatcher import Dispatcher
 from flinkpy.dispatcher.dispatcher_terms import DispatcherTerms
 from flinkpy.dispatcher.options import DispatcherOptions, dispatcher_options
@@ -26,7 +25,7 @@ from flinkpy.security import SecurityContext
 
 logger = logging.getLogger(__name__)
 
-#: sysexits.h EX_SOFTWARE: it was elected and cannot lead.
+#: EX_SOFTWARE of sysexits.h: the process was elected and could not become the leader.
 EXIT_STATUS_FAILED = 70
 
 
@@ -37,11 +36,11 @@ async def run_dispatcher(
     application: ApplicationDescription | None = None,
     template: ProcessTemplate | None = None,
 ) -> int:
-    """Run a Dispatcher until SIGTERM, SIGINT or ShutDownCluster; returns the exit status.
+    """Runs a Dispatcher until SIGTERM, SIGINT or ShutDownCluster, and returns the exit status.
 
-    With high availability it stands for election for as long as it runs, and leads any number of times, or never.
-    Where there is an application its program runs while this process leads, and the exit status is the application's.
-    JobMaster processes are forked from `template`, if there is one; it ends with this.
+    With high availability the process takes part in the leader election for as long as it runs. It may lead several
+    times, or never. The program of an application runs while this process leads, and the exit status is that of the
+    application. JobMaster processes are forked from `template`, which ends with this process.
 
     Raises: AddressInUseError, ConfigurationError, HighAvailabilityError.
     """

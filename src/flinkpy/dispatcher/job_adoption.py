@@ -1,9 +1,9 @@
-"""JobAdoptions: waits for JobMasters that may lead their jobs without having a session here.
+"""JobAdoptions: waits for JobMasters that may lead their jobs but have no session with this Dispatcher.
 
-That a JobMaster will come is not certain: its process may be dead, and its leadership last until ZooKeeper notices. So
-whatever shows that it will not is taken, and not only the time-out: nobody leads the job, or not any more, or nobody
-listens at the address that the leader has published. A mistake costs a restart and no more: whoever is started instead
-cannot lead while another does.
+It is not certain that such a JobMaster will open a session: its process may be dead while ZooKeeper still shows its
+leadership. Therefore the wait ends not only by the time-out, but also when no JobMaster leads the job, or when nothing
+listens at the address that the leader has published. A wrong decision costs a restart only, because another JobMaster
+cannot lead while the former one does.
 
 Thread: the Dispatcher's loop.
 """
@@ -17,21 +17,21 @@ from typing import Any
 from flinkpy._proto import dispatcher_pb2 as pb
 from flinkpy.common.errors import RpcUnavailableError
 from flinkpy.common.ids import JobID
-from flinkpy.dispatcher.runner_effects import AwaitJobMaster
+from flinkpy.dispatcher.job_manager_runner import AwaitJobMaster
 from flinkpy.highavailability.leader_election import LeaderInformation, LeaderRetrieval
 from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
 
 logger = logging.getLogger(__name__)
 
-#: How long a JobMaster may take to answer the question whether it lives. One that does not answer may still live.
+#: How long to wait for the answer to a probe. A JobMaster that does not answer may still be alive.
 PROBE_TIMEOUT_S = 5.0
 
-#: How long it may take to hear who leads a job, or that nobody does.
+#: How long to wait for the leader retrieval to tell who leads a job.
 LOOKUP_TIMEOUT_MS = 5_000
 
 
 class JobAdoptions:
-    """Calls `on_failed(job_id, adoption, reason)`, at most once for each `wait_for` that was not `settled`."""
+    """Calls `on_failed(job_id, adoption, reason)` at most once for each `wait_for`, and not after `settled`."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class JobAdoptions:
         self._waits: dict[JobID, _Wait] = {}
 
     def wait_for(self, job_id: JobID, effect: AwaitJobMaster) -> None:
-        """One wait for a job at a time: another replaces it."""
+        """Waits for the JobMaster of a job. Replaces an earlier wait for the same job."""
         self.settled(job_id)
         wait = self._waits[job_id] = _Wait(job_id, effect.adoption, self._retrieval(job_id))
         reason = f"it did not report within {effect.timeout_ms} ms"
@@ -57,7 +57,7 @@ class JobAdoptions:
         wait.retrieval.start(lambda leader: self._leader_changed(wait, leader))
 
     def settled(self, job_id: JobID) -> None:
-        """It has come, or is not wanted any more; idempotent."""
+        """Ends the wait: the JobMaster has arrived, or is not needed any more. Idempotent."""
         wait = self._waits.pop(job_id, None)
         if wait is not None:
             wait.close()
@@ -85,7 +85,7 @@ class JobAdoptions:
     def _fail(self, wait: _Wait, reason: str) -> None:
         if self._waits.get(wait.job_id) is wait:
             self.settled(wait.job_id)
-            logger.warning("the JobMaster of job %s is not waited for any more: %s", wait.job_id, reason)
+            logger.warning("not waiting for the JobMaster of job %s any more: %s", wait.job_id, reason)
             self._on_failed(wait.job_id, wait.adoption, reason)
 
 

@@ -1,9 +1,10 @@
-"""JobCleanUp: removes what is kept of ended jobs beside their results, and tries again where that fails.
+"""JobCleanUp: removes the files of ended jobs, except their results, and retries failed attempts.
 
-A job's result stays dirty until nothing else of it is left, so a clean-up that this Dispatcher gives up is the next
-one's.
+A job's result is marked dirty until everything else of the job has been removed. So the next Dispatcher continues a
+clean-up that this one gave up.
 
 Source: org.apache.flink.runtime.dispatcher.cleanup.DispatcherResourceCleanerFactory,
+org.apache.flink.runtime.dispatcher.cleanup.CheckpointResourcesCleanupRunner,
 org.apache.flink.configuration.CleanupOptions. Thread: the Dispatcher's loop; files are removed on I/O threads.
 """
 
@@ -12,11 +13,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
+from flinkpy._proto import dispatcher_pb2
 from flinkpy._proto import dispatcher_pb2 as pb
-from flinkpy.configuration import cluster_options, read_option
+from flinkpy.common.errors import FlinkError, HighAvailabilityError, LeadershipLostError
+from flinkpy.common.ids import JobID
+from flinkpy.common.job_status import JobStatus
+from flinkpy.common.states import JobState
+from flinkpy.configuration import checkpointing_options, cluster_options, read_option
 from flinkpy.configuration.options import AnyConfiguration
+from flinkpy.highavailability.leader_election import Leadership
+from flinkpy.highavailability.services import HighAvailabilityServices
 from flinkpy.rpc.endpoint import RpcEndpoint
+from flinkpy.rpc.error_codec import error_from_proto
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +36,7 @@ class CleanUpPolicy:
     """`cleanup-strategy.*`.
 
     Attributes:
-        repetitions: after the first attempt, at most.
+        repetitions: the maximum number of attempts after the first one.
     """
 
     repetitions: int = 2_147_483_647
@@ -34,14 +44,14 @@ class CleanUpPolicy:
     max_delay_ms: int = 3_600_000
 
     def delay_ms(self, failures: int) -> int | None:
-        """The pause after so many failures, or None: no more attempts."""
+        """Returns the pause after this number of failures; None if there are no more attempts."""
         if failures > self.repetitions:
             return None
         return min(self.initial_delay_ms << min(failures - 1, 32), self.max_delay_ms)
 
 
 def clean_up_policy(configuration: AnyConfiguration) -> CleanUpPolicy:
-    """Raises: ConfigurationError."""
+    """Returns the policy that `cleanup-strategy` sets. Raises: ConfigurationError."""
     strategy = read_option(configuration, cluster_options.CLEANUP_STRATEGY).replace("-", "")
     if strategy == "fixeddelay":
         delay_ms = read_option(configuration, cluster_options.CLEANUP_FIXED_DELAY)
@@ -58,7 +68,7 @@ def clean_up_policy(configuration: AnyConfiguration) -> CleanUpPolicy:
 
 
 class JobCleanUp:
-    """`clean_up(terminated)` blocks, may be repeated, and raises where something is left."""
+    """Runs `clean_up(terminated)`, which blocks, can be repeated, and raises if something could not be removed."""
 
     def __init__(
         self, endpoint: RpcEndpoint, clean_up: Callable[[pb.JobTerminated], None], policy: CleanUpPolicy
@@ -68,17 +78,17 @@ class JobCleanUp:
         self._policy = policy
 
     def start(self, terminated: pb.JobTerminated, failures: int = 0) -> None:
-        """Remove what is left of this job, now and, where that fails, again."""
+        """Removes what is left of this job. Retries after a failure."""
 
         def done(_: None, error: BaseException | None) -> None:
             if error is None:
                 return
             delay_ms = self._policy.delay_ms(failures + 1)
             if delay_ms is None:
-                logger.error("job %s is cleaned up by the next Dispatcher: %s", terminated.job_id, error)
+                logger.error("leaving job %s to be cleaned up by the next Dispatcher: %s", terminated.job_id, error)
                 return
             logger.warning(
-                "job %s could not be cleaned up (attempt %d), next try in %d ms: %s",
+                "could not clean up job %s (attempt %d), trying again in %d ms: %s",
                 terminated.job_id,
                 failures + 1,
                 delay_ms,
@@ -87,3 +97,47 @@ class JobCleanUp:
             self._endpoint.schedule(delay_ms, lambda: self.start(terminated, failures + 1))
 
         self._endpoint.run_blocking(lambda: self._clean_up(terminated), done, f"clean up job {terminated.job_id}")
+
+
+def clean_up_checkpoints(
+    terminated: dispatcher_pb2.JobTerminated,
+    recovery_directory: Path,
+    cluster_configuration: dict[str, str],
+    services: HighAvailabilityServices,
+    leadership: Leadership,
+) -> None:
+    """Removes the checkpoints of an ended job whose JobMaster did not, except those that its retention keeps. Blocks.
+
+    Checkpoints that cannot be removed are logged and stay.
+
+    Raises: HighAvailabilityError, LeadershipLostError: the checkpoints are not known.
+    """
+    is_shared = services.is_highly_available
+    if not is_shared and (not recovery_directory.is_dir() or not any(recovery_directory.iterdir())):
+        return  # the JobMaster has removed them, or the job had none
+    job_id = JobID(terminated.job_id)
+    pointers = services.checkpoint_pointer_store(job_id, leadership)
+    if is_shared and not pointers.load().ByteSize():
+        return
+    # Imported here, because a Dispatcher must start fast.
+    from flinkpy.checkpoint.completed_checkpoint import CheckpointRetention
+    from flinkpy.checkpoint.completed_checkpoint_store import CompletedCheckpointStore
+    from flinkpy.checkpoint.storage.checkpoint_storage import CheckpointStorage
+
+    configuration = {**cluster_configuration, **terminated.details.configuration.entries}
+    status = JobStatus[JobState(terminated.result.status).name]
+    try:
+        store = CompletedCheckpointStore(
+            pointers,
+            CheckpointStorage.from_configuration(configuration, terminated.job_id, recovery_directory),
+            read_option(configuration, checkpointing_options.NUM_RETAINED),
+        )
+        store.recover()
+        retention = read_option(configuration, checkpointing_options.EXTERNALIZED_CHECKPOINT_RETENTION)
+        cause = error_from_proto(terminated.result.error) if terminated.result.HasField("error") else None
+        store.shut_down(status, CheckpointRetention[retention], cause)
+        services.checkpoint_id_counter(job_id, leadership).remove()
+    except (HighAvailabilityError, LeadershipLostError):
+        raise
+    except (FlinkError, OSError) as error:
+        logger.error("could not remove the checkpoints of job %s (%s): %s", terminated.job_id, status.name, error)

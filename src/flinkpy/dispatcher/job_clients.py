@@ -1,13 +1,13 @@
-"""JobClients: which jobs need their client, and when it was heard last.
+"""JobClients: the jobs that need their client, and the times of the clients' last heartbeats.
 
-A job whose results only its client reads, or that is to end with its client, is of no use without it. Its JobGraph says
-how long the client may be silent; the time begins when a Dispatcher takes the job, so that a Dispatcher that is started
-again waits for the client as long as the first one did.
+A job is useless without its client if only the client reads its results, or if the job is to end with the client. The
+JobGraph of such a job says how long the client may be silent. The time starts when a Dispatcher takes the job, so a
+restarted Dispatcher waits for the client again.
 
 Pure: `now_ms` is always a parameter.
 
 Source: org.apache.flink.runtime.dispatcher.Dispatcher#{initJobClientExpiredTime,checkJobClientAliveness}.
-Differs: the client sends how long it may be silent, not when it expires, so that clocks of two hosts need not agree.
+Differs: the client sends a duration instead of a time, so the clocks of two hosts need not agree.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ class JobClients:
         self._clients: dict[JobID, _Client] = {}
 
     def expect(self, job_id: JobID, timeout_ms: int, now_ms: int) -> None:
-        """The job may be without a sign of its client for `timeout_ms`, from now on. Without effect for 0."""
+        """Expects heartbeats of the job's client, at most `timeout_ms` apart. Does nothing if `timeout_ms` is 0."""
         if timeout_ms > 0:
             self._clients[job_id] = _Client(timeout_ms, now_ms)
 
     def heard(self, job_id: JobID, timeout_ms: int, now_ms: int) -> None:
-        """The client lives. One that was not expected is from now on."""
+        """Records a heartbeat. Expects further ones from now on."""
         self.expect(job_id, timeout_ms, now_ms)
 
     def remove(self, job_id: JobID) -> None:
-        """The job has ended. Idempotent."""
+        """Removes an ended job. Idempotent."""
         self._clients.pop(job_id, None)
 
     def expired(self, now_ms: int) -> list[tuple[JobID, int]]:
-        """The jobs whose client has been silent for too long, each with that time-out; each is told once."""
+        """Removes and returns the jobs whose client was silent for too long, each with its time-out."""
         gone = [
             (job_id, client.timeout_ms)
             for job_id, client in self._clients.items()

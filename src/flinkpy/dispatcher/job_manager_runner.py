@@ -1,4 +1,4 @@
-"""JobManagerRunner: the life of one job as the Dispatcher sees it.
+"""JobManagerRunner: the state machine of one job in the Dispatcher.
 
 ```
              process assigned          started               terminated
@@ -9,28 +9,28 @@
 
    with high availability:
                                       hello
-   found, or its session broke --> ADOPTING -----> RUNNING      (a late hello takes WAITING there too)
+   recovered, or session broken -> ADOPTING -----> RUNNING      (a late hello moves WAITING to RUNNING, too)
                                       | no hello
                                       +----------> WAITING
 ```
 
 Rules:
-* What a JobMaster says counts only under the JobMasterId that was drawn for it; a repetition is acknowledged and
-  changes nothing.
-* The job shows a terminal status only when its result has been stored; a terminal status that a JobMaster merely
-  notifies is not believed before its result has come.
-* A cancellation is taken in every phase: before the first JobMaster the job is canceled on the spot, while one starts
-  it is remembered, later it is handed on (each time: the JobMaster treats a repetition as one). Between two JobMasters
-  it is remembered too, because only a JobMaster knows which checkpoints are to be removed.
-  What a client was told would be canceled is found with the graph of the job, so it outlives the Dispatcher.
-* A JobMaster that is lost before its job's result has come is replaced: the next one has another JobMasterId and finds
-  the checkpoints in the job's recovery directory. That is no restart in the sense of the restart strategy. Where they
-  are lost again and again, the pauses grow, and after some the job fails; a JobMaster that has lived for a while lets
-  the count begin anew. A job without checkpoints whose restart strategy is `none` is not run twice: it fails at once.
-* With high availability a JobMaster outlives the Dispatcher, and a broken session. One that may lead the job is waited
-  for; its hello, under the JobMasterId it leads with, makes the job RUNNING as it is, without any restart. Where it
-  does not come, another is started, which cannot lead before the latch of the former is gone. The hello of any other
-  JobMaster is refused.
+* Messages of a JobMaster are valid only with the current JobMasterId. Repeated messages have no effect.
+* The job shows a terminal status only when its result has been stored. A terminal status that a JobMaster notifies is
+  ignored until its result arrives.
+* A job can be canceled in every state. Before the first JobMaster it is canceled at once. While a JobMaster starts, or
+  between two JobMasters, the cancellation is kept, because only a JobMaster knows which checkpoints to remove. A
+  running JobMaster gets the cancellation each time; it ignores repetitions. The cancellation is stored with the graph
+  of the job, so the next Dispatcher finds it.
+* A JobMaster that is lost before it reported the job's result is replaced. The new one has another JobMasterId and
+  finds the checkpoints in the job's recovery directory. This does not count as a restart of the restart strategy. The
+  pauses between replacements grow, and after a number of losses in a row the job fails. The count starts again after a
+  JobMaster has lived for a while. A job without checkpoints whose restart strategy is `none` is not run twice: it fails
+  at once.
+* With high availability a JobMaster outlives the Dispatcher and a broken session. The runner waits for the hello of a
+  JobMaster that may lead the job. A hello with the current JobMasterId makes the job RUNNING again without a restart.
+  If it does not arrive, another JobMaster is started, which cannot lead before the latch of the former one has gone.
+  The hello of any other JobMaster is refused.
 
 Pure. Source: org.apache.flink.runtime.dispatcher.Dispatcher,
 org.apache.flink.runtime.jobmaster.JobMasterServiceLeadershipRunner.
@@ -52,24 +52,100 @@ from flinkpy.common.errors import (
 )
 from flinkpy.common.ids import JobID, JobMasterId
 from flinkpy.common.states import JobState
-from flinkpy.dispatcher.ended_jobs import (
+from flinkpy.dispatcher.job_archive import (
     check_cancellation_of_ended,
     status_to_proto,
     terminated_without_job_master,
 )
-from flinkpy.dispatcher.runner_effects import (
-    AbandonJobMaster,
-    AwaitJobMaster,
-    CancelAtJobMaster,
-    Effects,
-    JobMasterReady,
-    PublishStatus,
-    RecoverAfter,
-    ReleaseJobMaster,
-    RequestJobMaster,
-    StoreResult,
-    WithdrawRequest,
+
+
+@dataclass(frozen=True, slots=True)
+class RequestJobMaster:
+    """Get a JobMaster process for the job, then call `process_assigned` or `failed_to_start`."""
+
+
+@dataclass(frozen=True, slots=True)
+class AbandonJobMaster:
+    """End the current JobMaster, which may be dead or only seem so."""
+
+    reason: str
+    address: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverAfter:
+    """Call `recover` with the number `recovery` after `delay_ms`."""
+
+    delay_ms: int
+    recovery: int
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitJobMaster:
+    """Wait for the hello of a JobMaster that may lead the job. Call `adoption_failed` if it does not arrive.
+
+    Attributes:
+        adoption: the number to pass to `adoption_failed`.
+        job_master_id: the id of that JobMaster, if it is known.
+    """
+
+    adoption: int
+    timeout_ms: int
+    job_master_id: JobMasterId | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobMasterReady:
+    """The JobMaster leads the job and can be called at `address`."""
+
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class WithdrawRequest:
+    """Drop a RequestJobMaster."""
+
+
+@dataclass(frozen=True, slots=True)
+class CancelAtJobMaster:
+    """Call JobMaster.Cancel."""
+
+    address: str
+    job_master_id: JobMasterId
+
+
+@dataclass(frozen=True, slots=True)
+class StoreResult:
+    """Store the result durably, then call `result_stored`."""
+
+    terminated: dispatcher_pb2.JobTerminated
+
+
+@dataclass(frozen=True, slots=True)
+class PublishStatus:
+    """Publish the status to the clients that watch the job."""
+
+    status: JobState
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseJobMaster:
+    """Release the JobMaster process: its job has ended."""
+
+
+RunnerEffect = (
+    RequestJobMaster
+    | AbandonJobMaster
+    | RecoverAfter
+    | AwaitJobMaster
+    | JobMasterReady
+    | WithdrawRequest
+    | CancelAtJobMaster
+    | StoreResult
+    | PublishStatus
+    | ReleaseJobMaster
 )
+Effects = list[RunnerEffect]
 
 
 class RunnerState(enum.Enum):
@@ -105,11 +181,11 @@ RUNNER_TRANSITIONS: frozenset[tuple[RunnerState, RunnerState]] = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class RecoveryPolicy:
-    """What follows when a JobMaster is lost.
+    """What happens when a JobMaster is lost.
 
     Attributes:
-        max_attempts: JobMasters lost one soon after the other before the job fails; 0: the first loss fails it.
-        reset_after_ms: a JobMaster that lived for so long was no early death.
+        max_attempts: how many JobMasters in a row may be lost early before the job fails; 0: the first loss fails it.
+        reset_after_ms: a JobMaster that lived for this time was not lost early.
     """
 
     max_attempts: int = 10
@@ -118,19 +194,19 @@ class RecoveryPolicy:
     reset_after_ms: int = 30_000
 
     def delay_ms(self, attempt: int) -> int:
-        """Before the attempt, counted from 1. The first follows at once: most deaths are single."""
+        """Returns the pause before the attempt, counted from 1. The first one has none: most losses are single."""
         if attempt <= 1:
             return 0
         return min(self.initial_delay_ms << min(attempt - 2, 16), self.max_delay_ms)
 
 
 class JobManagerRunner:
-    """One job.
+    """Runs one job.
 
     Args:
         is_recovered: a former Dispatcher has run the job.
-        adoption_timeout_ms: how long a JobMaster that has no session may take to say hello; None where none outlives
-            its session.
+        adoption_timeout_ms: how long to wait for the hello of a JobMaster without a session; None if JobMasters do not
+            outlive their sessions.
     """
 
     def __init__(
@@ -154,13 +230,13 @@ class JobManagerRunner:
         self._policy = policy
         self._is_recovered = is_recovered
         self._adoption_timeout_ms = adoption_timeout_ms
-        #: the present adoption, which tells a timer of one from that of another
+        #: the number of the current adoption, by which timers of former ones are recognised
         self._adoption = 0
-        #: losses one soon after the other, and of all the number, which tells a timer of one from that of another
+        #: early losses in a row; and the number of all losses, by which timers of former ones are recognised
         self._losses_in_row = 0
         self._num_losses = 0
         self._led_since_ms = 0
-        #: of the present leadership
+        #: the time of the last status of the current JobMaster
         self._last_notified_ms = 0
         self.job_master_id: JobMasterId | None = None
         self.job_master_address: str | None = None
@@ -173,12 +249,12 @@ class JobManagerRunner:
 
     @property
     def status(self) -> JobState:
-        """What clients are shown."""
+        """The status that clients see."""
         return self._status
 
     @property
     def is_recovery(self) -> bool:
-        """Whether another JobMaster has led the job before, so that the next one looks for checkpoints."""
+        """True if a JobMaster has led the job before, so that the next one looks for checkpoints."""
         return self._is_recovered or self.job_master_id is not None
 
     @property
@@ -186,13 +262,13 @@ class JobManagerRunner:
         return self._state in (RunnerState.ARCHIVING, RunnerState.ARCHIVED)
 
     def submitted(self) -> Effects:
-        """The graph is stored and the client told, or it was found in the store."""
+        """Starts the job, whose graph has been stored."""
         if self._is_recovered and self._adoption_timeout_ms is not None:
             return [PublishStatus(self._status), *self._await_job_master()]
         return [PublishStatus(self._status), RequestJobMaster()]
 
     def process_assigned(self, now_ms: int) -> JobMasterId:
-        """A process takes the job: draws the fencing token of this leadership."""
+        """Assigns the job to a JobMaster process, and returns the new fencing token."""
         self._move_to(RunnerState.STARTING)
         self._led_since_ms = now_ms
         self._last_notified_ms = 0
@@ -217,12 +293,12 @@ class JobManagerRunner:
     # --- JobMasters that outlive their session ----------------------------------------------------------------------
 
     def hello(self, job_master_id: JobMasterId, address: str, status: JobState | None, now_ms: int) -> Effects:
-        """A JobMaster that leads the job opened a session.
+        """Handles the session of a JobMaster that says that it leads the job.
 
         Args:
-            status: the job's, as far as it says.
+            status: the status of the job, if the JobMaster sent it.
 
-        Raises: StaleFencingTokenError where it is not taken: it has to stop.
+        Raises: StaleFencingTokenError if the JobMaster is refused. It has to stop then.
         """
         is_known = job_master_id == self.job_master_id
         is_first = self.job_master_id is None and self._is_recovered
@@ -238,13 +314,13 @@ class JobManagerRunner:
         return effects
 
     def job_master_disconnected(self) -> Effects:
-        """The session broke, and nothing tells that the process has ended."""
+        """Handles a broken session of a JobMaster whose process may still run."""
         if self._adoption_timeout_ms is None or self._state not in (RunnerState.STARTING, RunnerState.RUNNING):
             return []
         return self._await_job_master()
 
     def adoption_failed(self, adoption: int, reason: str, now_ms: int) -> Effects:
-        """The JobMaster that an AwaitJobMaster waits for has not come in time, or does not lead any more."""
+        """Handles an AwaitJobMaster whose JobMaster did not say hello in time, or does not lead any more."""
         if self._state is not RunnerState.ADOPTING or adoption != self._adoption:
             return []
         if self.job_master_id is None:
@@ -253,7 +329,7 @@ class JobManagerRunner:
         return self.job_master_lost(reason, now_ms)
 
     def result_found(self, terminated: dispatcher_pb2.JobTerminated) -> Effects:
-        """A JobMaster has brought the result to a former Dispatcher, which stored it in its last moments."""
+        """Handles a result that a former Dispatcher stored just before it ended."""
         if self._state not in (RunnerState.WAITING, RunnerState.ADOPTING):
             return []
         return [WithdrawRequest(), *self._end(terminated)]
@@ -264,7 +340,7 @@ class JobManagerRunner:
         self._adoption += 1
         return [AwaitJobMaster(self._adoption, self._adoption_timeout_ms, self.job_master_id)]
 
-    # --- the rest of its life ---------------------------------------------------------------------------------------
+    # --- status and end ---------------------------------------------------------------------------------------------
 
     def status_notified(self, job_master_id: JobMasterId, status: JobState, timestamp_ms: int) -> Effects:
         """Raises: StaleFencingTokenError."""
@@ -272,12 +348,12 @@ class JobManagerRunner:
         if self.is_over or status.is_terminal or status is self._status:
             return []
         if timestamp_ms < self._last_notified_ms:
-            return []  # overtaken by a later one
+            return []  # a later status has arrived before
         self._last_notified_ms = timestamp_ms
         return [self._set_status(status, timestamp_ms)]
 
     def cancel(self, now_ms: int) -> Effects:
-        """Raises: JobTerminatedWithoutCancellationError where the job has ended in another way."""
+        """Cancels the job. Raises: JobTerminatedWithoutCancellationError if it has ended in another way."""
         if self.is_over:
             assert self._terminated is not None
             check_cancellation_of_ended(self.job_id, JobState(self._terminated.result.status))
@@ -293,11 +369,11 @@ class JobManagerRunner:
         return [CancelAtJobMaster(self.job_master_address, self.job_master_id)]
 
     def details_reported(self, details: job_pb2.JobDetails) -> None:
-        """What the JobMaster tells of its job; kept in case it cannot be asked any more."""
+        """Keeps the details that the JobMaster reported, for the case that it is lost."""
         self._last_details = details
 
     def job_terminated(self, terminated: dispatcher_pb2.JobTerminated) -> Effects:
-        """The JobMaster brought the result. Raises: StaleFencingTokenError."""
+        """Handles the result of the job. Raises: StaleFencingTokenError."""
         self.check_job_master(JobMasterId(terminated.job_master_id))
         if self.is_over:
             return []
@@ -306,7 +382,7 @@ class JobManagerRunner:
         return self._end(terminated)
 
     def job_master_lost(self, reason: str, now_ms: int) -> Effects:
-        """The process ended, its session broke, or it hangs, before the result had come."""
+        """Handles a JobMaster that ended, hangs or lost its session before it reported the result."""
         if self._state not in (RunnerState.STARTING, RunnerState.RUNNING, RunnerState.ADOPTING):
             return []
         if now_ms - self._led_since_ms >= self._policy.reset_after_ms:
@@ -315,7 +391,7 @@ class JobManagerRunner:
         return self._recover_or_end(f"the JobMaster of {self._named} was lost: {reason}", now_ms, abandon)
 
     def failed_to_start(self, reason: str, now_ms: int) -> Effects:
-        """No process could be had for the job."""
+        """Handles that no JobMaster process could be started for the job."""
         if self._state is not RunnerState.WAITING:
             return []
         message = f"no JobMaster could be started for {self._named}: {reason}"
@@ -324,7 +400,7 @@ class JobManagerRunner:
         return self._recover_or_end(message, now_ms)
 
     def recover(self, recovery: int) -> Effects:
-        """The time of a RecoverAfter has come."""
+        """Handles the timer of a RecoverAfter."""
         if self._state is not RunnerState.WAITING or recovery != self._num_losses:
             return []
         return [RequestJobMaster()]
@@ -334,7 +410,7 @@ class JobManagerRunner:
         self._losses_in_row += 1
         if self._losses_in_row > self._policy.max_attempts:
             if self._policy.max_attempts:
-                message += f" (for the {self._losses_in_row}. time, one soon after the other; no more are started)"
+                message += f" (loss {self._losses_in_row} in a row; no other JobMaster is started)"
             if self._is_cancel_requested:
                 return self._end_with(JobState.CANCELED, None, now_ms)
             return self._fail(message, now_ms)
@@ -357,7 +433,7 @@ class JobManagerRunner:
         return f"job {self.job_id} ('{self.job_graph.name}')"
 
     def suspend(self, reason: str, now_ms: int) -> Effects:
-        """The Dispatcher ends and the job with it, but its graph stays in the store."""
+        """Suspends the job because the Dispatcher ends. Its graph stays in the store."""
         if self.is_over:
             return []
         error = JobMasterLostError(f"job {self.job_id} was suspended: {reason}", details={"job_id": str(self.job_id)})
@@ -365,7 +441,7 @@ class JobManagerRunner:
         return self.result_stored()
 
     def result_stored(self) -> Effects:
-        """The result is safe: show it, and let the process go."""
+        """Publishes the status of a stored result and releases the JobMaster."""
         assert self._terminated is not None
         self._move_to(RunnerState.ARCHIVED)
         end_ms = self._terminated.details.end_time_ms
@@ -373,17 +449,17 @@ class JobManagerRunner:
 
     @property
     def terminated(self) -> dispatcher_pb2.JobTerminated | None:
-        """Result and archived details, from ARCHIVING on."""
+        """The result and the details of the ended job; None before ARCHIVING."""
         return self._terminated
 
     def details(self) -> job_pb2.JobDetails:
-        """What can be told of the job without its JobMaster."""
+        """Returns the details of the job that are known without its JobMaster."""
         if self._terminated is not None and self._state is RunnerState.ARCHIVED:
             return self._terminated.details
         if self._last_details is not None:
             details = job_pb2.JobDetails()
             details.CopyFrom(self._last_details)
-            if self._state is RunnerState.WAITING:  # what the lost JobMaster said last is not true any more
+            if self._state is RunnerState.WAITING:  # the lost JobMaster reported an outdated status
                 details.status = status_to_proto(self._status)
             return details
         details = job_pb2.JobDetails(
@@ -406,7 +482,7 @@ class JobManagerRunner:
         return details
 
     def check_job_master(self, job_master_id: JobMasterId) -> None:
-        """Raises: StaleFencingTokenError where another leadership of the job is, or was, the last, or none is."""
+        """Checks that this JobMaster leads the job. Raises: StaleFencingTokenError."""
         if job_master_id != self.job_master_id or self._state is RunnerState.WAITING:
             raise self._stale(job_master_id)
 

@@ -1,4 +1,4 @@
-"""Starts JobMaster processes as children and says when they end. Thread: the Dispatcher's loop."""
+"""JobMasterLauncher: starts JobMaster processes as children. Thread: the Dispatcher's loop."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from flinkpy.security.confidential_settings import settings_for_child
 
 logger = logging.getLogger(__name__)
 
-#: A JobMaster whose job is over removes its checkpoints.
+#: How long a JobMaster whose job has ended may take to remove its checkpoints.
 RELEASE_GRACE_S = 15.0
-#: One that is told to stop in the middle, because this Dispatcher ends, says good-bye first.
+#: How long a JobMaster with a running job may take to stop when this Dispatcher ends.
 STOP_GRACE_S = 2.0
 
 
 class JobMasterLauncher:
-    """`on_exited(process_id, ending)` is called on the loop for every child that was spawned, once.
+    """Starts and ends children. Calls `on_exited(process_id, ending)` on the loop once for every child.
 
     Args:
-        temporary_directory: of the children; that of this process where None.
-        outlive_parent: the children go on when this process is killed. Their output is this process's then.
-        template: what they are forked from; they are started anew where there is none, or it has ended.
+        temporary_directory: the temporary directory of the children; None: that of this process.
+        outlive_parent: the children keep running when this process is killed. They inherit its output then.
+        template: the process from which children are forked. Without it, or after its end, they are started normally.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class JobMasterLauncher:
         self._is_left = False
 
     def spawn(self, process_id: str, dispatcher_address: str) -> None:
-        """Start a standby that will say hello with `process_id` as its ResourceID."""
+        """Starts a standby, which will say hello with `process_id` as its ResourceID."""
         self._run(self._spawn(process_id, dispatcher_address), f"spawn {process_id}")
 
     @property
@@ -64,11 +64,11 @@ class JobMasterLauncher:
         return None if child is None else child.pid
 
     def process_id_of(self, pid: int) -> str | None:
-        """The child with that pid."""
+        """Returns the name of the child with this pid, or None."""
         return next((process_id for process_id, child in self._children.items() if child.pid == pid), None)
 
     def stop(self, process_id: str, *, at_once: bool) -> None:
-        """End the child, with a grace or without; unknown names (no children of ours) are ignored."""
+        """Ends the child; kills it if `at_once`. Ignores names of processes that are not children."""
         child = self._children.get(process_id)
         if child is None:
             return
@@ -78,11 +78,11 @@ class JobMasterLauncher:
             self._run(child.stop(RELEASE_GRACE_S), f"stop {process_id}")
 
     def leave(self) -> None:
-        """Start no more; children that live go on until they end, or `close` is called."""
+        """Starts no more children. Running ones continue until they end or `close` is called."""
         self._is_left = True
 
     async def close(self) -> None:
-        """End all children and return when none is left."""
+        """Ends all children and returns when all have ended."""
         self._is_closed = True
         await asyncio.gather(*(child.stop(STOP_GRACE_S) for child in list(self._children.values())))
         await asyncio.gather(*list(self._tasks))
@@ -101,7 +101,7 @@ class JobMasterLauncher:
                     [*self._command(dispatcher_address), *settings.arguments],
                     name=process_id,
                     output=ChildOutput.INHERIT if self._outlive_parent else ChildOutput.TEE,
-                    # What a killed JobMaster leaves there goes with the Dispatcher.
+                    # The Dispatcher removes this directory, with the files of killed JobMasters.
                     temporary_directory=self._temporary_directory,
                     dies_with_parent=not self._outlive_parent,
                     environment=settings.environment,
@@ -115,7 +115,7 @@ class JobMasterLauncher:
         if self._is_closed:
             await child.stop(STOP_GRACE_S)
         elif self._is_left:
-            child.kill()  # it came too late to be told
+            child.kill()  # it was started before `leave` and is not a standby any more
         ending = await child.wait()
         del self._children[process_id]
         logger.info("JobMaster process %s (pid %d) ended: %s", process_id, child.pid, ending.description)
@@ -123,7 +123,7 @@ class JobMasterLauncher:
 
     def _settings(self, process_id: str) -> dict[str, str]:
         entries = {**self._configuration, "jobmanager.resource-id": process_id}
-        # The Dispatcher's own ports; a JobMaster takes any free one.
+        # These are the ports of the Dispatcher. A JobMaster uses any free port.
         for key in ("jobmanager.rpc.port", "jobmanager.rpc.bind-port"):
             entries.pop(key, None)
         return entries

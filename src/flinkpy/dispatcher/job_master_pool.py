@@ -1,4 +1,4 @@
-"""JobMasterPool: JobMaster processes from their start to their end, and which job each has.
+"""JobMasterPool: the JobMaster processes, and the job that each of them leads.
 
 ```
               hello                 job                     result stored
@@ -7,15 +7,16 @@
        +-- exit, late ----+--- exit, session ----+--- exit, session broke ------+   (BUSY: the job is lost)
 ```
 
-* A job takes a standby, which is imported already; another is started in its place a little later, so that its start
-  does not compete with the job's.
-* Without a standby the job waits in line, and the next process to say hello gets it.
-* A process may also come from outside (started by hand, on another host): it says hello like a child does.
-* Processes that end before they say hello are start failures. After `MAX_START_FAILURES` in a row the jobs in line
-  fail with the reason, and the next start waits, longer each time.
-* One process runs one job: it is never used again.
-* With high availability a process outlives its session: one that has a job is missed, not lost, when its session
-  breaks; it may say hello again, to this Dispatcher or the next, and brings its job along.
+* A job gets a standby process, which has imported its modules already. A replacement is started a little later, so that
+  it does not compete with the start of the job.
+* If there is no standby, the job waits in a queue. The next process that says hello gets it.
+* A process may also be started by other means, e.g. on another host. It says hello like a child.
+* A process that ends before it says hello is a start failure. After `MAX_START_FAILURES` in a row the waiting jobs
+fail,
+  and the pause before the next start grows.
+* A process runs one job only.
+* With high availability a process outlives its session. If the session of a process with a job breaks, the process may
+  say hello again, to this Dispatcher or the next one, and keeps its job.
 
 Pure. Differs: Flink runs its JobMasters as threads of the Dispatcher's process.
 """
@@ -28,16 +29,16 @@ from dataclasses import dataclass
 
 from flinkpy.common.ids import JobID
 
-#: Start failures in a row after which waiting is pointless.
+#: After this number of start failures in a row, waiting jobs fail.
 MAX_START_FAILURES = 3
 
-#: Starting a Python process takes about a second of a core: no more than two at a time.
+#: The maximum number of processes that start at the same time; each start takes about one CPU second.
 MAX_STARTING = 2
 
-#: Pause after a job took a standby before the next one starts, so that it does not slow that job's start.
+#: Pause before a standby is replaced, so that its start does not slow down the start of the job.
 REPLACEMENT_DELAY_MS = 1_500
 
-#: Pauses after start failures: doubled each time, up to the second.
+#: The first and the maximum pause after start failures; it doubles each time.
 FIRST_RETRY_DELAY_MS = 1_000
 MAX_RETRY_DELAY_MS = 30_000
 
@@ -51,14 +52,14 @@ class ProcessState(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class SpawnProcess:
-    """Start a child under this name; answer with `process_exited` when it ended or could not start."""
+    """Start a child with this name. Call `process_exited` when it has ended or could not be started."""
 
     process_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class AssignJob:
-    """Hand the job to the process at the other end of this session."""
+    """Send the job to the process."""
 
     process_id: str
     job_id: JobID
@@ -66,7 +67,7 @@ class AssignJob:
 
 @dataclass(frozen=True, slots=True)
 class EndProcess:
-    """Tell the process to stop; where it is a child see to it that it ends."""
+    """Tell the process to stop, and end it if it is a child."""
 
     process_id: str
     reason: str
@@ -75,22 +76,24 @@ class EndProcess:
 
 @dataclass(frozen=True, slots=True)
 class JobMasterLost:
+    """The JobMaster of the job is lost."""
+
     job_id: JobID
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class JobMasterDisconnected:
-    """The session of the job's JobMaster broke; it may live, and say hello again."""
+    """The session of the job's JobMaster broke. The process may still run and say hello again."""
 
     job_id: JobID
 
 
 @dataclass(frozen=True, slots=True)
 class JobMasterGone:
-    """The job's JobMaster was released and has ended, or there was none: nobody touches what it left any more.
+    """The job's JobMaster was released and has ended, or there was none: its files are not used any more.
 
-    A process that is no child of ours only has been told so; when it ends is not known.
+    `is_certain` is False if the process is not a child. It has been told to stop, but its end is not known.
     """
 
     job_id: JobID
@@ -99,7 +102,7 @@ class JobMasterGone:
 
 @dataclass(frozen=True, slots=True)
 class CannotStart:
-    """No process for this job."""
+    """No process could be started for the job."""
 
     job_id: JobID
     reason: str
@@ -107,7 +110,7 @@ class CannotStart:
 
 @dataclass(frozen=True, slots=True)
 class ReplenishAfter:
-    """Call `replenish` after that time."""
+    """Call `replenish` after `delay_ms`."""
 
     delay_ms: int
 
@@ -131,17 +134,18 @@ class _Process:
     is_child: bool
     job_id: JobID | None = None
     has_session: bool = False
-    #: the job it had, where that is over and this process may still be clearing up
+    #: the ended job whose files this process may still be removing
     released_job: JobID | None = None
-    #: what is known of its end before it ended
+    #: the reason of its end that is known before it ends
     prelude: str = ""
 
 
 class JobMasterPool:
-    """
+    """Decides which processes to start and end, and assigns jobs to them.
+
     Args:
-        name: what the names of processes begin with.
-        outlive_sessions: see the last rule.
+        name: the prefix of process names.
+        outlive_sessions: with high availability, see the last rule.
     """
 
     def __init__(self, num_standbys: int, name: str = "jobmaster", *, outlive_sessions: bool = False) -> None:
@@ -152,7 +156,7 @@ class JobMasterPool:
         self._waiting: OrderedDict[JobID, None] = OrderedDict()
         self._num_started = 0
         self._failures_in_row = 0
-        #: while set, standbys are not replaced; jobs in line are served all the same
+        #: while set, standbys are not replaced; processes for waiting jobs are started all the same
         self._is_replenish_scheduled = False
         self._is_closed = False
 
@@ -165,7 +169,7 @@ class JobMasterPool:
         return len(self._processes)
 
     def start(self) -> Effects:
-        """Get the standbys ready."""
+        """Starts the standbys."""
         return self._replenish()
 
     def request(self, job_id: JobID) -> Effects:
@@ -188,7 +192,7 @@ class JobMasterPool:
         process = self._processes.get(process_id)
         if process is None:
             if self._is_closed or is_child:  # a child we gave up already
-                return [EndProcess(process_id, "it is not wanted any more", at_once=True)]
+                return [EndProcess(process_id, "it is not needed any more", at_once=True)]
             process = self._processes[process_id] = _Process(ProcessState.STARTING, is_child=False)
         if process.state is not ProcessState.STARTING:
             return [EndProcess(process_id, "it said hello twice", at_once=True)]
@@ -206,7 +210,7 @@ class JobMasterPool:
         return []
 
     def session_adopted(self, process_id: str, job_id: JobID, *, is_child: bool) -> Effects:
-        """A process that leads the job said hello, and is taken. Its former session, if there was one, is over."""
+        """Handles the hello of a process that leads the job. Ends the former session of that process."""
         effects: Effects = []
         for former, process in list(self._processes.items()):
             if process.job_id == job_id and former != process_id:
@@ -219,7 +223,7 @@ class JobMasterPool:
         return effects + self._replenish()
 
     def session_closed(self, process_id: str) -> Effects:
-        """The stream to the process broke: it is dead, or must not go on. A child's exit tells more of it."""
+        """Handles the end of a stream: the process has ended or has to end. The exit of a child tells more."""
         process = self._processes.get(process_id)
         if process is None or not process.has_session:
             return []
@@ -233,13 +237,13 @@ class JobMasterPool:
                 return []
             process.prelude = "its session with the Dispatcher broke; "
             if process.state is ProcessState.STANDBY:
-                process.state = ProcessState.ENDING  # no job may be handed to it between this and its exit
+                process.state = ProcessState.ENDING  # it must not get a job before its exit is noticed
             return [EndProcess(process_id, "its session broke", at_once=True)]
         del self._processes[process_id]
         return self._lost(process, "its session with the Dispatcher broke") + self._replenish()
 
     def process_exited(self, process_id: str, ending: str) -> Effects:
-        """The child ended, or could not be started at all."""
+        """Handles a child that has ended or could not be started."""
         process = self._processes.pop(process_id, None)
         if process is None:
             return []
@@ -250,42 +254,42 @@ class JobMasterPool:
         return gone + lost + self._replenish_later(REPLACEMENT_DELAY_MS)
 
     def start_timed_out(self, process_id: str) -> Effects:
-        """The child has not said hello in time."""
+        """Handles a child that has not said hello in time."""
         process = self._processes.get(process_id)
         if process is None or process.state is not ProcessState.STARTING:
             return []
         return [EndProcess(process_id, "it did not become ready in time", at_once=True)]
 
     def release(self, job_id: JobID) -> Effects:
-        """The job is over: its process may go. A JobMasterGone follows."""
+        """Ends the process of an ended job. A JobMasterGone follows."""
         self._waiting.pop(job_id, None)
         for process_id, process in self._processes.items():
             if process.job_id == job_id:
                 process.released_job = job_id
-                effects: Effects = [self._end(process_id, "its job is over")]
+                effects: Effects = [self._end(process_id, "its job has ended")]
                 return effects if process.is_child else [*effects, JobMasterGone(job_id, is_certain=False)]
         return [JobMasterGone(job_id)]
 
     def abandon(self, job_id: JobID, reason: str) -> Effects:
-        """The job goes on with another process: where this one only hangs, it is ended at once."""
+        """Kills the process of the job, which continues in another process."""
         for process_id, process in self._processes.items():
             if process.job_id == job_id:
                 return [self._end(process_id, reason, at_once=True)]
         return []
 
     def replenish(self) -> Effects:
-        """The time of a ReplenishAfter has come."""
+        """Handles the timer of a ReplenishAfter."""
         self._is_replenish_scheduled = False
         return self._replenish()
 
     def close(self) -> Effects:
-        """Start nothing more and end everything."""
+        """Ends all processes. None is started any more."""
         self._is_closed = True
         self._waiting.clear()
         return [self._end(process_id, "shutting down") for process_id in list(self._processes)]
 
     def leave(self) -> Effects:
-        """Start nothing more; what has a job, or clears up after one, goes on; the standbys end."""
+        """Ends the standbys and starts none any more. Processes that have, or clean up, a job keep running."""
         self._is_closed = True
         self._waiting.clear()
         unused = (ProcessState.STARTING, ProcessState.STANDBY)

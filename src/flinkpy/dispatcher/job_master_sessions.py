@@ -1,7 +1,7 @@
-"""JobMasterSessions: runs the effects of the JobMasterPool with child processes and the streams to them.
+"""JobMasterSessions: runs the effects of the JobMasterPool on child processes and the streams to them.
 
-A JobMaster process opens a stream as its first act and keeps it open: commands go out on it, and its end, from either
-side, is the end of what that process may do.
+A JobMaster process opens a stream when it starts. The Dispatcher sends commands on it. When the stream ends, on either
+side, the process has to stop.
 
 Thread: the Dispatcher's loop.
 """
@@ -22,15 +22,15 @@ from flinkpy.dispatcher.job_master_pool import JobMasterPool
 
 logger = logging.getLogger(__name__)
 
-#: Importing everything takes a JobMaster a second; on a machine that is busy with other starts, many.
+#: A JobMaster imports its modules in a second, on a busy machine in many.
 START_TIMEOUT_MS = 60_000
 
-#: How long a JobMaster of another host may take to remove its checkpoints after its job is over.
+#: How long a JobMaster on another host may take to remove its checkpoints after its job has ended.
 CLEANUP_TIME_MS = 15_000
 
 
 class JobMasterProcesses(Protocol):
-    """What is used of JobMasterLauncher; tests hand in their own."""
+    """The interface of JobMasterLauncher; tests use a fake."""
 
     def spawn(self, process_id: str, dispatcher_address: str) -> None: ...
 
@@ -39,29 +39,29 @@ class JobMasterProcesses(Protocol):
     def stop(self, process_id: str, *, at_once: bool) -> None: ...
 
     def leave(self) -> None:
-        """Children that live go on, and their exits are not told any more."""
+        """Leaves the children running. Their exits are not reported any more."""
         ...
 
     async def close(self) -> None: ...
 
 
 class JobMasterEvents(Protocol):
-    """What the Dispatcher is told."""
+    """The events that JobMasterSessions reports."""
 
     def start_command(self, job_id: JobID) -> pb.StartJob | None:
-        """A process takes the job: what it is to run, or None where the job needs none any more."""
+        """Returns the command for the process that gets the job; None if the job needs none any more."""
         ...
 
     def job_master_hello(self, hello: pb.JobMasterHello) -> bool:
-        """A process says that it leads a job; whether it is taken."""
+        """Handles the hello of a process that leads a job. Returns whether it is accepted."""
         ...
 
     def job_master_disconnected(self, job_id: JobID) -> None:
-        """Its session broke; with high availability it may live and come back."""
+        """The session of the job's JobMaster broke; with high availability it may open another one."""
         ...
 
     def job_master_exited(self, job_id: JobID, job_master_id: str) -> None:
-        """The process that was given this leadership has ended, for certain."""
+        """The process that was given this leadership has ended."""
         ...
 
     def job_master_lost(self, job_id: JobID, reason: str) -> None: ...
@@ -75,7 +75,7 @@ class JobMasterEvents(Protocol):
 
 @dataclass(slots=True, eq=False)
 class JobMasterSession:
-    """One stream. At most a StartJob or an adoption, one StopJobMaster and the end mark are ever queued."""
+    """The session of a process. At most a start or adoption, a stop and the end mark are queued."""
 
     process_id: str
     pid: int
@@ -86,7 +86,7 @@ class JobMasterSession:
         self.end()
 
     def end(self) -> None:
-        """Without a word."""
+        """Ends the stream without a command."""
         self.commands.put_nowait(None)
 
 
@@ -101,11 +101,11 @@ class JobMasterSessions:
         dispatcher_id: str = "",
         is_highly_available: bool = False,
     ) -> None:
-        # Processes of a former leadership may still live: no name is used twice.
+        # Processes of a former term may still run, so the names of different terms must differ.
         name = f"jobmaster-{dispatcher_id[:8]}" if is_highly_available else "jobmaster"
         self.pool = JobMasterPool(num_standbys, name, outlive_sessions=is_highly_available)
         self._dispatcher_id = dispatcher_id
-        #: by process, what it was last told to lead
+        #: the leadership that each process was given last
         self._leaderships: dict[str, tuple[JobID, str]] = {}
         self._events = events
         self._launcher = make_launcher(self._process_exited)
@@ -116,7 +116,7 @@ class JobMasterSessions:
         self._dispatcher_address = ""
 
     def start(self, dispatcher_address: str) -> None:
-        """Get the standbys ready; they report to that address."""
+        """Starts the standbys, which report to `dispatcher_address`."""
         self._dispatcher_address = dispatcher_address
         self._run(self.pool.start())
 
@@ -133,9 +133,9 @@ class JobMasterSessions:
         self._run(self.pool.abandon(job_id, reason))
 
     def open(self, hello: pb.JobMasterHello) -> JobMasterSession:
-        """A process said hello; its stream carries the session's commands."""
+        """Opens the session of a process."""
         child = self._launcher.process_id_of(hello.pid)
-        # A process of another host may have the same pid; only a child knows the name it was given.
+        # A process on another host may have the same pid, but only a child knows the name that it was given.
         is_child = child is not None and (child == hello.resource_id or hello.host in (socket.gethostname(), ""))
         self._num_opened += 1
         process_id = child if child is not None and is_child else f"{hello.resource_id}#{self._num_opened}"
@@ -154,7 +154,7 @@ class JobMasterSessions:
 
     def _adopt(self, session: JobMasterSession, hello: pb.JobMasterHello, *, is_child: bool) -> None:
         if not self._events.job_master_hello(hello):
-            session.stop(f"job {hello.job_id} is over, or led by another JobMaster")
+            session.stop(f"job {hello.job_id} has ended, or another JobMaster leads it")
             return
         logger.info("job %s is led by %s (pid %d on %s)", hello.job_id, session.process_id, hello.pid, hello.host)
         job_id = JobID(hello.job_id)
@@ -166,13 +166,13 @@ class JobMasterSessions:
         self._run(self.pool.session_adopted(session.process_id, job_id, is_child=is_child))
 
     def closed(self, session: JobMasterSession) -> None:
-        """The stream ended."""
+        """Handles the end of a stream."""
         if self._sessions.get(session.process_id) is session:
             del self._sessions[session.process_id]
             self._run(self.pool.session_closed(session.process_id))
 
     async def close(self, reason: str) -> None:
-        """End every process and stream; returns when no child is left."""
+        """Ends every process and stream, and returns when all children have ended."""
         self._run(self.pool.close())
         for session in self._sessions.values():
             session.stop(reason)
@@ -180,7 +180,7 @@ class JobMasterSessions:
         await self._launcher.close()
 
     def leave(self) -> None:
-        """This Dispatcher leads no more. JobMasters with a job go on; the others end."""
+        """Stops because another Dispatcher leads. JobMasters with a job keep running, the others end."""
         self._run(self.pool.leave())
         for session in self._sessions.values():
             session.end()

@@ -1,4 +1,4 @@
-"""DispatcherOptions: the configuration of one Dispatcher, read and checked once at its start."""
+"""DispatcherOptions: the configuration of a Dispatcher, read and validated once at its start."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from flinkpy.security.security_context import is_insecure
 
 ANY_ADDRESSES = ("0.0.0.0", "::", "[::]")
 
-#: Results kept on disk at most, however large `jobstore.max-capacity` is: each is a file of its own.
+#: The maximum number of results on disk, whatever `jobstore.max-capacity` says: each is a file.
 MAX_KEPT_RESULTS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatcherOptions:
-    #: empty with high availability: it is looked up
+    #: empty with high availability, where the leader is looked up
     resource_manager_address: str
     bind_address: str = LOOPBACK
     advertised_host: str = LOOPBACK
@@ -63,7 +63,7 @@ class DispatcherOptions:
 
 
 def dispatcher_options(configuration: AnyConfiguration) -> DispatcherOptions:
-    """Read what a Dispatcher needs. Raises: ConfigurationError naming the option."""
+    """Reads the options of a Dispatcher. Raises: ConfigurationError, which names the option."""
     bind_address = read_option(configuration, jobmanager_options.BIND_HOST) or LOOPBACK
     bind_port = read_option(configuration, jobmanager_options.RPC_BIND_PORT)
     return DispatcherOptions(
@@ -106,7 +106,7 @@ def _resource_manager_address(configuration: AnyConfiguration) -> str:
     port = read_option(configuration, resource_manager_options.IPC_PORT)
     if port == 0:
         raise ConfigurationError(
-            "a Dispatcher must know the ResourceManager: set resourcemanager.rpc.address and resourcemanager.rpc.port "
+            "the ResourceManager's address is unknown: set resourcemanager.rpc.address and resourcemanager.rpc.port "
             "(or --resourcemanager HOST:PORT)",
             details={"option": resource_manager_options.IPC_PORT.key},
         )

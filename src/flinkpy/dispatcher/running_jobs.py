@@ -1,4 +1,4 @@
-"""RunningJobs: the jobs that have not ended, and the effects of their JobManagerRunners.
+"""RunningJobs: the unfinished jobs, and the effects of their JobManagerRunners.
 
 Thread: the Dispatcher's loop; files are written on I/O threads.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,62 +16,159 @@ from typing import Any
 from flinkpy._proto import common_pb2, job_pb2
 from flinkpy._proto import dispatcher_pb2 as pb
 from flinkpy.common.errors import (
+    ConfigurationError,
+    ExternalError,
     FlinkError,
     JobNotFoundError,
     LeadershipLostError,
+    NotLeaderError,
     RpcTimeoutError,
     RpcUnavailableError,
     StaleFencingTokenError,
 )
 from flinkpy.common.ids import JobID, JobMasterId
 from flinkpy.common.states import JobState
-from flinkpy.dispatcher import runner_effects as wanted
+from flinkpy.configuration import checkpointing_options, read_option, restart_strategy_options
+from flinkpy.configuration.batch_options import JOB_RECOVERY_ENABLED
+from flinkpy.configuration.execution_options import RUNTIME_MODE
+from flinkpy.dispatcher import job_manager_runner as wanted
 from flinkpy.dispatcher.dispatcher_services import DispatcherServices
-from flinkpy.dispatcher.ended_jobs import job_not_found, status_to_proto, terminated_without_job_master
 from flinkpy.dispatcher.job_adoption import JobAdoptions
-from flinkpy.dispatcher.job_archive import JobArchive
-from flinkpy.dispatcher.job_cancellations import JobCancellations
+from flinkpy.dispatcher.job_archive import JobArchive, job_not_found, status_to_proto, terminated_without_job_master
 from flinkpy.dispatcher.job_clean_up import JobCleanUp
 from flinkpy.dispatcher.job_clients import JobClients
-from flinkpy.dispatcher.job_manager_runner import JobManagerRunner, RunnerState
+from flinkpy.dispatcher.job_manager_runner import JobManagerRunner, RecoveryPolicy, RunnerState
 from flinkpy.dispatcher.job_master_sessions import JobMasterSessions
-from flinkpy.dispatcher.job_recovery import recovery_policy
-from flinkpy.dispatcher.job_status_watchers import JobStatusWatchers
 from flinkpy.dispatcher.options import DispatcherOptions
+from flinkpy.highavailability.job_stores import JobGraphStore
 from flinkpy.rpc.endpoint import RpcEndpoint
 from flinkpy.rpc.heartbeat import HeartbeatMonitor
 
 logger = logging.getLogger(__name__)
 
-#: Attempts to store a result, and the pause between them; then it is kept in memory only.
+#: Attempts to store a result and the pause between them. After the last attempt it is kept in memory only.
 STORE_ATTEMPTS = 3
 STORE_RETRY_DELAY_MS = 1_000
 
-#: Pause before it is asked again whether this process leads, where ZooKeeper does not say.
+#: Pause before another check whether this process leads, if ZooKeeper did not answer.
 LEADERSHIP_CHECK_DELAY_MS = 500
 
-#: How often it is looked for results that have expired.
+#: How often expired results are removed.
 EXPIRATION_CHECK_INTERVAL_MS = 60_000
 
-#: How often it is looked for jobs whose client is gone: small next to any sensible client.heartbeat.timeout.
+#: How often jobs without clients are looked for; much less than any sensible client.heartbeat.timeout.
 CLIENT_CHECK_INTERVAL_MS = 1_000
 
-#: Results that are being stored when the Dispatcher ends get this long.
+#: How long a Dispatcher that ends waits for results that are being stored.
 LAST_RESULTS_TIMEOUT_S = 1.0
+
+
+#: The maximum number of changes that wait for a slow client. The oldest ones are skipped, never the last one.
+MAX_BACKLOG = 64
+
+
+class JobStatusWatchers:
+    """The clients that watch the status of one job. Thread: the Dispatcher's loop."""
+
+    def __init__(self) -> None:
+        self._queues: set[asyncio.Queue[JobState]] = set()
+
+    def publish(self, status: JobState) -> None:
+        for queue in self._queues:
+            if queue.full():
+                queue.get_nowait()
+            queue.put_nowait(status)
+
+    async def watch(self, present: JobState) -> AsyncIterator[JobState]:
+        """Yields the current status and then every change, up to and including a terminal status."""
+        queue: asyncio.Queue[JobState] = asyncio.Queue(MAX_BACKLOG)
+        self._queues.add(queue)
+        try:
+            status = present
+            yield status
+            while not status.is_terminal:
+                status = await queue.get()
+                yield status
+        finally:
+            self._queues.discard(queue)
 
 
 @dataclass(slots=True)
 class RunningJob:
     runner: JobManagerRunner
     ended: asyncio.Future[pb.JobTerminated]
-    #: set when the JobMaster is up, or never will be
+    #: set when the JobMaster runs, or will never run
     decided: asyncio.Event = field(default_factory=asyncio.Event)
     watchers: JobStatusWatchers = field(default_factory=JobStatusWatchers)
     stored: list[asyncio.Future[None]] = field(default_factory=list)
 
 
+def not_stored(what: str, error: BaseException) -> FlinkError:
+    """Returns the error for a client whose request could not be stored.
+
+    If another Dispatcher leads by now, it tells the client to look for the leader.
+    """
+    if isinstance(error, LeadershipLostError):
+        return NotLeaderError(f"{what} was not stored: {error}")
+    return ExternalError(f"{what} could not be stored: {error}")
+
+
+class JobCancellations:
+    """Stores cancellations with the graphs of the jobs, before clients are told that a job will be canceled.
+
+    So a job is canceled even if its JobMaster and this Dispatcher die before: the next Dispatcher finds the request
+    with the graph and passes it on to the JobMaster that leads the job then.
+
+    Thread: the Dispatcher's loop; graphs are written on I/O threads.
+    """
+
+    def __init__(self, endpoint: RpcEndpoint, job_graphs: JobGraphStore) -> None:
+        self._endpoint = endpoint
+        self._job_graphs = job_graphs
+        #: the cancellations of unfinished jobs that are stored or being stored
+        self._kept: dict[JobID, asyncio.Future[None]] = {}
+
+    async def keep(self, runner: JobManagerRunner, ended: asyncio.Future[Any]) -> None:
+        """Stores the cancellation, and returns when it is stored. Raises: NotLeaderError, ExternalError."""
+        if runner.is_over:
+            await asyncio.shield(ended)  # when its result is stored
+        elif not runner.job_graph.is_cancel_requested:  # by a former Dispatcher
+            await asyncio.shield(self._kept.get(runner.job_id) or self._begin(runner.job_graph))
+
+    def after(self, job_id: JobID, action: Callable[[], None]) -> None:
+        """Runs `action` when the cancellation is not being written: a late write would restore a removed graph."""
+        kept = self._kept.pop(job_id, None)
+        if kept is None or kept.done():
+            action()
+        else:
+            kept.add_done_callback(lambda _: self._endpoint.run_in_main_thread(action))
+
+    def _begin(self, job_graph: job_pb2.JobGraph) -> asyncio.Future[None]:
+        job_id = JobID(job_graph.job_id)
+        marked = job_pb2.JobGraph()
+        marked.CopyFrom(job_graph)
+        marked.is_cancel_requested = True
+        kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._kept[job_id] = kept
+
+        def written(_: None, error: BaseException | None) -> None:
+            if error is None:
+                kept.set_result(None)
+                return
+            if self._kept.get(job_id) is kept:
+                del self._kept[job_id]  # the next request tries again
+            kept.set_exception(not_stored(f"the cancellation of job {job_id}", error))
+            kept.exception()  # mark it as retrieved: its caller may have gone
+
+        self._endpoint.run_blocking(lambda: self._job_graphs.put(marked), written, f"keep cancellation of {job_id}")
+        return kept
+
+
 class RunningJobs:
-    """Owns one RunningJob per job from its acceptance until its terminal status is shown, then the archive has it."""
+    """Owns a RunningJob for each job, from its submission until its terminal status is published.
+
+    After that the job is in the archive.
+    """
 
     def __init__(
         self,
@@ -118,7 +215,7 @@ class RunningJobs:
         )
         self._polls_in_flight: set[JobID] = set()
         self._clients = JobClients()
-        #: ended jobs with stored results, whose JobMaster processes are still clearing up
+        #: ended jobs with stored results whose JobMaster processes are still cleaning up
         self._to_clean_up: dict[JobID, pb.JobTerminated] = {}
 
     def find(self, job_id: JobID) -> RunningJob | None:
@@ -137,12 +234,12 @@ class RunningJobs:
         unfinished: Iterable[job_pb2.JobGraph] = (),
         dirty: Iterable[pb.JobTerminated] = (),
     ) -> None:
-        """Get JobMasters ready that report to that address, and watch over those that work.
+        """Starts JobMaster processes, which report to `address`, and recovers the jobs of a former Dispatcher.
 
         Args:
-            ended: results of a former life.
-            unfinished: jobs of a former life that have none; they are run again.
-            dirty: those of the results whose jobs have not been cleaned up.
+            ended: the results that it stored.
+            unfinished: its jobs that have no result. They are run again.
+            dirty: the results in `ended` whose jobs have not been cleaned up.
         """
         for terminated in ended:
             self._add_to_archive(terminated)
@@ -156,7 +253,7 @@ class RunningJobs:
         self._endpoint.schedule(CLIENT_CHECK_INTERVAL_MS, self._cancel_jobs_without_clients)
 
     def run(self, graph: job_pb2.JobGraph, *, is_recovered: bool = False) -> None:
-        """The job is stored: get it a JobMaster."""
+        """Runs a job that has been stored."""
         now_ms = self._endpoint.clock.now_ms()
         runner = JobManagerRunner(
             graph,
@@ -176,7 +273,7 @@ class RunningJobs:
         self.run_effects(job, job.runner.cancel(self._endpoint.clock.now_ms()))
 
     def client_heard(self, job_id: JobID, timeout_ms: int) -> None:
-        """Raises: JobNotFoundError (also where the job has ended)."""
+        """Records a heartbeat of the job's client. Raises: JobNotFoundError, also if the job has ended."""
         if job_id not in self._jobs:
             raise job_not_found(job_id)
         self._clients.heard(job_id, timeout_ms, self._endpoint.awake_ms())
@@ -191,7 +288,7 @@ class RunningJobs:
         if job is None or job.runner.is_over:
             return
         logger.warning(
-            "job %s ('%s') is canceled: its client has not been heard for %d ms (client.heartbeat.timeout)",
+            "canceling job %s ('%s'): its client sent no heartbeat for %d ms (client.heartbeat.timeout)",
             job_id,
             job.runner.job_graph.name,
             timeout_ms,
@@ -205,7 +302,7 @@ class RunningJobs:
         self.run_effects(job, job.runner.job_master_started(JobMasterId(request.job_master_id), request.address))
 
     async def stop(self, reason: str) -> None:
-        """End all JobMaster processes; jobs that run are suspended."""
+        """Ends all JobMaster processes and suspends running jobs."""
         for job in self:
             self.run_effects(job, job.runner.suspend(reason, self._endpoint.clock.now_ms()))
         if self._jobs:
@@ -213,7 +310,7 @@ class RunningJobs:
         await self.job_masters.close(reason)
 
     def leave(self) -> None:
-        """Another Dispatcher leads: JobMasters with a job go on without this one."""
+        """Stops because another Dispatcher leads. JobMasters with a job keep running."""
         self.job_masters.leave()
         if self._adoptions is not None:
             self._adoptions.close()
@@ -266,7 +363,7 @@ class RunningJobs:
         self._if_leading(fail)
 
     def _if_leading(self, action: Callable[[], None]) -> None:
-        """Do what a time-out asks for, unless another Dispatcher leads and this one has not heard of it."""
+        """Runs the action of a time-out, unless another Dispatcher leads and this one does not know it yet."""
         if not self._services.is_highly_available:
             action()
             return
@@ -275,7 +372,7 @@ class RunningJobs:
             if error is None:
                 action()
             elif isinstance(error, LeadershipLostError):
-                logger.warning("a time-out is not acted upon: %s", error)
+                logger.warning("ignoring a time-out: %s", error)
             else:
                 self._endpoint.schedule(LEADERSHIP_CHECK_DELAY_MS, lambda: self._if_leading(action))
 
@@ -288,10 +385,10 @@ class RunningJobs:
             self.run_effects(job, job.runner.job_master_lost(reason, self._endpoint.clock.now_ms()))
 
     def job_master_gone(self, job_id: JobID) -> None:
-        """Its result is stored and its JobMaster has done what it could: remove what is left of the job."""
+        """Removes what is left of a job whose result is stored and whose JobMaster has ended."""
         terminated = self._to_clean_up.pop(job_id, None)
         if terminated is None:
-            return  # suspended, or the result could not be stored: the next Dispatcher has to find everything
+            return  # suspended, or its result is not stored: the next Dispatcher needs the files
         self._clean_up.start(terminated)
 
     def job_master_cannot_start(self, job_id: JobID, reason: str) -> None:
@@ -300,7 +397,7 @@ class RunningJobs:
             self.run_effects(job, job.runner.failed_to_start(reason, self._endpoint.clock.now_ms()))
 
     def job_master_gateway(self, job: RunningJob) -> Any | None:
-        """None while the job has no JobMaster, or none any more."""
+        """Returns the gateway of the job's JobMaster; None while the job has none."""
         if job.runner.state is not RunnerState.RUNNING:
             return None
         address, token = job.runner.job_master_address, str(job.runner.job_master_id)
@@ -308,9 +405,9 @@ class RunningJobs:
         return self._services.gateways.gateway("JobMaster", address, token)
 
     async def leader_of(self, job_id: JobID) -> Any:
-        """The gateway of the job's JobMaster; while one starts, it is waited for.
+        """Returns the gateway of the job's JobMaster. Waits for a JobMaster that is starting.
 
-        Raises: JobNotFoundError where the job has ended, or never was; RpcUnavailableError.
+        Raises: JobNotFoundError if the job is unknown or has ended, RpcUnavailableError.
         """
         job = self.find(job_id)
         if job is not None and not job.decided.is_set():
@@ -322,13 +419,13 @@ class RunningJobs:
         if gateway is None:
             status = self.status_of(job_id)
             raise JobNotFoundError(
-                f"job {job_id} does not run: it is {status.name}",
+                f"job {job_id} is not running: it is {status.name}",
                 details={"job_id": str(job_id), "status": status.name},
             )
         return gateway
 
     def status_of(self, job_id: JobID) -> JobState:
-        """What clients are shown, of a job that runs or has ended. Raises: JobNotFoundError."""
+        """Returns the status that clients see, of a running or ended job. Raises: JobNotFoundError."""
         job = self.find(job_id)
         if job is not None:
             return job.runner.status
@@ -338,14 +435,14 @@ class RunningJobs:
         return JobState(overview.status)
 
     def show_failed(self, job_id: JobID, name: str, error: FlinkError) -> None:
-        """Have a job that never ran among those that have failed, while this Dispatcher leads."""
+        """Adds a job that never ran to the failed jobs, for as long as this Dispatcher leads."""
         now_ms = self._endpoint.clock.now_ms()
         details = job_pb2.JobDetails(job_id=str(job_id), name=name, start_time_ms=now_ms)
         terminated = terminated_without_job_master(details, JobState.FAILED, error, now_ms)
         self._add_to_archive(terminated, is_stored=False)
 
     def overviews(self) -> list[pb.JobOverview]:
-        """Every job that runs or is archived, in the order they started."""
+        """Returns all running and archived jobs, in the order in which they started."""
         running = [
             pb.JobOverview(
                 job_id=str(job.runner.job_id),
@@ -359,7 +456,7 @@ class RunningJobs:
         return sorted([*self.archive.overviews(), *running], key=lambda job: job.start_time_ms)
 
     def poll_job_masters(self) -> None:
-        """Ask every JobMaster for its job's details: it shows that it lives, and they are there when it does not."""
+        """Requests the details of every job: as a heartbeat of its JobMaster, and to keep them for its loss."""
         for job_id in self._monitor.expired(self._endpoint.awake_ms()):
             self._if_leading(partial(self.job_master_lost, job_id, "its heartbeat timed out"))
         for job_id, job in self._jobs.items():
@@ -433,20 +530,20 @@ class RunningJobs:
 
         def looked_up(terminated: pb.JobTerminated | None, error: BaseException | None) -> None:
             if error is not None:
-                logger.warning("job %s is run again, though it is not known whether it has ended: %s", job_id, error)
+                logger.warning("running job %s again, although it may have ended: %s", job_id, error)
             if terminated is not None:
                 self.run_effects(job, job.runner.result_found(terminated))
             elif job.runner.state is RunnerState.WAITING:
                 self.job_masters.request(job_id)
 
-        # A Dispatcher that just did not know yet that it leads no more may have taken the result.
+        # A Dispatcher that did not know yet that it had lost its leadership may have stored the result.
         self._endpoint.run_blocking(
             lambda: self._services.job_results.load(job_id), looked_up, f"look for a result of {job_id}"
         )
 
     def _abandon_job_master(self, job: RunningJob, effect: wanted.AbandonJobMaster) -> None:
         job_id = job.runner.job_id
-        logger.warning("the JobMaster of job %s is lost and is replaced: %s", job_id, effect.reason)
+        logger.warning("lost the JobMaster of job %s, starting another one: %s", job_id, effect.reason)
         job.decided.clear()
         self._monitor.remove(job_id)
         if self._adoptions is not None:
@@ -459,14 +556,14 @@ class RunningJobs:
         if effect.delay_ms == 0:
             self.run_effects(job, job.runner.recover(effect.recovery))
             return
-        logger.info("job %s gets another JobMaster in %d ms", job.runner.job_id, effect.delay_ms)
+        logger.info("starting another JobMaster of job %s in %d ms", job.runner.job_id, effect.delay_ms)
         self._endpoint.schedule(effect.delay_ms, lambda: self.run_effects(job, job.runner.recover(effect.recovery)))
 
     def _cancel_at_job_master(self, job: RunningJob, effect: wanted.CancelAtJobMaster) -> None:
         gateway = self._services.gateways.gateway("JobMaster", effect.address, str(effect.job_master_id))
 
         def answered(_: Any, error: BaseException | None) -> None:
-            # A JobMaster that cannot be reached is about to be found lost; one that is slow is asked again.
+            # Repeats a call that timed out. A JobMaster that cannot be reached will be found lost soon.
             is_leader = job.runner.job_master_id == effect.job_master_id
             if isinstance(error, RpcTimeoutError) and is_leader and not job.runner.is_over:
                 self._cancel_at_job_master(job, effect)
@@ -483,10 +580,10 @@ class RunningJobs:
 
         def stored(_: None, error: BaseException | None) -> None:
             if job.runner.state is not RunnerState.ARCHIVING:
-                return  # suspended meanwhile
+                return  # the job has been suspended meanwhile
             if error is not None:
-                logger.error("the result of job %s could not be stored (attempt %d): %s", job_id, attempt, error)
-                # What only this process knows the next leader would run again.
+                logger.error("could not store the result of job %s (attempt %d): %s", job_id, attempt, error)
+                # The next leader would run a job again whose result is in the memory of this process only.
                 if attempt < STORE_ATTEMPTS or self._services.is_highly_available:
                     self._endpoint.schedule(
                         STORE_RETRY_DELAY_MS, lambda: self._store_result(job, terminated, attempt + 1)
@@ -503,7 +600,7 @@ class RunningJobs:
         self._remove_results(self.archive.add(terminated, is_stored=is_stored))
 
     def expire_results(self) -> None:
-        """Forget jobs that ended long ago. Runs now and then."""
+        """Removes the results of jobs that ended long ago. Runs periodically."""
         self._remove_results(self.archive.expire(self._endpoint.clock.now_ms()))
         self._endpoint.schedule(EXPIRATION_CHECK_INTERVAL_MS, self.expire_results)
 
@@ -516,7 +613,7 @@ class RunningJobs:
             self._endpoint.run_blocking(remove, None, f"remove {len(job_ids)} old results")
 
     def _archive(self, job: RunningJob) -> None:
-        """The job shows a terminal status: from now on it is answered from the archive."""
+        """Moves a job with a terminal status to the archive."""
         terminated = job.runner.terminated
         assert terminated is not None
         del self._jobs[job.runner.job_id]
@@ -531,3 +628,37 @@ class RunningJobs:
             self._endpoint.run_async(
                 self._services.gateways.drop(job.runner.job_master_address), None, "drop JobMaster channel"
             )
+
+
+_NO_RESTART = (None, "none", "disable", "off")
+
+
+def recovery_policy(
+    job_graph: job_pb2.JobGraph, cluster_configuration: dict[str, str], options: DispatcherOptions
+) -> RecoveryPolicy:
+    """Returns what happens when a JobMaster of this job is lost.
+
+    A job with checkpoints continues from the last one, and a batch job with `execution.batch.job-recovery.enabled` from
+    its finished results. Any other job starts again and writes its output twice, so it must have a restart strategy, as
+    for any other failure.
+
+    Differs: with high availability Flink restarts any job.
+    """
+    return RecoveryPolicy(
+        max_attempts=options.job_master_recovery_attempts if _may_run_again(job_graph, cluster_configuration) else 0,
+        initial_delay_ms=options.job_master_recovery_initial_backoff_ms,
+        max_delay_ms=options.job_master_recovery_max_backoff_ms,
+        reset_after_ms=options.job_master_recovery_reset_ms,
+    )
+
+
+def _may_run_again(job_graph: job_pb2.JobGraph, cluster_configuration: dict[str, str]) -> bool:
+    configuration = {**cluster_configuration, **job_graph.configuration.entries}
+    try:
+        if read_option(configuration, checkpointing_options.INTERVAL):
+            return True
+        if read_option(configuration, RUNTIME_MODE) == "BATCH" and read_option(configuration, JOB_RECOVERY_ENABLED):
+            return True
+        return read_option(configuration, restart_strategy_options.RESTART_STRATEGY) not in _NO_RESTART
+    except ConfigurationError:
+        return False  # its JobMaster will refuse it with this error

@@ -11,7 +11,7 @@ from flinkpy._proto import dispatcher_pb2
 from flinkpy.common.errors import FlinkError, UnsafePathError
 from flinkpy.common.ids import JobID
 from flinkpy.common.safe_paths import safe_join, safe_join_below
-from flinkpy.dispatcher.blob_store import BlobStore
+from flinkpy.dispatcher.blob_server import BlobStore
 from flinkpy.highavailability.file_job_graph_store import FileJobGraphStore
 from flinkpy.highavailability.file_job_result_store import FileJobResultStore
 from flinkpy.highavailability.job_recovery_directories import JobRecoveryDirectories

@@ -16,7 +16,7 @@ from flinkpy import __version__
 from flinkpy._proto import common_pb2, job_pb2
 from flinkpy._proto import dispatcher_pb2 as pb
 from flinkpy.common.ids import DispatcherId, JobID, JobMasterId
-from flinkpy.dispatcher.blob_store import BlobStore
+from flinkpy.dispatcher.blob_server import BlobStore
 from flinkpy.dispatcher.dispatcher import Dispatcher
 from flinkpy.dispatcher.dispatcher_services import DispatcherServices
 from flinkpy.dispatcher.options import DispatcherOptions

@@ -68,7 +68,7 @@ def test_a_program_without_a_job_has_failed() -> None:
     made = status(jobs=())
     made.program_ended(RETURNED)
     assert made.result is not None and made.result.exit_status == 1
-    assert "no execute() call" in made.result.message
+    assert "did not call execute()" in made.result.message
 
 
 @pytest.mark.parametrize(

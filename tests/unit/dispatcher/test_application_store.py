@@ -45,7 +45,7 @@ def test_a_later_master_finds_the_result(tmp_path: Path, program: Path) -> None:
 def test_another_program_or_other_arguments_are_another_application(tmp_path: Path, program: Path) -> None:
     store = ApplicationStore(tmp_path / "store")
     store.claim(described(program, "--x"))
-    with pytest.raises(ApplicationError, match=r"belongs to another application already: program\.py"):
+    with pytest.raises(ApplicationError, match=r"belongs to another application: program\.py"):
         store.claim(described(program, "--y"))
     moved = tmp_path / "elsewhere" / "program.py"
     moved.parent.mkdir()
@@ -70,7 +70,7 @@ def test_what_cannot_be_read_names_the_file(tmp_path: Path, program: Path) -> No
     write_checksummed(path, json.dumps({"version": 99, "program": "p"}).encode())
     with pytest.raises(ApplicationError, match="newer release, in format 99"):
         store.claim(described(program))
-    with pytest.raises(ExternalError, match="cannot be used"):
+    with pytest.raises(ExternalError, match="cannot use the store"):
         ApplicationStore(program / "store").claim(described(program))
 
 

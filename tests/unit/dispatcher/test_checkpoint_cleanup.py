@@ -12,7 +12,7 @@ from flinkpy._proto import dispatcher_pb2 as pb
 from flinkpy.checkpoint.completed_checkpoint_store import CompletedCheckpointStore
 from flinkpy.checkpoint.file_checkpoint_recovery import FileCheckpointPointerStore
 from flinkpy.common.ids import JobID
-from flinkpy.dispatcher.checkpoint_cleanup import clean_up_checkpoints
+from flinkpy.dispatcher.job_clean_up import clean_up_checkpoints
 from flinkpy.highavailability.job_recovery_directories import JobRecoveryDirectories
 from flinkpy.highavailability.leader_election import Leadership
 from flinkpy.highavailability.standalone_services import StandaloneHaServices
@@ -75,7 +75,7 @@ def test_what_cannot_be_removed_is_told_and_stays(root: Path, caplog: pytest.Log
 
     clean_up(terminated(root, common_pb2.FINISHED, "nonsense"), root)
 
-    assert f"checkpoints of job {JOB_ID}, which is FINISHED, are left behind" in caplog.text
+    assert f"could not remove the checkpoints of job {JOB_ID} (FINISHED)" in caplog.text
     assert files_below(root / "checkpoints") == before
 
 

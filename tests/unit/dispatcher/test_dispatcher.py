@@ -108,12 +108,12 @@ async def test_a_client_that_left_while_its_job_was_stored_has_submitted_it(harn
 @scenario()
 async def test_another_release_or_python_is_refused_by_name(harness: Harness) -> None:
     old = CallContext(fencing_token=None, client_version="0.0.1", peer="x")
-    with pytest.raises(VersionMismatchError, match=r"client is of flinkpy 0\.0\.1"):
+    with pytest.raises(VersionMismatchError, match=r"client was made with flinkpy 0\.0\.1"):
         harness.dispatcher.submit_job(pb.SubmitJobRequest(job_graph=job_graph()), old)
     for fields, message in (
-        ({"client_version": "9.9"}, "JobGraph is of flinkpy 9.9"),
+        ({"client_version": "9.9"}, "JobGraph was made with flinkpy 9.9"),
         ({"client_version": ""}, "unknown"),
-        ({"python_version": "2.7.18"}, "made by Python 2.7.18"),
+        ({"python_version": "2.7.18"}, "made with Python 2.7.18"),
     ):
         with pytest.raises(VersionMismatchError, match=message):
             harness.dispatcher.submit_job(pb.SubmitJobRequest(job_graph=job_graph(**fields)), CONTEXT)
@@ -133,7 +133,7 @@ async def test_a_bad_graph_or_id_is_refused_and_nothing_is_kept(harness: Harness
     for graph, message in (
         (job_graph("../../etc/passwd"), "is not a job id"),
         (job_graph("A" * 32), "is not a job id"),
-        (job_pb2.JobGraph(job_id=JOB, client_version=__version__, python_version="3"), "made by Python 3"),
+        (job_pb2.JobGraph(job_id=JOB, client_version=__version__, python_version="3"), "made with Python 3"),
     ):
         with pytest.raises((JobSubmissionError, VersionMismatchError), match=message):
             harness.dispatcher.submit_job(pb.SubmitJobRequest(job_graph=graph), CONTEXT)
@@ -154,7 +154,7 @@ async def test_a_large_graph_comes_as_a_blob(harness: Harness) -> None:
 @scenario()
 async def test_a_blob_that_is_no_graph_or_is_missing_is_refused(harness: Harness) -> None:
     key = harness.blobs.put(b"\xff\xff\xff not a graph")
-    with pytest.raises(JobSubmissionError, match="is no JobGraph"):
+    with pytest.raises(JobSubmissionError, match="is not a JobGraph"):
         await harness.dispatcher.submit_job(pb.SubmitJobRequest(job_graph_blob_key=key), CONTEXT)
     with pytest.raises(ExternalError, match="there is no blob"):
         await harness.dispatcher.submit_job(pb.SubmitJobRequest(job_graph_blob_key="0" * 64), CONTEXT)

@@ -114,7 +114,7 @@ async def test_job_masters_lost_one_soon_after_the_other_end_in_a_clear_failure(
     await harness.kill(job_master)
     result = (await harness.result()).result
     assert result.status == FAILED
-    assert "for the 4. time, one soon after the other" in result.error.message
+    assert "loss 4 in a row" in result.error.message
     assert not harness.recovery_directories.path_of(JobID(JOB)).exists()
 
 

@@ -17,7 +17,7 @@ from flinkpy.common.errors import (
     RpcUnavailableError,
     StopWithSavepointStoppingError,
 )
-from flinkpy.dispatcher.operation_cache import MAX_FINISHED, OperationCache
+from flinkpy.dispatcher.job_operations import MAX_FINISHED, OperationCache
 
 CHECKPOINTED = {"execution.checkpointing.interval": "1 s"}
 
@@ -85,7 +85,7 @@ async def test_the_answer_of_a_stop_is_there_after_the_job_has_ended(harness: Ha
 
     assert (await harness.dispatcher.stop_with_savepoint(request, CONTEXT)).path == "/s/last"
     other = cp.StopWithSavepointRequest(job_id=JOB, trigger_id="u")
-    with pytest.raises(JobNotFoundError, match="does not run: it is FINISHED"):
+    with pytest.raises(JobNotFoundError, match="is not running: it is FINISHED"):
         await harness.dispatcher.stop_with_savepoint(other, CONTEXT)
 
 

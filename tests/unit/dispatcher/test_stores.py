@@ -13,9 +13,9 @@ from flinkpy.common.durable_file import CorruptFileError, read_checksummed, writ
 from flinkpy.common.errors import ConfigurationError
 from flinkpy.common.ids import JobID
 from flinkpy.common.working_directory import WorkingDirectory
-from flinkpy.dispatcher.blob_store import BlobKeyError, BlobNotFoundError, BlobStore, BlobTooLargeError
+from flinkpy.dispatcher.blob_server import BlobKeyError, BlobNotFoundError, BlobStore, BlobTooLargeError
 from flinkpy.dispatcher.job_archive import JobArchive
-from flinkpy.dispatcher.recovery import RecoveredJobs, recover
+from flinkpy.dispatcher.recovered_jobs import RecoveredJobs, recover
 from flinkpy.highavailability.file_job_graph_store import FileJobGraphStore
 from flinkpy.highavailability.file_job_result_store import FileJobResultStore
 from flinkpy.highavailability.job_recovery_directories import JobRecoveryDirectories

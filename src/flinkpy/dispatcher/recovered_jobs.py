@@ -1,10 +1,10 @@
-"""What a Dispatcher finds of its former life. Blocking; runs once, before it serves.
+"""Recovers the jobs of a former Dispatcher from the stores. Blocking; runs once, before the Dispatcher serves.
 
-| graph | result | what it means                                     | what is done                                   |
+| graph | result | meaning                                           | action                                         |
 |-------|--------|---------------------------------------------------|------------------------------------------------|
 | yes   | no     | the job was accepted and has not ended            | it is run again                                |
 | yes   | dirty  | it has ended; the clean-up was interrupted        | graph and recovery directory are removed       |
-| no    | dirty  | the same, a little later                          | the same                                       |
+| no    | dirty  | the same, the graph was removed before            | the same                                       |
 | no    | clean  | it has ended                                      | its result is archived                         |
 | bad   | no     | the job's graph is damaged                        | archived as FAILED, with the damage as reason; |
 |       |        |                                                   | its recovery directory stays for a while       |
@@ -24,7 +24,7 @@ from flinkpy.common.durable_file import CorruptFileError
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.ids import JobID
 from flinkpy.common.states import JobState
-from flinkpy.dispatcher.ended_jobs import terminated_without_job_master
+from flinkpy.dispatcher.job_archive import terminated_without_job_master
 from flinkpy.highavailability.job_recovery_directories import JobRecoveryDirectories
 from flinkpy.highavailability.job_stores import JobGraphStore, JobResultStore
 
@@ -33,9 +33,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RecoveredJobs:
-    """`ended`: the oldest first. `unfinished`: in the order they were made. `dirty`: of `ended`, to be cleaned up.
+    """The jobs of a former Dispatcher.
 
-    Only `recover_shared` leaves any dirty.
+    Attributes:
+        ended: results, the oldest first.
+        unfinished: graphs of jobs to run again, in the order of their creation.
+        dirty: the results in `ended` whose jobs must be cleaned up; only `recover_shared` returns any.
     """
 
     ended: list[dispatcher_pb2.JobTerminated]
@@ -53,12 +56,12 @@ def recover(
     now_ms: int,
     clean_up_checkpoints: CleanUpCheckpoints = lambda terminated, directory: None,
 ) -> RecoveredJobs:
-    """Finish interrupted clean-ups and return what there is. A damaged file costs only the job it belongs to."""
+    """Finishes interrupted clean-ups and returns the jobs. A damaged file affects only the job it belongs to."""
     for job_id in results.dirty_job_ids():
         try:
             terminated = results.load(job_id)
         except CorruptFileError as error:
-            logger.error("what the checkpoints of job %s left cannot be removed: %s", job_id, error)
+            logger.error("cannot remove the checkpoints of job %s: %s", job_id, error)
         else:
             if terminated is not None:
                 clean_up_checkpoints(terminated, directories.path_of(job_id))
@@ -70,10 +73,10 @@ def recover(
             continue
         graph = _graph_of(job_id, graphs, results, now_ms)
         if graph is not None:
-            logger.warning("job %s ('%s') has not ended and is run again", job_id, graph.name)
+            logger.warning("running job %s ('%s') again: it has not ended", job_id, graph.name)
             directories.create(job_id)
             unfinished.append(graph)
-    # That of a job with a damaged graph may hold its only checkpoint: it stays as long as the job's result.
+    # The directory of a job with a damaged graph may contain its only checkpoint. It stays as long as the job's result.
     directories.remove_others({JobID(graph.job_id) for graph in unfinished} | set(results.clean_job_ids()))
     unfinished.sort(key=lambda graph: graph.created_ms)
     return RecoveredJobs(_ended(results, results.clean_job_ids(), now_ms), unfinished, [])
@@ -82,9 +85,10 @@ def recover(
 def recover_shared(
     graphs: JobGraphStore, results: JobResultStore, directories: JobRecoveryDirectories, now_ms: int
 ) -> RecoveredJobs:
-    """The same with stores that all Dispatchers of a cluster share.
+    """Returns the jobs from stores that all Dispatchers of a cluster share.
 
-    A clean-up may take long and fail for long, and others wait for this leader: interrupted ones are only found here.
+    Interrupted clean-ups are returned as `dirty`, and not finished here: they may take long, and the cluster waits for
+    its leader.
     """
     unfinished = []
     for job_id in graphs.job_ids():
@@ -93,7 +97,7 @@ def recover_shared(
             continue
         graph = _graph_of(job_id, graphs, results, now_ms)
         if graph is not None:
-            logger.warning("job %s ('%s') has not ended and goes on", job_id, graph.name)
+            logger.warning("continuing job %s ('%s'): it has not ended", job_id, graph.name)
             directories.create(job_id)
             unfinished.append(graph)
     unfinished.sort(key=lambda graph: graph.created_ms)
@@ -112,7 +116,7 @@ def _clean_up(
 
 
 def _graph_of(job_id: JobID, graphs: JobGraphStore, results: JobResultStore, now_ms: int) -> job_pb2.JobGraph | None:
-    """None where it is damaged: then the job has FAILED."""
+    """Returns the graph of a job; None if it is damaged, which makes the job FAILED."""
     try:
         return graphs.recover(job_id)
     except CorruptFileError as error:
