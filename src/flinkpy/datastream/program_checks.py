@@ -27,6 +27,18 @@ def check_types_are_declared(graph: StreamGraph, config: ExecutionConfig) -> Non
             )
 
 
+def check_state_backend(configuration: Configuration) -> None:
+    """Raises: UnsupportedOperationError if the program asks for the changelog state backend."""
+    from flinkpy.configuration.options import read_option
+    from flinkpy.configuration.state_backend_options import CHANGELOG_ENABLED
+
+    if read_option(configuration, CHANGELOG_ENABLED):
+        raise UnsupportedOperationError(
+            "state.changelog.enabled (enable_changelog_state_backend): there is no changelog state backend. For short "
+            "checkpoints of large state, use state.backend.type: rocksdb with execution.checkpointing.incremental"
+        )
+
+
 def check_unaligned_checkpoints(graph: StreamGraph, config: CheckpointConfig) -> None:
     """Records in flight behind a custom partitioner cannot be given to other subtasks when the job is rescaled.
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.errors import JobExecutionError, UnsupportedOperationError, UserError
+from flinkpy.common.errors import JobExecutionError, UserError
 from flinkpy.common.execution_config import ExecutionConfig
 from flinkpy.common.parallelism import check_buffer_timeout, check_parallelism
 from flinkpy.common.typeinfo import TypeInformation
@@ -22,6 +22,7 @@ from flinkpy.datastream.checkpointing_mode import CheckpointingMode
 from flinkpy.datastream.event_time_checks import check_timestamp_column
 from flinkpy.datastream.execution_mode import RuntimeExecutionMode
 from flinkpy.datastream.program_checks import (
+    check_state_backend,
     check_types_are_declared,
     check_unaligned_checkpoints,
     configured_job_id,
@@ -54,6 +55,7 @@ _COLLECT_UID = "flinkpy-collect"
 _RUNTIME_MODE = "execution.runtime-mode"
 _BUFFER_TIMEOUT = "execution.buffer-timeout.interval"
 _BUFFER_TIMEOUT_ENABLED = "execution.buffer-timeout.enabled"
+_CHANGELOG_ENABLED = "state.changelog.enabled"
 _CHAINING = "pipeline.operator-chaining.enabled"
 
 
@@ -208,15 +210,18 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         return self.get_checkpoint_config().get_checkpointing_mode()
 
     def enable_changelog_state_backend(self, enabled: bool) -> StreamExecutionEnvironment:
-        if enabled:
-            raise UnsupportedOperationError(
-                "enable_changelog_state_backend: there is no changelog state backend; short checkpoints of large state "
-                "are what `rocksdb` with execution.checkpointing.incremental is for"
-            )
+        """Set `state.changelog.enabled`. A program that enables it is refused when it is executed."""
+        self._configuration.set_boolean(_CHANGELOG_ENABLED, enabled)
         return self
 
     def is_changelog_state_backend_enabled(self) -> bool | None:
-        return None
+        """Returns None if `state.changelog.enabled` is not set."""
+        from flinkpy.configuration.options import is_set, read_option
+        from flinkpy.configuration.state_backend_options import CHANGELOG_ENABLED
+
+        if not is_set(self._configuration, CHANGELOG_ENABLED):
+            return None
+        return read_option(self._configuration, CHANGELOG_ENABLED)
 
     def set_default_savepoint_directory(self, directory: str) -> StreamExecutionEnvironment:
         self._configuration.set_string("execution.checkpointing.savepoint-dir", directory)
@@ -387,8 +392,6 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
     def generate_job_graph(self, job_name: str | None = None) -> job_pb2.JobGraph:
         """The JobGraph of everything built since the last execution, which is forgotten by this. Beyond PyFlink."""
         from flinkpy.configuration.key_notices import warn_of_keys
-        from flinkpy.configuration.options import read_option
-        from flinkpy.configuration.state_backend_options import CHANGELOG_ENABLED
         from flinkpy.graph.batch_mode import runs_in_batch_mode, to_batch_mode
         from flinkpy.graph.batch_sinks import split_sinks
         from flinkpy.graph.column_optimizer import optimize_columns
@@ -396,7 +399,7 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         from flinkpy.graph.spark_regions import cut_spark_regions
 
         graph = self._stream_graph(job_name)
-        self.enable_changelog_state_backend(read_option(self._configuration, CHANGELOG_ENABLED))
+        check_state_backend(self._configuration)
         warn_of_keys(self._configuration)
         check_unaligned_checkpoints(graph, self.get_checkpoint_config())
         check_types_are_declared(graph, self._config)

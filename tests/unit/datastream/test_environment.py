@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import sys
 import zipfile
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 
@@ -87,12 +88,31 @@ def test_job_id_may_be_given(env: StreamExecutionEnvironment) -> None:
         env.generate_job_graph()
 
 
-def test_changelog_backend_is_refused_rather_than_ignored(env: StreamExecutionEnvironment) -> None:
-    env.configure(Configuration().set_string("state.changelog.enabled", "true"))
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda env: env.configure(Configuration().set_string("state.changelog.enabled", "true")),
+        lambda env: env.configure(Configuration().set_string("state.backend.changelog.enabled", "true")),
+        lambda env: env.enable_changelog_state_backend(True),
+    ],
+)
+def test_changelog_backend_is_refused_rather_than_ignored(
+    env: StreamExecutionEnvironment, ask: Callable[[StreamExecutionEnvironment], None]
+) -> None:
+    ask(env)
     env.from_sequence(1, 2).print()
 
+    assert env.is_changelog_state_backend_enabled()
     with pytest.raises(UnsupportedOperationError, match="no changelog state backend"):
         env.generate_job_graph()
+
+
+def test_changelog_backend_may_be_switched_off(env: StreamExecutionEnvironment) -> None:
+    env.enable_changelog_state_backend(True).enable_changelog_state_backend(False)
+    env.from_sequence(1, 2).print()
+
+    assert env.is_changelog_state_backend_enabled() is False
+    assert len(env.generate_job_graph().vertices) == 1
 
 
 def test_checkpointing_options_travel_with_the_job(env: StreamExecutionEnvironment) -> None:
