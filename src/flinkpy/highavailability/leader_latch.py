@@ -417,10 +417,6 @@ class LeaderLatch:
 
     def _close(self) -> list[LatchEffect]:
         effects: list[LatchEffect] = [CancelGrace()]
-        if self.state is LatchState.CREATING:
-            self._leftover_tokens.add(self._token)
-        else:
-            self._awaited = 0
         if self._name:
             effects.append(RemoveNodes(0, (self._name,)))
         self.state = LatchState.CLOSED

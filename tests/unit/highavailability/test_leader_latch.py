@@ -92,6 +92,16 @@ def test_a_tolerated_suspension_in_which_the_node_went_ends_the_term() -> None:
     assert machine.handle(latch.NodeWatched(4, False)) == [latch.Revoke("t1"), latch.CreateNode(5, "t2-latch-")]
 
 
+def test_what_was_asked_before_a_tolerated_suspension_is_asked_again_after_it() -> None:
+    """A node made while the connection is suspended could be made without anybody hearing of it."""
+    machine = leading(LeaderLatch(iter(["t1", "t2"]).__next__, tolerates_suspension=True))
+    assert machine.handle(latch.NodeChanged(name("t1", 7))) == [latch.WatchNode(4, name("t1", 7))]
+    machine.handle(latch.Suspended())
+    assert machine.handle(latch.NodeWatched(4, False)) == []
+    assert machine.handle(latch.Connected()) == [latch.CancelGrace(), latch.WatchNode(5, name("t1", 7))]
+    assert machine.handle(latch.NodeWatched(5, False)) == [latch.Revoke("t1"), latch.CreateNode(6, "t2-latch-")]
+
+
 def test_an_ended_session_takes_its_nodes_with_it() -> None:
     machine = leading(numbered())
     assert machine.handle(latch.SessionLost()) == [latch.CancelGrace(), latch.Revoke("t1")]
@@ -107,6 +117,48 @@ def test_a_contender_that_waits_keeps_its_place_over_a_suspension() -> None:
     assert machine.handle(latch.Suspended()) == []
     assert machine.handle(latch.Connected()) == [latch.ListNodes(4)]
     assert machine.handle(latch.NodesListed(4, (name("a", 3), name("t1", 7)))) == [latch.WatchNode(5, name("a", 3))]
+
+
+def test_a_contender_keeps_its_place_if_the_connection_goes_before_it_knows_who_leads() -> None:
+    machine = numbered()
+    machine.handle(latch.Stand(is_connected=True))
+    machine.handle(latch.NodeCreated(1, name("t1", 7)))
+    assert machine.handle(latch.Suspended()) == []
+    assert machine.handle(latch.NodesListed(2, ())) == [], "an answer from before the connection broke"
+    assert machine.handle(latch.Connected()) == [latch.ListNodes(3)]
+    assert machine.handle(latch.NodesListed(3, (name("t1", 7),))) == [latch.WatchNode(4, name("t1", 7))]
+    assert machine.handle(latch.NodeWatched(4, True)) == [latch.Grant("t1", name("t1", 7))]
+    machine.validate()
+
+
+def test_a_contender_whose_node_is_gone_when_it_looks_again_makes_another() -> None:
+    machine = numbered()
+    machine.handle(latch.Stand(is_connected=True))
+    machine.handle(latch.NodeCreated(1, name("t1", 7)))
+    machine.handle(latch.NodesListed(2, (name("a", 3), name("t1", 7))))
+    machine.handle(latch.NodeWatched(3, True))
+    assert machine.handle(latch.NodeChanged(name("a", 3))) == [latch.ListNodes(4)]
+    assert machine.handle(latch.NodesListed(4, (name("b", 8),))) == [latch.CreateNode(5, "t2-latch-")]
+    assert machine.node_name is None
+
+
+def test_a_node_of_an_ended_session_is_not_taken_up_though_it_may_still_be_listed() -> None:
+    """It is about to go, and another would lead from then on."""
+    machine = numbered()
+    machine.handle(latch.Stand(is_connected=True))
+    machine.handle(latch.NodeCreated(1, name("t1", 7)))
+    machine.handle(latch.NodesListed(2, (name("a", 3), name("t1", 7))))
+    machine.handle(latch.NodeWatched(3, True))
+    assert machine.handle(latch.SessionLost()) == []
+    assert machine.node_name is None
+    assert machine.handle(latch.Connected()) == [latch.CreateNode(4, "t2-latch-")]
+
+
+def test_nodes_of_an_ended_session_need_not_be_looked_for() -> None:
+    machine = leading(numbered())
+    machine.handle(latch.Suspended())
+    machine.handle(latch.SessionLost())
+    assert machine.handle(latch.Connected()) == [latch.CreateNode(4, "t2-latch-")]
 
 
 def test_a_node_whose_creation_was_not_answered_is_looked_for() -> None:
@@ -133,6 +185,17 @@ def test_answers_to_earlier_requests_change_nothing() -> None:
     assert machine.handle(latch.Connected()) == [latch.ListNodes(2)]
 
 
+def test_a_pause_that_began_before_the_connection_broke_repeats_nothing() -> None:
+    machine = numbered()
+    machine.handle(latch.Stand(is_connected=True))
+    assert machine.handle(latch.RequestFailed(1)) == [latch.RetryLater(2)]
+    machine.handle(latch.Suspended())
+    assert machine.handle(latch.RetryDue(2)) == []
+    assert machine.handle(latch.Connected()) == [latch.ListNodes(3)]
+    assert machine.handle(latch.RetryDue(2)) == [], "the answer to the request that is under way counts"
+    assert machine.handle(latch.NodesListed(3, ())) == [latch.CreateNode(4, "t2-latch-")]
+
+
 def test_a_leader_whose_node_is_removed_is_told_and_stands_again() -> None:
     machine = leading(numbered())
     own = name("t1", 7)
@@ -156,6 +219,16 @@ def test_a_token_of_its_own_is_for_one_term(loss: latch.LatchEvent) -> None:
     machine.validate()
 
 
+def test_a_token_of_its_own_ends_with_the_node_that_somebody_removed() -> None:
+    machine = leading(LeaderLatch(lambda: "unused", fixed_token="job-master-1"), "job-master-1")
+    own = name("job-master-1", 7)
+    machine.handle(latch.NodeChanged(own))
+    assert machine.handle(latch.NodeWatched(4, False)) == [latch.Revoke("job-master-1")]
+    assert machine.state is LatchState.CLOSED
+    assert machine.node_name is None
+    machine.validate()
+
+
 def test_whoever_stands_back_is_not_called_and_leaves_no_node() -> None:
     machine = leading(numbered())
     assert machine.handle(latch.Close()) == [latch.CancelGrace(), latch.RemoveNodes(0, (name("t1", 7),))]
@@ -169,6 +242,15 @@ def test_a_node_that_was_being_made_when_its_contender_stood_back_is_removed() -
     machine.handle(latch.Stand(is_connected=True))
     machine.handle(latch.Close())
     assert machine.handle(latch.NodeCreated(1, name("t1", 7))) == [latch.RemoveNodes(0, (name("t1", 7),))]
+
+
+def test_news_of_the_connection_mean_nothing_to_one_that_does_not_stand_yet() -> None:
+    machine = numbered()
+    for news in (latch.Connected(), latch.Suspended(), latch.Connected(), latch.SessionLost()):
+        assert machine.handle(news) == []
+        assert machine.state is LatchState.IDLE
+    assert machine.handle(latch.Stand(is_connected=False)) == []
+    assert machine.handle(latch.Connected()) == [latch.CreateNode(1, "t1-latch-")]
 
 
 def test_one_that_stands_without_connection_begins_with_it() -> None:
