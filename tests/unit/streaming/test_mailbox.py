@@ -142,15 +142,17 @@ def test_a_wait_in_progress_counts_already():
     clock = ManualClock()
     times = TaskTimes(clock)
     times.start()
+    clock.advance(5)
     times.begin_wait(ActionStatus.BLOCKED, clock.monotonic_ns())
     clock.advance(15)
 
-    assert times.read_ms() == (0, 0, 15)
+    assert times.read_ms() == (0, 5, 15)
 
 
 def test_the_task_sleeps_no_longer_than_to_the_next_deadline():
     loop = Loop([ActionStatus.NOTHING_AVAILABLE, ActionStatus.END])
-    loop.deadline_ns = 25_000_000
+    loop.clock.advance(100)
+    loop.deadline_ns = 125_000_000
     loop.mailbox.passes_ms = 25
 
     loop.processor.run()
@@ -177,6 +179,129 @@ def test_run_until_processes_mail_but_no_input():
     loop.processor.run_until(lambda: bool(done))
 
     assert loop.log == []
+
+
+def test_a_task_that_has_input_does_not_sleep():
+    loop = Loop([ActionStatus.MORE, ActionStatus.MORE, ActionStatus.END])
+
+    loop.processor.run()
+
+    assert loop.mailbox.waited_s == []
+    assert loop.log == ["action"] * 3
+
+
+def test_run_until_fires_timers_and_sleeps_no_longer_than_to_the_next_one():
+    loop = Loop([])
+    loop.times.start()
+    loop.deadline_ns = 25_000_000
+    loop.mailbox.passes_ms = 25
+
+    loop.processor.run_until(lambda: "deadline" in loop.log)
+
+    assert loop.log == ["deadline"]
+    assert loop.mailbox.waited_s == [0.025]
+    assert loop.times.read_ms() == (0, 0, 25), "whoever waits to end does not want input: it is held up"
+
+
+def test_run_until_processes_mail_that_comes_while_it_sleeps():
+    loop = Loop([])
+    done: list[bool] = []
+    loop.mailbox.wait = lambda timeout_s: loop.mailbox.put(Mail("finish", lambda: done.append(True)))
+
+    loop.processor.run_until(lambda: bool(done))
+
+    assert done == [True]
+
+
+@pytest.mark.parametrize("status", [ActionStatus.NOTHING_AVAILABLE, ActionStatus.BLOCKED])
+def test_without_a_deadline_the_task_sleeps_until_it_is_woken(status):
+    loop = Loop([status, ActionStatus.END])
+
+    loop.processor.run()
+
+    assert loop.mailbox.waited_s == [task_mailbox.MAX_WAIT_S]
+
+
+def test_a_stopped_loop_takes_no_more_input_but_processes_the_mail_it_has():
+    loop = Loop([])
+
+    def stop() -> ActionStatus:
+        loop.processor.stop()
+        loop.mailbox.put(mail("mail", loop.log))
+        return ActionStatus.MORE
+
+    loop.script = [stop]
+
+    loop.processor.run()
+
+    assert loop.log == ["action", "mail"]
+
+
+def test_mail_may_stop_the_loop_before_any_input():
+    loop = Loop([])
+    loop.mailbox.put(Mail("stop", loop.processor.stop))
+
+    loop.processor.run()
+
+    assert loop.log == []
+
+
+def test_a_task_has_spent_no_time_before_it_starts_and_none_after_it_stopped():
+    clock = ManualClock()
+    times = TaskTimes(clock)
+    clock.advance(10)
+    assert times.read_ms() == (0, 0, 0)
+    times.start()
+    clock.advance(30)
+    times.stop()
+    clock.advance(500)
+
+    assert times.read_ms() == (0, 30, 0)
+
+
+def test_several_waits_add_up_each_under_its_reason():
+    loop = Loop([])
+    wait_ms = {ActionStatus.NOTHING_AVAILABLE: 10, ActionStatus.BLOCKED: 100}
+
+    def found(status: ActionStatus) -> ActionStatus:
+        loop.mailbox.passes_ms = wait_ms[status]
+        loop.clock.advance(1)
+        return status
+
+    statuses = [ActionStatus.NOTHING_AVAILABLE, ActionStatus.BLOCKED] * 2
+    loop.script = [*(lambda status=status: found(status) for status in statuses), ActionStatus.END]
+    loop.times.start()
+
+    loop.processor.run()
+
+    assert loop.times.read_ms() == (20, 4, 200)
+
+
+def test_a_wait_that_ends_with_an_error_is_over():
+    loop = Loop([ActionStatus.BLOCKED])
+    loop.times.start()
+
+    def interrupted(timeout_s: float) -> None:
+        loop.clock.advance(40)
+        raise KeyboardInterrupt
+
+    loop.mailbox.wait = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        loop.processor.run()
+    loop.clock.advance(5)
+
+    assert loop.times.read_ms() == (0, 5, 40)
+
+
+def test_a_wait_for_input_in_progress_is_idle_time_already():
+    clock = ManualClock()
+    times = TaskTimes(clock)
+    times.start()
+    clock.advance(5)
+    times.begin_wait(ActionStatus.NOTHING_AVAILABLE, clock.monotonic_ns())
+    clock.advance(15)
+
+    assert times.read_ms() == (15, 5, 0)
 
 
 def slept_s(mailbox: TaskMailbox, timeout_s: float) -> float:

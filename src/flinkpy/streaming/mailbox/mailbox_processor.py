@@ -61,16 +61,13 @@ class TaskTimes:
         self._wait_started_ns = now_ns
         self._wait_status = status
 
-    def end_wait(self) -> int:
-        """Returns the time now, in ns."""
-        now_ns = self._clock.monotonic_ns()
-        waited_ns = now_ns - self._wait_started_ns
+    def end_wait(self) -> None:
+        waited_ns = self._clock.monotonic_ns() - self._wait_started_ns
         if self._wait_status is ActionStatus.BLOCKED:
             self.back_pressured_ns += waited_ns
         else:
             self.idle_ns += waited_ns
         self._wait_status = None
-        return now_ns
 
     def read_ms(self) -> tuple[int, int, int]:
         """(idle, busy, back-pressured) so far, a wait in progress included."""
