@@ -7,6 +7,7 @@ from flinkpy.common.errors import NotRegisteredError, TaskManagerLostError
 from flinkpy.common.ids import AllocationID, ResourceID
 from flinkpy.jobmaster.slotpool import slot_pool_messages as sp
 from flinkpy.jobmaster.slotpool.declarative_slot_pool import DeclarativeSlotPool, SlotPoolOptions
+from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
 
 TM = location("tm")
 OTHER = location("other")
@@ -16,8 +17,9 @@ CAUSE = TaskManagerLostError("gone")
 class Pool:
     """A pool whose invariants are checked after every event."""
 
-    def __init__(self):
-        self.pool = DeclarativeSlotPool(SlotPoolOptions(request_timeout_ms=1_000, idle_timeout_ms=100))
+    def __init__(self, *, in_turn=False):
+        options = SlotPoolOptions(request_timeout_ms=1_000, idle_timeout_ms=100, are_requests_in_turn=in_turn)
+        self.pool = DeclarativeSlotPool(options)
         for where in (TM, OTHER):
             self.pool.handle(sp.RegisterTaskManager(where), 0)
 
@@ -47,6 +49,11 @@ class Pool:
 @pytest.fixture
 def pool():
     return Pool()
+
+
+@pytest.fixture
+def batch_pool():
+    return Pool(in_turn=True)
 
 
 def fulfilled(effects):
@@ -222,3 +229,106 @@ def test_others_behind_such_a_request_need_not_wait_for_it(pool):
     excluding = sp.SlotRequest(1, excluded_resources=frozenset({TM.resource_id}))
     pool(sp.RequestSlots((excluding, sp.SlotRequest(2))))
     assert fulfilled(pool.offer("a")) == {2: "a"}
+
+
+def test_a_request_does_not_come_back_to_a_task_manager_that_it_excludes(pool):
+    pool.free_slots("a")
+    back = sp.SlotRequest(1, AllocationID("a"), TM.resource_id, excluded_resources=frozenset({TM.resource_id}))
+    assert fulfilled(pool(sp.RequestSlots((back,)))) == {}
+    assert fulfilled(pool.offer("b", where=OTHER)) == {1: "b"}
+
+
+def test_a_closed_pool_gives_back_the_slots_in_use_too_and_says_why(pool):
+    pool.request(1, 2)
+    pool.offer("in use", "free")
+    pool(sp.ReturnSlot(AllocationID("free")))
+    effects = pool(sp.CloseSlotPool(CAUSE))
+    given_back = {e.slot.allocation_id.value: e.cause for e in effects if isinstance(e, sp.FreeSlotAtTaskManager)}
+    assert given_back == {"in use": CAUSE, "free": CAUSE}
+    assert pool.pool.num_slots == 0
+
+
+def test_a_lost_slot_is_told_with_its_cause_and_is_wanted_no_more(pool):
+    pool.request(1)
+    pool.offer("a")
+    lost, requirements = pool(sp.FailSlot(TM.resource_id, AllocationID("a"), CAUSE))
+    assert (lost.slot.allocation_id, lost.cause) == (AllocationID("a"), CAUSE)
+    assert requirements == sp.RequirementsChanged(0)
+
+
+def test_of_several_free_slots_only_those_idle_for_long_enough_are_given_back(pool):
+    pool.request(1, 2)
+    pool.offer("early", "late")
+    pool(sp.ReturnSlot(AllocationID("early")), 10)
+    pool(sp.ReturnSlot(AllocationID("late")), 40)
+    assert pool.pool.next_deadline_ms == 110
+    (effect,) = pool(sp.CheckTimeouts(), 110)
+    assert effect.slot.allocation_id == AllocationID("early")
+    assert "slot.idle.timeout" in str(effect.cause)
+    assert pool.pool.next_deadline_ms == 140
+
+
+def test_a_slot_that_was_used_again_begins_its_idle_time_anew(pool):
+    pool.free_slots("a", now_ms=0)
+    pool.request(1, now_ms=90)
+    pool(sp.ReturnSlot(AllocationID("a")), 95)
+    assert pool(sp.CheckTimeouts(), 194) == []
+    assert len(pool(sp.CheckTimeouts(), 195)) == 1
+
+
+def test_the_pool_knows_which_slots_are_where(pool):
+    pool.request(1, 2, 3)
+    pool.offer("a", "b")
+    pool.offer("c", where=OTHER)
+    pool(sp.ReturnSlot(AllocationID("b")))
+    assert set(pool.pool.allocations_of(TM.resource_id)) == {AllocationID("a"), AllocationID("b")}
+    assert pool.pool.allocations_of(OTHER.resource_id) == [AllocationID("c")]
+    assert pool.pool.task_managers == [TM, OTHER]
+    assert pool.pool.location(TM.resource_id) == TM
+
+
+def test_a_task_manager_that_registers_again_is_at_its_new_address(pool):
+    moved = TaskManagerLocation(TM.resource_id, "new:1", "new:2")
+    pool(sp.RegisterTaskManager(moved))
+    assert pool.pool.location(TM.resource_id) == moved
+    pool.request(1)
+    (offer,) = (e for e in pool.offer("a") if isinstance(e, sp.SlotRequestFulfilled))
+    assert offer.slot.location == moved
+
+
+# Batch jobs
+
+
+def test_the_oldest_request_of_a_batch_job_gets_the_next_slot_whatever_a_later_one_prefers(batch_pool):
+    """A region that needs two slots, of which it has one, would else never get the other."""
+    batch_pool.request(1)
+    batch_pool.request(2, allocation="a", resource=TM)
+    assert fulfilled(batch_pool.offer("a")) == {1: "a"}
+    assert fulfilled(batch_pool.offer("b")) == {2: "b"}
+
+
+def test_requests_of_a_batch_job_that_can_all_be_met_still_get_what_they_prefer(batch_pool):
+    batch_pool.free_slots("a", "b")
+    requests = (sp.SlotRequest(1), sp.SlotRequest(2, AllocationID("a"), TM.resource_id))
+    assert fulfilled(batch_pool(sp.RequestSlots(requests))) == {1: "b", 2: "a"}
+
+
+def test_a_request_of_a_batch_job_that_may_not_have_the_slot_does_not_hold_up_the_next(batch_pool):
+    excluding = sp.SlotRequest(1, excluded_resources=frozenset({TM.resource_id}))
+    batch_pool(sp.RequestSlots((excluding, sp.SlotRequest(2))))
+    assert fulfilled(batch_pool.offer("a")) == {2: "a"}
+
+
+def test_requests_of_a_batch_job_wait_on_while_slots_of_the_job_are_in_use(batch_pool):
+    batch_pool.request(1, 2)
+    batch_pool.request(3, now_ms=500)
+    assert batch_pool(sp.CheckTimeouts(are_slots_coming=True), 1_000) == []
+    assert batch_pool.pool.next_deadline_ms == 1_500, "one that was not due keeps its deadline"
+    assert batch_pool(sp.CheckTimeouts(), 1_999) == [sp.SlotRequestsTimedOut((3,), 3, 0), sp.RequirementsChanged(2)]
+    assert batch_pool(sp.CheckTimeouts(), 2_000) == [sp.SlotRequestsTimedOut((1, 2), 2, 0), sp.RequirementsChanged(0)]
+
+
+def test_requests_of_a_streaming_job_time_out_though_slots_are_in_use(pool):
+    pool.request(1)
+    effects = pool(sp.CheckTimeouts(are_slots_coming=True), 1_000)
+    assert effects == [sp.SlotRequestsTimedOut((1,), 1, 0), sp.RequirementsChanged(0)]
