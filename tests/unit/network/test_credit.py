@@ -138,6 +138,18 @@ def test_a_request_made_again_promises_what_is_still_held() -> None:
     assert pool.used == 4
 
 
+def test_nothing_is_announced_while_the_producer_does_not_have_the_partition() -> None:
+    parent = NetworkBufferPool(80 * UNIT, UNIT)
+    other = parent.create_local_pool("other", 2)
+    manager = opened(parent.create_local_pool("gate", 2))  # a window of 20
+
+    manager.suspend_channel(0)
+    other.destroy()
+
+    assert manager.quota_changed() == ([], [])
+    assert manager.open_channel(0) == Grant(0, 40, 40), "the next request promises what was added meanwhile"
+
+
 def test_a_shrinking_pool_takes_unused_credit_back() -> None:
     parent = NetworkBufferPool(80 * UNIT, UNIT)
     pool = parent.create_local_pool("gate", 2)
