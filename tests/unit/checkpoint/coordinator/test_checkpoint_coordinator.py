@@ -6,6 +6,7 @@ import pytest
 from coordinator_fakes import Coordination, FakeJob, location, source_and_sink, state_of, vertex
 
 from flinkpy._proto import checkpoint_pb2 as pb
+from flinkpy.checkpoint.coordinator import checkpoint_request_decider
 from flinkpy.checkpoint.coordinator import effects as fx
 from flinkpy.checkpoint.coordinator import events as ev
 from flinkpy.checkpoint.coordinator.checkpoint_properties import FULL, PERIODIC, savepoint, stop_with_savepoint
@@ -178,6 +179,35 @@ def test_an_acknowledgement_of_a_checkpoint_nobody_asked_for_is_left_alone():
     job.effects.clear()
     job.ack(77, job.job.attempt("source"))
     assert job.effects == []
+
+
+def test_answers_that_come_twice_or_too_late_change_nothing():
+    job = Coordination()
+    checkpoint_id = job.begin()
+    broken = CheckpointStorageError("broken")
+
+    def moved_on(*events):
+        """Each of them has been answered before, or is not asked any more."""
+        job.effects.clear()
+        for event in events:
+            assert job.send(event) == []
+
+    made = ev.LocationMade(checkpoint_id, location(checkpoint_id))
+    moved_on(ev.CoordinatorsSnapshotted(checkpoint_id, {}), ev.CoordinatorSnapshotFailed(checkpoint_id, broken))
+    job.send(made)
+    moved_on(made, ev.LocationFailed(checkpoint_id, broken), ev.TriggersAnswered(checkpoint_id))
+    snapshotted = ev.CoordinatorsSnapshotted(checkpoint_id, {"source-op": b"splits"})
+    job.send(snapshotted)
+    moved_on(made, snapshotted, ev.CoordinatorSnapshotFailed(checkpoint_id, broken))
+    job.send(ev.TriggersAnswered(checkpoint_id))
+    moved_on(ev.TriggersAnswered(checkpoint_id))
+    moved_on(ev.CheckpointFinalized(checkpoint_id, "/c/chk-1"), ev.FinalizationFailed(checkpoint_id, broken))
+    job.ack_all(checkpoint_id)
+    assert len(job.take(fx.FinalizeCheckpoint)) == 1
+    moved_on(made, snapshotted, ev.TriggersAnswered(checkpoint_id))
+    job.send(ev.CheckpointFinalized(checkpoint_id, "/c/chk-1"))
+    moved_on(ev.CheckpointFinalized(checkpoint_id, "/c/chk-1"), ev.FinalizationFailed(checkpoint_id, broken))
+    assert job.latest_id == 1
 
 
 # Failures
@@ -388,6 +418,28 @@ def test_an_older_checkpoint_is_not_written_after_a_newer_one():
     assert job.latest_id == second
 
 
+def test_of_two_that_are_being_written_the_newer_is_restored_from_whichever_is_written_first():
+    job = Coordination(max_concurrent=2)
+    first, second = job.start(), job.start()
+    job.ack_all(first)
+    job.ack_all(second)
+    job.send(ev.CheckpointFinalized(second, "/c/chk-2"))
+    assert job.coordinator.pending_ids == [first], "only the writing decides"
+    job.send(ev.CheckpointFinalized(first, "/c/chk-1"))
+    assert job.latest_id == second
+
+
+def test_requests_beyond_what_may_wait_are_refused_the_least_urgent_first(monkeypatch):
+    monkeypatch.setattr(checkpoint_request_decider, "MAX_QUEUED_REQUESTS", 2)
+    job = Coordination(interval_ms=0)
+    for trigger_id in ("begins", "waits", "gives way", "is refused"):
+        job.request(trigger_id=trigger_id)
+    assert job.answers() == {"is refused": "TOO_MANY_CHECKPOINT_REQUESTS"}
+    job.request(SAVEPOINT, trigger_id="savepoint")
+    assert job.answers() == {"gives way": "TOO_MANY_CHECKPOINT_REQUESTS"}
+    assert job.coordinator.statistics.response().num_failed == 2
+
+
 def test_a_manual_checkpoint_is_answered():
     job = Coordination(interval_ms=0)
     job.request(FULL)
@@ -466,6 +518,18 @@ def test_a_savepoint_is_neither_restored_from_nor_confirmed_nor_subsumed():
     assert job.answers() == {"t": "/s/savepoint-1"}
     assert job.take(fx.ConfirmCheckpoint) == []
     assert job.latest_id == 2
+
+
+def test_a_savepoint_is_written_though_a_newer_checkpoint_is_being_written():
+    job = Coordination(max_concurrent=2)
+    job.request(SAVEPOINT)
+    savepoint_id = job.begun()
+    job.trigger(savepoint_id)
+    job.ack_all(job.start())
+    job.take(fx.FinalizeCheckpoint)
+    job.ack_all(savepoint_id)
+    job.finalized(savepoint_id, "/s/savepoint-1")
+    assert job.answers() == {"t": "/s/savepoint-1"}
 
 
 def test_a_failed_savepoint_does_not_fail_the_job():
@@ -709,6 +773,50 @@ def test_ids_go_on_after_the_restored_checkpoint():
     assert job.begin() == 12
 
 
+@pytest.mark.parametrize("next_id", [1, 8])
+def test_the_id_of_the_restored_checkpoint_is_not_used_again(next_id):
+    job = Coordination(running=False)
+    job.coordinator.start_from(restored_from(7), next_id, must_be_full=False)
+    job.send(ev.AllTasksRunning())
+    assert job.begin() == 8
+
+
+def test_a_job_that_begins_anew_goes_on_with_ids_that_were_never_used():
+    job = Coordination(running=False)
+    job.coordinator.start_from(None, 12, must_be_full=True)
+    job.send(ev.AllTasksRunning())
+    assert job.latest_id is None
+    checkpoint_id = job.begin()
+    assert checkpoint_id == 12
+    assert job.trigger(checkpoint_id).options.kind == pb.CHECKPOINT, "there is no savepoint to be independent of"
+
+
+def test_a_repeated_acknowledgement_of_the_restored_checkpoint_keeps_the_state():
+    job = Coordination(running=False)
+    job.coordinator.start_from(restored_from(7), 12, must_be_full=False)
+    job.send(ev.AllTasksRunning())
+    job.ack(7, job.job.attempt("source"))
+    assert job.take(fx.DiscardState) == []
+    job.ack(11, job.job.attempt("source"))
+    assert len(job.take(fx.DiscardState)) == 1, "a checkpoint of before, which was not completed"
+
+
+def test_a_damaged_checkpoint_is_replaced_by_an_older_one():
+    job = Coordination(running=False)
+    job.coordinator.start_from(restored_from(7), 8, must_be_full=False)
+    job.coordinator.replace_latest(restored_from(5))
+    assert job.latest_id == 5
+    job.coordinator.tasks_restored(5_000)
+    assert job.coordinator.statistics.response().latest_restored.checkpoint_id == 5
+
+
+def test_a_job_that_begins_anew_has_restored_nothing():
+    job = Coordination(running=False)
+    job.coordinator.start_from(None, 1, must_be_full=False)
+    job.coordinator.tasks_restored(5_000)
+    assert job.coordinator.statistics.response().num_restored == 0
+
+
 def test_the_first_checkpoint_after_a_savepoint_that_is_not_ours_is_full():
     job = Coordination(running=False, tolerable_failures=1)
     job.coordinator.start_from(restored_from(7, owned=False), 8, must_be_full=True)
@@ -868,6 +976,35 @@ def test_the_end_of_the_data_of_a_former_attempt_says_nothing():
     job.send(ev.AllTasksRunning())
     job.effects.clear()
     end_of_data(job, *former)
+    assert job.effects == []
+
+
+def test_a_job_that_comes_to_the_end_of_its_data_again_after_a_failover_takes_another_checkpoint():
+    job = Coordination(interval_ms=1_000_000)
+    end_of_data(job)
+    assert job.begun() == 1
+    job.send(FAILOVER)
+    job.job.restart()
+    job.send(ev.AllTasksRunning())
+    end_of_data(job)
+    assert job.begun() == 2
+
+
+def test_at_the_end_of_the_data_a_task_of_a_new_attempt_is_waited_for():
+    job = Coordination(interval_ms=1_000_000)
+    end_of_data(job, job.job.attempt("source"))
+    job.send(FAILOVER)
+    job.job.restart()
+    job.send(ev.AllTasksRunning())
+    end_of_data(job, job.job.attempt("sink"))
+    assert job.take(fx.MakeLocation) == []
+    end_of_data(job, job.job.attempt("source"))
+    assert job.begun() == 1
+
+
+def test_where_finished_tasks_allow_no_checkpoint_nobody_waits_at_the_end_of_the_data():
+    job = Coordination(interval_ms=1_000_000, after_tasks_finish=False)
+    end_of_data(job)
     assert job.effects == []
 
 
