@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -460,24 +461,94 @@ def test_a_writer_whose_transaction_timed_out_before_the_checkpoint_says_so(
             writer.prepare_commit()
 
 
-def test_a_committable_of_long_ago_whose_id_is_in_use_again_counts_as_committed(kafka: KafkaBroker) -> None:
+def use_id_again(sink: KafkaSink, transactions: TransactionClient, use: str) -> str:
+    """Lets another job with the prefix of the sink begin, and end its transaction in this way; returns its id."""
+    with writer_of(sink) as writer:
+        if use == "nothing is written":
+            return ""
+        write(writer, "of the other job")
+        [other] = prepare(writer, 1)
+    if use == "fenced":
+        transactions.fence(other.transactional_id, 60_000)
+    elif use != "left open":
+        transactions.end(other.transactional_id, other.producer_id, other.producer_epoch, commit=use == "committed")
+    return other.transactional_id
+
+
+@pytest.mark.parametrize("use", ["left open", "committed", "rolled back", "fenced"])
+def test_a_committed_transaction_counts_as_committed_when_its_id_was_used_again(
+    kafka: KafkaBroker, transactions: TransactionClient, use: str
+) -> None:
     topic = kafka.create_topic()
-    sink = exactly_once(kafka, topic, "again")
+    sink = exactly_once(kafka, topic, prefix := f"again-{use}")
     with committing(sink) as commit:
         with writer_of(sink) as writer:
             write(writer, "first")
-            old = prepare(writer, 1)
-            commit(old)
-        # A thousand checkpoints later the name comes round.
-        with writer_of(sink, restored_checkpoint_id=1000) as writer:
-            write(writer, "second")
-            new = prepare(writer, 1001)
-            assert new[0].transactional_id == old[0].transactional_id
-            assert commit(old).signals == ["already committed"]
-            assert kafka.read_values(topic) == ["first"], "the new transaction is not touched"
-            commit(new)
+            committables = prepare(writer, 1)
+        assert commit(committables).signals == ["committed"]
+        assert use_id_again(sink, transactions, use) == committables[0].transactional_id == f"{prefix}-0-1"
+        assert commit(committables).signals == ["already committed"]
+    seen = kafka.read_values(topic, committed=use != "left open")
+    assert seen == (["first"] if use in ("rolled back", "fenced") else ["first", "of the other job"])
+
+
+@pytest.mark.parametrize("use", ["nothing is written", "left open", "committed", "rolled back"])
+def test_a_transaction_that_another_job_has_taken_over_is_lost(
+    kafka: KafkaBroker, transactions: TransactionClient, use: str
+) -> None:
+    topic = kafka.create_topic()
+    sink = exactly_once(kafka, topic, f"clash-{use}")
+    with committing(sink) as commit:
+        with writer_of(sink) as writer:
+            write(writer, "lost")
+            committables = prepare(writer, 1)
+        use_id_again(sink, transactions, use)
+        said = commit(committables)
+    assert said.signals == ["failed with unknown reason"]
+    [error] = said.errors
+    assert isinstance(error, CommittablesLostError)
+    assert "has taken its transactional id over, so its records are lost" in str(error)
+    assert "has the same transactional id prefix" in str(error)
+    assert "lost" not in kafka.read_values(topic)
+
+
+def test_a_transaction_that_the_topic_has_deleted_counts_as_committed_and_is_logged(
+    kafka: KafkaBroker, transactions: TransactionClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    from confluent_kafka import TopicPartition
+
+    topic = kafka.create_topic()
+    sink = exactly_once(kafka, topic, "deleted")
+    with committing(sink) as commit:
+        with writer_of(sink) as writer:
+            write(writer, "first")
+            committables = prepare(writer, 1)
+        commit(committables)
+        use_id_again(sink, transactions, "committed")
+        admin = kafka.admin()
+        for deleted in admin.delete_records([TopicPartition(topic, 0, 2)]).values():
+            deleted.result(30)
+        assert commit(committables).signals == ["already committed"]
+    assert f"cannot be known: its first record, at {topic}-0 offset 0, is not in the topic any more" in caplog.text
+
+
+def test_without_the_place_of_its_records_a_transaction_whose_id_was_used_again_fails_the_job(
+    kafka: KafkaBroker, transactions: TransactionClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A checkpoint of an older release does not have it."""
+    sink = exactly_once(kafka, kafka.create_topic(), "placeless")
+    with committing(sink) as commit:
+        with writer_of(sink) as writer:
+            write(writer, "first")
+            [committable] = prepare(writer, 1)
+        placeless = replace(committable, first_record=None)
+        assert commit([placeless]).signals == ["committed"]
+        use_id_again(sink, transactions, "committed")
+        said = commit([placeless])
+        assert said.signals == ["failed with unknown reason"]
+        assert "cannot be known: its checkpoint does not say where its records are" in str(said.errors[0])
         assert commit([KafkaCommittable("never-seen", 7, 0)]).signals == ["already committed"]
-    assert kafka.read_values(topic) == ["first", "second"]
+    assert "the brokers have forgotten its id" in caplog.text
 
 
 def test_a_coordinator_that_restarts_is_waited_for(own_kafka: KafkaBroker) -> None:

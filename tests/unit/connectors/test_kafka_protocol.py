@@ -6,7 +6,8 @@ import base64
 import socket
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 from hypothesis import given
@@ -14,12 +15,17 @@ from hypothesis import strategies as st
 
 from flinkpy.common.errors import ConfigurationError, KafkaError
 from flinkpy.connectors.kafka.broker_connection import BrokerConnection
+from flinkpy.connectors.kafka.committable import KafkaCommittable, KafkaCommittableSerializer, RecordPosition
 from flinkpy.connectors.kafka.scram import ScramClient
-from flinkpy.connectors.kafka.transaction_client import TransactionClient
+from flinkpy.connectors.kafka.transaction_client import TransactionClient, TransactionDescription
+from flinkpy.connectors.kafka.transaction_log import Outcome, TransactionLog
 from flinkpy.connectors.kafka.wire import (
+    DESCRIBE_PRODUCERS,
     DESCRIBE_TRANSACTIONS,
     END_TXN,
+    FETCH,
     FIND_COORDINATOR,
+    METADATA,
     Reader,
     Writer,
     request_bytes,
@@ -272,3 +278,121 @@ def test_asking_again_has_an_end(broker):
     with pytest.raises(KafkaError, match="COORDINATOR_LOAD_IN_PROGRESS"):
         client.end("id", 1, 2, commit=True)
     client.close()
+
+
+# -- the log of a transaction ------------------------------------------------------------------------------------------
+
+COMMITTABLE = KafkaCommittable("id", 7, 3, RecordPosition("t", 1, 40))
+NOT_LEADER, OUT_OF_RANGE, UNAUTHORIZED = 6, 1, 29
+
+
+def batch(base: int = 38, delta: int = 5, producer_id: int = 7, epoch: int = 3) -> bytes:
+    return struct.pack(">qiibIhiqqqh", base, 100, 0, 2, 0, 0x10, delta, 0, 0, producer_id, epoch) + b"records"
+
+
+def fetched(code: int = 0, stable: int = 90, aborted: tuple[tuple[int, int], ...] = (), records: bytes = b"") -> bytes:
+    writer = Writer().int32(0).int32(1).string("t").int32(1).int32(1).int16(code).int64(99).int64(stable)
+    writer.int32(len(aborted) or -1)
+    for producer_id, first in aborted:
+        writer.int64(producer_id).int64(first)
+    return writer.bytes_(records).data
+
+
+class FakeLeader:
+    """A broker that leads partition 1 of topic "t", and answers Fetch and DescribeProducers with these in turn."""
+
+    def __init__(self, broker, *answers: bytes) -> None:
+        self.answers = list(answers)
+        self.fake = broker(self._answer)
+
+    def _answer(self, key: int, body: bytes) -> bytes | None:
+        if key == METADATA.key:
+            brokers = Writer().int32(0).int32(1).int32(5).string("127.0.0.1").int32(self.fake.port).int16(-1)
+            topic = brokers.int16(-1).int32(5).int32(1).int16(0).string("t").int8(0).int32(2)
+            for partition, leader in ((0, 9), (1, 5)):
+                topic.int16(0).int32(partition).int32(leader).int32(1).int32(leader).int32(1).int32(leader)
+            return topic.data
+        if key in (FETCH.key, DESCRIBE_PRODUCERS.key):
+            return self.answers.pop(0)
+        return versions(*range(70))
+
+    @contextmanager
+    def log(self) -> Iterator[TransactionLog]:
+        client = TransactionClient({"bootstrap.servers": f"127.0.0.1:{self.fake.port}"}, 10)
+        try:
+            yield TransactionLog(client)
+        finally:
+            client.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (fetched(records=batch()), Outcome.COMMITTED),
+        (fetched(aborted=((7, 38),), records=batch()), Outcome.ROLLED_BACK),
+        (fetched(aborted=((8, 30), (7, 60)), records=batch()), Outcome.COMMITTED),  # of others, and a later one
+        (fetched(aborted=((7, 38),)), Outcome.ROLLED_BACK),  # compacted, and still listed
+        (fetched(), Outcome.NOT_FOUND),
+        (fetched(records=batch(base=41)), Outcome.NOT_FOUND),
+        (fetched(records=batch(producer_id=8)), Outcome.NOT_FOUND),
+        (fetched(records=batch(epoch=4)), Outcome.NOT_FOUND),
+        (fetched(code=OUT_OF_RANGE), Outcome.NOT_FOUND),
+    ],
+)
+def test_the_log_tells_how_a_transaction_ended(broker, answer, expected):
+    with FakeLeader(broker, answer).log() as log:
+        assert log.outcome(COMMITTABLE) is expected
+
+
+def test_a_leader_that_moves_and_a_transaction_that_is_being_ended_are_waited_for(broker):
+    leader = FakeLeader(broker, fetched(code=NOT_LEADER), fetched(stable=40), fetched(records=batch()))
+    with leader.log() as log:
+        assert log.outcome(COMMITTABLE) is Outcome.COMMITTED
+    assert leader.answers == []
+    assert leader.fake.requests.count(METADATA.key) >= 2, "the leader is looked up again"
+
+
+def test_a_log_that_must_not_be_read_is_an_error_at_once(broker):
+    with (
+        FakeLeader(broker, fetched(code=UNAUTHORIZED)).log() as log,
+        pytest.raises(KafkaError, match="Fetch of Kafka partition t-1: TOPIC_AUTHORIZATION_FAILED"),
+    ):
+        log.outcome(COMMITTABLE)
+
+
+def producers(code: int, *found: tuple[int, int]) -> bytes:
+    """An answer to DescribeProducers: ids, and where their open transactions begin."""
+    writer = Writer().no_tags().int32(0).varint(2).compact_string("t").varint(2).int32(1).int16(code).varint(0)
+    writer.varint(len(found) + 1)
+    for producer_id, start in found:
+        writer.int64(producer_id).int32(3).int32(0).int64(0).int32(0).int64(start).no_tags()
+    return writer.no_tags().no_tags().no_tags().data
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (producers(0, (6, 11), (7, 40)), RecordPosition("t", 1, 40)),
+        (producers(0, (7, -1)), None),
+        (producers(0), None),
+    ],
+)
+def test_a_partition_tells_where_a_transaction_begins(broker, answer, expected):
+    open_transaction = TransactionDescription("id", "Ongoing", 7, 3, (("t", 1),))
+    with FakeLeader(broker, answer).log() as log:
+        assert log.first_record(open_transaction) == expected
+
+
+def test_a_sink_that_may_not_ask_where_its_transactions_begin_warns_once(broker, caplog):
+    with FakeLeader(broker, producers(UNAUTHORIZED), producers(UNAUTHORIZED)).log() as log:
+        for _ in range(2):
+            assert log.first_record(TransactionDescription("id", "Ongoing", 7, 3, (("t", 1),))) is None
+    [told] = [record.getMessage() for record in caplog.records]
+    assert "TOPIC_AUTHORIZATION_FAILED" in told and "needs Read on the topic" in told
+
+
+def test_committables_of_this_and_of_the_older_version_are_read():
+    serializer = KafkaCommittableSerializer()
+    for committable in (COMMITTABLE, KafkaCommittable("id", 7, 3)):
+        assert serializer.deserialize(2, serializer.serialize(committable)) == committable
+    assert serializer.deserialize(1, b'["id", 7, 3]') == KafkaCommittable("id", 7, 3)

@@ -7,8 +7,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from flinkpy.connector_api.serializer import SimpleVersionedSerializer
+
+
+class RecordPosition(NamedTuple):
+    """The place of a record in Kafka."""
+
+    topic: str
+    partition: int
+    offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,17 +27,24 @@ class KafkaCommittable:
     transactional_id: str
     producer_id: int
     producer_epoch: int
+    #: The first record of the transaction in one of its partitions: the log tells there how the transaction ended.
+    #: None if the brokers did not say, or if a release that did not ask wrote the checkpoint.
+    first_record: RecordPosition | None = None
 
 
 class KafkaCommittableSerializer(SimpleVersionedSerializer):
-    """JSON, because a savepoint may be read by a later release."""
+    """Writes JSON, because a savepoint may be read by a later release. Version 1 had no first record."""
 
     @property
     def version(self) -> int:
-        return 1
+        return 2
 
     def serialize(self, value: KafkaCommittable) -> bytes:
-        return json.dumps([value.transactional_id, value.producer_id, value.producer_epoch]).encode()
+        return json.dumps(
+            [value.transactional_id, value.producer_id, value.producer_epoch, value.first_record]
+        ).encode()
 
     def deserialize(self, version: int, data: bytes) -> KafkaCommittable:
-        return KafkaCommittable(*json.loads(data))
+        transactional_id, producer_id, producer_epoch, *more = json.loads(data)
+        first_record = RecordPosition(*more[0]) if more and more[0] is not None else None
+        return KafkaCommittable(transactional_id, producer_id, producer_epoch, first_record)

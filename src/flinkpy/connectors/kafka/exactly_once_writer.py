@@ -21,6 +21,7 @@ from flinkpy.connectors.kafka.committable import KafkaCommittable
 from flinkpy.connectors.kafka.record_producer import RecordProducer
 from flinkpy.connectors.kafka.serialization import KafkaRecordSerializationSchema
 from flinkpy.connectors.kafka.transaction_client import TransactionClient
+from flinkpy.connectors.kafka.transaction_log import TransactionLog
 from flinkpy.connectors.kafka.transactions import (
     IDS_PER_SUBTASK,
     LingeringTransactions,
@@ -59,6 +60,7 @@ class ExactlyOnceKafkaWriter(StatefulSinkWriter):
         self._prefix = prefix
         self._timeout_s = timeout_s
         self._client = TransactionClient(settings, timeout_s)
+        self._log = TransactionLog(self._client)
         #: Of the newest checkpoint that has what was written before it.
         self._checkpoint_id = context.restored_checkpoint_id or 0
         self._restored_checkpoint_id = context.restored_checkpoint_id or 0
@@ -150,7 +152,7 @@ class ExactlyOnceKafkaWriter(StatefulSinkWriter):
                 f"checkpoint {self._handed_over[0]}"
             )
         name = TransactionName(self._prefix, self._subtask_index, number)
-        return TransactionalProducer(name, self._settings, self._client, self._timeout_s)
+        return TransactionalProducer(name, self._settings, self._client, self._log, self._timeout_s)
 
     def _partitions_of(self, topic: str) -> list[int]:
         return (self._current or self._begin()).partitions_of(topic)

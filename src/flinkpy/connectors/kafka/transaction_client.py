@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,8 +28,12 @@ from flinkpy.connectors.kafka.wire import (
     error_name,
 )
 
-#: The coordinator moves, loads, or is still finishing the transaction before: ask again.
+#: The coordinator or the leader moves or loads, or the transaction before is still being finished: ask again.
 RETRIABLE = {
+    "UNKNOWN_TOPIC_OR_PARTITION",
+    "LEADER_NOT_AVAILABLE",
+    "NOT_LEADER_OR_FOLLOWER",
+    "KAFKA_STORAGE_ERROR",
     "REQUEST_TIMED_OUT",
     "COORDINATOR_LOAD_IN_PROGRESS",
     "COORDINATOR_NOT_AVAILABLE",
@@ -48,6 +53,8 @@ class TransactionDescription:
     state: str
     producer_id: int
     producer_epoch: int
+    #: The partitions, as (topic, number), that an open transaction has written to.
+    partitions: tuple[tuple[str, int], ...] = ()
 
 
 class TransactionClient:
@@ -66,6 +73,7 @@ class TransactionClient:
         self._timeout_s = timeout_s
         self._connections: dict[tuple[str, int], BrokerConnection] = {}
         self._coordinators: dict[str, tuple[str, int]] = {}
+        self._leaders: dict[tuple[str, int], tuple[str, int]] = {}
         #: Never set: there is nothing to be told, the brokers only need time.
         self._pause = threading.Event()
 
@@ -79,7 +87,13 @@ class TransactionClient:
             code, found, state = answer.int16(), answer.compact_string(), answer.compact_string()
             answer.int32()
             answer.int64()
-            return code, TransactionDescription(found, state, answer.int64(), answer.int16())
+            producer_id, producer_epoch = answer.int64(), answer.int16()
+            partitions = []
+            for _ in range(answer.compact_length()):
+                topic = answer.compact_string()
+                partitions += [(topic, answer.int32()) for _ in range(answer.compact_length())]
+                answer.skip_tags()
+            return code, TransactionDescription(found, state, producer_id, producer_epoch, tuple(partitions))
 
         return self._ask_coordinator(transactional_id, DESCRIBE_TRANSACTIONS, body, read)
 
@@ -115,6 +129,27 @@ class TransactionClient:
                     found.append(transactional_id)
         return found
 
+    def ask_leader(
+        self, topic: str, partition: int, api: Api, body: bytes, read: Callable[[Reader], tuple[int, Any]]
+    ) -> Any:
+        """Asks the broker that leads the partition. `read` returns the error code in its answer, and the result."""
+        about = f" of Kafka partition {topic}-{partition}"
+
+        def ask() -> Any:
+            at = (topic, partition)
+            address = self._leaders.get(at) or self._find_leader(topic, partition)
+            self._leaders[at] = address
+            try:
+                code, result = read(self._connection(address).ask(api, body))
+                _check(code, api, about)
+            except KafkaError:
+                # Another broker may lead it the next time.
+                self._leaders.pop(at, None)
+                raise
+            return result
+
+        return self._retry(ask)
+
     def set_timeout(self, timeout_s: float) -> None:
         """Of calls from now on."""
         self._timeout_s = timeout_s
@@ -129,22 +164,37 @@ class TransactionClient:
     def _brokers(self) -> list[tuple[str, int]]:
         def ask() -> list[tuple[str, int]]:
             answer = self._bootstrap().ask(METADATA, Writer().int32(0).boolean(False).data)
-            answer.int32()
-            found = []
-            for _ in range(answer.int32()):
-                answer.int32()
-                found.append((answer.string(), answer.int32()))
-                answer.nullable_string()
-            return found
+            return list(_read_brokers(answer).values())
 
         return self._retry(ask)
+
+    def _find_leader(self, topic: str, partition: int) -> tuple[str, int]:
+        answer = self._bootstrap().ask(METADATA, Writer().int32(1).string(topic).boolean(False).data)
+        brokers = _read_brokers(answer)
+        answer.nullable_string()
+        answer.int32()
+        for _ in range(answer.int32()):
+            about = f" of Kafka topic {topic}"
+            _check(answer.int16(), METADATA, about)
+            answer.string()
+            answer.int8()
+            for _ in range(answer.int32()):
+                code, number, leader = answer.int16(), answer.int32(), answer.int32()
+                for _ in range(2):  # its replicas, and those that are in sync
+                    for _ in range(answer.int32()):
+                        answer.int32()
+                if number == partition:
+                    _check(code, METADATA, about)
+                    if leader in brokers:
+                        return brokers[leader]
+        raise KafkaError(f"Kafka partition {topic}-{partition} has no leader", details={"code": "LEADER_NOT_AVAILABLE"})
 
     def _ask_coordinator(self, transactional_id: str, api: Api, body: bytes, read: Any) -> Any:
         def ask() -> Any:
             address = self._coordinators.get(transactional_id) or self._find_coordinator(transactional_id)
             try:
                 code, result = read(self._connection(address).ask(api, body))
-                _check(code, api, transactional_id)
+                _check(code, api, f" of transactional id {transactional_id}")
             except KafkaError:
                 # It may be another broker the next time.
                 self._coordinators.pop(transactional_id, None)
@@ -159,7 +209,7 @@ class TransactionClient:
         answer.int32()
         code = answer.int16()
         answer.nullable_string()
-        _check(code, FIND_COORDINATOR, transactional_id)
+        _check(code, FIND_COORDINATOR, f" of transactional id {transactional_id}")
         answer.int32()
         return answer.string(), answer.int32()
 
@@ -199,6 +249,17 @@ class TransactionClient:
         return connection
 
 
+def _read_brokers(answer: Reader) -> dict[int, tuple[str, int]]:
+    """Returns the address of each broker by its number; the beginning of an answer to Metadata."""
+    answer.int32()
+    found = {}
+    for _ in range(answer.int32()):
+        number = answer.int32()
+        found[number] = (answer.string(), answer.int32())
+        answer.nullable_string()
+    return found
+
+
 def _code_after_throttle(answer: Reader) -> tuple[int, None]:
     answer.int32()
     return answer.int16(), None
@@ -211,7 +272,6 @@ def _checked(answer: Reader) -> Reader:
     return answer
 
 
-def _check(code: int, api: Api, transactional_id: str) -> None:
+def _check(code: int, api: Api, about: str) -> None:
     if code:
-        about = f" of transactional id {transactional_id}" if transactional_id else ""
         raise KafkaError(f"{api.name}{about}: {error_name(code)}", details={"code": error_name(code)})

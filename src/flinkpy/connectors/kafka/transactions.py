@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from flinkpy.common.errors import ConfigurationError, FlinkError, InternalError, KafkaError, ProducerFencedError
@@ -23,6 +24,7 @@ from flinkpy.connectors.kafka.client import load_confluent_kafka, typed_error
 from flinkpy.connectors.kafka.committable import KafkaCommittable
 from flinkpy.connectors.kafka.record_producer import RecordProducer
 from flinkpy.connectors.kafka.transaction_client import TransactionClient
+from flinkpy.connectors.kafka.transaction_log import TransactionLog
 
 _LOG = logging.getLogger(__name__)
 
@@ -123,11 +125,17 @@ class TransactionalProducer:
     """
 
     def __init__(
-        self, name: TransactionName, settings: dict[str, Any], client: TransactionClient, timeout_s: float
+        self,
+        name: TransactionName,
+        settings: dict[str, Any],
+        client: TransactionClient,
+        log: TransactionLog,
+        timeout_s: float,
     ) -> None:
         self.name = name
         self._settings = {**settings, "transactional.id": name.transactional_id}
         self._client = client
+        self._log = log
         self._timeout_s = timeout_s
         self._producer: RecordProducer | None = None
         self._error: FlinkError | None = None
@@ -174,7 +182,7 @@ class TransactionalProducer:
         if found.state != "Ongoing":
             raise KafkaError(f"Kafka transaction {transactional_id} is not open but {found.state}")
         self._close_producer()
-        return identity
+        return replace(identity, first_record=self._log.first_record(found))
 
     def abort(self) -> None:
         """Roll it back, if it was begun, and close the producer. Does not fail: brokers roll back what is left."""

@@ -27,6 +27,7 @@ class Api:
     is_flexible: bool = False
 
 
+FETCH = Api("Fetch", 1, 4)
 METADATA = Api("Metadata", 3, 4)
 FIND_COORDINATOR = Api("FindCoordinator", 10, 2)
 SASL_HANDSHAKE = Api("SaslHandshake", 17, 1)
@@ -35,6 +36,7 @@ INIT_PRODUCER_ID = Api("InitProducerId", 22, 1)
 #: Up to version 4 the answer leaves the producer's epoch as it is, so the same request can be sent again.
 END_TXN = Api("EndTxn", 26, 2)
 SASL_AUTHENTICATE = Api("SaslAuthenticate", 36, 0)
+DESCRIBE_PRODUCERS = Api("DescribeProducers", 61, 0, is_flexible=True)
 DESCRIBE_TRANSACTIONS = Api("DescribeTransactions", 65, 0, is_flexible=True)
 LIST_TRANSACTIONS = Api("ListTransactions", 66, 0, is_flexible=True)
 
@@ -42,6 +44,10 @@ LIST_TRANSACTIONS = Api("ListTransactions", 66, 0, is_flexible=True)
 ERROR_NAMES = {
     -1: "UNKNOWN_SERVER_ERROR",
     0: "NONE",
+    1: "OFFSET_OUT_OF_RANGE",
+    3: "UNKNOWN_TOPIC_OR_PARTITION",
+    5: "LEADER_NOT_AVAILABLE",
+    6: "NOT_LEADER_OR_FOLLOWER",
     7: "REQUEST_TIMED_OUT",
     14: "COORDINATOR_LOAD_IN_PROGRESS",
     15: "COORDINATOR_NOT_AVAILABLE",
@@ -58,6 +64,7 @@ ERROR_NAMES = {
     51: "CONCURRENT_TRANSACTIONS",
     52: "TRANSACTION_COORDINATOR_FENCED",
     53: "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+    56: "KAFKA_STORAGE_ERROR",
     58: "SASL_AUTHENTICATION_FAILED",
     59: "UNKNOWN_PRODUCER_ID",
     90: "PRODUCER_FENCED",
