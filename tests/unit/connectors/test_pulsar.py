@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import sys
 import threading
 from collections.abc import Callable
@@ -558,9 +559,50 @@ def test_pulsar_sink() -> None:
         .build()
     )
     assert (sink.topics, sink.waits_on_checkpoint, sink.delayer.delay_ms) == (("ada",), True, 12_000)
-    assert sink.properties["pulsar.producer.producerName"] == "fo"
+    assert sink.properties["pulsar.producer.producerName"] == "fo - %s"
     assert sink.properties["pulsar.producer.chunkingEnabled"] == "true"
     assert sink.properties["pulsar.producer.batchingMaxMessages"] == "100"
+
+
+class _NamedProducers:
+    """The module `pulsar`, as far as producers need it; keeps the names of those made."""
+
+    class PulsarException(Exception): ...
+
+    class CompressionType:
+        NONE = 0
+
+    class Result:
+        Ok = 0
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def Client(self, service_url: str) -> Any:
+        return self
+
+    def create_producer(self, topic: str, producer_name: str, **_: Any) -> Any:
+        if producer_name in self.names:
+            raise self.PulsarException("ProducerBusy")
+        self.names.append(producer_name)
+        return object()
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern"), [("orders", r"orders - [0-9a-f-]{36}"), ("%s/orders", r"[0-9a-f-]{36}/orders")]
+)
+def test_producers_of_all_subtasks_have_names_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, name: str, pattern: str
+) -> None:
+    module = _NamedProducers()
+    monkeypatch.setitem(sys.modules, "pulsar", module)  # type: ignore[arg-type]
+    sink = sink_builder().set_topics("t").set_producer_name(name).build()
+
+    for _ in range(3):  # subtasks, or restarts while Pulsar still has the old producer
+        sink.make_connection(sink.properties).produce("t")
+
+    assert len(set(module.names)) == 3
+    assert all(re.fullmatch(pattern, made) for made in module.names)
 
 
 def test_sink_set_topics_with_list() -> None:

@@ -7,6 +7,7 @@ import json
 import urllib.error
 import urllib.parse
 import urllib.request
+import uuid
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -130,7 +131,8 @@ class DriverConnection(PulsarConnection):
             raise ConfigurationError(f"pulsar.producer.compressionType {compression!r} is none of {[*_COMPRESSIONS]}")
         arguments["compression_type"] = getattr(self._pulsar.CompressionType, _COMPRESSIONS[compression])
         if PRODUCER_NAME in properties:
-            arguments["producer_name"] = properties[PRODUCER_NAME]
+            # Pulsar refuses a second producer of the same name: subtasks, and restarts, must not share one.
+            arguments["producer_name"] = properties[PRODUCER_NAME].replace("%s", str(uuid.uuid4()))
         return _DriverProducer(
             self._call(partition, lambda: self._client.create_producer(partition, **arguments)), self._pulsar.Result.Ok
         )

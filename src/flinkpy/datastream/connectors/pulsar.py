@@ -209,7 +209,11 @@ class PulsarSinkBuilder(_PulsarBuilder):
         return self._set(SERVICE_URL, service_url)
 
     def set_producer_name(self, producer_name: str) -> PulsarSinkBuilder:
-        """Pulsar lets no two producers of a topic have the same name: only for a parallelism of 1."""
+        """How producers are named in Pulsar's statistics.
+
+        Pulsar lets no two producers of a topic have the same name. So each gets a UUID in its name: in the place of
+        `%s`, or at the end ("name - UUID") where there is none.
+        """
         return self._set(PRODUCER_NAME, producer_name)
 
     def set_topics(self, topics: str | list[str]) -> PulsarSinkBuilder:
@@ -280,7 +284,8 @@ class PulsarSinkBuilder(_PulsarBuilder):
             raise ConfigurationError("A serialization schema is needed: call set_serialization_schema")
         if not self._topics and self._router is None:
             raise ConfigurationError("No topic names are provided, nor a topic router")
+        properties = dict(self._properties)
+        if "%s" not in properties.get(PRODUCER_NAME, "%s"):
+            properties[PRODUCER_NAME] += " - %s"
         waits = self._guarantee is DeliveryGuarantee.AT_LEAST_ONCE
-        return PulsarSink(
-            self._topics, self._properties, self._schema, waits, self._routing, self._router, self._delayer
-        )
+        return PulsarSink(self._topics, properties, self._schema, waits, self._routing, self._router, self._delayer)
