@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import calendar
 import datetime
+import decimal
 import time
 from enum import Enum
 from typing import Any
@@ -162,6 +163,17 @@ class DecimalTypeInfo(BasicTypeInfo):
         super().__init__(BasicType.BIG_DEC)
         self.precision = precision
         self.scale = scale
+
+    def rounded(self, value: decimal.Decimal | int) -> decimal.Decimal:
+        """Returns `value` with `scale` digits after the point, rounded half up.
+
+        Raises: OverflowError: it has more digits before the point than the type.
+        """
+        context = decimal.Context(prec=self.precision, rounding=decimal.ROUND_HALF_UP)
+        try:
+            return decimal.Decimal(value).quantize(decimal.Decimal(1).scaleb(-self.scale), context=context)
+        except decimal.InvalidOperation as error:
+            raise OverflowError(f"more than {self.precision - self.scale} digits before the point") from error
 
     def _key(self) -> tuple[Any, ...]:
         return (self.precision, self.scale)

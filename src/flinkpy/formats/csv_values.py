@@ -37,6 +37,8 @@ def field_converter(type_info: TypeInformation, element_separator: str) -> Field
     """
     if isinstance(type_info, ti.ExternalTypeInfo):
         return field_converter(type_info.wrapped_type, element_separator)
+    if isinstance(type_info, ti.DecimalTypeInfo):
+        return lambda text: _to_decimal_of(type_info, text)
     if isinstance(type_info, ti.BasicTypeInfo):
         kind = type_info.basic_type
         if kind in _INTEGER_BITS or kind is BasicType.BIG_INT:
@@ -101,6 +103,13 @@ def _to_decimal(text: str) -> decimal.Decimal:
     if not NUMBER_TEXT.fullmatch(stripped) or stripped[-1] in "Ny":
         raise CsvValueError(f"{_shown(text)} is no decimal number")
     return decimal.Decimal(stripped)
+
+
+def _to_decimal_of(type_info: ti.DecimalTypeInfo, text: str) -> decimal.Decimal:
+    try:
+        return type_info.rounded(_to_decimal(text))
+    except OverflowError as error:
+        raise CsvValueError(f"{_shown(text)} is no {type_info!r}: it has {error}") from None
 
 
 def _to_boolean(text: str) -> bool:

@@ -156,6 +156,8 @@ def _plain_converter(type_info: TypeInformation, options: JsonReadOptions) -> Co
         return lambda value: row_of(convert_row(value), names)
     if isinstance(type_info, ti.TupleTypeInfo):
         return _tuple_converter(type_info, options)
+    if isinstance(type_info, ti.DecimalTypeInfo):
+        return _decimal_converter(type_info)
     if isinstance(type_info, ti.BasicTypeInfo):
         return _basic_converter(type_info.basic_type)
     if isinstance(type_info, ti.MapTypeInfo):
@@ -246,6 +248,16 @@ def _to_decimal(value: Any) -> decimal.Decimal:
         return number
     except (decimal.InvalidOperation, ValueError):
         raise JsonValueError(f"{_shown(value)} is no decimal number") from None
+
+
+def _decimal_converter(type_info: ti.DecimalTypeInfo) -> Convert:
+    def convert(value: Any) -> decimal.Decimal:
+        try:
+            return type_info.rounded(_to_decimal(value))
+        except OverflowError as error:
+            raise JsonValueError(f"{_shown(value)} is no {type_info!r}: it has {error}") from None
+
+    return convert
 
 
 def _to_boolean(value: Any) -> bool:

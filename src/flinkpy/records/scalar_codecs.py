@@ -244,16 +244,11 @@ def _check_decimal(value: Any) -> decimal.Decimal:
 
 def decimal_codec(type_info: DecimalTypeInfo) -> ColumnCodec:
     """Decimals of a precision and scale; digits behind the scale are rounded, half up."""
-    step = decimal.Decimal(1).scaleb(-type_info.scale)
-    context = decimal.Context(prec=type_info.precision, rounding=decimal.ROUND_HALF_UP)
 
     def check(value: Any) -> decimal.Decimal:
         if isinstance(value, bool) or not isinstance(value, (decimal.Decimal, int)):
             raise TypeError
-        try:
-            return decimal.Decimal(value).quantize(step, context=context)
-        except decimal.InvalidOperation as error:
-            raise OverflowError(f"more than {type_info.precision - type_info.scale} digits before the point") from error
+        return type_info.rounded(value)
 
     return CheckedCodec(type_info, pa.decimal128(type_info.precision, type_info.scale), check)
 

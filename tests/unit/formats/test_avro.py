@@ -214,6 +214,27 @@ def test_a_record_that_the_schema_does_not_hold_is_named(tmp_path, factory, bad,
     assert repr(bad) in str(raised.value)
 
 
+DECIMAL = record(("dec", {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2}))
+
+
+@pytest.mark.parametrize("factory", [AvroBulkWriters.for_generic_record, AvroParquetWriters.for_generic_record])
+@pytest.mark.parametrize("number", ["1.005", "12345.6", "1234.56"])
+def test_a_decimal_that_would_have_to_be_rounded_or_cut_is_named(tmp_path, factory, number):
+    """As in Flink, where Avro's conversion refuses it too."""
+    with pytest.raises(TypeMismatchError, match=number):
+        write(tmp_path, factory(DECIMAL), [{"dec": Decimal(number)}])
+
+
+@pytest.mark.parametrize("number", ["1.005", "12345.6", "1234.56"])
+def test_a_message_is_not_written_with_a_rounded_decimal(number):
+    schema = AvroRowSerializationSchema(avro_schema_string=str(DECIMAL))
+    with pytest.raises(TypeMismatchError, match=number):
+        schema.serialize(Row(dec=Decimal(number)))
+    assert AvroRowDeserializationSchema(avro_schema_string=str(DECIMAL)).deserialize(
+        schema.serialize(Row(dec=Decimal("1.5")))
+    ) == Row(dec=Decimal("1.50"))
+
+
 def damaged(tmp_path, change):
     path = tmp_path / "a.avro"
     content = io.BytesIO()

@@ -122,6 +122,30 @@ def test_errors_can_be_ignored_skipped_or_reported():
     assert result.positions.tolist() == [4]
 
 
+PRICES = Types.ROW_NAMED(["id", "price"], [Types.INT(), Types.DECIMAL(5, 2)])
+
+
+@pytest.mark.parametrize(
+    ("text", "price"), [("1.005", "1.01"), ("1.004", "1.00"), ("-1.005", "-1.01"), ("1e2", "100.00"), (" 7 ", "7.00")]
+)
+def test_a_decimal_is_rounded_half_up_to_its_scale_when_it_is_read(text, price):
+    [(_, value)] = decoded(reading(PRICES).build(), f"1,{text}".encode())
+
+    assert str(value) == price  # with trailing zeros
+
+
+@pytest.mark.parametrize("text", [b"12345.6", b"999.995"])
+def test_a_decimal_with_too_many_digits_makes_a_bad_message(text):
+    messages = [b"1," + text, b"2,3"]
+
+    with pytest.raises(InputFormatError, match=r"field 'price': .* is no Decimal\(5, 2\): it has more than 3 digits"):
+        decoded(reading(PRICES).build(), *messages)
+
+    assert decoded(reading(PRICES).on_error("skip").build(), *messages) == [(2, Decimal("3.00"))]
+    ignoring = reading(PRICES).set_ignore_parse_errors(True).build()
+    assert decoded(ignoring, *messages) == [(1, None), (2, Decimal("3.00"))]
+
+
 def test_a_message_without_a_row_is_bad():
     schema = reading().set_allow_comments(True).on_error("skip").build()
     result = decode_messages(schema, [b"", b"1,#a,true", b"# no", None, b"\n"])

@@ -160,6 +160,44 @@ def test_ignored_errors_are_null_fields_and_missing_rows():
     assert reading(ignore=True).deserialize(b"x") is None
 
 
+PRICES = Types.ROW_NAMED(["id", "price"], [Types.INT(), Types.DECIMAL(5, 2)])
+
+
+@pytest.mark.parametrize(
+    ("text", "price"),
+    [("1.005", "1.01"), ("1.004", "1.00"), ("-1.005", "-1.01"), ('"2.555"', "2.56"), ("1e2", "100.00"), ("7", "7.00")],
+)
+def test_a_decimal_is_rounded_half_up_to_its_scale_when_it_is_read(text, price):
+    message = b'{"id": 1, "price": %s}' % text.encode()
+
+    rows, _ = decoded(reading(PRICES), message)
+
+    assert str(rows[0][1]) == price  # with trailing zeros
+    assert str(reading(PRICES).deserialize(message)[1]) == price
+
+
+def test_decimals_inside_lists_maps_and_rows_are_rounded_too():
+    inner = Types.DECIMAL(5, 2)
+    row_type = Types.ROW_NAMED(
+        ["l", "m", "r"], [Types.LIST(inner), Types.MAP(Types.STRING(), inner), Types.ROW_NAMED(["d"], [inner])]
+    )
+
+    row = reading(row_type).deserialize(b'{"l": [0.125], "m": {"a": 0.125}, "r": {"d": 0.125}}')
+
+    assert row == Row(l=[Decimal("0.13")], m={"a": Decimal("0.13")}, r=Row(d=Decimal("0.13")))
+
+
+@pytest.mark.parametrize("text", ["12345.6", "999.995", "1e9999"])
+def test_a_decimal_with_too_many_digits_makes_a_bad_message(text):
+    message, good = b'{"id": 1, "price": %s}' % text.encode(), b'{"id": 2, "price": 3}'
+
+    with pytest.raises(InputFormatError, match=r"field 'price': .* is no Decimal\(5, 2\): it has more than 3 digits"):
+        decoded(reading(PRICES), message)
+
+    assert decoded(reading(PRICES, on_error="skip"), message, good)[0] == [(2, Decimal("3.00"))]
+    assert decoded(reading(PRICES, ignore=True), message)[0] == [(1, None)]
+
+
 def test_a_missing_field_is_an_error_on_demand():
     schema = reading(missing=True)
     assert decoded(schema, b'{"id": 1, "name": null, "x": 2}')[0] == [(1, None, 2.0)]
