@@ -259,3 +259,48 @@ def test_a_wrong_option_starts_nothing(run) -> None:
     assert output == ""
     assert "2 mistakes" in error
     assert "did you mean `parallelism.default`?" in error
+
+
+def test_nothing_of_ended_jobs_stays_in_a_task_executor(run) -> None:
+    """Every job looks for the functions of earlier jobs, which hold their keyed state, and for more channels."""
+    program = run(
+        """
+        import gc, weakref
+        import grpc.aio
+        from flinkpy.datastream import KeyedProcessFunction
+        from flinkpy.datastream.state import ValueStateDescriptor
+
+        class Looks(KeyedProcessFunction):
+            def open(self, context):
+                self.count = context.get_state(ValueStateDescriptor("count", Types.LONG()))
+                # What one process has seen of all jobs; modules of jobs come and go.
+                seen = vars(sys).setdefault("seen_by_jobs", {"functions": [], "channels": None})
+                self.number = len(seen["functions"])
+                if self.number == 1:  # the first job has fewer, because some are opened when they are needed
+                    seen["channels"] = self.channels()
+                deadline = time.monotonic() + 20
+                while self.left(seen) != (0, 0) and time.monotonic() < deadline:
+                    time.sleep(0.02)
+                self.result = self.left(seen)
+                seen["functions"].append(weakref.ref(self))
+
+            def channels(self):
+                return sum(isinstance(found, grpc.aio.Channel) for found in gc.get_objects())
+
+            def left(self, seen):
+                functions = sum(reference() is not None for reference in seen["functions"])
+                return functions, 0 if self.number < 2 else max(0, self.channels() - seen["channels"])
+
+            def process_element(self, value, context):
+                self.count.update(value)
+                yield f"job {self.number} finds {self.result}"
+
+        env.set_parallelism(1)
+        for _ in range(5):
+            env.from_collection([1], Types.LONG()).key_by(lambda value: value).process(Looks()).print()
+            env.execute()
+        """,
+    )
+    status, output, error = program.finish()
+    assert status == 0, error
+    assert output.splitlines() == [f"job {number} finds (0, 0)" for number in range(5)]

@@ -71,9 +71,8 @@ class LeadingDispatcher:
         method = service_methods("Dispatcher").get(name)
         if method is None:
             raise AttributeError(f"service Dispatcher has no call {name!r}")
-        wrapped = stream if method.server_streaming else unary
-        self.__dict__[name] = wrapped
-        return wrapped
+        # Not kept, as in SyncGateway.
+        return stream if method.server_streaming else unary
 
     def turn_from(self, address: str, error: FlinkError) -> None:
         """The one at `address` does not lead, or did not answer: the next attempt goes to another, if there is one."""

@@ -78,6 +78,7 @@ class Gateway:
         self._security = security
         self._service = service
         self._methods = service_methods(service)
+        self._stubs: dict[str, Any] = {}
         self.address = address
         self.fencing_token = fencing_token
         #: The protocol version of the endpoint's last answer; None before the first answer.
@@ -87,7 +88,9 @@ class Gateway:
         method = self._methods.get(name)
         if method is None:
             raise AttributeError(f"service {self._service} has no call {name!r}")
-        call = method.stub(self._channel)
+        call = self._stubs.get(name)
+        if call is None:
+            call = self._stubs[name] = method.stub(self._channel)
 
         def dropped(error: asyncio.CancelledError) -> BaseException:
             """Returns the error of a call that was cancelled by `drop`, or the cancellation of the calling task."""
@@ -126,9 +129,8 @@ class Gateway:
             finally:
                 responses.cancel()
 
-        wrapped = stream if method.server_streaming else unary
-        self.__dict__[name] = wrapped
-        return wrapped
+        # Not kept: it refers to this gateway, which would then be freed by the cyclic garbage collector only.
+        return stream if method.server_streaming else unary
 
     def _metadata(self) -> tuple[tuple[str, str], ...]:
         return call_metadata(self.fencing_token, self._security, self._service)

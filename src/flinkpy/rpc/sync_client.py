@@ -24,6 +24,8 @@ class SyncGateway:
         self._methods = service_methods(service)
         self._security = security
         self._channel = open_channel(address, CHANNEL_OPTIONS, security)
+        #: The calls that were made before, by name.
+        self._stubs: dict[str, Any] = {}
         self._fencing_token = fencing_token
         self.address = address
         #: The protocol version of the endpoint's last answer; None before the first answer.
@@ -33,7 +35,9 @@ class SyncGateway:
         method = self._methods.get(name)
         if method is None:
             raise AttributeError(f"service {self._service} has no call {name!r}")
-        call = method.stub(self._channel)
+        call = self._stubs.get(name)
+        if call is None:
+            call = self._stubs[name] = method.stub(self._channel)
 
         def unary(request: Any, timeout_s: float | None = DEFAULT_TIMEOUT_S) -> Any:
             try:
@@ -57,9 +61,9 @@ class SyncGateway:
             finally:
                 responses.cancel()
 
-        wrapped = stream if method.server_streaming else unary
-        self.__dict__[name] = wrapped
-        return wrapped
+        # Not kept: it refers to this gateway, and one that nobody has closed would keep its connection open until the
+        # cyclic garbage collector finds it.
+        return stream if method.server_streaming else unary
 
     def _metadata(self) -> tuple[tuple[str, str], ...]:
         return call_metadata(self._fencing_token, self._security, self._service)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import gc
 import io
 import logging
 import os
@@ -108,6 +109,7 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
             on_fatal=lambda error: _fatal(error, working_directory),
             metrics=metrics,
             on_renewal=lambda: _end(ended, RENEWED, "begins anew"),
+            collect_garbage=gc.collect,
             resource_managers=services.resource_manager_retrieval(),
         )
         task_executor.on_fatal_error = lambda error: _fatal(error, working_directory)

@@ -59,6 +59,7 @@ class JobService:
         *,
         on_slot_freed: Callable[[FreedSlot], None],
         on_task_stuck: Callable[[Task, int], None],
+        on_task_ended: Callable[[], None] = lambda: None,
         make_thread: Callable[..., TaskThread] = TaskThread,
     ) -> None:
         self.slots = TaskSlotTable(options.num_slots, options.slot_timeout_ms)
@@ -70,6 +71,7 @@ class JobService:
         self._options = options
         self._on_slot_freed = on_slot_freed
         self._on_task_stuck = on_task_stuck
+        self._on_task_ended = on_task_ended
         self._make_thread = make_thread
         self.logs = JobLogs()
         self._address = ""
@@ -408,6 +410,7 @@ class JobService:
             if freed is not None:
                 self._slot_freed(freed)
             self._close_if_done(job)
+            self._on_task_ended()
 
     def on_task_event(self, task: Task, operator_id: str, payload: bytes) -> None:
         job = self._job_of_task.get(task.execution_attempt_id)
@@ -466,12 +469,17 @@ class JobService:
         self.partitions.orphan(job)
         self.close_job(job, cause)
 
-    def close_job(self, job: JobEntry, cause: FlinkError) -> None:
-        """The job has nothing to do here any more: fail its tasks, free its slots, remove all it left."""
+    def close_job(self, job: JobEntry, cause: FlinkError, *, says_goodbye: bool = False) -> None:
+        """The job has nothing to do here any more: fail its tasks, free its slots, remove all it left.
+
+        Args:
+            says_goodbye: whether the JobMaster is told.
+        """
         if self.jobs.remove(job.job_id) is None:
             return
         logger.info("job %s leaves this TaskExecutor: %s", job.job_id, cause)
         job.connection.close()
+        self._endpoint.run_async(self._leave(job, cause, says_goodbye), None, f"leave job {job.job_id}")
         for slot in list(self.slots.slots_of_job(job.job_id)):
             self.free_slot(str(slot.allocation_id), cause)
         for task in list(job.tasks.values()):
@@ -480,13 +488,19 @@ class JobService:
         self.logs.end(job.job_id)
         self._close_if_done(job)
 
+    async def _leave(self, job: JobEntry, cause: FlinkError, says_goodbye: bool) -> None:
+        """Close the channel to the JobMaster, which would stay for good, unless it has become another job's."""
+        if says_goodbye:
+            await job.connection.disconnect(cause.message)
+        address = job.connection.address
+        if not any(other.connection.address == address for other in self.jobs):
+            await self._rpc_client.drop(address)
+        self._on_task_ended()  # until now the connection has held the last reports of the job's tasks
+
     def _close_if_done(self, job: JobEntry) -> None:
         if self.jobs.get(job.job_id) is job:
             if self._is_done(job):
-                self._endpoint.run_async(
-                    job.connection.disconnect("no slots, tasks or results left"), None, f"disconnect job {job.job_id}"
-                )
-                self.close_job(job, FlinkError("no slots, tasks or results left"))
+                self.close_job(job, FlinkError("no slots, tasks or results left"), says_goodbye=True)
         elif not job.tasks and job.user_code is not None:
             job.user_code.user_code.close()
             job.user_code = None

@@ -38,6 +38,8 @@ class RpcClientLike(Protocol):
 
     def watch_peer(self, address: str, on_lost: Callable[[], None]) -> Any: ...
 
+    async def drop(self, address: str) -> None: ...
+
 
 class PeerConnection(ABC):
     """One attempt at a connection: registered at most once, lost at most once. Thread: main thread."""

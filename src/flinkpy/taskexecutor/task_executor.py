@@ -45,6 +45,7 @@ from flinkpy.rpc.server import CallContext
 from flinkpy.taskexecutor import checkpoint_calls
 from flinkpy.taskexecutor.contracts import TaskDeployer
 from flinkpy.taskexecutor.diagnostics import CHUNK_BYTES, LogFiles, thread_dump
+from flinkpy.taskexecutor.garbage_collection import EndedTaskCollector
 from flinkpy.taskexecutor.job_service import JobEntry, JobService
 from flinkpy.taskexecutor.metrics_dump import MetricQueryService
 from flinkpy.taskexecutor.options import TaskExecutorOptions
@@ -66,6 +67,7 @@ class TaskExecutor(RpcEndpoint):
     """Args:
     on_fatal: the process cannot go on (a task that does not stop, no ResourceManager); must not return work.
     on_renewal: the process is to begin anew, after the call that asked for it has been answered.
+    collect_garbage: frees what ended tasks leave; None: that is left to the thresholds of Python's collector.
     resource_managers: who leads; None: the one of the options.
     """
 
@@ -81,6 +83,7 @@ class TaskExecutor(RpcEndpoint):
         make_thread: Callable[..., TaskThread] = TaskThread,
         metrics: MetricRegistry | None = None,
         on_renewal: Callable[[], None] = lambda: None,
+        collect_garbage: Callable[[], object] | None = None,
         resource_managers: LeaderRetrieval | None = None,
     ) -> None:
         super().__init__(loop, clock)
@@ -104,6 +107,9 @@ class TaskExecutor(RpcEndpoint):
             options,
             on_slot_freed=self._on_slot_freed,
             on_task_stuck=self._on_task_stuck,
+            on_task_ended=(
+                (lambda: None) if collect_garbage is None else EndedTaskCollector(self, collect_garbage).on_task_ended
+            ),
             make_thread=make_thread,
         )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -166,3 +168,19 @@ class TestCalls:
 )
 def test_the_addresses_of_a_configuration(entries: dict[str, str], addresses: str | None) -> None:
     assert configured_addresses(entries) == addresses
+
+
+def test_client_that_nobody_has_any_more_is_freed_at_once_with_its_connection() -> None:
+    """A program may run many jobs, each with a client of its own; the garbage collector may come much later."""
+    gc.collect()
+    gc.disable()
+    try:
+        client = ClusterClient("127.0.0.1:1", 0.1, security=INSECURE)
+        with pytest.raises((RpcUnavailableError, RpcTimeoutError)):
+            client.list_jobs()
+        _, gateway = client._dispatcher._gateway()
+        parts = [weakref.ref(part) for part in (client, gateway, gateway._channel)]
+        del client, gateway
+        assert [part() for part in parts] == [None, None, None]
+    finally:
+        gc.enable()

@@ -32,6 +32,7 @@ class FakePeers:
         self.calls: list[tuple[str, str, str | None, Any]] = []
         self.answers: dict[tuple[str, str], Callable[[Any], Any]] = {}
         self.on_lost: dict[str, list[Callable[[], None]]] = defaultdict(list)
+        self.dropped: list[str] = []
 
     def gateway(self, service: str, address: str, fencing_token: str | None = None) -> Any:
         return _FakeGateway(self, service, address, fencing_token)
@@ -39,6 +40,9 @@ class FakePeers:
     def watch_peer(self, address: str, on_lost: Callable[[], None]) -> Any:
         self.on_lost[address].append(on_lost)
         return SimpleNamespace(cancel=lambda: self.on_lost[address].remove(on_lost))
+
+    async def drop(self, address: str) -> None:
+        self.dropped.append(address)
 
     def break_connection(self, address: str) -> None:
         for on_lost in list(self.on_lost[address]):

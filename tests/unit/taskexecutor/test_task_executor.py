@@ -232,6 +232,31 @@ async def test_a_job_without_slots_is_left(h: Harness) -> None:
     assert h.peers.on_lost[JOB_MASTER] == []
 
 
+@scenario()
+async def test_the_channel_to_a_job_master_is_closed_when_its_job_is_left(h: Harness) -> None:
+    for number in range(5):
+        await h.with_slot()
+        h.free_slot()
+        await h.settle()
+        assert h.peers.dropped == [JOB_MASTER] * (number + 1)
+
+
+@scenario()
+async def test_the_channel_to_a_lost_job_master_is_closed(h: Harness) -> None:
+    await h.with_slot()
+    h.peers.break_connection(JOB_MASTER)
+    await h.settle()
+    assert len(h.jobs) == 0 and h.peers.dropped == [JOB_MASTER]
+
+
+@scenario()
+async def test_the_channel_stays_where_another_leader_of_the_job_has_the_same_address(h: Harness) -> None:
+    await h.with_slot()
+    h.request_slot(1, "alloc2", jm_id="jm-2")
+    await h.settle()
+    assert len(h.jobs) == 1 and h.peers.dropped == []
+
+
 # ---- tasks
 
 

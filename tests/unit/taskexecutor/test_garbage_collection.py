@@ -1,0 +1,77 @@
+"""The objects of ended tasks are freed soon, and looking for them takes a small part of the time."""
+
+from __future__ import annotations
+
+import asyncio
+
+from taskexecutor_fakes import run
+from virtual_time import LoopClock
+
+from flinkpy.rpc.endpoint import RpcEndpoint
+from flinkpy.taskexecutor.garbage_collection import PAUSE_PER_COLLECTION, SETTLE_MS, EndedTaskCollector
+
+
+class ComputingClock(LoopClock):
+    """The time of the loop, and the processor time that a test says was used."""
+
+    used_ms = 0
+
+    def thread_time_ns(self) -> int:
+        return self.used_ms * 1_000_000
+
+
+class Collections:
+    """Counts collections; each takes `takes_ms` of processor time, and ten times as long."""
+
+    def __init__(self, takes_ms: int) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.takes_ms = takes_ms
+        self.at_ms: list[int] = []
+        self.begin_ms = self.now_ms
+        self.clock = ComputingClock(self.loop)
+        self.collector = EndedTaskCollector(RpcEndpoint(self.loop, self.clock), self._collect)
+
+    @property
+    def now_ms(self) -> int:
+        return round(self.loop.time() * 1000)
+
+    def _collect(self) -> None:
+        self.at_ms.append(self.now_ms - self.begin_ms)
+        self.clock.used_ms += self.takes_ms
+        self.loop.advance_by(self.takes_ms / 100)  # type: ignore[attr-defined]
+
+
+def test_tasks_that_end_together_are_collected_once_they_have_settled() -> None:
+    async def body() -> None:
+        collections = Collections(takes_ms=0)
+        for _ in range(10):
+            collections.collector.on_task_ended()
+        await asyncio.sleep(10)
+        assert collections.at_ms == [SETTLE_MS]
+
+    run(body)
+
+
+def test_a_task_that_ends_after_a_collection_causes_another() -> None:
+    async def body() -> None:
+        collections = Collections(takes_ms=0)
+        for _ in range(3):
+            collections.collector.on_task_ended()
+            await asyncio.sleep(1)
+        assert collections.at_ms == [SETTLE_MS, 1_000 + SETTLE_MS, 2_000 + SETTLE_MS]
+
+    run(body)
+
+
+def test_collections_take_a_small_part_of_the_time_however_often_tasks_end() -> None:
+    async def body() -> None:
+        collections = Collections(takes_ms=50)
+        for _ in range(600):
+            collections.collector.on_task_ended()
+            await asyncio.sleep(0.1)
+        pauses = [later - earlier for earlier, later in zip(collections.at_ms, collections.at_ms[1:])]
+        wall_ms = 10 * 50
+        assert len(pauses) >= 20
+        assert all(50 * PAUSE_PER_COLLECTION <= pause - wall_ms < 50 * PAUSE_PER_COLLECTION + 200 for pause in pauses)
+
+    run(body)
