@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tarfile
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,13 @@ def test_what_pip_says_is_what_one_is_told_and_nothing_is_left(tmp_path: Path) -
     with pytest.raises(PythonEnvironmentError, match=r"(?s)pip ended with status 1:.*flinkpy-no-such-package"):
         install(wrong, empty, tmp_path / "root")
     assert [path for path in (tmp_path / "root").iterdir() if path.is_dir()] == []
+
+
+def test_another_version_of_what_flinkpy_uses_is_refused_with_advice(tmp_path: Path) -> None:
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    wrong = tmp_path / "requirements.txt"
+    wrong.write_text("cloudpickle==0.0.1\n")
+    own = f"cloudpickle=={version('cloudpickle')}"
+    with pytest.raises(PythonEnvironmentError, match=rf"(?s)flinkpy itself uses {own}, .*pip ended with status 1:"):
+        install(wrong, packages, tmp_path / "root")

@@ -51,6 +51,8 @@ MAX_UNUSED = 20
 #: What is shown of pip's output where it fails: its end says why.
 MAX_OUTPUT_CHARS = 4_000
 _PACKAGE = "flinkpy"
+#: How pip names a constraint that contradicts a requirement.
+_CONSTRAINT = re.compile(r"\(constraint\) ([A-Za-z0-9._-]+==[^\s,]+)")
 
 
 class Artifact(Protocol):
@@ -249,13 +251,24 @@ def _build(
         (building / "pip.log").write_text(done.stdout)
         if done.returncode != 0:
             raise PythonEnvironmentError(
-                f"the requirements of the job cannot be installed: pip ended with status {done.returncode}:\n"
-                f"{done.stdout.strip()[-MAX_OUTPUT_CHARS:]}"
+                f"the requirements of the job cannot be installed: {_advice(done.stdout)}"
+                f"pip ended with status {done.returncode}:\n{done.stdout.strip()[-MAX_OUTPUT_CHARS:]}"
             )
         (building / "lib").mkdir(exist_ok=True)  # no requirements at all
         building.rename(home)
     finally:
         shutil.rmtree(building, ignore_errors=True)
+
+
+def _advice(pip_output: str) -> str:
+    """Returns what to do about a conflict with flinkpy's own packages, which pip calls constraints; "" without one."""
+    own = sorted(set(_CONSTRAINT.findall(pip_output)))
+    if not own:
+        return ""
+    return (
+        f"flinkpy itself uses {', '.join(own)}, and functions run in the same process, so a job cannot have other "
+        "versions: require these, or start the cluster with an interpreter that has the versions of the job; "
+    )
 
 
 def _remove_unused(root: PrivateDirectory) -> None:
