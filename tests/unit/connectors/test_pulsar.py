@@ -142,7 +142,9 @@ class FakeProducer(TopicProducer):
             on_done(error)
 
         if self.cluster.holds:
-            self.cluster.held.append(answer)
+            with self.cluster.lock:
+                self.cluster.held.append(answer)
+                self.cluster.lock.notify_all()
         else:
             answer()
 
@@ -699,6 +701,8 @@ def test_only_so_many_messages_are_on_their_way_and_they_can_be_delayed() -> Non
     with Writing(cluster, change) as writer:
         thread = threading.Thread(target=writer.write, args=(Batch(list("abc")),))
         thread.start()
+        with cluster.lock:
+            assert cluster.lock.wait_for(lambda: len(cluster.held) == 2, timeout=10)
         thread.join(0.05)
         assert (thread.is_alive(), len(cluster.held)) == (True, 2)
         cluster.holds = False

@@ -34,6 +34,8 @@ class Server:
         self.port = self.listener.getsockname()[1]
         self.received: list[bytes] = []
         self.threads: list[threading.Thread] = []
+        #: Released whenever `read` has closed a connection.
+        self.closed = threading.Semaphore(0)
 
     def send(self, *connections: list[bytes]) -> None:
         """In each connection these pieces, and then it is closed."""
@@ -58,6 +60,7 @@ class Server:
                     while (size is None or len(data) < size) and (piece := connection.recv(size or 4096)):
                         data += piece
                     self.received.append(data)
+                self.closed.release()
 
         self._start(serve)
 
@@ -207,7 +210,7 @@ def test_a_connection_that_breaks_is_made_anew_as_often_as_it_may(server, monkey
     server.read(1, None)
     writer = written(server, max_retries=2)
     writer.write(Batch(["a"]))
-    server.threads[0].join(0.2)
+    assert server.closed.acquire(timeout=WAIT_S)
     # The first send after the server has closed may still go into the void; one of the next finds out.
     for _ in range(50):
         writer.write(Batch(["b" * 1_000]))

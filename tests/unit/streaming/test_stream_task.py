@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import threading
-
 import pytest
 from streaming_fakes import (
     WRITTEN,
@@ -15,7 +13,7 @@ from streaming_fakes import (
     make_vertex,
 )
 
-from flinkpy.common.clock import SystemClock
+from flinkpy.common.clock import ManualClock
 from flinkpy.common.errors import FunctionError
 from flinkpy.connector_api.source import AddSplits, ReaderRegistered, ReaderStatus
 from flinkpy.datastream.functions import (
@@ -33,6 +31,7 @@ from flinkpy.records.elements import (
     LatencyMarker,
     Watermark,
 )
+from flinkpy.streaming.mailbox.task_mailbox import TaskMailbox
 from flinkpy.streaming.tasks import CancelTaskError, StreamTask, StreamTaskState, create_stream_task
 
 
@@ -311,26 +310,28 @@ def test_operator_events_reach_the_reader():
     assert not task.dispatch_operator_event("op0", AddSplits(([9],)))
 
 
-def test_no_input_is_taken_while_a_result_partition_is_full():
+def test_no_input_is_taken_while_a_result_partition_is_full(monkeypatch):
     gate = ending(Batch([1]))
     vertex = make_vertex([mapped(lambda v: v)], results=1, inputs=1)
     partition = FakeResultPartition()
     partition.is_available = False
-    env = FakeTaskEnvironment(vertex, input_gates=[(0, 0, gate)], result_partitions=[partition], clock=SystemClock())
+    clock = ManualClock()
+    env = FakeTaskEnvironment(vertex, input_gates=[(0, 0, gate)], result_partitions=[partition], clock=clock)
     task = create_stream_task(env)
+    wait = TaskMailbox.wait
 
-    def make_room():
+    def wait_while_the_consumer_makes_room(mailbox, timeout_s):
         assert partition.rows() == []
+        clock.advance(20)
         partition.is_available = True
         partition.listener()
+        wait(mailbox, timeout_s)
 
-    timer = threading.Timer(0.02, make_room)
-    timer.start()
+    monkeypatch.setattr(TaskMailbox, "wait", wait_while_the_consumer_makes_room)
     task.invoke()
-    timer.join()
 
     assert partition.rows() == [1]
-    assert task.metrics()["back_pressured_time_ms"] > 0
+    assert task.metrics()["back_pressured_time_ms"] == 20
     assert task.metrics()["idle_time_ms"] == 0
 
 
