@@ -12,6 +12,7 @@ from job_support import wait_until
 from zookeeper_server import ZooKeeperEnsemble, ZooKeeperServer
 from zookeeper_support import (
     JOB,
+    WAIT_S,
     ContenderProcess,
     RecordingListener,
     ha_configuration,
@@ -98,22 +99,33 @@ def test_terms_never_overlap_while_leaders_are_killed_and_the_server_restarts(
     zookeeper: ZooKeeperServer, storage: Path, start_contender: Start
 ) -> None:
     configuration = ha_configuration(zookeeper.quorum, storage, session_timeout="1 s")
-    processes = [start_contender(configuration)]
-    for _ in range(3):
-        processes[-1].wait_until_drawing()
-        processes.append(start_contender(configuration))
-        if len(processes) == 3:
-            tokens = {process.last_token for process in processes}
+    processes = [start_contender(configuration) for _ in range(4)]
+    running = list(processes)
+
+    def next_leader() -> ContenderProcess:
+        """Waits until a running process draws an id that is higher than all that were drawn before this call."""
+        drawn_before = max(process.last_drawn for process in processes)
+
+        def leader() -> ContenderProcess | None:
+            for process in running:
+                process.check_running()
+            return next((process for process in running if process.last_drawn > drawn_before), None)
+
+        try:
+            found: ContenderProcess = wait_until(leader, "a running contender leads and draws", WAIT_S)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; {'; '.join(process.report for process in running)}") from None
+        return found
+
+    while len(running) > 1:
+        leader = next_leader()
+        if len(running) == 3:
+            # Whoever was connected stands again, and each of them may be the first: also the one that has led before.
             zookeeper.restart()
-            # Whoever of them leads now.
-            wait_until(
-                lambda tokens=tokens: {process.last_token for process in processes} - tokens, "somebody leads again"
-            )
-        leader = max(processes, key=lambda process: max((e["drawn"] for e in process.entries("drawn")), default=0))
+            leader = next_leader()
         leader.kill()
-        processes.remove(leader)
-        processes.insert(0, leader)
-    processes[-1].wait_until_drawing()
+        running.remove(leader)
+    assert next_leader() is running[0]
     check_terms(processes)
 
 

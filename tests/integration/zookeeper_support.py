@@ -133,25 +133,31 @@ class ContenderProcess:
         return [entry for entry in self.journal if kind in entry]
 
     @property
-    def last_token(self) -> str:
-        granted = self.entries("granted")
-        return granted[-1]["granted"] if granted else ""
+    def last_drawn(self) -> int:
+        """The highest id that it has drawn, 0 before the first."""
+        return max((entry["drawn"] for entry in self.entries("drawn")), default=0)
 
     def wait_until_drawing(self, but_not: str = "") -> str:
         """Until it has drawn something under a token other than `but_not`; returns the token."""
 
         def token() -> str:
-            assert self._process.poll() is None, self._log.read_text()[-3000:]
+            self.check_running()
             drawn = self.entries("drawn")
             return drawn[-1]["token"] if drawn and drawn[-1]["token"] != but_not else ""
 
         try:
             found: str = wait_until(token, f"{self.name} leads and draws", WAIT_S)
         except AssertionError as error:
-            raise AssertionError(
-                f"{error}; journal: {self.journal[-5:]}; log: {self._log.read_text()[-3000:]}"
-            ) from None
+            raise AssertionError(f"{error}; {self.report}") from None
         return found
+
+    def check_running(self) -> None:
+        assert self._process.poll() is None, f"{self.name} has ended: {self.report}"
+
+    @property
+    def report(self) -> str:
+        """What it did last, for messages of failed assertions."""
+        return f"{self.name}: journal: {self.journal[-5:]}; log: {self._log.read_text()[-3000:]}"
 
     def pause(self) -> None:
         self._process.send_signal(signal.SIGSTOP)
