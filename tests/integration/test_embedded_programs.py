@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from job_support import wait_until
 
 HEAD = """
 import os, sys, threading, time
@@ -146,33 +147,42 @@ def test_warnings_of_functions_are_shown_and_limited(run) -> None:
     assert re.search(r"\d+ log records were left out: more than env.log.rate-limit \(50\) a second", error)
 
 
+#: `where(value, processes)`: the process it runs in, once so many processes of this test have got there.
+MEETING = """
+import tempfile
+meeting = tempfile.mkdtemp(dir=os.path.dirname(__file__))
+def where(value, processes):
+    open(f"{meeting}/{os.getpid()}", "w").close()
+    while len(os.listdir(meeting)) < processes:
+        time.sleep(0.01)
+    return os.getpid()
+"""
+
+
 def test_a_parallel_job_runs_in_processes_of_their_own(run) -> None:
     program = run(
-        """
-        def where(value):
-            time.sleep(0.001)  # so that one subtask cannot have taken all splits before the other one asks
-            return os.getpid()
-        numbers = env.set_parallelism(2).from_sequence(1, 500)
-        with numbers.map(where).execute_and_collect() as pids:
-            print(len(set(pids) - {os.getpid()}))
-        """
+        MEETING
+        + """
+env.set_parallelism(2)
+with env.from_sequence(1, 500).map(lambda value: where(value, 2)).execute_and_collect() as pids:
+    print(len(set(pids) - {os.getpid()}))
+"""
     )
     assert program.finish() == (0, "2\n", "")
 
 
 def test_a_second_job_uses_the_same_processes_and_a_wider_one_more_of_them(run) -> None:
     program = run(
-        """
-        def where(value):
-            time.sleep(0.001)
-            return os.getpid()
-        def pids(parallelism):
-            env.set_parallelism(parallelism)
-            with env.from_sequence(1, 500 * parallelism).map(where).execute_and_collect() as found:
-                return set(found)
-        first, second, third = pids(1), pids(1), pids(3)
-        print(first == second, len(third) >= 2, first < third or first.isdisjoint(third))
-        """
+        MEETING
+        + """
+def pids(parallelism, processes):
+    env.set_parallelism(parallelism)
+    stream = env.from_sequence(1, 500 * parallelism).map(lambda value: where(value, processes))
+    with stream.execute_and_collect() as found:
+        return set(found)
+first, second, third = pids(1, 1), pids(1, 1), pids(3, 3)
+print(first == second, len(third) >= 2, first < third or first.isdisjoint(third))
+"""
     )
     assert program.finish() == (0, "True True True\n", "")
 
@@ -219,8 +229,21 @@ def test_ctrl_c_ends_the_program_and_leaves_no_process(run) -> None:
     program = run(ENDLESS + "env.set_parallelism(1)\nenv.execute('endless')\n")
     program.wait_for_line("running on")
     program.popen.send_signal(signal.SIGINT)
+    assert_interrupted(program)
+
+
+def test_ctrl_c_ends_a_program_whose_cluster_is_starting(run) -> None:
+    program = run(ENDLESS + "env.set_parallelism(1)\nenv.execute('endless')\n")
+    services = psutil.Process(program.popen.pid)
+    wait_until(lambda: len(services.children()) >= 2, "the first services have been started")
+    program.note_services()
+    program.popen.send_signal(signal.SIGINT)
+    assert_interrupted(program)
+
+
+def assert_interrupted(program: Program) -> None:
     status, _, error = program.finish(timeout_s=30)
-    assert status != 0
+    assert status == -signal.SIGINT, "which a shell shows as 130"
     assert "KeyboardInterrupt" in error
     program.assert_nothing_is_left()
     assert list(program.temporary.rglob("*")) == []
@@ -236,8 +259,16 @@ def test_a_killed_program_leaves_no_process(run, sig: signal.Signals) -> None:
 
 
 def test_a_program_that_does_not_wait_for_its_job_ends_with_it(run) -> None:
-    program = run(ENDLESS + "client = env.execute_async('endless')\ninput_is_ready = sys.stdin\ntime.sleep(2)\n")
+    program = run(
+        ENDLESS
+        + """
+client = env.execute_async('endless')
+while not os.path.exists(__file__ + ".goes-on"):
+    time.sleep(0.01)
+"""
+    )
     program.wait_for_line("running on")
+    program.path.with_name("program.py.goes-on").touch()
     began = time.monotonic()
     status, _, error = program.finish(timeout_s=30)
     assert (status, error) == (0, "")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import threading
 
 import click
 
@@ -14,6 +13,7 @@ from flinkpy.cli.options import configuration_options, load_valid_configuration
 from flinkpy.cli.run_directory import RecordedCluster, RecordedProcess, RunDirectory
 from flinkpy.cli.service_logging import configure_logging
 from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions, log_directory
+from flinkpy.common.interruptible import AwaitedSignals
 from flinkpy.common.process import ProcessIdentity, announce_ready
 
 logger = logging.getLogger(__name__)
@@ -38,9 +38,7 @@ def cluster_supervisor(
     configuration = load_valid_configuration(config_dir, properties, {})
     restrict_files(int(read_option(configuration, security_options.UMASK), 8), runs_functions=False)
     configure_logging(configuration)
-    stopped = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopped.set())
+    stop_signals = AwaitedSignals(signal.SIGTERM, signal.SIGINT)
     entries = configuration.to_dict()
     # The same file at each start, so that tokens that were given away stay good.
     entries[security_options.SECRET_FILE.key] = str(secret_file(entries))
@@ -63,7 +61,7 @@ def cluster_supervisor(
     try:
         directory.write(_record_of(local, str(log_dir / f"{SUPERVISOR}.log")))
         announce_ready("cluster", local.dispatcher_address, ready_file=ready_file)
-        stopped.wait()
+        stop_signals.wait()
         logger.info("stopping the services")
     finally:
         local.stop()

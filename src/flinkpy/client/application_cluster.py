@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from flinkpy.client.local_cluster import DISPATCHER, LocalCluster, LocalClusterOptions
 from flinkpy.client.service_process import ServiceProcess, ServiceSpec
+from flinkpy.common.interruptible import wait_for_exit
 
 #: Verb of the service that is the Dispatcher and runs the program.
 STANDALONE_JOB = "standalone-job"
@@ -25,7 +26,7 @@ class ApplicationCluster(LocalCluster):
 
     def wait(self) -> int:
         """Returns when the application has ended: its exit status."""
-        status = self.processes[0].popen.wait()
+        status = wait_for_exit(self.processes[0].popen)
         return status if status >= 0 else 128 - status
 
     def _dispatcher_spec(self) -> ServiceSpec:

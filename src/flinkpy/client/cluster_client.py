@@ -197,9 +197,13 @@ class ClusterClient:
                 result: job_pb2.JobResult = response.result
                 return result
 
-    def cancel_job(self, job_id: str) -> None:
-        """Ask for the job to be canceled; returns before it is. Raises: JobNotFoundError."""
-        self._call("cancel_job", _id(job_id), timeout_s=self._timeout_s)
+    def cancel_job(self, job_id: str, timeout_s: float | None = None) -> None:
+        """Ask for the job to be canceled; returns before it is. Raises: JobNotFoundError.
+
+        Args:
+            timeout_s: how long one Dispatcher may take to answer; None: as for all other calls.
+        """
+        self._call("cancel_job", _id(job_id), timeout_s=self._timeout_s if timeout_s is None else timeout_s)
 
     def report_heartbeat(self, job_id: str, timeout_ms: int) -> None:
         """Tell that the client of the job lives, and may be silent for `timeout_ms` from now on.

@@ -16,6 +16,7 @@ import math
 import os
 import queue
 import shutil
+import signal
 import tempfile
 import threading
 from collections import Counter
@@ -27,6 +28,7 @@ from typing import Any
 from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions, set_shared_output_defaults
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import PrivateDirectoryError
+from flinkpy.common.interruptible import wait_for
 from flinkpy.common.private_directory import PrivateDirectory
 from flinkpy.common.process import ProcessIdentity
 from flinkpy.configuration import (
@@ -113,9 +115,14 @@ class EmbeddedCluster:
             )
         )
         self._launcher = self._launcher or _Launcher()
-        self._launcher.call(cluster.start)
+        try:
+            self._launcher.call(cluster.start)
+        except (KeyboardInterrupt, SystemExit):
+            cluster.give_up()
+            self._launcher.call(cluster.stop)
+            raise
         self._cluster = cluster
-        atexit.register(self.stop)
+        atexit.register(self._stop_at_exit)
 
     def _needed_with(self, profile: str, slots: int) -> int:
         """TaskExecutors for all jobs there are and one more."""
@@ -134,8 +141,14 @@ class EmbeddedCluster:
         if self._cluster is not None and self._cluster.is_broken:
             self._stop()
 
+    def _stop_at_exit(self) -> None:
+        """One more Ctrl-C would leave files behind, and the end is a matter of seconds."""
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self.stop()
+
     def _stop(self) -> None:
-        atexit.unregister(self.stop)
+        atexit.unregister(self._stop_at_exit)
         if self._cluster is not None:
             self._cluster.stop()
             self._cluster = None
@@ -196,6 +209,7 @@ class _Launcher:
         """Run `function` on the launcher thread; returns its result or raises its error."""
         result: Future[Any] = Future()
         self._calls.put((function, result))
+        wait_for(result)
         return result.result()
 
     def close(self) -> None:
@@ -228,5 +242,5 @@ def _forget() -> None:
     """A forked child does not own its parent's cluster: it must neither use nor stop it."""
     global _embedded
     if _embedded is not None:
-        atexit.unregister(_embedded.stop)
+        atexit.unregister(_embedded._stop_at_exit)
         _embedded = None

@@ -11,6 +11,7 @@ from __future__ import annotations
 import platform
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -29,6 +30,7 @@ from flinkpy.client.program_configuration import check_program_configuration
 from flinkpy.common.clock import SystemClock
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import ConfigurationError, DuplicateJobSubmissionError, FlinkError
+from flinkpy.common.interruptible import wait_for
 from flinkpy.common.python_environment import environment_profile
 from flinkpy.configuration import client_options, core_options, validate
 from flinkpy.configuration.options import read_option
@@ -125,14 +127,12 @@ def await_result(client: RemoteJobClient) -> Any:
         JobExecutionError: the job failed; the message begins with the user's own traceback.
         JobCancelledError: somebody canceled it.
     """
-    ended = threading.Event()
     end = client.job_result()
-    end.add_done_callback(lambda _: ended.set())
     with client.reporting_restarts():
         try:
-            ended.wait()
+            wait_for(end)
         except (KeyboardInterrupt, SystemExit):
-            _cancel_and_wait(client, ended)
+            _cancel_and_wait(client)
             raise
     return execution_result(end.result())
 
@@ -243,9 +243,11 @@ def _stamp(job_graph: job_pb2.JobGraph) -> None:
     job_graph.created_ms = job_graph.created_ms or SystemClock().now_ms()
 
 
-def _cancel_and_wait(client: RemoteJobClient, ended: threading.Event) -> None:
+def _cancel_and_wait(client: RemoteJobClient) -> None:
+    """Cancel the job and wait for its end, both within CANCEL_WAIT_S."""
+    deadline_s = time.monotonic() + CANCEL_WAIT_S
     try:
-        client.cluster_client.cancel_job(str(client.get_job_id()))
+        client.cluster_client.cancel_job(str(client.get_job_id()), timeout_s=CANCEL_WAIT_S)
     except FlinkError:
         return  # it has ended already, or its cluster is gone
-    ended.wait(CANCEL_WAIT_S)
+    wait_for(client.job_result(), deadline_s - time.monotonic())

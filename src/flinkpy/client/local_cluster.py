@@ -76,6 +76,8 @@ class LocalCluster:
         self._processes: list[ServiceProcess] = []
         self._num_task_executors = 0
         self._lock = threading.Lock()
+        #: True once it is to be stopped: what is started from then on is killed at once.
+        self._is_given_up = False
         self._supervisor: ServiceSupervisor | None = None
         #: Of the secret, where there is no temporary directory; made by `start`, removed by `stop`.
         self._private_dir: Path | None = None
@@ -169,8 +171,17 @@ class LocalCluster:
             return self.dead_process() is not None
         return self._supervisor.has_given_up
 
+    def give_up(self) -> None:
+        """Have a `start` or `add_task_executors` of another thread fail soon; `stop` is to follow. Thread: any."""
+        with self._lock:
+            self._is_given_up = True
+        for process in self.processes:
+            process.popen.kill()
+
     def stop(self) -> None:
         """End all services, in order where they let themselves be ended; returns when all are gone."""
+        with self._lock:
+            self._is_given_up = True
         if self._supervisor is not None:
             self._supervisor.pause()
         stop_children([process.popen for process in self._processes], STOP_GRACE_S)
@@ -232,6 +243,9 @@ class LocalCluster:
         process = ServiceProcess(spec)
         with self._lock:
             self._processes.append(process)
+            is_given_up = self._is_given_up
+        if is_given_up:
+            process.popen.kill()
         return process
 
     def _respawn(self, dead: ServiceProcess) -> ServiceProcess:

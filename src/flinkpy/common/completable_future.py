@@ -5,6 +5,8 @@ from __future__ import annotations
 from concurrent.futures import CancelledError, Future
 from typing import Any
 
+from flinkpy.common.interruptible import wait_for
+
 __all__ = ["CompletableFuture"]
 
 
@@ -28,11 +30,13 @@ class CompletableFuture:
 
     def result(self) -> Any:
         """The answer; waits for it, and raises the error where there is one."""
+        wait_for(self._future)
         value = self._future.result()
         return value if self._convert is None else self._convert(value)
 
     def exception(self) -> BaseException | None:
         """The error; waits for the answer, and gives None where it is no error."""
+        wait_for(self._future)
         try:
             return self._future.exception()
         except CancelledError as error:

@@ -15,6 +15,7 @@ from flinkpy.common.errors import (
     RpcUnavailableError,
     UserError,
 )
+from flinkpy.common.interruptible import wait_for
 
 #: One question to the sink's coordinator; it answers at once, so this only covers a busy cluster.
 _REQUEST_TIMEOUT_S = 30.0
@@ -78,6 +79,7 @@ class CollectedResults(Iterator[Any]):
             # The sink lets go of a job whose results nobody wants, so it may have ended by itself meanwhile.
             if not isinstance(error, JobTerminatedWithoutCancellationError) and not self._end.done():
                 raise
+        wait_for(self._end)
         self._end.result()
 
     def _request(self, payload: bytes) -> bytes:
@@ -104,7 +106,8 @@ class CollectedResults(Iterator[Any]):
         from flinkpy.client.job_client import execution_result
 
         try:
-            execution_result(self._end.result(None if after is None else _JOB_END_WAIT_S))
+            wait_for(self._end, None if after is None else _JOB_END_WAIT_S)
+            execution_result(self._end.result(timeout=0))
         except (JobCancelledError, TimeoutError) as error:
             raise (after or error) from error
 
