@@ -18,12 +18,13 @@ from typing import Protocol
 
 import psutil
 from job_support import wait_until
+from ports import own_port
 
 from flinkpy._proto import resourcemanager_pb2
 from flinkpy.client.cluster_client import ClusterClient
 from flinkpy.client.service_process import ServiceProcess, ServiceSpec, wait_until_ready
 from flinkpy.common.errors import FlinkError
-from flinkpy.common.process import free_port, stop_children
+from flinkpy.common.process import stop_children
 from flinkpy.rpc.health_check import Health, check_health
 from flinkpy.rpc.sync_client import SyncGateway
 from flinkpy.security import ClusterSecret, Role, SecurityContext
@@ -280,7 +281,7 @@ class HaCluster:
         return bool(overview.num_slots_total == self._slots * len(self.names("taskexecutor")))
 
     def _add_master(self, kind: str, name: str) -> None:
-        port = free_port()
+        port = own_port()
         self._masters[kind][name] = f"127.0.0.1:{port}"
         self._specs[name] = self._spec(name, kind, ("--port", str(port)))
 

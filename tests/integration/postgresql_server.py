@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ports import own_port
 from requirements import require
-
-from flinkpy.common.process import free_port
 
 #: Who the server runs as where the tests run as root, which it refuses to be.
 _USER = "postgres"
@@ -41,7 +40,7 @@ def postgresql(directory: Path) -> Iterator[str]:
         shutil.chown(password, _USER, _USER)
     command = [binaries / "initdb", "-D", data, "-U", "flink", "--auth=scram-sha-256", f"--pwfile={password}", "-N"]
     subprocess.run(command, check=True, capture_output=True, cwd=directory, **as_user)
-    port = free_port()
+    port = own_port()
     with (directory / "log").open("wb") as log:
         options = ["-h", "127.0.0.1", "-p", str(port), "-k", str(directory), "-c", "max_prepared_transactions=20", "-F"]
         server = subprocess.Popen(

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from job_support import wait_until
+from ports import own_port
 from requirements import require
 
-from flinkpy.common.process import free_port
 from flinkpy.datastream.connectors.rabbitmq import RMQConnectionConfig
 
 #: Where Debian has it; the one on the path insists on a user of its own.
@@ -22,7 +22,7 @@ _SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 def rabbitmq(directory: Path) -> Iterator[RMQConnectionConfig]:
     """The running server, with no queues."""
     require("RabbitMQ", _SERVER.exists(), f"{_SERVER} is not there (Debian: apt-get install rabbitmq-server)")
-    port, epmd_port = free_port(), free_port()
+    port, epmd_port = own_port(), own_port()
     (directory / "plugins").write_text("[].\n")
     (directory / "environment").touch()
     environment = dict(
@@ -33,7 +33,7 @@ def rabbitmq(directory: Path) -> Iterator[RMQConnectionConfig]:
         RABBITMQ_LOG_BASE=str(directory / "logs"),
         RABBITMQ_NODE_IP_ADDRESS="127.0.0.1",
         RABBITMQ_NODE_PORT=str(port),
-        RABBITMQ_DIST_PORT=str(free_port()),
+        RABBITMQ_DIST_PORT=str(own_port()),
         RABBITMQ_ENABLED_PLUGINS_FILE=str(directory / "plugins"),
         RABBITMQ_CONF_ENV_FILE=str(directory / "environment"),
         RABBITMQ_CONFIG_FILE=str(directory / "no-config"),

@@ -23,6 +23,7 @@ import pytest
 from clusters import RunningCluster, running_cluster
 from engines import ENGINES, JAVA_OPTIONS
 from job_support import environment
+from ports import own_port
 from requirements import has_java, require
 
 from flinkpy.datastream import StreamExecutionEnvironment
@@ -141,7 +142,7 @@ class StandaloneCluster:
     def __init__(self, directory: Path, num_workers: int = 2) -> None:
         self._directory = directory
         self._environment = {"SPARK_NO_DAEMONIZE": "1", "PYSPARK_PYTHON": sys.executable}
-        self.port, self._web_port = free_port(), free_port()
+        self.port, self._web_port = own_port(), own_port()
         self.services: list[JavaService] = []
         self.workers: list[JavaService] = []
         self._num_workers = num_workers
@@ -209,7 +210,7 @@ def standalone_cluster(directory: Path, num_workers: int = 2) -> Iterator[Standa
 @contextmanager
 def connect_server(directory: Path, port: int | None = None) -> Iterator[str]:
     """The address of a Spark Connect server with a Spark of its own, of two cores."""
-    port = port or free_port()
+    port = port or own_port()
     settings = {
         "spark.master": "local[2]",
         "spark.connect.grpc.binding.address": "127.0.0.1",
@@ -233,12 +234,6 @@ def connect_server(directory: Path, port: int | None = None) -> Iterator[str]:
         yield f"sc://127.0.0.1:{port}"
     finally:
         service.stop()
-
-
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
 
 
 def _wait_for_port(port: int, service: JavaService) -> None:

@@ -19,6 +19,7 @@ from application_programs import lines, program
 from clusters import run_flinkpy
 from ha_cluster import HaCluster
 from job_support import wait_until
+from ports import own_port
 from zookeeper_server import ZooKeeperServer
 
 from flinkpy.client.application import nth_job_id
@@ -27,7 +28,7 @@ from flinkpy.client.cluster_client import ClusterClient
 from flinkpy.client.local_cluster import LocalClusterOptions
 from flinkpy.client.service_process import ServiceProcess, ServiceSpec, wait_until_ready
 from flinkpy.common.errors import ExternalError
-from flinkpy.common.process import free_port, stop_children
+from flinkpy.common.process import stop_children
 from flinkpy.common.states import JobState
 from flinkpy.security import SecurityContext
 
@@ -349,7 +350,7 @@ def test_a_client_that_is_ended_takes_its_job_with_it_where_that_is_wanted(tmp_p
 
 def test_task_executors_join_an_application_from_elsewhere(tmp_path: Path) -> None:
     directory = tmp_path / "app"
-    port = str(free_port())
+    port = str(own_port())
     properties = {"security.secret-file": str(tmp_path / "secret"), "heartbeat.interval": "500 ms"}
     master = ServiceProcess(
         ServiceSpec(

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 from clusters import ROOT, run_flinkpy
-
-from flinkpy.common.process import free_port
+from ports import own_port
 
 
 class Service:
@@ -113,7 +112,7 @@ def test_a_port_in_use_is_one_line_and_no_process(verb: str) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        elsewhere = [] if verb == "resourcemanager" else [f"--resourcemanager=127.0.0.1:{free_port()}"]
+        elsewhere = [] if verb == "resourcemanager" else [f"--resourcemanager=127.0.0.1:{own_port()}"]
         result = run_flinkpy(verb, f"--port={port}", *elsewhere)
     assert result.returncode == 1
     lines = [line for line in result.stderr.splitlines() if line.startswith("flinkpy: ")]

@@ -13,6 +13,7 @@ import pytest
 from clusters import RunningCluster, StartCluster, run_flinkpy
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from job_support import environment, wait_for_state, wait_until
+from ports import own_port
 
 from flinkpy._proto import dispatcher_pb2, job_pb2
 from flinkpy.client.cluster_client import ClusterClient
@@ -24,7 +25,6 @@ from flinkpy.common.errors import (
     RpcUnavailableError,
     VersionMismatchError,
 )
-from flinkpy.common.process import free_port
 from flinkpy.common.states import JobState
 from flinkpy.rpc.authorization import token_metadata
 from flinkpy.rpc.security import open_channel
@@ -216,7 +216,7 @@ def test_a_terminated_dispatcher_ends_in_order_and_tells_who_watches(start_clust
 def test_jobs_that_ran_when_the_dispatcher_was_killed_are_run_again_by_the_next_one(
     start_cluster: StartCluster, tmp_path: Path
 ) -> None:
-    port = str(free_port())
+    port = str(own_port())
     properties = {"process.jobmanager.working-dir": str(tmp_path / "work")}
     cluster = start_cluster(0, properties=properties)
     graph, ended = waiting_graph(cluster), new_id(waiting_graph(cluster))

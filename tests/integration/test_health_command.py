@@ -6,8 +6,7 @@ import subprocess
 
 import pytest
 from clusters import RunningCluster, run_flinkpy
-
-from flinkpy.common.process import free_port
+from ports import own_port
 
 
 def health(cluster: RunningCluster, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -40,7 +39,7 @@ def test_a_process_that_is_something_else_is_not_ready(shared_cluster: RunningCl
 
 
 def test_nobody_there_is_unhealthy_and_soon_told(shared_cluster: RunningCluster) -> None:
-    done = health(shared_cluster, "--timeout", "1", "dispatcher", f"127.0.0.1:{free_port()}")
+    done = health(shared_cluster, "--timeout", "1", "dispatcher", f"127.0.0.1:{own_port()}")
     assert done.returncode == 1
     assert "does not answer" in done.stderr
 

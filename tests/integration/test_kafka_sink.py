@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from kafka_broker.broker import KafkaBroker
 from kafka_running import CommitRequests, WriterContext
+from ports import own_port
 
 from flinkpy.common import Row, SimpleStringSchema, Types
 from flinkpy.common.errors import CommittablesLostError, ConfigurationError, KafkaError, ProducerFencedError
-from flinkpy.common.process import free_port
 from flinkpy.connectors.kafka.committable import KafkaCommittable
 from flinkpy.connectors.kafka.transaction_client import TransactionClient
 from flinkpy.datastream.connectors.base import DeliveryGuarantee
@@ -198,7 +198,7 @@ def test_a_missing_topic_fails_the_flush(kafka: KafkaBroker) -> None:
 
 
 def test_missing_brokers_fail_the_flush_after_the_delivery_timeout() -> None:
-    address = f"127.0.0.1:{free_port()}"
+    address = f"127.0.0.1:{own_port()}"
     with (
         writer_of(at_least_once(address, "topic", delivery_timeout_ms="300")) as writer,
         pytest.raises(KafkaError, match=f"Kafka topic topic, brokers {address}: a record was not stored: _MSG_TIMED"),
@@ -566,7 +566,7 @@ def test_a_coordinator_that_restarts_is_waited_for(own_kafka: KafkaBroker) -> No
 
 
 def test_brokers_that_stay_away_fail_the_commit_after_a_bounded_time() -> None:
-    sink = exactly_once(f"127.0.0.1:{free_port()}", "t", "away", default_api_timeout_ms="200")
+    sink = exactly_once(f"127.0.0.1:{own_port()}", "t", "away", default_api_timeout_ms="200")
     with committing(sink) as commit:
         said = commit([KafkaCommittable("away-0-1", 1, 0)])
     assert said.signals == ["failed with unknown reason"]

@@ -12,10 +12,10 @@ from clusters import RunningCluster
 from job_support import environment
 from kafka_broker.broker import KafkaBroker
 from kafka_running import Running, running
+from ports import own_port
 
 from flinkpy.common import Duration, SimpleStringSchema, Types, WatermarkStrategy
 from flinkpy.common.errors import ConfigurationError, InputFormatError, JobExecutionError, KafkaError
-from flinkpy.common.process import free_port
 from flinkpy.connectors.kafka.partitions import split_owner
 from flinkpy.datastream import KeyedProcessFunction, ProcessFunction
 from flinkpy.datastream.connectors.base import DeliveryGuarantee
@@ -295,7 +295,7 @@ def test_a_missing_topic_is_named(kafka: KafkaBroker) -> None:
 
 
 def test_missing_brokers_are_named_after_a_bounded_time() -> None:
-    address = f"127.0.0.1:{free_port()}"
+    address = f"127.0.0.1:{own_port()}"
     made = KafkaSource.builder().set_bootstrap_servers(address).set_topics("any")
     made.set_value_only_deserializer(SimpleStringSchema()).set_property("default.api.timeout.ms", "300")
     with pytest.raises(KafkaError, match=f"Kafka topic any: Kafka brokers {address} do not answer"):

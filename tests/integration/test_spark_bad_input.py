@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from clusters import RunningCluster, StartCluster
-from spark_support import free_port, require_spark, spark_cluster, spark_environment
+from ports import own_port
+from spark_support import require_spark, spark_cluster, spark_environment
 
 from flinkpy.common.errors import JobExecutionError, UnsupportedOperationError
 from flinkpy.datastream.functions import SourceFunction
@@ -28,7 +29,7 @@ def error_of(cluster: RunningCluster, **properties: str) -> str:
 
 
 def test_a_master_that_does_not_answer_is_named(spark_cluster: RunningCluster) -> None:
-    port = free_port()
+    port = own_port()
     for scheme in ("spark", "sc"):
         error = error_of(spark_cluster, **{"execution.batch.spark.master": f"{scheme}://127.0.0.1:{port}"})
         assert f"the master of Spark does not answer: 127.0.0.1:{port}: " in error

@@ -12,11 +12,11 @@ import pytest
 from job_support import wait_until
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
+from ports import own_port
 from zookeeper_server import ZooKeeperEnsemble, ZooKeeperServer
 from zookeeper_support import ha_configuration
 
 from flinkpy.common.errors import ConfigurationError, HighAvailabilityError
-from flinkpy.common.process import free_port
 from flinkpy.highavailability.services import create_high_availability_services
 from flinkpy.highavailability.zookeeper.requests import SetData
 from flinkpy.highavailability.zookeeper.services import ZooKeeperHaServices
@@ -62,7 +62,7 @@ def kazoo(zookeeper: ZooKeeperServer) -> Iterator[KazooClient]:
 
 
 def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
-    port = free_port()
+    port = own_port()
     configuration = ha_configuration(f"127.0.0.1:{port}", tmp_path, connection_timeout="1 s", session_timeout="60 s")
     message = refusal(configuration)
     assert f"no connection to ZooKeeper at 127.0.0.1:{port} within 1 s" in message

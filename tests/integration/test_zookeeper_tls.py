@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from clusters import run_flinkpy
+from ports import own_port
 from zookeeper_server import ZooKeeperServer, require_zookeeper
 from zookeeper_support import RecordingListener, ha_configuration, ha_services, stand
 
 from flinkpy.common.errors import ConfigurationError, HighAvailabilityError
-from flinkpy.common.process import free_port
 from flinkpy.highavailability.services import create_high_availability_services
 from flinkpy.security import ClusterSecret, SecurityContext, TlsMaterial
 
@@ -50,7 +50,7 @@ def secure_zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secur
     require_zookeeper()
     directory = tmp_path_factory.mktemp("secure")
     certificates = make_certificates(directory / "certificates")
-    port = free_port()
+    port = own_port()
     settings = (
         f"secureClientPort={port}",
         "secureClientPortAddress=127.0.0.1",

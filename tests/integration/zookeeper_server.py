@@ -18,9 +18,8 @@ from pathlib import Path
 
 import pytest
 from job_support import wait_until
+from ports import own_port
 from requirements import has_java, require
-
-from flinkpy.common.process import free_port
 
 #: Of the jars of pyspark, those that a server needs.
 _JARS = (
@@ -88,7 +87,7 @@ class ZooKeeperServer:
     ) -> None:
         self.directory = directory
         self.host = host
-        self.port = free_port(host) if port is None else port
+        self.port = own_port(host) if port is None else port
         self._prefix = tuple(prefix)
         self._process: subprocess.Popen[bytes] | None = None
         data = directory / "data"
@@ -211,7 +210,7 @@ class ZooKeeperEnsemble:
     """Servers that elect a leader among them; a majority must run for any to serve."""
 
     def __init__(self, directory: Path, size: int = 3) -> None:
-        ports = [(free_port(), free_port()) for _ in range(size)]
+        ports = [(own_port(), own_port()) for _ in range(size)]
         members = [f"server.{i + 1}=127.0.0.1:{peer}:{election}" for i, (peer, election) in enumerate(ports)]
         self.servers = [
             ZooKeeperServer(directory / f"server-{i + 1}", my_id=i + 1, settings=members) for i in range(size)

@@ -10,7 +10,6 @@ import contextlib
 import ctypes
 import os
 import signal
-import socket
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -89,13 +88,6 @@ def announce_failure(ready_file: str, message: str) -> None:
         os.write(int(ready_file.removeprefix("fd:")), f"{FAILURE_MARK}{message}"[:4096].encode())
     except OSError:
         return  # the service had become ready before it failed, and its pipe is closed
-
-
-def free_port(host: str = "127.0.0.1") -> int:
-    """A port nobody listens on just now. Another process may take it before its user does: prefer port 0."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,17 +22,15 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from ports import own_port
 from requirements import has_java, require
 
-from flinkpy.common.process import free_port
 from kafka_broker.fetch import fetch_jars
 
 #: Starting takes about three seconds on an idle machine.
 READY_S = 60.0
 #: Whom the listener with TLS and SASL lets in.
 USER, PASSWORD = "ann", "s3cret"
-#: Two processes may find the same free port before either has taken it.
-START_ATTEMPTS = 3
 
 _PROPERTIES = """
 process.roles=broker,controller
@@ -106,37 +104,33 @@ class KafkaBroker:
 
     def start(self) -> None:
         write_certificate(self._directory / "keystore.pem", self._directory / "ca.pem")
-        for attempt in range(START_ATTEMPTS):
-            self.port, controller_port, self._secure_port = free_port(), free_port(), free_port()
-            shutil.rmtree(self._directory / "data", ignore_errors=True)
-            settings = self._directory / "server.properties"
-            settings.write_text(
-                _PROPERTIES.format(
-                    port=self.port,
-                    controller_port=controller_port,
-                    secure_port=self._secure_port,
-                    user=USER,
-                    password=PASSWORD,
-                    directory=self._directory,
-                    more=self._settings,
-                )
+        self.port, controller_port, self._secure_port = own_port(), own_port(), own_port()
+        settings = self._directory / "server.properties"
+        settings.write_text(
+            _PROPERTIES.format(
+                port=self.port,
+                controller_port=controller_port,
+                secure_port=self._secure_port,
+                user=USER,
+                password=PASSWORD,
+                directory=self._directory,
+                more=self._settings,
             )
-            cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-            users = [
-                argument
-                for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
-                for argument in ("--add-scram", f"{mechanism}=[name={USER},password={PASSWORD}]")
-            ]
-            command = ("kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(settings), *users)
-            assert self._java(*command).wait(READY_S) == 0, self.log[-2000:]
-            self.resume()
-            try:
-                return self.wait_until_ready()
-            except AssertionError:
-                self.kill()
-                if attempt + 1 == START_ATTEMPTS:
-                    raise
-        raise AssertionError("unreachable")
+        )
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        users = [
+            argument
+            for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
+            for argument in ("--add-scram", f"{mechanism}=[name={USER},password={PASSWORD}]")
+        ]
+        command = ("kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(settings), *users)
+        assert self._java(*command).wait(READY_S) == 0, self.log[-2000:]
+        self.resume()
+        try:
+            self.wait_until_ready()
+        except AssertionError:
+            self.kill()
+            raise
 
     def resume(self) -> None:
         """Start it again with what it has on its disk, at the same address."""

@@ -1,0 +1,48 @@
+"""Ports that tests choose before anybody listens on them, for servers that must be told theirs and for absent peers.
+
+A port that was found free can be gone when it is used: the kernel gives it to the next connection that goes out, or
+another test finds it too. A port of `own_port` lies outside the range that the kernel chooses from, and belongs to one
+process until that process ends.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+from pathlib import Path
+
+#: Above what only root may bind, and what hosts usually serve at.
+_FIRST, _LAST = 12_000, 65_535
+#: Where the kernel chooses from all ports, they are taken from here: then a connection that goes out can have one.
+_FALLBACK = range(20_000, 32_000)
+#: A hundredth of the ports of a common system: as many must be left to choose from.
+_ENOUGH = 500
+
+#: By port, what this process owns: sockets that are bound to a name with the port in it.
+_claims: dict[int, socket.socket] = {}
+
+
+def own_port(host: str = "127.0.0.1") -> int:
+    """Returns a port that nobody listens on, and that no other caller of this gets while this process runs."""
+    ports = _ports_of_nobody()
+    first = random.randrange(len(ports))
+    for port in ports[first:] + ports[:first]:
+        claim = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            # Abstract, so that the kernel frees it with the process; like ports, one per network namespace.
+            claim.bind(f"\0flinkpy-test-port-{port}")
+            with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+                probe.bind((host, port))
+        except OSError:
+            claim.close()
+            continue
+        _claims[port] = claim
+        return port
+    raise AssertionError("every port is in use")
+
+
+def _ports_of_nobody() -> list[int]:
+    """The ports that the kernel gives to nobody who does not ask for them."""
+    low, high = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    ports = [port for port in range(_FIRST, _LAST + 1) if not low <= port <= high]
+    return ports if len(ports) >= _ENOUGH else list(_FALLBACK)
