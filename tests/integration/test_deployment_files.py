@@ -6,7 +6,6 @@ import importlib
 import json
 import os
 import re
-import shutil
 import subprocess
 import tomllib
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import click
 import pytest
 import yaml
 from compose_file import COMPOSE_FILE, ENTRYPOINT, ROOT, ComposeService, document, services
+from compose_program import compose_command
 from requirements import require
 
 import flinkpy
@@ -198,17 +198,6 @@ def test_masters_are_there_twice() -> None:
     assert "container_name" not in services()["taskexecutor"].settings, "it could not be scaled"
     assert "hostname" not in services()["taskexecutor"].settings
     assert services()["taskexecutor"].ports == []
-
-
-def compose_command() -> list[str] | None:
-    """`docker compose` or `docker-compose`: neither needs an engine to check a file."""
-    for command in (["docker", "compose"], ["docker-compose"]):
-        if shutil.which(command[0]) is None:
-            continue
-        done = subprocess.run([*command, "version"], capture_output=True, text=True, check=False)
-        if done.returncode == 0 and "ompose" in done.stdout:
-            return command
-    return None
 
 
 def test_docker_compose_accepts_the_file() -> None:

@@ -1,7 +1,7 @@
 """The DataStream examples of the apache-flink wheel run with only their imports changed, and print the same.
 
-The examples are not part of this project: they are taken from where `python -m benchmarks` has installed PyFlink. What
-they print there is written down here; records are compared without their order.
+The examples are not part of this project: they are fetched from PyPI. The records that they print on PyFlink are
+written down here, and are compared without their order.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyflink_examples import fetch_examples
 from requirements import require
 
-PYFLINK = Path(__file__).resolve().parents[2] / ".bench" / "pyflink"
 _IMPORT = re.compile(r"^(\s*(?:from|import)\s+)pyflink\b", re.MULTILINE)
 #: What a print sink of several subtasks puts before a record: which subtask has a key is up to the hash of keys.
 _SUBTASK = re.compile(r"^\d+> ")
@@ -96,9 +96,9 @@ WORDS_SHA256 = "288856b8b275a59a707b3427c93342118eaf384ce5859f9426aed791e11fa6d6
 
 @pytest.fixture(scope="module")
 def examples() -> Path:
-    folders = list(PYFLINK.glob("lib/python3*/site-packages/pyflink/examples/datastream"))
-    require("PyFlink", bool(folders), f"its examples are taken from {PYFLINK}, made by `python -m benchmarks start`")
-    return folders[0]
+    folder, reason = fetch_examples()
+    require("PyFlink examples", reason is None, f"NOT TESTED: {reason}")
+    return folder
 
 
 def run(examples: Path, name: str, directory: Path) -> list[str]:
