@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from flinkpy.common.errors import FlinkError, FunctionError, TypeMismatchError, UnsupportedOperationError
+from flinkpy.records.numpy_dtypes import numpy_dtype
 
 #: So much of what numba says is shown: its first lines name the problem, the rest is its own innards.
 _SHOWN_LINES = 6
@@ -125,12 +126,8 @@ class ColumnLoop:
         if self._loop is None:
             self._loop = compiled_loop(self._source, self._function)
         is_valid = all_valid(columns)
-        out = np.zeros(len(columns[0]), dtype=numpy_type(self._result_type))
+        out = np.zeros(len(columns[0]), dtype=numpy_dtype(self._result_type))
         values = [numbers_of(column) for column in columns]
         mask = np.zeros(0, dtype=bool) if is_valid is None else is_valid
         call_loop(self._loop, self._function, *values, out, mask, is_valid is not None)
         return pa.array(out, self._result_type, mask=None if is_valid is None else ~is_valid)
-
-
-def numpy_type(kind: pa.DataType) -> np.dtype:
-    return np.dtype(bool) if pa.types.is_boolean(kind) else np.dtype(kind.to_pandas_dtype())

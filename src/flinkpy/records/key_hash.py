@@ -33,6 +33,7 @@ import pyarrow as pa
 from flinkpy.common.time import Instant
 from flinkpy.records.key_identity import TypedKey, python_scalar, refusal, user_key
 from flinkpy.records.namespaced_key import NamespacedKey
+from flinkpy.records.numpy_dtypes import numpy_dtype
 
 _MASK = (1 << 64) - 1
 # Multipliers of MurmurHash3's 64-bit finaliser and of its x64 body.
@@ -393,9 +394,9 @@ def _hash64_values(column: pa.Array, kind: pa.DataType) -> np.ndarray:
             return _hash64_list(column.to_pylist())
         return _hash_word_vector(values, _SEED_INT)
     if types.is_integer(kind):
-        return _hash_word_vector(_numbers(column, kind.to_pandas_dtype()), _SEED_INT)
+        return _hash_word_vector(_numbers(column, numpy_dtype(kind)), _SEED_INT)
     if types.is_floating(kind):
-        return _hash_float_vector(_numbers(column, kind.to_pandas_dtype()))
+        return _hash_float_vector(_numbers(column, numpy_dtype(kind)))
     if types.is_string(kind) or types.is_large_string(kind):
         return _hash_binary_column(column, types.is_large_string(kind), _SEED_STR)
     if types.is_binary(kind) or types.is_large_binary(kind):

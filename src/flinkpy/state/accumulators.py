@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.records.numpy_dtypes import numpy_dtype
 
 _INITIAL_CAPACITY = 1_024
 #: Python's own context rounds to 28 digits.
@@ -313,7 +314,7 @@ class ExtremeAccumulator(_NumberAccumulator):
     def __init__(self, function: str, value_type: pa.DataType) -> None:
         self._value_type = value_type
         self._plain_type = _plain_type(value_type)
-        dtype = np.dtype(self._plain_type.to_pandas_dtype())
+        dtype = numpy_dtype(self._plain_type)
         is_min = function == "MIN"
         initial: object = np.nan
         if dtype.kind in "iu":

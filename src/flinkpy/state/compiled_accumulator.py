@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from flinkpy.common.errors import UnsupportedOperationError
-from flinkpy.records.compiling import all_valid, call_loop, compiled_loop, numbers_of, numpy_type
+from flinkpy.records.compiling import all_valid, call_loop, compiled_loop, numbers_of
+from flinkpy.records.numpy_dtypes import numpy_dtype
 from flinkpy.state.accumulators import Accumulator, FrozenColumns, _grown
 
 
@@ -32,7 +33,7 @@ class CompiledAccumulator(Accumulator):
         self._types = types
         self._num_values = value_type.num_fields
         self.num_columns = len(types) + 1
-        self.fields = [np.zeros(0, dtype=numpy_type(kind)) for kind in types]
+        self.fields = [np.zeros(0, dtype=numpy_dtype(kind)) for kind in types]
         self.has_value = np.zeros(0, dtype=bool)
         self._loops: dict[str, Callable[..., Any]] = {}
 
@@ -70,7 +71,7 @@ class CompiledAccumulator(Accumulator):
 
     def results(self, slots: np.ndarray) -> pa.Array:
         kind = self._function.arrow_type
-        out = np.zeros(len(slots), dtype=numpy_type(kind))
+        out = np.zeros(len(slots), dtype=numpy_dtype(kind))
         has_value = self.has_value.take(slots)
         call_loop(self._loop("result"), self._function.result, slots, has_value, out, *self.fields)
         return pa.array(out, kind, mask=~has_value)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.records.numpy_dtypes import numpy_dtype
 from flinkpy.state.accumulators import Accumulator, FrozenColumns, _grown, _plain_type, _without_nulls
 
 _NEVER = -1
@@ -28,7 +29,7 @@ class OrderedAccumulator(Accumulator):
         except UnsupportedOperationError:
             self._plain = None
         #: Numbers, or Python objects.
-        self.values = np.zeros(0, dtype=object if self._plain is None else self._plain.to_pandas_dtype())
+        self.values = np.zeros(0, dtype=object if self._plain is None else numpy_dtype(self._plain))
         self.moments = np.zeros(0, dtype=np.int64)
         self._next_moment = 0
 

@@ -57,7 +57,7 @@ def test_options_of_the_command_may_stand_before_and_behind_the_program_option()
     [
         (("-py",), "requires an argument"),
         (("-py", "a.py", "-pym", "b"), "name one program"),
-        (("--parallel", "2", "job.py"), "No such option '--parallel'"),
+        (("--parallel", "2", "job.py"), "No such option"),
         ((), "Missing argument 'PROGRAM'"),
     ],
 )

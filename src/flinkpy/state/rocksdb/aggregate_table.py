@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from flinkpy.records.key_hash import hash_columns, key_groups
+from flinkpy.records.numpy_dtypes import numpy_dtype
 from flinkpy.state.accumulators import Accumulator
 from flinkpy.state.aggregate_table import AggregateTable, TableLayout
 from flinkpy.state.key_slots import KeySlots
@@ -45,7 +46,7 @@ class RowCodec:
             if plain is None:
                 self._is_plain = False
             else:
-                fields.append((f"c{position}", np.dtype(plain.to_pandas_dtype())))
+                fields.append((f"c{position}", numpy_dtype(plain)))
         self._row: Any = np.dtype(fields) if self._is_plain else np.dtype("u1")
 
     # -- keys --------------------------------------------------------------------------------------------------------
