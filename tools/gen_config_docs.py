@@ -67,14 +67,18 @@ maps `key1:value1,key2:value2` or as keys of their own (`pipeline.global-job-par
 
 def generate() -> str:
     """The whole document."""
-    own_keys = {option.key for option in implemented_options().values()}
-    unused = [key for key in known_options() if key not in own_keys]
+    used = {option.key for option in implemented_options().values() if option.has_effect}
+    unused = [key for key in known_options() if key not in used]
     parts = [HEAD.format(num_unused=f"{len(unused):,}")]
     for module in OPTION_MODULES:
-        options = [option for option in options_of(module) if not option.key.startswith("$internal.")]
+        options = [option for option in options_of(module) if _is_documented(option)]
         parts.append(f"\n## {TITLES[module]}\n\n| key | default | type | meaning |\n|---|---|---|---|\n")
         parts.extend(_row(option) for option in options)
     return "".join(parts)
+
+
+def _is_documented(option: ConfigOption[Any]) -> bool:
+    return option.has_effect and not option.key.startswith("$internal.")
 
 
 def _row(option: ConfigOption[Any]) -> str:

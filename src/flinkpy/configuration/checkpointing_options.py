@@ -12,6 +12,7 @@ from flinkpy.configuration.options import (
     int_option,
     memory_option,
     string_option,
+    without_effect,
 )
 
 #: A checkpoint that comes more often than this does nothing else (Flink's CheckpointConfig.MINIMAL_CHECKPOINT_TIME).
@@ -85,16 +86,20 @@ ALIGNED_CHECKPOINT_TIMEOUT = duration_option(
     "With unaligned checkpoints: how long one stays aligned before barriers overtake; 0: they overtake at once.",
     minimum_ms=0,
 )
-UNALIGNED_MAX_SUBTASKS_PER_CHANNEL_STATE_FILE = int_option(
-    "execution.checkpointing.unaligned.max-subtasks-per-channel-state-file",
-    5,
-    "Accepted without effect: every subtask's records in flight are in the file of its state.",
-    minimum=1,
+UNALIGNED_MAX_SUBTASKS_PER_CHANNEL_STATE_FILE = without_effect(
+    int_option(
+        "execution.checkpointing.unaligned.max-subtasks-per-channel-state-file",
+        5,
+        "Every subtask's records in flight are in the file of its state.",
+        minimum=1,
+    )
 )
-UNALIGNED_INTERRUPTIBLE_TIMERS = bool_option(
-    "execution.checkpointing.unaligned.interruptible-timers.enabled",
-    False,
-    "Accepted without effect: a barrier comes behind the timers of a watermark.",
+UNALIGNED_INTERRUPTIBLE_TIMERS = without_effect(
+    bool_option(
+        "execution.checkpointing.unaligned.interruptible-timers.enabled",
+        False,
+        "A barrier comes behind the timers of a watermark.",
+    )
 )
 CHECKPOINTS_AFTER_TASKS_FINISH = bool_option(
     "execution.checkpointing.checkpoints-after-tasks-finish",

@@ -70,8 +70,9 @@ def keys_without_effect(keys: Iterable[str]) -> list[str]:
 
 
 def _is_without_effect(key: str) -> bool:
-    if key in implemented_options():
-        return False
+    implemented = implemented_options().get(key)
+    if implemented is not None:
+        return not implemented.has_effect
     option = find_option(key)
     return option is not None and option.key in known_options()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar, cast, overload
 
 from flinkpy.common.errors import ConfigurationError
@@ -75,6 +75,7 @@ class ConfigOption(Generic[T]):
             fallback and deprecated keys come from `key_aliases` and follow them.
         choices: the values of an ENUM, in Flink's spelling; matched without regard to case, `-` and `_`.
         minimum, maximum: inclusive bounds of a numeric value, in the unit it is read in.
+        has_effect: False if the value is checked and can be asked for by PyFlink's API, and nothing acts on it.
     """
 
     key: str
@@ -85,6 +86,7 @@ class ConfigOption(Generic[T]):
     choices: tuple[str, ...] = ()
     minimum: float | None = None
     maximum: float | None = None
+    has_effect: bool = True
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -287,6 +289,11 @@ def enum_option(
 ) -> ConfigOption[Any]:
     """An option read as one of `choices`, in the spelling given here."""
     return ConfigOption(key, OptionType.ENUM, default, description, fallback_keys, choices)
+
+
+def without_effect(option: ConfigOption[T]) -> ConfigOption[T]:
+    """Returns the option as one that nothing acts on: users are told so, and the documentation leaves it out."""
+    return replace(option, has_effect=False)
 
 
 def list_option(

@@ -42,6 +42,7 @@ def test_keys_that_nothing_acts_on_are_named_once(caplog: pytest.LogCaptureFixtu
     entries = {
         "rest.port": "8081",
         "pipeline.object-reuse": "true",
+        "execution.checkpointing.unaligned.interruptible-timers.enabled": "true",
         "parallelism.default": "2",
         "taskmanager.memory.process.size": "1g",
         "python.fn-execution.bundle.size": "1",
@@ -52,7 +53,10 @@ def test_keys_that_nothing_acts_on_are_named_once(caplog: pytest.LogCaptureFixtu
         warn_of_keys(entries)
 
     assert [record.getMessage() for record in caplog.records] == [
-        "options of Flink that have no effect in flinkpy: pipeline.object-reuse, rest.port",
+        (
+            "options of Flink that have no effect in flinkpy: "
+            "execution.checkpointing.unaligned.interruptible-timers.enabled, pipeline.object-reuse, rest.port"
+        ),
         (
             "options of the JVM and of PyFlink's worker processes, neither of which flinkpy has: "
             "python.fn-execution.bundle.size, taskmanager.memory.process.size"
