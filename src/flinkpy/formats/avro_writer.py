@@ -57,17 +57,22 @@ class _AvroBulkWriter:
         return
 
 
-def mismatch_error(record: Any, schema: AvroSchema, error: BaseException) -> TypeMismatchError:
-    """What is raised for a record that the schema does not hold; names the field where fastavro can tell."""
+def mismatch_error(record: Any, schema: AvroSchema, error: BaseException, converted: Any = None) -> TypeMismatchError:
+    """Returns the error for a record that the schema does not hold. It names the field where fastavro can tell.
+
+    Args:
+        converted: the record as fastavro was given it, where that is not the record itself.
+    """
     from fastavro.validation import ValidationError, validate
 
     reason = str(error) or type(error).__name__
     try:
-        validate(plain_value(record), schema.parsed)
+        validate(plain_value(record if converted is None else converted), schema.parsed)
     except ValidationError as invalid:
         reason = " ".join(str(invalid).split())
     except ENCODE_ERRORS as invalid:
-        reason = f"{reason}; {invalid}"
+        if str(invalid) != reason:
+            reason = f"{reason}; {invalid}"
     shown = repr(record)
     shown = shown if len(shown) <= _SHOWN_CHARACTERS else shown[:_SHOWN_CHARACTERS] + "..."
     kind = "Row" if isinstance(record, Row) else type(record).__name__

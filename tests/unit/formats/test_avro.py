@@ -228,8 +228,11 @@ def test_a_decimal_that_would_have_to_be_rounded_or_cut_is_named(tmp_path, facto
 @pytest.mark.parametrize("number", ["1.005", "12345.6", "1234.56"])
 def test_a_message_is_not_written_with_a_rounded_decimal(number):
     schema = AvroRowSerializationSchema(avro_schema_string=str(DECIMAL))
-    with pytest.raises(TypeMismatchError, match=number):
-        schema.serialize(Row(dec=Decimal(number)))
+    with pytest.raises(
+        TypeMismatchError, match=rf"Row\(Decimal\('{number}'\)\).* is no record .*: .*(decimal|Decimal)"
+    ) as raised:
+        schema.serialize(Row(Decimal(number)))
+    assert "field names" not in str(raised.value)  # the Row is right: its number is not
     assert AvroRowDeserializationSchema(avro_schema_string=str(DECIMAL)).deserialize(
         schema.serialize(Row(dec=Decimal("1.5")))
     ) == Row(dec=Decimal("1.50"))

@@ -112,10 +112,12 @@ class AvroRowSerializationSchema(SerializationSchema):
         if self._convert is None:
             self._convert = to_avro_converter(self._row_type)
         output = io.BytesIO()
+        record = element
         try:
-            load_fastavro().schemaless_writer(output, self._schema.parsed, self._convert(element))
+            record = self._convert(element)
+            load_fastavro().schemaless_writer(output, self._schema.parsed, record)
         except ENCODE_ERRORS as error:
-            raise mismatch_error(element, self._schema, error) from error
+            raise mismatch_error(element, self._schema, error, record) from error
         return output.getvalue()
 
     def serialize_batch(self, batch: Batch, type_info: TypeInformation | None) -> list[bytes | None]:
