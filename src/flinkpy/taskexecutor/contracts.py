@@ -1,7 +1,7 @@
-"""What the control path and the data path of a TaskExecutor know of each other.
+"""The interfaces between the control path and the data path of a TaskExecutor.
 
-Tasks and jobs (control) are written against these; `task_deployer` implements them with network and streaming (data),
-and tests implement them with fakes.
+The control path (tasks, jobs) uses these interfaces. `task_deployer` implements them on the data path (network,
+streaming), and tests with fakes.
 """
 
 from __future__ import annotations
@@ -14,46 +14,48 @@ from flinkpy.common.errors import FlinkError
 
 
 class Invokable(Protocol):
-    """What a task runs: a StreamTask. Source: org.apache.flink.runtime.jobgraph.tasks.TaskInvokable."""
+    """The code that a task runs: a StreamTask. Source: org.apache.flink.runtime.jobgraph.tasks.TaskInvokable."""
 
     def invoke(self) -> None:
-        """Run to the end of the input. Thread: task thread."""
+        """Runs to the end of the input. Thread: task thread."""
         ...
 
     def cancel(self) -> None:
-        """Make `invoke` return or raise soon. Thread: any; idempotent."""
+        """Makes `invoke` return or raise soon. Idempotent. Thread: any."""
         ...
 
     def dispatch_pickled_operator_event(self, operator_id: str, payload: bytes) -> object:
-        """Thread: any; in order. Unpickled on the task thread."""
+        """Delivers an event to an operator, in order. It is unpickled on the task thread. Thread: any."""
         ...
 
     def trigger_checkpoint(
         self, checkpoint_id: int, timestamp_ms: int, options: checkpoint_pb2.CheckpointOptions
     ) -> None:
-        """Begin a checkpoint here, at a source. Returns when it is in the mailbox: operator events dispatched later are
-        processed after it. Thread: any."""
+        """Triggers a checkpoint at a source. Thread: any.
+
+        The trigger is in the mailbox when this returns, so operator events that are dispatched later come after it.
+        """
         ...
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Thread: any."""
+        """Confirms a checkpoint. Thread: any."""
         ...
 
     def notify_checkpoint_aborted(self, checkpoint_id: int, latest_completed_id: int) -> None:
-        """`latest_completed_id`: 0 where there is none. Thread: any."""
+        """Aborts a checkpoint. `latest_completed_id` is 0 if none has completed. Thread: any."""
         ...
 
     def metrics(self) -> dict[str, int]:
-        """Fields of IOMetrics. Thread: any."""
+        """Returns the fields of IOMetrics. Thread: any."""
         ...
 
     def accumulators(self) -> dict[str, bytes]:
-        """The user's accumulators, pickled, as of the last snapshot; may ask for a newer one. Thread: any."""
+        """Returns the last snapshot of the user's accumulators, pickled. May request a newer one. Thread: any."""
         ...
 
 
 class TaskCallbacks(Protocol):
-    """What the invokable may tell while it runs. Thread: any."""
+    """The calls that an invokable makes while it runs. Thread: any."""
 
     def notify_running(self) -> None: ...
 
@@ -72,7 +74,7 @@ class TaskCallbacks(Protocol):
 
 
 class DeployedTask(Protocol):
-    """What the deployer made for an attempt: its partitions and gates exist, its user code is not loaded yet."""
+    """A deployed execution attempt, whose partitions and gates exist and whose user code is not loaded yet."""
 
     execution_attempt_id: str
     task_name: str
@@ -80,33 +82,32 @@ class DeployedTask(Protocol):
     subtask_index: int
     allocation_id: str
     result_partition_ids: tuple[str, ...]
-    #: Those of them that can be read again and again, from the task's end on.
+    #: The blocking ones among them, which can be read repeatedly after the end of the task.
     blocking_partition_ids: tuple[str, ...]
 
     def subpartition_bytes(self) -> dict[str, list[int]]:
-        """Of its blocking results, by id: what each subpartition has, before compression. It has finished."""
+        """Returns the uncompressed sizes of the subpartitions of each blocking result of a finished task."""
         ...
 
     def create_invokable(self, callbacks: TaskCallbacks) -> Invokable:
-        """Load the operators. Thread: task thread (it runs user code)."""
+        """Loads the operators, which runs user code. Thread: task thread."""
         ...
 
     def dump_event(self, event: Any) -> bytes:
-        """Pickle an operator event for a coordinator. Thread: any."""
+        """Pickles an operator event for a coordinator. Thread: any."""
         ...
 
     def update_partition(self, input_index: int, partition: taskexecutor_pb2.ShuffleDescriptor) -> None:
-        """Where a producer is. Raises: UnsupportedOperationError where the gate reads from elsewhere already."""
+        """Sets the location of a producer. Raises: UnsupportedOperationError if the gate reads another location."""
         ...
 
     def release(self, cause: BaseException | None) -> None:
-        """Close the gates, and with a `cause` release the partitions too; without one they stay until they are
-        read."""
+        """Closes the gates. Releases the partitions if there is a `cause`; otherwise they stay until they are read."""
         ...
 
 
 class JobUserCode(Protocol):
-    """The user code of one job; `flinkpy.taskexecutor.user_code.UserCode`."""
+    """The user code of one job. Implemented by `flinkpy.taskexecutor.user_code.UserCode`."""
 
     def prepare(self) -> Awaitable[None]: ...
 
@@ -114,15 +115,15 @@ class JobUserCode(Protocol):
 
 
 class TaskDeployer(Protocol):
-    """Makes what tasks need on the data path. Thread: main thread."""
+    """Creates the data path of tasks. Thread: main thread."""
 
     @property
     def profile(self) -> str | None:
-        """The resource profile that this process is dedicated to; None: to none yet."""
+        """The resource profile that this process serves; None if it serves none yet."""
         ...
 
     def dedicate(self, profile: str) -> None:
-        """Serve this resource profile and no other. Raises: SlotAllocationError where it serves another one."""
+        """Makes this process serve the resource profile. Raises: SlotAllocationError if it serves another one."""
         ...
 
     def user_code(self, job: taskexecutor_pb2.JobInformation) -> JobUserCode: ...
@@ -135,8 +136,11 @@ class TaskDeployer(Protocol):
         user_code: Any,
         on_input_failure: Callable[[FlinkError], None],
     ) -> DeployedTask:
-        """Create partitions and gates. `on_input_failure`: any thread. Raises: FlinkError, with nothing left
-        behind."""
+        """Creates the partitions and gates of a task. Raises: FlinkError; nothing is left then.
+
+        Args:
+            on_input_failure: called on any thread if an input fails.
+        """
         ...
 
     def partition_is_released(self, result_partition_id: str) -> bool: ...
@@ -145,7 +149,7 @@ class TaskDeployer(Protocol):
 
 
 class JobUserCodeSlot:
-    """A job's user code and whether it is ready."""
+    """The user code of a job, with the flag whether it is ready."""
 
     __slots__ = ("is_ready", "user_code")
 

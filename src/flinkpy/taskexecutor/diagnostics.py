@@ -1,4 +1,4 @@
-"""Diagnostics of a TaskExecutor: its threads, its log files and what it logged for a job."""
+"""Diagnostics of a TaskExecutor: thread dumps, log files and the logs of jobs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from flinkpy.common.ids import JobID
 
 CHUNK_BYTES = 1 << 20
 
-#: Jobs whose part of the log is known. A session cluster runs many short jobs; each entry is two numbers.
+#: The maximum number of jobs whose part of the log is known. An entry is two numbers.
 MAX_KNOWN_JOBS = 10_000
 
 
 def thread_dump() -> taskexecutor_pb2.ThreadDump:
-    """Name and stack of every Python thread of this process."""
+    """Returns the name and stack of every Python thread of this process."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     return taskexecutor_pb2.ThreadDump(
         threads=[
@@ -35,7 +35,7 @@ def thread_dump() -> taskexecutor_pb2.ThreadDump:
 
 
 class LogFiles:
-    """The files of one log directory. A name that is not in `log_list` does not exist here, whatever it looks like."""
+    """The files of a log directory. Only names in `log_list` can be read, so no path leads out of it."""
 
     def __init__(self, directory: str | None) -> None:
         self._directory = None if directory is None else Path(directory)
@@ -49,7 +49,7 @@ class LogFiles:
         )
 
     def read(self, name: str) -> Iterator[bytes]:
-        """The content in chunks. Raises: UserError where the list has no such name."""
+        """Returns the content in chunks. Raises: UserError if the list does not contain the name."""
         found = next((path for path in self._paths() if path.name == name), None)
         if found is None:
             raise UserError(f"there is no log file {name!r}", details={"name": name})
@@ -68,36 +68,36 @@ class LogFiles:
 
 
 class JobLogs:
-    """Knows which part of this process's log belongs to which job: from its arrival here until it left.
+    """The part of this process's log that belongs to each job: from the job's start here to its end.
 
-    The log is whatever file standard error goes to, so it needs no option and no path ever comes from a caller. What
-    other jobs wrote in the same time is in a job's part too: output of user functions does not say whose it is.
+    The log is the file to which standard error is redirected, so it needs no option, and no path comes from a caller.
+    The part of a job also contains the output of other jobs in that time, because output does not name its job.
 
     Args:
-        path: the log; only tests read another one.
+        path: the log; tests use another one.
     """
 
     def __init__(self, path: str = "/proc/self/fd/2") -> None:
         self._path = path
-        #: Begin of each job's part, and its end where the job has left. Least recently arrived first.
+        #: The begin of each job's part, and its end if the job has ended here. Ordered by the last start.
         self._parts: OrderedDict[JobID, tuple[int, int | None]] = OrderedDict()
 
     def begin(self, job_id: JobID) -> None:
-        """The job has come to this process. A job that comes again keeps the beginning it has."""
+        """Starts the part of a job. A job that comes again keeps the begin of its part."""
         start, _ = self._parts.pop(job_id, (self._size() or 0, None))
         self._parts[job_id] = (start, None)
         while len(self._parts) > MAX_KNOWN_JOBS:
             self._parts.popitem(last=False)
 
     def end(self, job_id: JobID) -> None:
-        """The job has left this process."""
+        """Ends the part of a job."""
         if job_id in self._parts:
             self._parts[job_id] = (self._parts[job_id][0], self._size())
 
     def read(self, job_id: JobID, position: int, max_bytes: int) -> common_pb2.JobLogChunk:
-        """At most `max_bytes` of the job's part, from `position` on; -1 is its beginning.
+        """Returns at most `max_bytes` of the job's part from `position` on; -1 is its begin.
 
-        A log that has become shorter (rotation by copy and truncation) is read from where it begins now.
+        A log that has become shorter (rotated by copy and truncation) is read from its begin.
         """
         size = self._size()
         if job_id not in self._parts or size is None:
@@ -114,7 +114,7 @@ class JobLogs:
         )
 
     def _size(self) -> int | None:
-        """Size of the log; None where standard error is no file that can be read again."""
+        """Returns the size of the log; None if standard error is not a readable file."""
         try:
             facts = os.stat(self._path)
         except OSError:

@@ -1,10 +1,10 @@
-"""The process of a TaskExecutor: starts its parts in order, waits for a reason to end, stops them in reverse
-order."""
+"""Entry point of the TaskExecutor process."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
+import faulthandler
 import gc
 import io
 import logging
@@ -32,9 +32,9 @@ from flinkpy.network.transport.authenticator import (
     TrustedNetworkAuthenticator,
 )
 from flinkpy.rpc.client import RpcClient
+from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
 from flinkpy.rpc.server import RpcServer
 from flinkpy.security import SecurityContext, check_bind
-from flinkpy.taskexecutor.interpreter_watchdog import InterpreterWatchdog
 from flinkpy.taskexecutor.options import TaskExecutorOptions, task_executor_options, tmp_directories
 from flinkpy.taskexecutor.preload import preload
 from flinkpy.taskexecutor.shuffle_directories import ShuffleDirectories
@@ -43,19 +43,19 @@ from flinkpy.taskexecutor.task_executor import TaskExecutor
 
 logger = logging.getLogger(__name__)
 
-#: Flink's TaskExecutor runner ends with this code on a fatal error.
+#: The exit code after a fatal error, as of Flink's TaskManagerRunner.
 FATAL_EXIT_CODE = 1
 
-#: What is still being written at the end belongs to checkpoints that nobody will complete.
+#: How long to wait for I/O at the end; what is still being written belongs to checkpoints that will not complete.
 STOP_IO_TIMEOUT_S = 2.0
 
-#: No exit code: the process begins anew.
+#: Stands for a restart of the process; it is not an exit code.
 RENEWED = -1
 READY_FILE = "--ready-file"
 
 
 async def run_taskexecutor(configuration: Configuration, *, ready_file: str | None = None) -> int:
-    """Serve until SIGTERM or SIGINT (returns 0) or a fatal error (1, or the process ends at once).
+    """Runs a TaskExecutor until SIGTERM or SIGINT (returns 0) or a fatal error (returns 1 or ends the process).
 
     Raises: ConfigurationError, AddressInUseError.
     """
@@ -63,9 +63,9 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
     options = task_executor_options(configuration)
     initialize_file_systems(configuration)
     sys.setswitchinterval(options.switch_interval_ms / 1000)
-    # As in PyFlink, functions find the interpreter that runs them in this variable.
+    # As in PyFlink, this variable tells functions which interpreter runs them.
     os.environ["python"] = sys.executable  # noqa: SIM112  the name is PyFlink's
-    # What user code prints should be seen when it is printed, also where standard output is a file or a pipe.
+    # Output of user code appears at once, also if standard output is a file or a pipe.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
     loop = asyncio.get_running_loop()
@@ -108,8 +108,8 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
             options,
             on_fatal=lambda error: _fatal(error, working_directory),
             metrics=metrics,
-            on_renewal=lambda: _end(ended, RENEWED, "begins anew"),
             collect_garbage=gc.collect,
+            on_renewal=lambda: _end(ended, RENEWED, "restarts"),
             resource_managers=services.resource_manager_retrieval(),
         )
         task_executor.on_fatal_error = lambda error: _fatal(error, working_directory)
@@ -138,8 +138,8 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
     if exit_code == RENEWED:
         _begin_anew(directory)
     if leftover:
-        # Their threads cannot be stopped, and the interpreter must not be taken down around them.
-        logger.warning("these did not stop and end with the process: %s", ", ".join(leftover))
+        # Their threads cannot be stopped, and the interpreter cannot shut down while they run.
+        logger.warning("ending the process although these did not stop: %s", ", ".join(leftover))
         _exit_now(exit_code)
     return exit_code
 
@@ -168,28 +168,28 @@ def _network(
 
 
 def data_plane_authenticator(security: SecurityContext) -> DataPlaneAuthenticator:
-    """Peers that prove to know the cluster's secret, on whatever network; all who come only where there is none.
+    """Returns the authenticator of peers: by the cluster's secret, or, if security is disabled, one that accepts all.
 
-    Raises: ConfigurationError where there is neither a secret nor the word that none is wanted.
+    Raises: ConfigurationError if there is no secret and security is not disabled.
     """
     if security.secret is not None:
         return HmacAuthenticator(security.secret.derive_key("data-plane"))
     if not security.is_insecure:
         raise ConfigurationError("a TaskExecutor needs the cluster secret (security.secret-file) for its data plane")
     logger.warning(
-        "INSECURE: without a cluster secret the data plane takes every peer that reaches it, and unpickles what it "
-        "sends: whoever can connect to this process can run code in it"
+        "INSECURE: without a cluster secret the data plane accepts every peer and unpickles what it sends: anybody who "
+        "can connect to this process can run code in it"
     )
     return TrustedNetworkAuthenticator()
 
 
 def network_options(configuration: Configuration) -> NetworkOptions:
-    """The limits of the data plane as configured."""
+    """Returns the configured limits of the data plane."""
     minimum = read_option(configuration, taskmanager_options.NETWORK_MEMORY_MIN)
     maximum = read_option(configuration, taskmanager_options.NETWORK_MEMORY_MAX)
     return NetworkOptions(
-        # Flink takes a fraction of the process's memory within these bounds; ours has no fixed size, so the least
-        # it is.
+        # Flink uses a fraction of the process's memory within these bounds. Our memory has no fixed size, so we use
+        # the minimum.
         memory_bytes=min(minimum, maximum),
         segment_size_bytes=read_option(configuration, taskmanager_options.MEMORY_SEGMENT_SIZE),
         exclusive_buffers_per_channel=read_option(configuration, taskmanager_options.NETWORK_BUFFERS_PER_CHANNEL),
@@ -201,7 +201,7 @@ def network_options(configuration: Configuration) -> NetworkOptions:
 
 
 def blocking_shuffle_options(configuration: Configuration) -> BlockingShuffleOptions:
-    """The limits of blocking partitions as configured."""
+    """Returns the configured limits of blocking partitions."""
     codec = read_option(configuration, taskmanager_options.SHUFFLE_COMPRESSION_CODEC)
     return BlockingShuffleOptions(
         min_buffers=read_option(configuration, taskmanager_options.NETWORK_SORT_SHUFFLE_MIN_BUFFERS),
@@ -216,7 +216,7 @@ def _end(ended: asyncio.Future[tuple[int, str]], exit_code: int, reason: str) ->
 
 
 def _begin_anew(directory: str) -> None:
-    """Become a fresh process with the same command line. Nobody waits for it to be ready: it registers by itself."""
+    """Restarts this process with the same command line. No process waits for it to be ready."""
     arguments = [sys.executable, *sys.orig_argv[1:]]
     if READY_FILE in arguments:
         position = arguments.index(READY_FILE)
@@ -226,14 +226,14 @@ def _begin_anew(directory: str) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     logging.shutdown()
-    os.chdir(directory)  # it may be that of a job's archives
+    os.chdir(directory)  # the current one may be the directory of a job's archives
     os.execv(sys.executable, arguments)
 
 
 def _fatal(error: BaseException, working_directory: WorkingDirectory) -> None:
-    """The process cannot go on: say why and end at once; the peers see the connections break."""
+    """Logs a fatal error and ends the process at once. The peers notice the broken connections."""
     is_outside = isinstance(error, FlinkError) and error.domain is ErrorDomain.EXTERNAL
-    logger.critical("FATAL: this TaskExecutor ends: %s", error, exc_info=None if is_outside else error)
+    logger.critical("FATAL: ending this TaskExecutor: %s", error, exc_info=None if is_outside else error)
     working_directory.close()
     _exit_now(FATAL_EXIT_CODE)
 
@@ -243,3 +243,34 @@ def _exit_now(exit_code: int) -> None:
     sys.stderr.flush()
     logging.shutdown()
     os._exit(exit_code)
+
+
+#: How many times the timer is reset within its timeout, so that it does not expire on a loaded machine.
+TICKS_PER_TIMEOUT = 6
+
+
+class InterpreterWatchdog:
+    """Ends the process if one call blocks the interpreter for too long. Thread: main thread. One per process.
+
+    A call into C that keeps the interpreter lock (e.g. a regular expression that backtracks for ever) stops every
+    thread of the process, including the main loop. No cancellation arrives and no heartbeat is answered, and no Python
+    code could end the process. The interpreter's fault handler can, because its timer is a thread in C. The loop resets
+    the timer every few seconds. If the loop is stuck, the fault handler writes the stacks of all threads to standard
+    error and ends the process.
+    """
+
+    def __init__(self, endpoint: RpcEndpoint, timeout_ms: int) -> None:
+        self._endpoint = endpoint
+        self._timeout_ms = timeout_ms
+        self._timer: TimerHandle | None = None
+
+    def start(self) -> None:
+        """Starts to watch. Does nothing if the timeout is 0."""
+        if self._timeout_ms > 0:
+            faulthandler.dump_traceback_later(self._timeout_ms / 1000, exit=True, file=sys.stderr)
+            self._timer = self._endpoint.schedule(self._timeout_ms / TICKS_PER_TIMEOUT, self.start)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            faulthandler.cancel_dump_traceback_later()

@@ -1,4 +1,4 @@
-"""The cyclic garbage collector of a process that makes millions of small objects a second (docs/decisions/0004)."""
+"""Settings of the cyclic garbage collector, and its runs after tasks have ended (docs/decisions/0004)."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from collections.abc import Callable
 
 from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
 
-#: Container objects made before the youngest generation is looked at; CPython's 700 is a fraction of one batch, and
-#: the rows of a batch are alive until the batch has been processed, so looking sooner finds nothing to free.
+#: The number of new container objects that starts a collection of the youngest generation. CPython's 700 is a fraction
+#: of a batch, whose rows live until the batch has been processed, so an earlier collection frees nothing.
 YOUNG_THRESHOLD = 100_000
-#: Collections of one generation before the next older one is looked at too; CPython's is 10.
+#: The number of collections of a generation that starts one of the next older generation; CPython's is 10.
 OLDER_THRESHOLD = 20
-#: How long after the end of a task its objects are looked for: its thread has left its last function by then.
+#: How long after the end of a task to collect: its thread has returned from its last function by then.
 SETTLE_MS = 100
-#: The pause after a collection, as a multiple of the processor time it took: where small jobs come and go beside one
-#: that has much state, looking takes a twentieth of the time at most.
+#: The pause after a collection, as a multiple of its CPU time. So collections take a twentieth of the time at most,
+#: also if many small jobs run beside a job with much state.
 PAUSE_PER_COLLECTION = 20
 
 
 def tune_garbage_collector() -> None:
-    """Leave alone what was imported, and look for cycles per batches rather than per some hundred rows."""
+    """Excludes imported objects from collection and makes collections rarer."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG_THRESHOLD, OLDER_THRESHOLD, OLDER_THRESHOLD)
 
 
 class EndedTaskCollector:
-    """Frees the objects of tasks that have ended, and the state among them.
+    """Frees the objects of ended tasks, including their state.
 
-    The objects of a task refer to one another, so only the cyclic collector frees them. It counts objects, not bytes:
-    a hundred small jobs may end before it looks, and each keeps a dict with all its keyed state until then.
+    The objects of a task refer to one another, so only the cyclic collector frees them. It counts objects, not bytes: a
+    hundred small jobs may end before it runs, and the keyed state of each stays in memory until then.
 
     Thread: main thread.
 
     Args:
-        collect: looks at all generations.
+        collect: collects all generations.
     """
 
     def __init__(self, endpoint: RpcEndpoint, collect: Callable[[], object] = gc.collect) -> None:
@@ -45,7 +45,7 @@ class EndedTaskCollector:
         self._not_before_ms = 0
 
     def on_task_ended(self) -> None:
-        """Collect soon. Tasks that end together are collected together."""
+        """Schedules a collection. Tasks that end together share one."""
         if self._timer is None:
             wait_ms = max(SETTLE_MS, self._not_before_ms - self._endpoint.clock.monotonic_ms())
             self._timer = self._endpoint.schedule(wait_ms, self._run)
@@ -53,7 +53,7 @@ class EndedTaskCollector:
     def _run(self) -> None:
         self._timer = None
         clock = self._endpoint.clock
-        # Time of the processor: one that others use is no reason to wait longer.
+        # CPU time: a busy machine is no reason for a longer pause.
         begin_ns = clock.thread_time_ns()
         self._collect()
         took_ms = (clock.thread_time_ns() - begin_ns) // 1_000_000

@@ -1,8 +1,7 @@
-"""JobMasterConnection: this TaskExecutor's side of one job's JobMaster.
+"""JobMasterConnection: the connection of a TaskExecutor to the JobMaster of one job.
 
-Registers, offers slots, reports states, operator events and checkpoints in order, reports metrics, exchanges
-heartbeats.
-Everything it learns goes to the TaskExecutor through `JobMasterListener`; it changes no slot and no task itself.
+It registers, offers slots, reports states, operator events and checkpoints in order, reports metrics and exchanges
+heartbeats. It passes answers to a `JobMasterListener` and changes no slot or task itself.
 
 Source: org.apache.flink.runtime.taskexecutor.{JobLeaderService,TaskExecutor}, TaskExecutorToJobManagerHeartbeat.
 """
@@ -34,11 +33,11 @@ from flinkpy.rpc.error_codec import error_from_proto, error_to_proto
 from flinkpy.taskexecutor.options import TaskExecutorOptions
 from flinkpy.taskexecutor.outbox import Outbox, Report, ReportKind
 from flinkpy.taskexecutor.peer_connection import PeerConnection, RpcClientLike
-from flinkpy.taskexecutor.task_reports import reduced_update
+from flinkpy.taskexecutor.task import reduced_update
 
 logger = logging.getLogger(__name__)
 
-#: Pause before a report that may not have arrived is sent again; a JobMaster that is dead is noticed by other means.
+#: Pause before a report that may not have arrived is repeated. The death of a JobMaster is noticed by other means.
 REPORT_RETRY_MS = 200
 
 
@@ -46,7 +45,7 @@ class JobMasterListener(Protocol):
     """Thread: main thread."""
 
     def on_job_master_registered(self, job_id: JobID) -> None:
-        """Offer it the job's slots."""
+        """Handles the registration: offers the job's slots."""
         ...
 
     def on_slots_answered(self, job_id: JobID, offered: list[str], accepted: set[str]) -> None: ...
@@ -54,11 +53,11 @@ class JobMasterListener(Protocol):
     def on_slot_offer_failed(self, job_id: JobID, offered: list[str], error: FlinkError) -> None: ...
 
     def on_report_refused(self, job_id: JobID, execution_attempt_ids: list[str], error: FlinkError) -> None:
-        """The JobMaster does not want this task's report, or an operator event was lost: the task must not go on."""
+        """Handles a refused report or a lost operator event: the tasks must fail."""
         ...
 
     def on_allocated_slots(self, job_id: JobID, allocation_ids: Iterable[str]) -> None:
-        """The slots here that the JobMaster believes it holds."""
+        """Handles the JobMaster's list of the slots that it holds here."""
         ...
 
     def on_job_master_lost(self, job_id: JobID, job_master_id: JobMasterId, cause: FlinkError) -> None: ...
@@ -66,12 +65,12 @@ class JobMasterListener(Protocol):
     def job_heartbeat(self, job_id: JobID) -> jobmaster_pb2.TaskManagerToJobMasterHeartbeat: ...
 
     def held_partitions(self, job_id: JobID) -> list[str]:
-        """The job's finished blocking partitions here."""
+        """Returns the job's finished blocking partitions."""
         ...
 
 
 class JobMasterConnection(PeerConnection):
-    """Thread: main thread."""
+    """The connection to one leader of a job. Thread: main thread."""
 
     def __init__(
         self,
@@ -99,7 +98,7 @@ class JobMasterConnection(PeerConnection):
     # ---- slots
 
     def offer_slots(self, offers: list[jobmaster_pb2.SlotOffer]) -> None:
-        """Offer; the answer comes to `on_slots_answered` or `on_slot_offer_failed`."""
+        """Offers slots. The answer goes to `on_slots_answered` or `on_slot_offer_failed`."""
         request = jobmaster_pb2.OfferSlotsRequest(
             job_id=str(self.job_id), resource_id=self._options.resource_id, offers=offers
         )
@@ -115,7 +114,7 @@ class JobMasterConnection(PeerConnection):
         self._call(self._gateway.offer_slots(request, timeout_s=self._options.rpc_timeout_s), done, "offer slots to")
 
     def fail_slot(self, allocation_id: str, cause: common_pb2.ErrorInfo) -> None:
-        """Tell that a slot the JobMaster counts on is not (or no longer) its own."""
+        """Reports that the JobMaster does not hold a slot that it believes to hold."""
         request = jobmaster_pb2.FailSlotRequest(
             job_id=str(self.job_id), resource_id=self._options.resource_id, allocation_id=allocation_id, cause=cause
         )
@@ -126,12 +125,12 @@ class JobMasterConnection(PeerConnection):
     # ---- reports
 
     def report_state(self, update: jobmaster_pb2.TaskExecutionStateUpdate) -> None:
-        """Queue a state update; sent until it is answered or the connection is lost."""
+        """Queues a state update, which is repeated until it is answered or the connection is lost."""
         self._outbox.put(Report(ReportKind.STATE, update.execution_attempt_id, update, update.ByteSize()))
         self._send_reports()
 
     def send_operator_event(self, event: jobmaster_pb2.OperatorEvent) -> None:
-        """Queue an event; sent once, in order. One that may be lost fails its task (`on_report_refused`)."""
+        """Queues an event, which is sent once. A possibly lost event fails its task (`on_report_refused`)."""
         self._outbox.put(Report(ReportKind.EVENT, event.execution_attempt_id, event, event.ByteSize()))
         self._send_reports()
 
@@ -142,7 +141,7 @@ class JobMasterConnection(PeerConnection):
         metrics: checkpoint_pb2.CheckpointMetrics,
         state: checkpoint_pb2.TaskStateSnapshot,
     ) -> None:
-        """Queue an acknowledgement; sent until it is answered or the connection is lost. A refused one is declined."""
+        """Queues an acknowledgement, which is repeated until it is answered. If refused, the checkpoint is declined."""
         request = checkpoint_pb2.AcknowledgeCheckpointRequest(
             job_id=str(self.job_id),
             execution_attempt_id=execution_attempt_id,
@@ -154,7 +153,7 @@ class JobMasterConnection(PeerConnection):
         self._send_reports()
 
     def decline_checkpoint(self, execution_attempt_id: str, checkpoint_id: int, error: BaseException) -> None:
-        """Queue a refusal; sent until it is answered or the connection is lost."""
+        """Queues a declined checkpoint, which is repeated until it is answered or the connection is lost."""
         request = checkpoint_pb2.DeclineCheckpointRequest(
             job_id=str(self.job_id),
             execution_attempt_id=execution_attempt_id,
@@ -165,22 +164,22 @@ class JobMasterConnection(PeerConnection):
         self._send_reports()
 
     def notify_end_of_data(self, execution_attempt_id: str) -> None:
-        """Queue the news that the task has processed everything; sent until answered or the connection is lost."""
+        """Queues the end of data of a task, which is repeated until it is answered or the connection is lost."""
         self._outbox.put(Report(ReportKind.END_OF_DATA, execution_attempt_id, execution_attempt_id))
         self._send_reports()
 
     @property
     def has_reports(self) -> bool:
-        """Whether something is still to be told."""
+        """True if there are reports that have not been answered."""
         return not self._outbox.is_idle
 
     @property
     def attempts_with_reports(self) -> set[str]:
-        """Execution attempts of which the JobMaster does not know the latest yet."""
+        """The execution attempts with reports that have not been answered."""
         return self._outbox.execution_attempt_ids
 
     def report_metrics(self, tasks: list[jobmaster_pb2.TaskExecutionStateUpdate]) -> None:
-        """Send the tasks' metrics; skipped while the last ones are still on their way."""
+        """Sends the metrics of tasks. Does nothing while the last call is running."""
         if self._is_reporting_metrics or not self.is_registered or not tasks:
             return
         self._is_reporting_metrics = True
@@ -198,7 +197,7 @@ class JobMasterConnection(PeerConnection):
         )
 
     async def disconnect(self, reason: str) -> None:
-        """Tell the JobMaster that this TaskExecutor leaves it; best effort."""
+        """Unregisters this TaskExecutor at the JobMaster. Best effort."""
         request = jobmaster_pb2.DisconnectTaskManagerRequest(
             job_id=str(self.job_id), resource_id=self._options.resource_id, reason=reason
         )
@@ -256,15 +255,15 @@ class JobMasterConnection(PeerConnection):
         self._send_reports()
 
     def _send_smaller(self, reports: tuple[Report, ...], error: BaseException) -> bool:
-        """Repeat refused updates of states without what may be large. False where that has been tried, or cannot help.
+        """Repeats refused state updates without their large parts. Returns False if that was tried or cannot help.
 
-        An end of a task that the JobMaster never hears of would leave its job as it is for ever.
+        A job would never end if its JobMaster did not hear of the end of a task.
         """
-        # A refusal of another type is about the task, not about the message.
+        # An error of another type concerns the task, not the size of the message.
         is_about_message = not isinstance(error, FlinkError) or isinstance(error, InternalError)
         if not is_about_message or all(one.is_reduced for one in reports):
             return False
-        logger.warning("%s did not take %d state updates, sending smaller ones: %s", self._name, len(reports), error)
+        logger.warning("%s refused %d state updates, sending smaller ones: %s", self._name, len(reports), error)
         refusal = text_of(error)
         smaller = [
             replace(one, message=reduced_update(one.message, refusal), size_bytes=0, is_reduced=True) for one in reports
@@ -280,13 +279,13 @@ class JobMasterConnection(PeerConnection):
         return done
 
     def _checkpoints_answered(self, reports: tuple[Report, ...], errors: list[BaseException | None]) -> None:
-        """A refused acknowledgement (too large, for one) does not fail the task, only that checkpoint."""
+        """Handles the answers. A refused acknowledgement, e.g. a too large one, fails the checkpoint only."""
         lost: list[Report] = []
         for report, error in zip(reports, errors, strict=True):
             if isinstance(error, RpcTimeoutError | RpcUnavailableError):
                 lost.append(report)
             elif error is not None:
-                logger.warning("%s did not take a %s: %s", self._name, report.kind.value, error)
+                logger.warning("%s refused a %s: %s", self._name, report.kind.value, error)
                 if report.kind is ReportKind.ACKNOWLEDGE:
                     refused = checkpoint_error(
                         CheckpointFailureReason.CHECKPOINT_DECLINED, f"Its acknowledgement was refused: {error}", error
@@ -328,7 +327,7 @@ class JobMasterConnection(PeerConnection):
 
     def _on_heartbeat_answer(self, answer: Any) -> None:
         if not answer.registered:
-            self._lose("it does not know this TaskExecutor (any more)")
+            self._lose("it does not know this TaskExecutor")
             return
         self._listener.on_allocated_slots(self.job_id, answer.allocation_ids)
 
@@ -343,9 +342,9 @@ class JobMasterConnection(PeerConnection):
 
 
 async def _call_each(method: Callable[..., Any], requests: list[Any], timeout_s: float) -> list[BaseException | None]:
-    """Make the calls at the same time; an error or None for each.
+    """Makes the calls concurrently and returns an error or None for each.
 
-    Raises: StaleFencingTokenError, NotRegisteredError: the peer is not, or not any more, who we take it for.
+    Raises: StaleFencingTokenError, NotRegisteredError: the peer does not lead the job or does not know this process.
     """
     results = await asyncio.gather(
         *(method(request, timeout_s=timeout_s) for request in requests), return_exceptions=True
@@ -357,7 +356,7 @@ async def _call_each(method: Callable[..., Any], requests: list[Any], timeout_s:
 
 
 def as_flink_error(error: BaseException) -> FlinkError:
-    """The error itself, or an InternalError of a call that failed unforeseen."""
+    """Returns a FlinkError as it is, and any other error as an InternalError."""
     if isinstance(error, FlinkError):
         return error
     return error_from_proto(error_to_proto(error))

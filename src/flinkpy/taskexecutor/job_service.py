@@ -1,9 +1,9 @@
-"""JobService: slots, tasks and JobMaster connections of this TaskExecutor, and the rules between them.
+"""JobService: the slots, tasks and JobMaster connections of a TaskExecutor.
 
-A slot is requested by the ResourceManager and offered to the JobMaster; an accepted one takes tasks. A job whose
-JobMaster is lost loses everything here: its tasks fail, its slots go back, its partitions, files and modules are
-removed; of a job that can be recovered from them, finished blocking partitions wait a while for its next JobMaster. A
-job with no slot, task, unread or held partition left is closed in the same way, after its last report was answered.
+The ResourceManager requests a slot, which is offered to the JobMaster. An accepted slot runs tasks. When the JobMaster
+of a job is lost, the tasks of the job fail and its slots, partitions, files and modules are released. If the job can be
+recovered from finished blocking partitions, these wait for its next JobMaster for a while. A job without slots, tasks,
+and unread or held partitions is closed in the same way, after its last report was answered.
 
 Thread: main thread. Source: the slot, job and task parts of org.apache.flink.runtime.taskexecutor.TaskExecutor.
 """
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from flinkpy._proto import checkpoint_pb2, jobmaster_pb2, taskexecutor_pb2
+from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason, checkpoint_error
 from flinkpy.common.errors import (
     FlinkError,
     JobMasterLostError,
@@ -34,16 +35,15 @@ from flinkpy.taskexecutor.options import TaskExecutorOptions
 from flinkpy.taskexecutor.partition_table import PartitionTable, orphan_timeout_ms
 from flinkpy.taskexecutor.peer_connection import RpcClientLike
 from flinkpy.taskexecutor.slot_table import FreedSlot, SlotState, TaskSlotTable
-from flinkpy.taskexecutor.task import Task
-from flinkpy.taskexecutor.task_reports import state_update, task_reports
+from flinkpy.taskexecutor.task import Task, state_update, task_reports
 from flinkpy.taskexecutor.task_thread import TaskThread
 
 logger = logging.getLogger(__name__)
 
-#: How often tasks' metrics go to their JobMaster, and leftovers are looked for.
+#: How often metrics of tasks are sent to their JobMaster, and finished jobs are looked for.
 HOUSEKEEPING_INTERVAL_MS = 1_000
 
-#: A slot the JobMaster accepted this short ago may be missing from a report it made before.
+#: A slot that was accepted more recently may be missing in a list that the JobMaster made before.
 RECONCILE_GRACE_MS = 1_000
 
 JobEntry = Job[Task, JobMasterConnection, JobUserCodeSlot]
@@ -76,11 +76,11 @@ class JobService:
         self.logs = JobLogs()
         self._address = ""
         self._data_address = ""
-        #: Job of every task that has not ended, jobs that were closed included.
+        #: The job of every task that has not ended, including closed jobs.
         self._job_of_task: dict[str, JobEntry] = {}
 
     def start(self, address: str, data_address: str) -> None:
-        """Begin to work; the addresses are those under which the peers reach this process."""
+        """Starts the periodic work. Peers reach this process at the given addresses."""
         self._address, self._data_address = address, data_address
         self._endpoint.schedule(HOUSEKEEPING_INTERVAL_MS, self._housekeeping)
 
@@ -90,13 +90,13 @@ class JobService:
 
     @property
     def unfinished_tasks(self) -> list[Task]:
-        """Tasks that have not ended, those of lost jobs included."""
+        """The tasks that have not ended, including those of closed jobs."""
         return [task for attempt, job in self._job_of_task.items() if (task := job.tasks.get(attempt)) is not None]
 
     # ---- slots
 
     def request_slot(self, request: taskexecutor_pb2.RequestSlotRequest) -> None:
-        """Reserve the slot and offer it to the job's JobMaster. Raises: SlotAllocationError naming the owner."""
+        """Allocates the slot and offers it to the JobMaster. Raises: SlotAllocationError, which names the owner."""
         job_id = JobID(request.job_id)
         allocation_id = AllocationID(request.allocation_id)
         job = self._job_led_by(job_id, request.job_master_id)
@@ -114,7 +114,7 @@ class JobService:
             self._offer(job, [str(allocation_id)])
 
     def connect_job_master(self, request: taskexecutor_pb2.ConnectJobMasterRequest) -> list[str]:
-        """Register at the job's new JobMaster, where results of the job are held for it; returns these. Idempotent."""
+        """Registers at the job's new JobMaster if results are held for it, and returns these. Idempotent."""
         job_id = JobID(request.job_id)
         job = self._job_led_by(job_id, request.job_master_id)
         held = self.partitions.tracker.held(job_id)
@@ -124,7 +124,7 @@ class JobService:
         return held
 
     def free_slot(self, allocation_id: str, cause: FlinkError) -> None:
-        """Give the slot back and fail its tasks. Idempotent."""
+        """Frees the slot and fails its tasks. Idempotent."""
         slot = self.slots.slot_of(AllocationID(allocation_id))
         if slot is None:
             return
@@ -141,7 +141,7 @@ class JobService:
             self._close_if_done(job)
 
     def _job_led_by(self, job_id: JobID, job_master_id: str) -> JobEntry | None:
-        """The job, where it is here; what it has of an earlier JobMaster ends."""
+        """Returns the job, or None. Closes a job of an earlier JobMaster."""
         job = self.jobs.get(job_id)
         if job is None or str(job.job_master_id) == job_master_id:
             return job
@@ -191,10 +191,10 @@ class JobService:
             )
 
     def _slot_freed(self, freed: FreedSlot) -> None:
-        logger.info("slot %d of job %s is free", freed.index, freed.job_id)
+        logger.info("freed slot %d of job %s", freed.index, freed.job_id)
         self._on_slot_freed(freed)
 
-    # ---- news of a JobMaster
+    # ---- events of a JobMaster connection
 
     def on_job_master_registered(self, job_id: JobID) -> None:
         job = self.jobs.get(job_id)
@@ -218,15 +218,15 @@ class JobService:
     def on_slot_offer_failed(self, job_id: JobID, offered: list[str], error: FlinkError) -> None:
         job = self.jobs.get(job_id)
         if job is not None and isinstance(error, RpcTimeoutError):
-            self._offer(job, offered)  # it may have come and been accepted: ask again
+            self._offer(job, offered)  # it may have been accepted
             return
         for allocation_id in offered:
             slot = self.slots.slot_of(AllocationID(allocation_id))
             if slot is not None and slot.state is SlotState.ALLOCATED:
-                self.free_slot(allocation_id, SlotAllocationError(f"the slot could not be offered: {error}"))
+                self.free_slot(allocation_id, SlotAllocationError(f"could not offer the slot: {error}"))
 
     def on_allocated_slots(self, job_id: JobID, allocation_ids: Iterable[str]) -> None:
-        """Make the JobMaster's view and ours of the job's slots one."""
+        """Frees slots that the JobMaster does not know, and reports slots that are not held here."""
         job = self.jobs.get(job_id)
         if job is None:
             return
@@ -272,7 +272,7 @@ class JobService:
     def submit_tasks(
         self, job: JobEntry, request: taskexecutor_pb2.SubmitTasksRequest
     ) -> list[taskexecutor_pb2.SubmitTasksResponse.Rejection]:
-        """Create the tasks; they start when the job's user code is here. Returns those that were not taken."""
+        """Creates tasks, which start when the job's user code is ready. Returns the rejected ones."""
         rejections = []
         vertices = {vertex.id: vertex for vertex in request.vertices}
         job.orphan_timeout_ms = orphan_timeout_ms(request.job.configuration)
@@ -281,7 +281,7 @@ class JobService:
             self._prepare_user_code(job, job.user_code)
         for deployment in request.tasks:
             if job.execution_attempt_is_known(deployment.execution_attempt_id):
-                continue  # a repeated call, or one that its cancellation has overtaken
+                continue  # a repeated call, or the task was canceled before it arrived
             try:
                 vertex = vertices.get(deployment.vertex_id)
                 if vertex is None:
@@ -309,7 +309,7 @@ class JobService:
     ) -> None:
         attempt = deployment.execution_attempt_id
         allocation_id = AllocationID(deployment.allocation_id)
-        # The deployment proves that the offer was accepted, even where its answer has not come yet.
+        # The deployment shows that the offer was accepted, even if its answer has not arrived yet.
         self.slots.mark_active(allocation_id, job.job_id, self.now_ms)
         self.slots.add_task(allocation_id, job.job_id, attempt)
         assert job.user_code is not None
@@ -337,7 +337,7 @@ class JobService:
         self._job_of_task[attempt] = job
 
     def cancel_tasks(self, job: JobEntry, execution_attempt_ids: Iterable[str]) -> None:
-        """Idempotent. An attempt that is not here will not be run should its deployment come late."""
+        """Cancels tasks. An unknown attempt will not run if its deployment arrives later. Idempotent."""
         for attempt in execution_attempt_ids:
             task = job.tasks.get(attempt)
             if task is not None:
@@ -346,13 +346,45 @@ class JobService:
                 job.end_attempt(attempt)
 
     def deliver_operator_events(self, job: JobEntry, events: Iterable[jobmaster_pb2.OperatorEvent]) -> None:
-        """Repetitions are dropped, and events for attempts that have ended: their coordinator hears of the end."""
+        """Delivers events to tasks. Drops repeated events and events of ended attempts."""
         for event in events:
             task = job.tasks.get(event.execution_attempt_id)
             if task is not None and task.received_events.is_new(event.sequence_number):
                 task.deliver_operator_event(event.operator_id, event.payload_pickle)
 
-    # ---- checkpoints: what tasks tell their JobMaster
+    # ---- checkpoints: calls of the JobMaster
+
+    def trigger_checkpoints(self, job: JobEntry, request: checkpoint_pb2.TriggerCheckpointsRequest) -> None:
+        """Puts the trigger into the mailboxes of the tasks. Declines for attempts that cannot take it, so that the
+        coordinator does not wait for them."""
+        for attempt in request.execution_attempt_ids:
+            task = job.tasks.get(attempt)
+            try:
+                if task is None:
+                    reason = CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_NOT_READY
+                    if attempt in job.ended_attempts:
+                        reason = CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING
+                    raise checkpoint_error(reason, f"Execution attempt {attempt} does not run here.")
+                task.trigger_checkpoint(request.checkpoint_id, request.timestamp_ms, request.options)
+            except FlinkError as error:
+                logger.info("checkpoint %d of job %s declined: %s", request.checkpoint_id, job.job_id, error)
+                job.connection.decline_checkpoint(attempt, request.checkpoint_id, error)
+
+    def confirm_checkpoints(self, job: JobEntry, notification: checkpoint_pb2.CheckpointNotification) -> None:
+        """Notifies running tasks that the checkpoint is completed."""
+        for attempt in notification.execution_attempt_ids:
+            task = job.tasks.get(attempt)
+            if task is not None:
+                task.notify_checkpoint_complete(notification.checkpoint_id)
+
+    def abort_checkpoints(self, job: JobEntry, notification: checkpoint_pb2.CheckpointNotification) -> None:
+        """Notifies running tasks that the checkpoint was aborted."""
+        for attempt in notification.execution_attempt_ids:
+            task = job.tasks.get(attempt)
+            if task is not None:
+                task.notify_checkpoint_aborted(notification.checkpoint_id, notification.latest_completed_checkpoint_id)
+
+    # ---- checkpoints: reports of tasks
 
     def on_checkpoint_acknowledged(
         self,
@@ -381,7 +413,7 @@ class JobService:
     def update_partitions(
         self, job: JobEntry, updates: Iterable[taskexecutor_pb2.UpdatePartitionsRequest.PartitionUpdate]
     ) -> None:
-        """Where producers are now, for tasks deployed before that was known. Ended tasks do not care."""
+        """Sets the locations of producers for tasks that were deployed before these were known."""
         for update in updates:
             task = job.tasks.get(update.execution_attempt_id)
             if task is not None:
@@ -392,7 +424,7 @@ class JobService:
         self._close_if_done(job)
 
     def on_task_state(self, task: Task, state: ExecutionState, error: FlinkError | None) -> None:
-        """A task changed its state: report it; with a terminal one, give back what it had."""
+        """Reports a new state of a task. In a terminal state releases the task's slot."""
         attempt = task.execution_attempt_id
         job = self._job_of_task.get(attempt)
         if job is None or state is ExecutionState.CANCELING:
@@ -448,7 +480,7 @@ class JobService:
                 self._start_tasks(job)
                 return
             slot.user_code.close()
-            job.user_code = None  # the next attempt tries again
+            job.user_code = None  # the next deployment tries again
             for task in list(job.tasks.values()):
                 if task.state is ExecutionState.DEPLOYING:
                     task.fail(as_flink_error(error))
@@ -462,22 +494,22 @@ class JobService:
         for task in list(job.tasks.values()):
             task.start()
 
-    # ---- the end of a job here
+    # ---- closing jobs
 
     def _close_job_without_master(self, job: JobEntry, cause: FlinkError) -> None:
-        """Its JobMaster is lost; another one may come that goes on with what finished tasks have produced."""
+        """Closes a job whose JobMaster is lost. Finished partitions wait for another JobMaster if the job allows it."""
         self.partitions.orphan(job)
         self.close_job(job, cause)
 
     def close_job(self, job: JobEntry, cause: FlinkError, *, says_goodbye: bool = False) -> None:
-        """The job has nothing to do here any more: fail its tasks, free its slots, remove all it left.
+        """Closes a job: fails its tasks, frees its slots and releases its partitions and files.
 
         Args:
-            says_goodbye: whether the JobMaster is told.
+            says_goodbye: whether to unregister at the JobMaster.
         """
         if self.jobs.remove(job.job_id) is None:
             return
-        logger.info("job %s leaves this TaskExecutor: %s", job.job_id, cause)
+        logger.info("closing job %s: %s", job.job_id, cause)
         job.connection.close()
         self._endpoint.run_async(self._leave(job, cause, says_goodbye), None, f"leave job {job.job_id}")
         for slot in list(self.slots.slots_of_job(job.job_id)):

@@ -1,7 +1,7 @@
-"""JobTable: the jobs this TaskExecutor works for, and everything it holds on behalf of each.
+"""JobTable: the jobs of a TaskExecutor, with the tasks and partitions of each.
 
-A job is here from the first slot requested for it until it has no slot, no task and no result partition left, or
-until its JobMaster is lost. `execution_attempt_is_known` answers repeated and late SubmitTasks and CancelTasks calls.
+A job is in the table from the first slot requested for it until it has no slot, task or result partition, or until its
+JobMaster is lost. `execution_attempt_is_known` recognises repeated and late SubmitTasks and CancelTasks calls.
 
 Pure. Source: org.apache.flink.runtime.taskexecutor.JobTable. Differs: a job's slots keep it alive, not a separate
 connection state.
@@ -20,8 +20,8 @@ T = TypeVar("T")
 C = TypeVar("C")
 U = TypeVar("U")
 
-#: Ended attempts remembered per job, so that a late copy of their SubmitTasks does not run them again. A restart
-#: loop makes some thousands of attempts an hour, and a late copy is seconds old.
+#: The maximum number of ended attempts that are kept per job, so that a late copy of their SubmitTasks does not run
+#: them again. A restart loop makes some thousand attempts an hour, and a late copy is seconds old.
 MAX_ENDED_ATTEMPTS = 4096
 
 
@@ -31,25 +31,25 @@ class Job(Generic[T, C, U]):
 
     job_id: JobID
     job_master_address: str
-    #: Fencing token that the job's calls must carry.
+    #: The fencing token of the job's calls.
     job_master_id: JobMasterId
     connection: C
     user_code: U | None = None
     #: Running tasks by execution attempt.
     tasks: dict[str, T] = field(default_factory=dict)
-    #: Result partitions not known to be released; they may outlive their task.
+    #: Result partitions that may not have been released; they can outlive their task.
     result_partition_ids: set[str] = field(default_factory=set)
-    #: How long its finished blocking partitions wait for another JobMaster when this one is lost.
+    #: How long finished blocking partitions wait for another JobMaster after the loss of this one.
     orphan_timeout_ms: int = 0
-    #: Disjoint from `tasks`; oldest first.
+    #: The ended attempts, oldest first; disjoint from `tasks`.
     ended_attempts: OrderedDict[str, None] = field(default_factory=OrderedDict)
 
     def execution_attempt_is_known(self, execution_attempt_id: str) -> bool:
-        """True where the attempt runs here, has run here, or was cancelled before it arrived."""
+        """True if the attempt runs or ran here, or was canceled before it arrived."""
         return execution_attempt_id in self.tasks or execution_attempt_id in self.ended_attempts
 
     def end_attempt(self, execution_attempt_id: str) -> None:
-        """The attempt will not run here (any more)."""
+        """Marks the attempt as ended."""
         self.tasks.pop(execution_attempt_id, None)
         self.ended_attempts[execution_attempt_id] = None
         while len(self.ended_attempts) > MAX_ENDED_ATTEMPTS:
@@ -57,6 +57,8 @@ class Job(Generic[T, C, U]):
 
 
 class JobTable(Generic[T, C, U]):
+    """The jobs by id."""
+
     def __init__(self) -> None:
         self._jobs: dict[JobID, Job[T, C, U]] = {}
 
@@ -77,7 +79,7 @@ class JobTable(Generic[T, C, U]):
         return self._jobs.pop(job_id, None)
 
     def task(self, execution_attempt_id: str) -> T | None:
-        """The running task of that attempt, whichever job it belongs to."""
+        """Returns the running task of the attempt, of any job, or None."""
         for job in self._jobs.values():
             found = job.tasks.get(execution_attempt_id)
             if found is not None:

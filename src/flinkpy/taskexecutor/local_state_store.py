@@ -1,10 +1,17 @@
-"""Local recovery: a second copy of what the tasks of a job write for checkpoints, on this host's disk.
+"""Local recovery: keeps copies of the checkpoint files of tasks on the disks of this host.
 
-A restore reads a file from its copy where there is one and its content is what was written, else from the
-checkpoint's own storage. Copies are a convenience: one that cannot be written or read is dropped and nothing else
-happens.
+A restore reads a file from its copy if there is one whose content is intact, otherwise from the checkpoint storage. A
+copy that cannot be written or read is dropped without further effect.
 
-Source: org.apache.flink.runtime.state.{TaskLocalStateStore,TaskExecutorLocalStateStoresManager}.
+```
+  written for checkpoint n --> acknowledged with n --> n is completed: kept until a later one is
+          |                        |
+          +---- n is aborted ------+--> dropped, unless a checkpoint that is kept refers to it
+```
+
+Source:
+org.apache.flink.runtime.state.{TaskLocalStateStore,TaskLocalStateStoreImpl,TaskExecutorLocalStateStoresManager}.
+Differs: one index per job, by file and not by checkpoint; copies do not survive a restart of the process.
 """
 
 from __future__ import annotations
@@ -20,26 +27,143 @@ from pathlib import Path
 from typing import BinaryIO
 
 from flinkpy._proto import checkpoint_pb2
-from flinkpy.common.errors import CheckpointStorageError
+from flinkpy.common.errors import CheckpointStorageError, ConfigurationError
+from flinkpy.common.working_directory import WorkingDirectory
 from flinkpy.state.checkpoint_streams import (
     CheckpointedStateScope,
     CheckpointOutputStream,
     CheckpointStreams,
     StateFiles,
 )
-from flinkpy.taskexecutor.local_state_index import LocalStateIndex
 
 logger = logging.getLogger(__name__)
 
 _StreamStateHandle = checkpoint_pb2.StreamStateHandle
 
 
+class LocalStateIndex:
+    """The copies of checkpoint files, and the checkpoints that refer to them. Pure. Thread: one at a time.
+
+    A file that was written for one checkpoint may be part of later ones (incremental checkpoints), so a copy is kept as
+    long as an acknowledged checkpoint refers to its file. Checkpoints are kept per owner, which is a subtask. Copies
+    are looked up by the path of the original, so they serve any subtask of the job that is restored on this host.
+    """
+
+    def __init__(self) -> None:
+        self._copies: dict[str, Path] = {}
+        #: The originals to keep, by owner and checkpoint.
+        self._kept: dict[Hashable, dict[int, set[str]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._copies)
+
+    def find(self, original: str) -> Path | None:
+        return self._copies.get(original)
+
+    def add(self, owner: Hashable, checkpoint_id: int, original: str, copy: Path) -> Path | None:
+        """Adds a copy. Returns the copy that it replaces, which must be deleted."""
+        replaced = self._copies.get(original)
+        self._copies[original] = copy
+        self._kept.setdefault(owner, {}).setdefault(checkpoint_id, set()).add(original)
+        return replaced if replaced != copy else None
+
+    def acknowledged(self, owner: Hashable, checkpoint_id: int, originals: Iterable[str]) -> list[Path]:
+        """Keeps the copies of `originals` for the checkpoint. Returns the copies to delete."""
+        self._kept.setdefault(owner, {})[checkpoint_id] = {path for path in originals if path in self._copies}
+        return self._unused()
+
+    def completed(self, owner: Hashable, checkpoint_id: int) -> list[Path]:
+        """Drops older checkpoints, which will not be restored any more. Returns the copies to delete."""
+        kept = self._kept.get(owner, {})
+        for older in [known for known in kept if known < checkpoint_id]:
+            del kept[older]
+        return self._unused()
+
+    def aborted(self, owner: Hashable, checkpoint_id: int) -> list[Path]:
+        """Drops the checkpoint. Returns the copies to delete."""
+        self._kept.get(owner, {}).pop(checkpoint_id, None)
+        return self._unused()
+
+    def restored(self, owner: Hashable, checkpoint_id: int) -> list[Path]:
+        """Drops all checkpoints but the one that a new attempt starts from. Returns the copies to delete."""
+        kept = self._kept.get(owner)
+        if kept is not None:
+            self._kept[owner] = {known: paths for known, paths in kept.items() if known == checkpoint_id}
+        return self._unused()
+
+    def drop(self, original: str) -> Path | None:
+        """Removes and returns an unusable copy."""
+        for kept in self._kept.values():
+            for paths in kept.values():
+                paths.discard(original)
+        return self._copies.pop(original, None)
+
+    def _unused(self) -> list[Path]:
+        used = {path for kept in self._kept.values() for paths in kept.values() for path in paths}
+        return [self._copies.pop(path) for path in list(self._copies) if path not in used]
+
+    def validate(self) -> None:
+        """Asserts every invariant."""
+        used = {path for kept in self._kept.values() for paths in kept.values() for path in paths}
+        assert used == set(self._copies), "a copy is kept exactly as long as a checkpoint refers to it"
+
+
+_NAME = "localState"
+
+
+class LocalStateDirectories:
+    """The directories of local state copies.
+
+    By default they are in the working directory. Configured directories may be shared with other processes of the host,
+    so each process has a subdirectory there. The next process removes the subdirectory of a killed one.
+
+    Source: org.apache.flink.configuration.CheckpointingOptions#LOCAL_RECOVERY_TASK_MANAGER_STATE_ROOT_DIRS.
+    """
+
+    def __init__(self, roots: Sequence[Path], owned: Sequence[WorkingDirectory]) -> None:
+        self._roots = tuple(roots)
+        self._owned = tuple(owned)
+
+    @classmethod
+    def open(cls, configured: str | None, working_directory: WorkingDirectory) -> LocalStateDirectories:
+        """Opens the directories.
+
+        Args:
+            configured: directories separated by commas; None: the working directory.
+
+        Raises: ConfigurationError if a directory cannot be used.
+        """
+        paths = [part.strip() for part in (configured or "").split(",") if part.strip()]
+        if not paths:
+            return cls([working_directory.subdirectory(_NAME, empty=True)], [])
+        owned: list[WorkingDirectory] = []
+        try:
+            for path in paths:
+                Path(path).mkdir(parents=True, exist_ok=True)
+                owned.append(WorkingDirectory.open(None, path, _NAME))
+        except (OSError, ConfigurationError) as error:
+            for directory in owned:
+                directory.close()
+            raise ConfigurationError(
+                f"`execution.checkpointing.local-backup.dirs`: cannot use {path}: {error}",
+                details={"option": "execution.checkpointing.local-backup.dirs"},
+            ) from error
+        return cls([directory.path for directory in owned], owned)
+
+    def of_job(self, name: str) -> list[Path]:
+        return [root / name for root in self._roots]
+
+    def close(self) -> None:
+        for directory in self._owned:
+            directory.close()
+
+
 class LocalStateStore:
     """The copies of one job on this TaskExecutor. Thread: any.
 
     Args:
-        directories: created when the first copy is written, removed by `close`; copies are spread over them.
-        executor: removes files.
+        directories: the copies are spread over them. Created with the first copy, removed by `close`.
+        executor: runs the removal of files.
     """
 
     def __init__(self, directories: Sequence[Path], executor: Executor) -> None:
@@ -59,7 +183,7 @@ class LocalStateStore:
             return self._index.find(original)
 
     def new_path(self) -> Path:
-        """Of a copy about to be written. Raises: OSError where its directory cannot be made."""
+        """Returns the path for a new copy. Raises: OSError if its directory cannot be made."""
         number = next(self._numbers)
         directory = self._directories[number % len(self._directories)]
         directory.mkdir(parents=True, exist_ok=True)
@@ -95,7 +219,7 @@ class LocalStateStore:
             self._remove(() if copy is None else (copy,))
 
     def close(self) -> None:
-        """Remove everything. Idempotent."""
+        """Removes all copies. Idempotent."""
         with self._lock:
             if self._is_closed:
                 return
@@ -109,7 +233,7 @@ class LocalStateStore:
 
 
 class LocalBackupStreams:
-    """Streams that write a copy too. Implements `flinkpy.state.checkpoint_streams.CheckpointStreams`."""
+    """Streams that also write a copy. Implements `flinkpy.state.checkpoint_streams.CheckpointStreams`."""
 
     def __init__(
         self, streams: CheckpointStreams, store: LocalStateStore, owner: Hashable, checkpoint_id: int, buffer_bytes: int
@@ -141,7 +265,7 @@ class LocalBackupStreams:
 
 
 class _BackupStream:
-    """Writes to both. The copy begins when there is more than what would be inlined. Thread: one at a time."""
+    """Writes to the stream and, once the data is too large to be inlined, to a copy. Thread: one at a time."""
 
     def __init__(
         self,
@@ -226,10 +350,11 @@ class _BackupStream:
 
 
 class LocalFirstStateFiles:
-    """Reads from copies where they are right. Implements `flinkpy.state.checkpoint_streams.StateFiles`.
+    """Reads files from intact copies, others from storage. Implements `flinkpy.state.checkpoint_streams.StateFiles`.
 
     Attributes:
-        num_local, local_bytes: files that were read from copies; num_remote, remote_bytes: from where they lie.
+        num_local, local_bytes: number and size of the files that were read from copies.
+        num_remote, remote_bytes: number and size of the files that were read from storage.
     """
 
     def __init__(self, files: StateFiles, store: LocalStateStore | None) -> None:
@@ -267,7 +392,7 @@ class LocalFirstStateFiles:
         self._count(handle, is_local=False)
 
     def _local(self, handle: checkpoint_pb2.StreamStateHandle) -> checkpoint_pb2.StreamStateHandle | None:
-        """The handle of the copy, which is checked like any other file."""
+        """Returns the handle of the copy, which is verified like any file; None if there is no copy."""
         if self._store is None or handle.WhichOneof("location") != "path":
             return None
         copy = self._store.find(handle.path)
@@ -276,13 +401,13 @@ class LocalFirstStateFiles:
         return _StreamStateHandle(path=str(copy), size_bytes=handle.size_bytes, sha256=handle.sha256)
 
     def _not_usable(self, handle: checkpoint_pb2.StreamStateHandle, error: CheckpointStorageError) -> None:
-        logger.warning("the local copy of %s cannot be used, reading the original: %s", handle.path, error)
+        logger.warning("cannot use the local copy of %s, reading the original: %s", handle.path, error)
         assert self._store is not None
         self._store.drop(handle.path)
 
     def _count(self, handle: checkpoint_pb2.StreamStateHandle, *, is_local: bool) -> None:
         if handle.WhichOneof("location") != "path":
-            return  # it came with the deployment
+            return  # the state was inlined in the deployment
         with self._lock:
             if is_local:
                 self.num_local += 1
@@ -293,7 +418,7 @@ class LocalFirstStateFiles:
 
 
 def remove_in_background(executor: Executor, paths: Iterable[Path]) -> None:
-    """Remove files and directories on an I/O thread; here, where no thread takes work any more."""
+    """Removes files and directories on an I/O thread, or on this thread if the executor is shut down."""
     targets = list(paths)
     try:
         executor.submit(_remove_all, targets)
@@ -309,11 +434,11 @@ def _remove_all(paths: list[Path]) -> None:
             else:
                 path.unlink(missing_ok=True)
         except OSError as error:
-            logger.warning("%s cannot be removed: %s", path, error)
+            logger.warning("cannot remove %s: %s", path, error)
 
 
 def _link_or_copy(source: Path, target: Path) -> Path:
-    """A hard link costs nothing; the files of an LSM backend never change."""
+    """Links a file, which never changes in an LSM backend; copies it if that is not possible."""
     try:
         os.link(source, target)
     except OSError:
@@ -322,4 +447,4 @@ def _link_or_copy(source: Path, target: Path) -> Path:
 
 
 def _no_copy(what: str, error: OSError) -> None:
-    logger.warning("no local copy of %s is kept: %s", what, error)
+    logger.warning("keeping no local copy of %s: %s", what, error)

@@ -1,4 +1,4 @@
-"""What the metrics of this process say, as a message.
+"""MetricQueryService: reads the metrics of this process into a message.
 
 Source: org.apache.flink.runtime.metrics.dump.MetricDumpSerialization.
 """
@@ -15,8 +15,9 @@ from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope, MetricV
 
 
 class MetricQueryService:
-    """Reads the metrics on a thread of its own, one reading at a time: a gauge of the user's that hangs holds up those
-    who ask for metrics, and nothing else. Thread: the endpoint's loop.
+    """Reads the metrics on a thread of its own, one reading at a time. Thread: the endpoint's loop.
+
+    A gauge of the user that hangs blocks further requests for metrics only.
 
     Source: org.apache.flink.runtime.metrics.dump.MetricQueryService.
     """
@@ -43,17 +44,17 @@ class MetricQueryService:
             result: tuple[metrics_pb2.MetricsDump | None, BaseException | None]
             try:
                 result = (dump_metrics(self._registry, job_id, self._resource_id), None)
-            except BaseException as error:  # noqa: BLE001 - raised where the metrics are asked for
+            except BaseException as error:  # noqa: BLE001 - raised to the caller of `dump`
                 result = (None, error)
             loop.call_soon_threadsafe(done, *result)
 
-        # A daemon: one that hangs must not keep the process from ending.
+        # A daemon thread, which does not prevent the end of the process if it hangs.
         threading.Thread(target=read, name="metrics", daemon=True).start()
         return await asyncio.shield(reading)
 
 
 def dump_metrics(registry: MetricRegistry, job_id: str, resource_id: str) -> metrics_pb2.MetricsDump:
-    """Of one job, or of all where `job_id` is empty. Thread: any; it runs gauges of user functions."""
+    """Returns the metrics of a job; of all jobs if `job_id` is empty. Runs gauges of the user. Thread: any."""
     groups: dict[MetricScope, metrics_pb2.MetricGroupDump] = {}
     dump = metrics_pb2.MetricsDump()
     for scope, name, reading in registry.read(job_id or None):

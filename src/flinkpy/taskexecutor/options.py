@@ -1,4 +1,4 @@
-"""TaskExecutorOptions: the configuration of one TaskExecutor, read and checked once at its start."""
+"""TaskExecutorOptions: the configuration of a TaskExecutor, read and validated once at its start."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from flinkpy.rpc.registration import RegistrationOptions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskExecutorOptions:
-    """Values of one TaskExecutor; durations in milliseconds."""
+    """The options of a TaskExecutor."""
 
     resource_id: str
     num_slots: int = 1
@@ -36,23 +36,22 @@ class TaskExecutorOptions:
     resource_manager_address: str = ""
     slot_timeout_ms: int = 10_000
     registration: RegistrationOptions = field(default_factory=RegistrationOptions)
-    #: After this long without a ResourceManager the process gives up; 0: never.
+    #: How long the process may be without a ResourceManager before it ends; 0: for ever.
     registration_timeout_ms: int = 300_000
     rpc_timeout_ms: int = 10_000
     heartbeat_interval_ms: int = 10_000
     heartbeat_timeout_ms: int = 50_000
     heartbeat_rpc_failure_threshold: int = 2
     cancellation_interval_ms: int = 30_000
-    #: After this long a task that does not stop takes the process down; 0: never.
+    #: How long a canceled task may take to stop before the process ends; 0: for ever.
     cancellation_timeout_ms: int = 180_000
-    #: Root of the temporary working directory; None for the system's own.
+    #: The directory of the temporary working directory; None: that of the system.
     tmp_dir: str | None = None
-    #: Kept from one life of this TaskExecutor to the next; only one with a configured name can find it again.
+    #: A working directory that survives restarts of this TaskExecutor, which must have a configured name.
     working_dir: str | None = None
     log_dir: str | None = None
-    #: Longest time a task thread in pure Python keeps the interpreter while another thread waits for it.
-    #: Measured on two busy cores only: CPython's 5 ms gave worse p99 latency in most runs, 1 and 0.5 ms could not be
-    #: told apart, and on a quiet moment all three stayed below 3 ms.
+    #: How long a task thread may keep the interpreter while another thread waits for it. Measured on two busy cores:
+    #: CPython's 5 ms gave a worse p99 latency in most runs, 1 and 0.5 ms did not differ.
     switch_interval_ms: float = 0.5
 
     @property
@@ -61,7 +60,7 @@ class TaskExecutorOptions:
 
 
 def task_executor_options(configuration: Any) -> TaskExecutorOptions:
-    """Read what a TaskExecutor needs. Raises: ConfigurationError naming the option."""
+    """Reads the options of a TaskExecutor. Raises: ConfigurationError, which names the option."""
     bind_host = read_option(configuration, taskmanager_options.BIND_HOST) or LOOPBACK
     advertised = read_option(configuration, taskmanager_options.HOST) or (
         socket.gethostname() if bind_host in ("0.0.0.0", "::", "[::]") else bind_host
@@ -98,7 +97,7 @@ def task_executor_options(configuration: Any) -> TaskExecutorOptions:
 
 
 def resource_manager_address(configuration: Any) -> str:
-    """`host:port` of the ResourceManager; empty where it is elected. Raises: ConfigurationError where it is neither."""
+    """Returns `host:port` of the ResourceManager; empty if it is elected. Raises: ConfigurationError."""
     if is_highly_available(configuration):
         return ""
     host = read_option(configuration, resource_manager_options.ADDRESS)
@@ -113,17 +112,17 @@ def resource_manager_address(configuration: Any) -> str:
 
 
 def tmp_directory(configuration: Any) -> str | None:
-    """The first of `io.tmp.dirs`; None for the system's own."""
+    """Returns the first of `io.tmp.dirs`; None: that of the system."""
     directories = tmp_directories(configuration)
     return directories[0] if directories else None
 
 
 def tmp_directories(configuration: Any) -> list[str]:
-    """All of `io.tmp.dirs`; empty where unset."""
+    """Returns all of `io.tmp.dirs`; none if it is not set."""
     configured = read_option(configuration, core_options.TMP_DIRS) or ""
     return [part.strip() for part in configured.replace(os.pathsep, ",").split(",") if part.strip()]
 
 
 def make_resource_id(host: str) -> str:
-    """A readable name no other process has."""
+    """Returns a readable name that no other process has."""
     return str(ResourceID(f"taskexecutor-{host}-{os.getpid()}-{StringId.generate().value[:6]}"))

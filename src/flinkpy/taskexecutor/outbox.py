@@ -1,10 +1,10 @@
-"""Outbox: what a TaskExecutor has to tell one JobMaster, in order, one call at a time.
+"""Outbox: the reports of a TaskExecutor to one JobMaster, in order, one call at a time.
 
-All reports share one queue, because their order matters: a coordinator hears of a subtask's RUNNING before it hears the
-subtask's first event, and of FINISHED after its last event and its last acknowledgement of a checkpoint. Consecutive
-entries of one kind travel together. The next call is made when the last one has been answered, so nothing overtakes.
+All reports share one queue, because their order matters: a coordinator must learn that a subtask is RUNNING before the
+first event of the subtask, and that it is FINISHED after its last event and checkpoint acknowledgement. Consecutive
+reports of one kind are sent in one call. The next call is made after the answer to the last one, which keeps the order.
 
-Pure. Differs from Flink, where each update is a call of its own and the actor system keeps their order.
+Pure. Differs: in Flink each report is a call of its own, and the actor system keeps their order.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-#: Entries of one call: bounds the size of a message (an event is rarely over a few KiB).
+#: The maximum number of reports in a call; an event rarely has more than a few KiB.
 MAX_ENTRIES_PER_CALL = 256
-#: An update of a state carries the task's accumulators.
+#: The maximum size of a call; state updates contain accumulators.
 MAX_BYTES_PER_CALL = 8 * 1024 * 1024
 
 
@@ -30,29 +30,25 @@ class ReportKind(enum.Enum):
 
     @property
     def may_be_repeated(self) -> bool:
-        """Whether it is sent again where it may not have arrived: the JobMaster takes it twice without harm.
-
-        An event that may be lost fails its task instead.
-        """
+        """True if the report may be sent twice. A possibly lost event fails its task instead."""
         return self is not ReportKind.EVENT
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One entry: the wire message and whom it concerns."""
+    """A wire message and the execution attempt that it concerns."""
 
     kind: ReportKind
     execution_attempt_id: str
     message: Any
-    #: Of messages that may be large.
+    #: The size of the message; 0 for messages that are always small.
     size_bytes: int = 0
-    #: Whether what may be large has been cut from the message already.
+    #: Whether the large parts of the message have been removed.
     is_reduced: bool = False
 
 
 class Outbox:
-    """Bounded by the tasks: each has a handful of states, and a bounded number of events and checkpoints not yet
-    answered."""
+    """The queue of reports. It is bounded, because each task has few states and few open events and checkpoints."""
 
     def __init__(self) -> None:
         self._queue: deque[Report] = deque()
@@ -65,16 +61,16 @@ class Outbox:
 
     @property
     def execution_attempt_ids(self) -> set[str]:
-        """Whom the entries concern that are not answered yet."""
+        """The execution attempts with reports that have not been answered."""
         return {report.execution_attempt_id for report in (*self._in_flight, *self._queue)}
 
     def put(self, report: Report) -> None:
-        """Append; ignored once closed (nobody is left to be told)."""
+        """Appends a report. Ignored after `close`."""
         if not self._is_closed:
             self._queue.append(report)
 
     def next_call(self) -> tuple[Report, ...]:
-        """The entries of the next call, all of one kind; empty while a call is in flight or nothing is queued."""
+        """Returns the reports of the next call, all of one kind; none while a call is running."""
         if self._in_flight or not self._queue or self._is_closed:
             return ()
         kind = self._queue[0].kind
@@ -89,12 +85,11 @@ class Outbox:
         return self._in_flight
 
     def answered(self) -> None:
-        """The call in flight arrived, or was refused for good."""
+        """Removes the reports of the running call: they have arrived or were refused."""
         self._in_flight = ()
 
     def undelivered(self, reports: Sequence[Report] | None = None) -> None:
-        """The call in flight may not have arrived: its entries (or `reports` in their place) go out again, before all
-        others."""
+        """Queues the reports of the running call, or `reports` instead of them, before all others: they may be lost."""
         self._queue.extendleft(reversed(self._in_flight if reports is None else reports))
         self._in_flight = ()
 

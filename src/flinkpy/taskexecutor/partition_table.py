@@ -1,15 +1,15 @@
-"""PartitionTable: the result partitions of this TaskExecutor, by job: which are kept, and when they are dropped.
+"""PartitionTable: the result partitions of a TaskExecutor, and when they are released.
 
-A pipelined partition is its consumer's: it is gone when it was read. A blocking one is *made* while its task runs, and
-*held* from the moment the task has finished until its JobMaster releases it or is gone for good. Held partitions keep
-the job here, and the connection to its JobMaster, without any slot.
+A pipelined partition is released when its consumer has read it. A blocking partition is *made* while its task runs, and
+*held* from the end of the task until the JobMaster releases it or is lost for good. While a job has held partitions, it
+stays connected to its JobMaster, even without a slot.
 
 ```
    made --task finished--> held --released, or job closed--> gone
      |                      |  ^
-     +--task failed--> gone |  | a new JobMaster of the job comes
+     +--task failed--> gone |  | a new JobMaster registers
                             v  |
-                          orphaned --nobody came in time--> gone
+                          orphaned --deadline--> gone
 ```
 
 The tracker is pure. Source: org.apache.flink.runtime.io.network.partition.TaskExecutorPartitionTrackerImpl.
@@ -37,10 +37,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _JobPartitions:
-    #: By execution attempt.
+    #: The partitions of running tasks, by execution attempt.
     made: dict[str, frozenset[str]] = field(default_factory=dict)
     held: set[str] = field(default_factory=set)
-    #: Set where the JobMaster is lost: when to give them up.
+    #: When to release the held partitions of a job without a JobMaster.
     deadline_ms: int | None = None
 
     @property
@@ -49,17 +49,19 @@ class _JobPartitions:
 
 
 class TaskExecutorPartitionTracker:
+    """The blocking partitions of all jobs. Pure."""
+
     def __init__(self) -> None:
         self._jobs: dict[JobID, _JobPartitions] = {}
 
     def start_making(self, job_id: JobID, execution_attempt_id: str, result_partition_ids: Iterable[str]) -> None:
-        """A task with these blocking results was deployed."""
+        """Adds the blocking results of a deployed task."""
         partitions = frozenset(result_partition_ids)
         if partitions:
             self._jobs.setdefault(job_id, _JobPartitions()).made[execution_attempt_id] = partitions
 
     def task_ended(self, job_id: JobID, execution_attempt_id: str, *, has_finished: bool) -> None:
-        """Its results are held from now on; or are gone, with a task that failed. Idempotent."""
+        """Holds the results of a finished task, or drops those of a failed task. Idempotent."""
         job = self._jobs.get(job_id)
         if job is None:
             return
@@ -69,7 +71,7 @@ class TaskExecutorPartitionTracker:
         self._forget_empty(job_id, job)
 
     def held(self, job_id: JobID) -> list[str]:
-        """What can be read here, in a stable order."""
+        """Returns the held partitions in a stable order."""
         job = self._jobs.get(job_id)
         return [] if job is None else sorted(job.held)
 
@@ -78,7 +80,7 @@ class TaskExecutorPartitionTracker:
         return sorted(job_id for job_id, job in self._jobs.items() if job.held)
 
     def release(self, job_id: JobID, result_partition_ids: Iterable[str]) -> list[str]:
-        """Give these up; returns those that were held. Unknown ones are ignored."""
+        """Releases partitions. Returns those that were held; ignores unknown ones."""
         job = self._jobs.get(job_id)
         if job is None:
             return []
@@ -88,12 +90,12 @@ class TaskExecutorPartitionTracker:
         return released
 
     def release_job(self, job_id: JobID) -> list[str]:
-        """The job has left: returns all that was held."""
+        """Removes the job. Returns the partitions that were held."""
         job = self._jobs.pop(job_id, None)
         return [] if job is None else sorted(job.held)
 
     def orphan(self, job_id: JobID, deadline_ms: int) -> None:
-        """The JobMaster is lost, and another one may come for the job until then."""
+        """Keeps the held partitions of a job without a JobMaster until the deadline."""
         job = self._jobs.get(job_id)
         if job is not None and job.held:
             job.made.clear()
@@ -106,7 +108,7 @@ class TaskExecutorPartitionTracker:
         return job is not None and job.deadline_ms is not None
 
     def adopt(self, job_id: JobID) -> list[str]:
-        """A JobMaster of the job has come; returns what is held for it."""
+        """Ends the deadline: the job has a new JobMaster. Returns the held partitions."""
         job = self._jobs.get(job_id)
         if job is None:
             return []
@@ -114,14 +116,14 @@ class TaskExecutorPartitionTracker:
         return sorted(job.held)
 
     def release_overdue(self, now_ms: int) -> dict[JobID, list[str]]:
-        """What nobody came for in time; it is not held any more."""
+        """Removes and returns the partitions whose deadline has passed."""
         overdue = [
             job_id for job_id, job in self._jobs.items() if job.deadline_ms is not None and job.deadline_ms <= now_ms
         ]
         return {job_id: self.release_job(job_id) for job_id in overdue}
 
     def validate(self) -> None:
-        """Assert every invariant."""
+        """Asserts every invariant."""
         for job in self._jobs.values():
             assert not job.is_empty
             assert job.deadline_ms is None or (job.held and not job.made)
@@ -134,7 +136,7 @@ class TaskExecutorPartitionTracker:
 
 
 class PartitionTable:
-    """What of the partitions of jobs is still here, and the dropping of it. Thread: main thread."""
+    """Releases the partitions of jobs. Thread: main thread."""
 
     def __init__(self, deployer: TaskDeployer, now_ms: Callable[[], int]) -> None:
         self.tracker = TaskExecutorPartitionTracker()
@@ -142,7 +144,7 @@ class PartitionTable:
         self._now_ms = now_ms
 
     def release(self, job: Job[Any, Any, Any], result_partition_ids: Iterable[str]) -> None:
-        """The JobMaster does not need these any more. Unknown ones are ignored."""
+        """Releases partitions that the JobMaster does not need any more. Ignores unknown ones."""
         known = [partition_id for partition_id in result_partition_ids if partition_id in job.result_partition_ids]
         self.tracker.release(job.job_id, known)
         job.result_partition_ids.difference_update(known)
@@ -150,7 +152,7 @@ class PartitionTable:
             self._deployer.release_partition(partition_id, None)
 
     def unread(self, job: Job[Any, Any, Any]) -> set[str]:
-        """Those of the job that are still here; it is told of no others."""
+        """Returns the job's partitions that have not been released, and forgets the others."""
         job.result_partition_ids = {
             partition_id
             for partition_id in job.result_partition_ids
@@ -159,16 +161,16 @@ class PartitionTable:
         return job.result_partition_ids
 
     def orphan(self, job: Job[Any, Any, Any]) -> None:
-        """Its JobMaster is lost: where another one can go on with its finished partitions, they wait for that."""
+        """Keeps the finished partitions of a job without a JobMaster, if another one can continue with them."""
         held = self.tracker.held(job.job_id)
         if not held or not job.orphan_timeout_ms:
             return
-        logger.info("job %s: %d finished partitions wait for another JobMaster", job.job_id, len(held))
+        logger.info("keeping %d finished partitions of job %s for another JobMaster", len(held), job.job_id)
         self.tracker.orphan(job.job_id, self._now_ms() + job.orphan_timeout_ms)
         job.result_partition_ids.difference_update(held)
 
     def release_job(self, job: Job[Any, Any, Any], cause: FlinkError) -> None:
-        """The job leaves: drop all of it but orphans."""
+        """Releases all partitions of a closed job, except orphaned ones."""
         if not self.tracker.is_orphaned(job.job_id):
             self.tracker.release_job(job.job_id)
         for partition_id in job.result_partition_ids:
@@ -176,15 +178,15 @@ class PartitionTable:
         job.result_partition_ids.clear()
 
     def release_overdue(self) -> None:
-        """Drop the orphans that nobody has come for."""
+        """Releases orphaned partitions whose deadline has passed."""
         for job_id, partition_ids in self.tracker.release_overdue(self._now_ms()).items():
-            logger.info("job %s: nobody came for %d finished partitions", job_id, len(partition_ids))
+            logger.info("releasing %d finished partitions of job %s without a JobMaster", len(partition_ids), job_id)
             for partition_id in partition_ids:
                 self._deployer.release_partition(partition_id, None)
 
 
 def orphan_timeout_ms(job: common_pb2.Configuration) -> int:
-    """How long finished partitions of the job wait for its next JobMaster; 0: not at all."""
+    """Returns how long finished partitions of the job are kept for its next JobMaster; 0: not at all."""
     configuration = Configuration.from_dict(dict(job.entries))
     if not read_option(configuration, batch_options.JOB_RECOVERY_ENABLED):
         return 0

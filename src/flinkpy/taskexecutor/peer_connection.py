@@ -1,8 +1,8 @@
-"""PeerConnection: what the connections to a JobMaster and to the ResourceManager have in common.
+"""PeerConnection: the base class of the connections to a JobMaster and to the ResourceManager.
 
-Registration with back-off, then heartbeats in both directions. Three things end it: silence for
-`heartbeat.timeout`, calls that cannot be delivered, and the break of the watched connection, by which the death of
-a process is noticed at once.
+A connection registers with back-off and then exchanges heartbeats. It is lost when the peer is silent for
+`heartbeat.timeout`, when calls cannot be delivered, or when the watched connection breaks, which shows the death of a
+process at once.
 
 Source: org.apache.flink.runtime.registration.RegisteredRpcConnection and the heartbeat listeners of TaskExecutor.
 """
@@ -32,7 +32,7 @@ _PEER = "peer"
 
 
 class RpcClientLike(Protocol):
-    """What is used of `flinkpy.rpc.client.RpcClient`; a test gives a fake."""
+    """The interface of `flinkpy.rpc.client.RpcClient`; tests use a fake."""
 
     def gateway(self, service: str, address: str, fencing_token: str | None = None) -> Any: ...
 
@@ -42,7 +42,7 @@ class RpcClientLike(Protocol):
 
 
 class PeerConnection(ABC):
-    """One attempt at a connection: registered at most once, lost at most once. Thread: main thread."""
+    """One connection, which is registered and lost at most once. Thread: main thread."""
 
     def __init__(
         self, endpoint: RpcEndpoint, rpc_client: RpcClientLike, address: str, options: TaskExecutorOptions, name: str
@@ -63,7 +63,7 @@ class PeerConnection(ABC):
         self._watch: Any = None
 
     def start(self) -> None:
-        """Begin to register."""
+        """Starts to register."""
         self._registration = RetryingRegistration(
             self._endpoint,
             self._name,
@@ -75,11 +75,11 @@ class PeerConnection(ABC):
         self._registration.start()
 
     def heard(self) -> None:
-        """The peer called us, or answered."""
+        """Records a call or an answer of the peer."""
         self._monitor.received(_PEER, self._endpoint.awake_ms())
 
     def close(self) -> None:
-        """Stop everything; `_on_lost` will not be called any more. Idempotent."""
+        """Closes the connection. `_on_lost` is not called any more. Idempotent."""
         self.is_closed = True
         self.is_registered = False
         if self._registration is not None:
@@ -91,36 +91,36 @@ class PeerConnection(ABC):
             if timer is not None:
                 timer.cancel()
 
-    # ---- for the two kinds of connection
+    # ---- implemented by the two kinds of connection
 
     @abstractmethod
     async def _register(self, timeout_s: float) -> Any:
-        """Make the registration call."""
+        """Makes the registration call."""
 
     @abstractmethod
     def _on_registered(self, response: Any) -> None: ...
 
     @abstractmethod
     def _on_refused(self, error: FlinkError) -> bool:
-        """The peer will not have us. True: try again later."""
+        """Handles a refused registration. Returns True to try again later."""
 
     @abstractmethod
     async def _send_heartbeat(self) -> Any:
-        """Make the heartbeat call."""
+        """Makes the heartbeat call."""
 
     @abstractmethod
     def _on_heartbeat_answer(self, answer: Any) -> None:
-        """`_lose` where the peer does not know us."""
+        """Handles the answer; calls `_lose` if the peer does not know this process."""
 
     @abstractmethod
     def _on_lost(self, cause: FlinkError) -> None:
-        """The peer is gone. Called once, after `close`."""
+        """Handles the loss of the peer. Called once, after `close`."""
 
     @abstractmethod
     def _lost_error(self, reason: str) -> FlinkError: ...
 
     def _call(self, coroutine: Any, on_done: Callable[[Any, BaseException | None], None], name: str) -> None:
-        """Run a call; its answer is dropped once this connection is closed."""
+        """Makes a call. Its answer is dropped when the connection has been closed."""
 
         def done(result: Any, error: BaseException | None) -> None:
             if self.is_closed:

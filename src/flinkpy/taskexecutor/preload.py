@@ -1,7 +1,7 @@
-"""Imports what nearly every first task needs while the process has nothing else to do.
+"""Imports modules that nearly every task needs, and tunes the garbage collector, after the process has started.
 
-A TaskExecutor says that it is ready before it has these, because they take longer than all the rest of its start; the
-first task of a job finds them loaded, instead of waiting about a tenth of a second for them.
+A TaskExecutor reports that it is ready before these imports, because they take longer than the rest of its start. They
+save the first task about a tenth of a second.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from flinkpy.taskexecutor.garbage_collection import tune_garbage_collector
 
 logger = logging.getLogger(__name__)
 
-#: Imported lazily where they are used. Found with `python -X importtime` on the first task of a word count.
+#: Modules that are imported lazily. Found with `python -X importtime` on the first task of a word count.
 _MODULES = (
     "flinkpy.network.partitioner",
     "flinkpy.network.record_writer",
@@ -24,18 +24,18 @@ _MODULES = (
     "flinkpy.streaming.operators.reduce_operator",
     "flinkpy.connectors.collection",
     "flinkpy.connectors.print_sink",
-    # Behind `Array.cast` and many other methods of Arrow.
+    # Imported by `Array.cast` and many other methods of Arrow.
     "pyarrow.compute",
 )
 
 
 def preload() -> None:
-    """Import them all, then tune the garbage collector. Thread: I/O; a task that needs one waits for that one only."""
+    """Imports the modules, then tunes the garbage collector. Thread: I/O; tasks wait only for a module they need."""
     for name in _MODULES:
         try:
             importlib.import_module(name)
         except ImportError:
-            # The task that needs it will fail with this error and say what for.
-            logger.warning("%s cannot be imported", name, exc_info=True)
-    # Last, so that everything imported is left alone from now on.
+            # The task that needs it will fail with this error.
+            logger.warning("cannot import %s", name, exc_info=True)
+    # Last, so that it freezes everything that was imported.
     tune_garbage_collector()

@@ -1,11 +1,11 @@
-"""PythonPath: which directories of which jobs are on `sys.path` of this process.
+"""PythonPath: the directories of jobs on `sys.path` of this process.
 
-Jobs come and go, `sys.path` and `sys.modules` are one per process. Each entry is counted; with its last job an entry
-leaves `sys.path` and the modules imported from it leave `sys.modules`, so a later job sees its own code. Two jobs that
-run here at once must not bring different modules of one name: the second would silently run the first one's code, so
-that is an error.
+A process has one `sys.path` and one `sys.modules`, which all jobs share. The users of each entry are counted. When the
+last job of an entry ends, the entry is removed from `sys.path`, and the modules imported from it from `sys.modules`, so
+a later job sees its own code. Two jobs that run in a process at the same time must not have different modules of the
+same name. That is an error, because the second job would silently run the code of the first one.
 
-Source: the class loaders of org.apache.flink.runtime.execution.librarycache, as far as Python can.
+Source: the class loaders of org.apache.flink.runtime.execution.librarycache, as far as possible in Python.
 """
 
 from __future__ import annotations
@@ -21,26 +21,25 @@ from flinkpy.common.errors import UnsupportedOperationError
 
 
 class PythonPath:
-    """Thread: any, but not two at once (the TaskExecutor's main thread; `check_modules` also from task threads)."""
+    """Counts and checks the entries. Thread: main thread; `check_modules` also task threads."""
 
     def __init__(self) -> None:
         self._users: Counter[str] = Counter()
-        #: Entries put on sys.path by this object, i.e. that were not there before.
+        #: Entries that this object put on sys.path.
         self._added: set[str] = set()
-        #: Those of them whose files a job sent along, and nothing else.
+        #: Entries that contain only files that a job shipped.
         self._shipped: set[str] = set()
-        #: Of files of modules, where they really are: to ask takes a call of the system per directory above each.
+        #: A cache of `os.path.realpath` of module files, which makes a system call for each directory of a path.
         self._real_files: dict[str, str] = {}
 
     def acquire(self, entries: Iterable[str], shipped: Iterable[str] = ()) -> tuple[str, ...]:
-        """Put `entries` on the path, in their order and before what is there; returns them normalised.
+        """Puts `entries` at the front of the path, in their order. Returns them normalised.
 
         Args:
-            shipped: those of the entries that hold what the job sent along, and nothing else.
+            shipped: the entries that contain only files that the job shipped.
 
         Raises:
-            UnsupportedOperationError: another job has loaded a different module of a name found there; or it has sent
-                along one, which either could load from now on in place of its own.
+            UnsupportedOperationError: another job has loaded or shipped a different module of the same name.
         """
         wanted = tuple(dict.fromkeys(os.path.realpath(entry) for entry in entries if os.path.exists(entry)))
         sent = {os.path.realpath(entry) for entry in shipped}
@@ -56,7 +55,7 @@ class PythonPath:
         return wanted
 
     def release(self, entries: Iterable[str]) -> None:
-        """A job no longer needs what `acquire` returned."""
+        """Releases the entries that `acquire` returned."""
         for entry in entries:
             self._users[entry] -= 1
             if self._users[entry] <= 0:
@@ -64,15 +63,15 @@ class PythonPath:
                 self._forget(entry)
 
     def check_modules(self, entries: tuple[str, ...]) -> None:
-        """Raises: UnsupportedOperationError where a module of another job hides one of these entries."""
+        """Checks that no module of another job hides one of these entries. Raises: UnsupportedOperationError."""
         for name, module in self._loaded_modules(self._added.difference(entries)):
             if "." in name:
                 continue
             for entry in entries:
                 if _is_different_file(module, entry, name):
                     raise UnsupportedOperationError(
-                        f"module {name!r} of {entry} cannot be loaded: another job that runs in this TaskExecutor has "
-                        f"loaded {module.__file__}. Use TaskExecutors with one slot each, or rename the module.",
+                        f"cannot load module {name!r} of {entry}: another job in this TaskExecutor has loaded "
+                        f"{module.__file__}. Use TaskExecutors with one slot each, or rename the module.",
                         details={"module": name, "path": entry},
                     )
 
@@ -82,8 +81,8 @@ class PythonPath:
                 for name in _modules_in(entry) & _modules_in(present):
                     if _content(_file_of(entry, name)) != _content(_file_of(present, name)):
                         raise UnsupportedOperationError(
-                            f"module {name!r} of {entry} cannot be loaded: another job that runs in this TaskExecutor "
-                            f"has sent along {_file_of(present, name)}. Use TaskExecutors with one slot each, or "
+                            f"cannot load module {name!r} of {entry}: another job in this TaskExecutor has shipped "
+                            f"{_file_of(present, name)}. Use TaskExecutors with one slot each, or "
                             "rename the module.",
                             details={"module": name, "path": entry},
                         )
@@ -102,10 +101,10 @@ class PythonPath:
             del sys.path_importer_cache[cached]
 
     def _loaded_modules(self, entries: set[str]) -> list[tuple[str, ModuleType]]:
-        """Those that came from these entries of ours."""
+        """Returns the modules that were imported from these entries."""
         if not entries:
             return []
-        # A process has many modules, nearly all of which are none of a job's.
+        # Few of the many modules of a process belong to a job.
         prefixes = tuple(entry.rstrip(os.sep) + os.sep for entry in entries)
         return [
             (name, module)
@@ -122,20 +121,20 @@ class PythonPath:
         return real
 
     def _entry_of(self, file: str) -> str:
-        """The entry that a module came from: the longest one on sys.path that holds its file."""
+        """Returns the entry of a module: the longest one on sys.path that contains its file."""
         holding = [entry for entry in (*self._added, *sys.path) if file.startswith(entry.rstrip(os.sep) + os.sep)]
         return max(holding, key=len, default="")
 
 
 def _modules_in(entry: str) -> set[str]:
-    """Names of the modules and packages of a directory."""
+    """Returns the names of the modules and packages in a directory."""
     if not os.path.isdir(entry):
         return set()
     return {name.removesuffix(".py") for name in os.listdir(entry) if os.path.isfile(_file_of(entry, name))}
 
 
 def _file_of(entry: str, name: str) -> str:
-    """Of a module, by its name or that of its file, or of a package."""
+    """Returns the file of a module, given by its name or file name, or of a package."""
     module = os.path.join(entry, f"{name.removesuffix('.py')}.py")
     return module if os.path.isfile(module) else os.path.join(entry, name, "__init__.py")
 

@@ -1,7 +1,7 @@
-"""ResourceManagerConnection: this TaskExecutor's side of the ResourceManager.
+"""ResourceManagerConnection: the connection of a TaskExecutor to the ResourceManager.
 
-Registers, sends the slot report, tells of slots that became free, exchanges heartbeats. When it is lost the
-TaskExecutor makes a new one and registers again; jobs go on meanwhile.
+It registers, sends the slot report, notifies of slots that became free, and exchanges heartbeats. After a loss the
+TaskExecutor makes a new connection and registers again. Jobs keep running meanwhile.
 
 Source: org.apache.flink.runtime.taskexecutor.TaskExecutorToResourceManagerConnection.
 """
@@ -30,7 +30,7 @@ class ResourceManagerListener(Protocol):
 
     @property
     def profile(self) -> str | None:
-        """The resource profile that this process is dedicated to."""
+        """The resource profile that this process serves, or None."""
         ...
 
     def slot_report(self) -> resourcemanager_pb2.SlotReport: ...
@@ -41,7 +41,7 @@ class ResourceManagerListener(Protocol):
 
 
 class ResourceManagerConnection(PeerConnection):
-    """Thread: main thread."""
+    """The connection to one leader. Thread: main thread."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class ResourceManagerConnection(PeerConnection):
         self._task_executor_address = task_executor_address
         self._data_address = data_address
         self._gateway = rpc_client.gateway("ResourceManager", self.address, leader.fencing_token)
-        #: Fencing token of the leadership we are registered with; None before.
+        #: The fencing token of the ResourceManager; None before the registration.
         self.resource_manager_id: str | None = None
         self.instance_id = ""
 
@@ -73,7 +73,7 @@ class ResourceManagerConnection(PeerConnection):
         )
 
     def notify_slot_available(self, freed: FreedSlot) -> None:
-        """Best effort: the slot report of the next heartbeat says it again."""
+        """Notifies of a free slot. Best effort: the slot report of the next heartbeat repeats it."""
         if not self.is_registered:
             return
         request = resourcemanager_pb2.NotifySlotAvailableRequest(
@@ -89,7 +89,7 @@ class ResourceManagerConnection(PeerConnection):
         )
 
     async def disconnect(self, reason: str) -> None:
-        """Tell the ResourceManager that this TaskExecutor ends; best effort."""
+        """Unregisters this TaskExecutor. Best effort."""
         request = resourcemanager_pb2.DisconnectRequest(resource_id=self._options.resource_id, reason=reason)
         try:
             await self._gateway.disconnect_task_executor(request, timeout_s=1.0)
@@ -136,7 +136,7 @@ class ResourceManagerConnection(PeerConnection):
 
     def _on_heartbeat_answer(self, answer: Any) -> None:
         if not answer.registered or answer.resource_manager_id != self.resource_manager_id:
-            self._lose("it does not know this TaskExecutor (any more)")
+            self._lose("it does not know this TaskExecutor")
 
     def _on_lost(self, cause: FlinkError) -> None:
         self.resource_manager_id = None

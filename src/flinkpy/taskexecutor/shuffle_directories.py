@@ -1,8 +1,7 @@
-"""ShuffleDirectories: where the blocking partitions of this TaskExecutor lie: in each of `io.tmp.dirs`, by turns, or in
-its working directory where that is unset.
+"""ShuffleDirectories: the directories of blocking partitions.
 
-They do not outlive the process: the directories are empty at its beginning and removed at its end, and what one that
-was killed has left is removed by the next one on the host.
+Partitions are spread over `io.tmp.dirs`, or are in the working directory if that is not set. The directories are empty
+at the start of the process and removed at its end. The next process on the host removes those of a killed process.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _NAME = "blocking-shuffle"
 
 
 class ShuffleDirectories:
-    """Blocking."""
+    """Opens and removes the directories. Blocking."""
 
     def __init__(self, paths: list[Path], owned: list[WorkingDirectory]) -> None:
         self.paths = paths
@@ -25,7 +24,7 @@ class ShuffleDirectories:
 
     @classmethod
     def open(cls, temporary_roots: Sequence[str], working_directory: WorkingDirectory) -> ShuffleDirectories:
-        """Raises: ConfigurationError where one cannot be used."""
+        """Opens the directories. Raises: ConfigurationError if one cannot be used."""
         paths: list[Path] = []
         owned: list[WorkingDirectory] = []
         inside = working_directory.path.resolve()
@@ -38,7 +37,7 @@ class ShuffleDirectories:
         return cls(paths or [working_directory.subdirectory(_NAME, empty=True)], owned)
 
     def close(self) -> None:
-        """Remove them."""
+        """Removes the directories."""
         for path in self.paths:
             shutil.rmtree(path, ignore_errors=True)
         for directory in self._owned:

@@ -1,4 +1,4 @@
-"""TaskSlotTable: which slot of this process belongs to which job, and which tasks run in it.
+"""TaskSlotTable: the slots of a TaskExecutor, the jobs that hold them and the tasks that run in them.
 
 ```
             RequestSlot                 offer accepted / SubmitTasks
@@ -10,12 +10,12 @@
     +---------------- last task gone ----------- RELEASING
 ```
 
-An ALLOCATED slot has a deadline (`taskmanager.slot.timeout`); every other state has none. One allocation holds one
-slot. A RELEASING slot takes no tasks and is reported as taken until its last task has ended.
+An ALLOCATED slot has a deadline (`taskmanager.slot.timeout`), a slot in another state has none. An allocation holds one
+slot. A RELEASING slot accepts no tasks and is reported as allocated until its last task has ended.
 
 Pure: time is a parameter. Source: org.apache.flink.runtime.taskexecutor.slot.{TaskSlotTable,TaskSlot}.
-Differs: slots are a fixed array; there is no dynamic slot (index -1) because fine-grained resources are not divided
-here.
+Differs: the number of slots is fixed. There are no dynamic slots (index -1), because there are no fine-grained
+resources.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from flinkpy.common.errors import InvalidTransitionError, SlotAllocationError, TaskSubmissionError
 from flinkpy.common.ids import AllocationID, JobID
 
-#: Transitions remembered for error messages; a slot sees about four in the life of an allocation.
+#: The number of transitions kept for error messages; an allocation has about four.
 STORY_LENGTH = 64
 
 
@@ -54,7 +54,7 @@ SLOT_TRANSITIONS: frozenset[tuple[SlotState, SlotState]] = frozenset(
 
 @dataclass(slots=True)
 class TaskSlot:
-    """One slot. Changed by the TaskSlotTable only."""
+    """One slot. Only TaskSlotTable changes it."""
 
     index: int
     state: SlotState = SlotState.FREE
@@ -64,7 +64,7 @@ class TaskSlot:
     resource_profile: str = ""
     #: Execution attempts running here; empty unless ACTIVE or RELEASING.
     tasks: set[str] = field(default_factory=set)
-    #: Monotonic time at which an ALLOCATED slot is given up; None in every other state.
+    #: Monotonic time at which an ALLOCATED slot is freed; None in every other state.
     deadline_ms: int | None = None
     #: Monotonic time since which the slot is ACTIVE; None in every other state.
     active_since_ms: int | None = None
@@ -72,7 +72,7 @@ class TaskSlot:
 
 @dataclass(frozen=True, slots=True)
 class FreedSlot:
-    """A slot that has just become FREE: what the ResourceManager is told."""
+    """A slot that has just become FREE, for the notification of the ResourceManager."""
 
     index: int
     allocation_id: AllocationID
@@ -80,6 +80,8 @@ class FreedSlot:
 
 
 class TaskSlotTable:
+    """All slots of a TaskExecutor."""
+
     def __init__(self, num_slots: int, slot_timeout_ms: int) -> None:
         self._slots = [TaskSlot(index) for index in range(num_slots)]
         self._slot_timeout_ms = slot_timeout_ms
@@ -93,14 +95,14 @@ class TaskSlotTable:
 
     @property
     def slots(self) -> tuple[TaskSlot, ...]:
-        """All slots in order of their index (to read, not to change)."""
+        """All slots in the order of their index. Callers must not change them."""
         return tuple(self._slots)
 
     def slot_of(self, allocation_id: AllocationID) -> TaskSlot | None:
         return self._by_allocation.get(allocation_id)
 
     def slots_of_job(self, job_id: JobID, *states: SlotState) -> Iterator[TaskSlot]:
-        """Slots held for the job, in any state or in one of `states`."""
+        """Returns the slots of the job, in any state or in one of `states`."""
         return (s for s in self._slots if s.job_id == job_id and (not states or s.state in states))
 
     def has_slots(self, job_id: JobID) -> bool:
@@ -109,11 +111,10 @@ class TaskSlotTable:
     def allocate_slot(
         self, index: int, job_id: JobID, allocation_id: AllocationID, resource_profile: str, now_ms: int
     ) -> bool:
-        """Reserve the slot until its deadline. False: this allocation holds it already (a repeated request).
+        """Allocates the slot until its deadline. Returns False if this allocation holds it already.
 
         Raises:
-            SlotAllocationError: no such slot, or it is taken; `details` name the present owner. The ResourceManager
-                corrects its view of the slot by them.
+            SlotAllocationError: the slot does not exist or is not free; `details` name the owner.
         """
         if not 0 <= index < len(self._slots):
             raise SlotAllocationError(
@@ -133,7 +134,7 @@ class TaskSlotTable:
         return True
 
     def mark_active(self, allocation_id: AllocationID, job_id: JobID, now_ms: int) -> bool:
-        """The job's JobMaster uses the slot now. False where the job does not hold it (any more)."""
+        """Marks the slot as used by the JobMaster. Returns False if the job does not hold it."""
         slot = self._by_allocation.get(allocation_id)
         if slot is None or slot.job_id != job_id or slot.state is SlotState.RELEASING:
             return False
@@ -143,9 +144,9 @@ class TaskSlotTable:
         return True
 
     def free_slot(self, allocation_id: AllocationID, reason: str) -> FreedSlot | None:
-        """Give the slot back: at once where it has no tasks, else it is RELEASING until they have ended.
+        """Frees the slot. A slot with tasks becomes RELEASING until they have ended; the caller must fail these.
 
-        The caller fails the tasks of a RELEASING slot. None also where the allocation is not known (a repeated call).
+        Returns: the freed slot; None if it is RELEASING, or the allocation is unknown (a repeated call).
         """
         slot = self._by_allocation.get(allocation_id)
         if slot is None or slot.state is SlotState.RELEASING:
@@ -156,7 +157,7 @@ class TaskSlotTable:
         return self._free(slot, reason)
 
     def add_task(self, allocation_id: AllocationID, job_id: JobID, execution_attempt_id: str) -> None:
-        """Raises: TaskSubmissionError where the slot is not ACTIVE for that job."""
+        """Adds a task to the slot. Raises: TaskSubmissionError if the slot is not ACTIVE for the job."""
         slot = self._by_allocation.get(allocation_id)
         if slot is None or slot.job_id != job_id or slot.state is not SlotState.ACTIVE:
             state = "unknown here" if slot is None else f"{slot.state.value} for job {slot.job_id}"
@@ -168,7 +169,7 @@ class TaskSlotTable:
         self._by_task[execution_attempt_id] = slot
 
     def remove_task(self, execution_attempt_id: str) -> FreedSlot | None:
-        """The task has ended. The freed slot where it was the last one of a RELEASING slot."""
+        """Removes an ended task. Returns the freed slot if it was the last task of a RELEASING slot."""
         slot = self._by_task.pop(execution_attempt_id, None)
         if slot is None:
             return None
@@ -178,7 +179,7 @@ class TaskSlotTable:
         return None
 
     def expired_allocations(self, now_ms: int) -> list[AllocationID]:
-        """ALLOCATED slots past their deadline; the caller frees them."""
+        """Returns the ALLOCATED slots whose deadline has passed. The caller frees them."""
         return [
             slot.allocation_id
             for slot in self._slots
@@ -186,11 +187,11 @@ class TaskSlotTable:
         ]
 
     def story(self, allocation_id: AllocationID) -> list[str]:
-        """The latest transitions of that allocation, oldest first."""
+        """Returns the latest transitions of the allocation, oldest first."""
         return [line for key, line in self._story if key == str(allocation_id)]
 
     def validate(self) -> None:
-        """Assert every invariant."""
+        """Asserts every invariant."""
         for index, slot in enumerate(self._slots):
             assert slot.index == index
             is_free = slot.state is SlotState.FREE

@@ -1,4 +1,4 @@
-"""Task: one execution attempt in this process, from its deployment to its last report.
+"""Task: one execution attempt in a TaskExecutor, and the reports about it.
 
 ```
    DEPLOYING ----> INITIALIZING ----> RUNNING ----> FINISHED
@@ -7,12 +7,12 @@
                                                         \\-> FAILED     (told to fail)
 ```
 
-The state is changed on the main thread only; the task thread's news come there as events. A terminal state is reached
-when the thread has ended and everything the task held is released, so who hears of it may reuse the slot.
+Only the main thread changes the state; the task thread reports to it. A task takes a terminal state after its thread
+has ended and its resources are released, so the slot can be reused then.
 
 Source: org.apache.flink.runtime.taskmanager.Task.
-Differs: a failure from outside shows as CANCELING until the thread has ended (Flink shows FAILED at once but
-reports it at the same point as here).
+Differs: a task that is failed by its TaskExecutor is CANCELING until its thread has ended. In Flink it is FAILED at
+once, but reported at the same time as here.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ from __future__ import annotations
 import logging
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-from flinkpy._proto import checkpoint_pb2
+import cloudpickle
+
+from flinkpy._proto import checkpoint_pb2, common_pb2, jobmaster_pb2
+from flinkpy.common.accumulators import AccumulatorFailure
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason, checkpoint_error
-from flinkpy.common.error_text import describe, format_user_traceback, safe_repr
+from flinkpy.common.error_text import bounded_text, describe, format_user_traceback, safe_repr
 from flinkpy.common.errors import (
     ExternalError,
     FlinkError,
@@ -36,13 +39,14 @@ from flinkpy.common.errors import (
 from flinkpy.common.event_sequence import ReceivedEvents, SentEvents
 from flinkpy.common.states import EXECUTION_TRANSITIONS, ExecutionState
 from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
+from flinkpy.rpc.error_codec import error_to_proto, reduced_error
 from flinkpy.taskexecutor.contracts import DeployedTask, Invokable
 from flinkpy.taskexecutor.task_canceler import CancelStep, TaskCanceler
 from flinkpy.taskexecutor.task_thread import TaskThread, is_user_file
 
 logger = logging.getLogger(__name__)
 
-#: Events for a task that is still being built. A coordinator sends a reader a few before it runs, never this many.
+#: The maximum number of events for a task that has not started. Coordinators send a few before a reader runs.
 MAX_EARLY_EVENTS = 10_000
 
 
@@ -66,12 +70,15 @@ class TaskListener(Protocol):
     def on_end_of_data(self, task: Task) -> None: ...
 
     def on_task_stuck(self, task: Task, waited_ms: int) -> None:
-        """The task did not stop within `task.cancellation.timeout`: the process must end."""
+        """Handles a task that did not stop within `task.cancellation.timeout`: the process must end."""
         ...
 
 
 class Task:
-    """Thread: main thread, but for the methods of TaskCallbacks and the `_..._in_task_thread` ones."""
+    """One execution attempt.
+
+    Thread: main thread, except for the methods of TaskCallbacks and `_..._in_task_thread`.
+    """
 
     def __init__(
         self,
@@ -97,7 +104,7 @@ class Task:
         self._thread = make_thread(deployed.task_name, self._run_in_task_thread, self._exit_in_task_thread)
         self._is_started = False
         self._invokable: Invokable | None = None
-        #: Set before the invokable exists too, so that the task thread sees it whichever comes first.
+        #: Set also before the invokable exists, so that the task thread sees it.
         self._is_canceled = False
         self._failure: FlinkError | None = None
         self._early_events: deque[tuple[str, bytes]] = deque()
@@ -105,13 +112,13 @@ class Task:
         self._cancel_timer: TimerHandle | None = None
         self._final_metrics: dict[str, int] = {}
         self._final_accumulators: dict[str, bytes] = {}
-        #: The snapshot that the JobMaster was told last.
+        #: The accumulators that were sent to the JobMaster last.
         self.reported_accumulators: dict[str, bytes] | None = None
 
     # ---- life cycle
 
     def start(self) -> None:
-        """The user code is there: start the thread. Ignored where the task was told to stop before."""
+        """Starts the thread when the user code is ready. Ignored if the task was stopped before."""
         if self.state is not ExecutionState.DEPLOYING or self._is_started:
             return
         self._is_started = True
@@ -119,11 +126,11 @@ class Task:
         self._thread.start()
 
     def cancel(self) -> None:
-        """Stop; ends in CANCELED. Idempotent, and without effect once the task has ended."""
+        """Cancels the task, which ends in CANCELED. Idempotent. Ignored if the task has ended."""
         self._stop(None)
 
     def fail(self, cause: FlinkError) -> None:
-        """Stop because of `cause`; ends in FAILED with it. The first cause stays."""
+        """Fails the task, which ends in FAILED with `cause`. The first cause is kept."""
         self._stop(cause)
 
     def _stop(self, cause: FlinkError | None) -> None:
@@ -152,7 +159,7 @@ class Task:
         if step is CancelStep.GIVE_UP:
             self._listener.on_task_stuck(self, now_ms - canceler.started_ms)
         elif step is CancelStep.INTERRUPT or (step is CancelStep.INTERRUPT_USER_CODE and self._thread.is_in_user_code):
-            logger.warning("task %s has not stopped yet: interrupting it\n%s", self.task_name, self.stack)
+            logger.warning("interrupting task %s, which has not stopped yet\n%s", self.task_name, self.stack)
             self._thread.interrupt()
         self._cancel_timer = self._endpoint.schedule(again_ms, self._push)
 
@@ -163,7 +170,7 @@ class Task:
             self._end(error)
 
     def _end(self, error: BaseException | None) -> None:
-        """Release what the task held, then take the terminal state."""
+        """Releases the resources of the task, then takes the terminal state."""
         if self._cancel_timer is not None:
             self._cancel_timer.cancel()
         self._final_metrics, self._final_accumulators = self.metrics, self.accumulators
@@ -183,7 +190,7 @@ class Task:
             cause = FlinkError(f"task {self.task_name} was canceled")
         try:
             self.deployed.release(cause)
-        except Exception as leak:  # the task's end must be reported whatever its clean-up does
+        except Exception as leak:  # the end of the task must be reported
             logger.exception("releasing the resources of task %s failed", self.task_name)
             if failure is None and state is ExecutionState.FINISHED:
                 failure, state = failure_of(leak, self.task_name), ExecutionState.FAILED
@@ -197,17 +204,17 @@ class Task:
         self.story.append(to)
         self._listener.on_task_state(self, to, error)
 
-    # ---- what others ask of the running task
+    # ---- queries and events
 
     @property
     def metrics(self) -> dict[str, int]:
-        """Fields of IOMetrics; the final ones once the task has ended."""
+        """The fields of IOMetrics; the final ones after the task has ended."""
         invokable = self._invokable
         return self._final_metrics if invokable is None else invokable.metrics()
 
     @property
     def accumulators(self) -> dict[str, bytes]:
-        """The user's, pickled by name; the final ones once the task has ended."""
+        """The user's accumulators, pickled, by name; the final ones after the task has ended."""
         invokable = self._invokable
         return self._final_accumulators if invokable is None else invokable.accumulators()
 
@@ -220,11 +227,11 @@ class Task:
         return self._thread.is_alive
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for the thread's end; blocks. True where there is none (any more)."""
+        """Waits for the end of the thread. Returns True if it has ended or was not started. Blocks."""
         return not self._is_started or self._thread.join(timeout_s)
 
     def deliver_operator_event(self, operator_id: str, payload: bytes) -> None:
-        """Hand a coordinator's event to the operator. Dropped once the task was told to stop."""
+        """Delivers a coordinator's event to the operator. Drops it if the task is stopping."""
         if self.state.is_terminal or self.state is ExecutionState.CANCELING:
             return
         if self._invokable is not None:
@@ -239,7 +246,7 @@ class Task:
     def trigger_checkpoint(
         self, checkpoint_id: int, timestamp_ms: int, options: checkpoint_pb2.CheckpointOptions
     ) -> None:
-        """Put the trigger into the task's mailbox. Raises: CheckpointError where there is nobody to take it."""
+        """Puts the trigger into the task's mailbox. Raises: CheckpointError if the task is not running."""
         if self.state.is_terminal or self.state is ExecutionState.CANCELING:
             raise checkpoint_error(
                 CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING, f"{self.task_name} is {self.state.name}"
@@ -251,12 +258,12 @@ class Task:
         self._invokable.trigger_checkpoint(checkpoint_id, timestamp_ms, options)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Without effect unless the task is running."""
+        """Ignored unless the task is running."""
         if self.state is ExecutionState.RUNNING and self._invokable is not None:
             self._invokable.notify_checkpoint_complete(checkpoint_id)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int, latest_completed_id: int) -> None:
-        """Without effect unless the task is running."""
+        """Ignored unless the task is running."""
         if self.state is ExecutionState.RUNNING and self._invokable is not None:
             self._invokable.notify_checkpoint_aborted(checkpoint_id, latest_completed_id)
 
@@ -284,7 +291,7 @@ class Task:
         self._tell(self._listener.on_end_of_data, self)
 
     def _tell(self, listener: Callable[..., None], *args: Any) -> None:
-        """Call the listener on the main thread, unless the task has reported its end by then: nothing may follow it."""
+        """Calls the listener on the main thread, unless the task has reported its end by then."""
 
         def tell() -> None:
             if not self.state.is_terminal:
@@ -295,8 +302,8 @@ class Task:
     def _run_in_task_thread(self) -> None:
         invokable = self.deployed.create_invokable(self)
         self._endpoint.run_in_main_thread(self._on_invokable, invokable)
-        # The main thread sets this before it looks for an invokable to cancel, and we look at it after the
-        # invokable is on its way there: one of the two cancels.
+        # The main thread sets the flag before it looks for an invokable. This thread reads it after it has sent the
+        # invokable. So at least one of the two cancels the invokable.
         if self._is_canceled:
             invokable.cancel()
         invokable.invoke()
@@ -304,7 +311,7 @@ class Task:
     def _exit_in_task_thread(self, error: BaseException | None) -> None:
         self._endpoint.run_in_main_thread(self._on_thread_exit, error)
 
-    # ---- its news on the main thread
+    # ---- events of the task thread, on the main thread
 
     def _on_invokable(self, invokable: Invokable) -> None:
         self._invokable = invokable
@@ -327,10 +334,9 @@ class Task:
 
 
 def failure_of(error: BaseException, task_name: str) -> FlinkError:
-    """The typed error that is reported for whatever ended a task thread.
+    """Returns the typed error to report for an error that ended a task thread.
 
-    The runtime wraps what user functions raise; this is for what comes another way: by whose code is on the
-    traceback.
+    The runtime wraps errors of user functions. For other errors the traceback tells whether user code raised them.
     """
     if isinstance(error, FlinkError):
         return error
@@ -347,3 +353,71 @@ def failure_of(error: BaseException, task_name: str) -> FlinkError:
 
 def _raised_by_user(error: BaseException) -> bool:
     return any(is_user_file(frame.f_code.co_filename) for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+#: The maximum size of the accumulators in one report, far below the maximum message size. The accumulators of further
+#: tasks are sent with the next report, and when these tasks end.
+MAX_ACCUMULATOR_BYTES = 8 * 1024 * 1024
+
+#: The maximum length of the reason in a reduced report.
+MAX_REDUCED_CHARS = 1_000
+
+
+def state_update(task: Task, state: ExecutionState, error: FlinkError | None) -> jobmaster_pb2.TaskExecutionStateUpdate:
+    """Returns the report of a new state, with the metrics, accumulators and result sizes of the task."""
+    return jobmaster_pb2.TaskExecutionStateUpdate(
+        execution_attempt_id=task.execution_attempt_id,
+        state=common_pb2.ExecutionState.Name(state.value),
+        error=None if error is None else error_to_proto(error),
+        metrics=common_pb2.IOMetrics(**task.metrics),
+        accumulators_pickle=task.accumulators,
+        result_partition_bytes=[
+            jobmaster_pb2.ResultPartitionBytes(result_partition_id=partition_id, subpartition_bytes=sizes)
+            for partition_id, sizes in task.deployed.subpartition_bytes().items()
+        ]
+        if state is ExecutionState.FINISHED
+        else (),
+    )
+
+
+def reduced_update(
+    update: jobmaster_pb2.TaskExecutionStateUpdate, refusal: str
+) -> jobmaster_pb2.TaskExecutionStateUpdate:
+    """Returns the update without its large parts, for a JobMaster that refused it.
+
+    Each accumulator becomes an AccumulatorFailure with the reason, so that none disappears silently.
+    """
+    reduced = jobmaster_pb2.TaskExecutionStateUpdate()
+    reduced.CopyFrom(update)
+    reason = bounded_text(f"the JobMaster refused the report: {refusal}", MAX_REDUCED_CHARS)
+    for name in update.accumulators_pickle:
+        reduced.accumulators_pickle[name] = cloudpickle.dumps(AccumulatorFailure(name, reason))
+    if reduced.HasField("error"):
+        reduced.error.CopyFrom(reduced_error(reduced.error))
+    return reduced
+
+
+def task_reports(tasks: Iterable[Task], *, is_full: bool) -> list[jobmaster_pb2.TaskExecutionStateUpdate]:
+    """Returns the metrics and accumulators of running tasks.
+
+    Unless `is_full`, it includes accumulators only if they have changed since the last report. That report may be lost,
+    so a full report must follow from time to time.
+    """
+    reports = []
+    room = MAX_ACCUMULATOR_BYTES
+    for task in tasks:
+        accumulators = task.accumulators
+        size = sum(map(len, accumulators.values()))
+        is_told = (is_full or accumulators is not task.reported_accumulators) and size <= room
+        if is_told:
+            task.reported_accumulators = accumulators
+            room -= size
+        reports.append(
+            jobmaster_pb2.TaskExecutionStateUpdate(
+                execution_attempt_id=task.execution_attempt_id,
+                state=common_pb2.ExecutionState.Name(task.state.value),
+                metrics=common_pb2.IOMetrics(**task.metrics),
+                accumulators_pickle=accumulators if is_told else None,
+            )
+        )
+    return reports

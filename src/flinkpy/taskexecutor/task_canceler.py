@@ -1,13 +1,12 @@
-"""TaskCanceler: how hard a task that was told to stop is pushed, and when.
+"""TaskCanceler: decides when to interrupt a task that has to stop, and when to give up.
 
-Told once (by `cancel` of its invokable, which is a mail); after a short grace, interrupted where it is in user
-code; then interrupted every `task.cancellation.interval`, wherever it is; after `task.cancellation.timeout` the
-process is given up, because a thread that cannot be stopped holds its slot, its state and its memory for ever.
+A task is first canceled by a mail. After a short grace it is interrupted if it is in user code. Then it is interrupted
+every `task.cancellation.interval`, wherever it is. After `task.cancellation.timeout` the process has to end, because a
+thread that cannot be stopped would hold its slot, state and memory for ever.
 
-Pure: `next_step` is asked what to do and when to ask again. Source: TaskCanceler, TaskInterrupter and
+Pure. Source: TaskCanceler, TaskInterrupter and
 TaskCancelerWatchDog of org.apache.flink.runtime.taskmanager.Task.
-Differs: Flink interrupts at once; here a task that is between batches or cleaning up sees the mail, so it gets a
-grace.
+Differs: Flink interrupts at once. Here a task gets a grace, because it sees the mail between two batches.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-#: A batch takes milliseconds; a task that has not seen the cancel mail after this is stuck in one call.
+#: The grace. A batch takes milliseconds, so a task that has not seen the mail after this time is stuck in a call.
 FIRST_INTERRUPT_MS = 1_000
 
 
@@ -28,7 +27,12 @@ class CancelStep(enum.Enum):
 
 @dataclass(slots=True)
 class TaskCanceler:
-    """Args: monotonic time of the cancel call, `task.cancellation.{interval,timeout}` (timeout 0: never give up)."""
+    """Decides for one task.
+
+    Args:
+        started_ms: monotonic time of the cancellation.
+        interval_ms, timeout_ms: `task.cancellation.{interval,timeout}`; a timeout of 0 never gives up.
+    """
 
     started_ms: int
     interval_ms: int
@@ -40,7 +44,7 @@ class TaskCanceler:
         self._next_interrupt_ms = self.started_ms + min(FIRST_INTERRUPT_MS, self.interval_ms)
 
     def next_step(self, now_ms: int) -> tuple[CancelStep, int]:
-        """What is due now, and in how many ms to ask again (at least 1)."""
+        """Returns the step to take now, and after how many milliseconds (at least 1) to call this again."""
         gives_up_ms = self.started_ms + self.timeout_ms if self.timeout_ms > 0 else None
         if gives_up_ms is not None and now_ms >= gives_up_ms:
             return CancelStep.GIVE_UP, self.interval_ms

@@ -1,6 +1,6 @@
-"""NetworkTaskDeployer: makes, for one TaskDeployment, everything a StreamTask needs of the data path.
+"""NetworkTaskDeployer: creates the data path of a task from its TaskDeployment.
 
-This module is the one place where the control path (deployments, user code, callbacks into the endpoint) and the data
+This is the only module in which the control path (deployments, user code, callbacks into the endpoint) and the data
 path (network, streaming) meet.
 
 Source: org.apache.flink.runtime.taskexecutor.TaskExecutor#submitTask, org.apache.flink.runtime.taskmanager.Task
@@ -10,12 +10,15 @@ Source: org.apache.flink.runtime.taskexecutor.TaskExecutor#submitTask, org.apach
 from __future__ import annotations
 
 import itertools
+import os
 import pickle
+import threading
 from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ParamSpec, TypeVar
 
 import cloudpickle
 
@@ -47,15 +50,57 @@ from flinkpy.streaming.operators.metric_group import TaskMetricGroup
 from flinkpy.streaming.tasks import create_stream_task
 from flinkpy.streaming.tasks.environment import ShippedFiles, TaskStateManager
 from flinkpy.taskexecutor.contracts import Invokable, TaskCallbacks
-from flinkpy.taskexecutor.io_executor import IoExecutor
-from flinkpy.taskexecutor.local_state_directories import LocalStateDirectories
-from flinkpy.taskexecutor.local_state_store import LocalStateStore, remove_in_background
+from flinkpy.taskexecutor.local_state_store import LocalStateDirectories, LocalStateStore, remove_in_background
 from flinkpy.taskexecutor.options import TaskExecutorOptions
 from flinkpy.taskexecutor.peer_connection import RpcClientLike
-from flinkpy.taskexecutor.process_environment import ProcessEnvironment
 from flinkpy.taskexecutor.python_path import PythonPath
 from flinkpy.taskexecutor.task_state_manager import SubtaskStateManager
-from flinkpy.taskexecutor.user_code import UserCode
+from flinkpy.taskexecutor.user_code import ProcessEnvironment, UserCode
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: The number of threads per core, as in Flink; this work mostly waits for disks and networks.
+THREADS_PER_CORE = 4
+MAX_THREADS = 64
+
+
+class IoExecutor(Executor):
+    """The threads that write snapshots and remove files. Thread: any.
+
+    Source: the ioExecutor of org.apache.flink.runtime.taskexecutor.TaskManagerRunner.
+
+    Args:
+        size: the maximum number of threads; None: depends on the number of cores.
+    """
+
+    def __init__(self, size: int | None = None) -> None:
+        threads = size or min(MAX_THREADS, THREADS_PER_CORE * (os.cpu_count() or 1))
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="taskexecutor-io")
+        self._lock = threading.Lock()
+        self._running: set[Future[Any]] = set()
+
+    def submit(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Runs `call` on a thread. Raises: RuntimeError after `shutdown`."""
+        future = self._pool.submit(call, *args, **kwargs)
+        with self._lock:
+            self._running.add(future)
+        future.add_done_callback(self._done)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self._pool.shutdown(wait=wait, cancel_futures=cancel_futures)
+
+    def close(self, timeout_s: float) -> bool:
+        """Drops queued work and accepts none. Returns False if work still runs after `timeout_s`."""
+        with self._lock:
+            running = set(self._running)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        return not wait(running, timeout_s).not_done
+
+    def _done(self, future: Future[Any]) -> None:
+        with self._lock:
+            self._running.discard(future)
 
 
 @dataclass(slots=True)
@@ -88,7 +133,7 @@ class RuntimeEnvironment:
             return pickle.loads(data)
         except USER_ERRORS as error:
             raise FunctionError(
-                f"{self.task_name}: code of the job cannot be loaded here: {describe(error)}",
+                f"{self.task_name}: cannot load the code of the job: {describe(error)}",
                 remote_traceback=format_user_traceback(error),
             ) from error
 
@@ -107,7 +152,7 @@ class RuntimeEnvironment:
 
 
 class JobResources:
-    """What a TaskExecutor keeps for one job: its code and its local copies of state. Implements `JobUserCode`."""
+    """The code and the local state copies of one job. Implements `JobUserCode`."""
 
     def __init__(self, user_code: UserCode, local_state: LocalStateStore) -> None:
         self.user_code = user_code
@@ -122,7 +167,7 @@ class JobResources:
 
 
 class DeployedStreamTask:
-    """A deployment whose partitions and gates exist. Implements `flinkpy.taskexecutor.task.DeployedTask`."""
+    """A deployment whose partitions and gates exist. Implements `DeployedTask`."""
 
     def __init__(
         self,
@@ -155,19 +200,19 @@ class DeployedStreamTask:
         environment.callbacks = self._state.callbacks = callbacks
         use_file_systems_in_this_thread(environment.configuration)
         if environment.vertex.task_kind == SPARK_TASK:
-            from flinkpy.spark.region_task import SparkRegionTask  # by jobs that use it
+            from flinkpy.spark.region_task import SparkRegionTask  # imported by jobs that use it
 
             return SparkRegionTask(environment)
         return create_stream_task(environment)
 
     def dump_event(self, event: Any) -> bytes:
-        # Not plain pickle: a split may be of a class that the user's main module defined, which has no name here.
+        # cloudpickle, because the class of a split may be defined in the user's main module.
         return cloudpickle.dumps(event)
 
     def update_partition(self, input_index: int, partition: taskexecutor_pb2.ShuffleDescriptor) -> None:
         for gate in self._deployment.input_gates:
             if gate.input_index == input_index and partition in gate.partitions:
-                return  # what it was deployed with
+                return  # it was deployed with this location
         raise UnsupportedOperationError(
             f"{self.task_name}: its input {input_index} cannot be moved to partition {partition.result_partition_id}; "
             "tasks are deployed when all their producers have slots"
@@ -185,7 +230,7 @@ class DeployedStreamTask:
 
 
 class NetworkTaskDeployer:
-    """Thread: the TaskExecutor's main thread."""
+    """Implements `TaskDeployer`. Thread: main thread."""
 
     def __init__(
         self,
@@ -209,17 +254,17 @@ class NetworkTaskDeployer:
             working_directory.path / "python-environment",
             environments_root(read_option(configuration, python_options.ENVIRONMENT_DIR)),
         )
-        #: Numbered: a job or a task that comes again must not meet the directory it is just leaving.
+        #: Numbers directories: a job that comes again must not use the directory that is being removed.
         self._numbers = itertools.count()
         self._io_executor = IoExecutor(read_option(configuration, cluster_options.IO_POOL_SIZE))
-        #: Of the tasks' backends.
+        #: The directory of the tasks' state backends.
         self._task_directory = working_directory.subdirectory("tasks", empty=True)
         self._local_state_directories = LocalStateDirectories.open(
             read_option(configuration, checkpointing_options.LOCAL_BACKUP_DIRS), working_directory
         )
 
     def close(self, timeout_s: float) -> bool:
-        """Stop the I/O threads, after the tasks have ended. False where one still works after `timeout_s`."""
+        """Stops the I/O threads, after the tasks have ended. Returns False if one still works after `timeout_s`."""
         has_ended = self._io_executor.close(timeout_s)
         self.process_environment.close()
         self._local_state_directories.close()
@@ -247,7 +292,7 @@ class NetworkTaskDeployer:
         user_code: JobResources,
         on_input_failure: Callable[[FlinkError], None],
     ) -> DeployedStreamTask:
-        """Create partitions and gates. Raises: FlinkError; what was made until then is released."""
+        """Creates partitions and gates. Raises: FlinkError; everything created is released then."""
         name = f"{vertex.name} ({deployment.subtask_index + 1}/{vertex.parallelism})"
         partitions: list[ResultPartition] = []
         gates: list[tuple[int, int, InputGate]] = []
@@ -368,7 +413,7 @@ class NetworkTaskDeployer:
         )
 
     def _job_configuration(self, job: taskexecutor_pb2.JobInformation) -> Configuration:
-        """The TaskExecutor's own, overridden by the job's."""
+        """Returns the TaskExecutor's configuration, overridden by that of the job."""
         return Configuration.from_dict({**self._configuration.to_dict(), **job.configuration.entries})
 
     def _fetcher(self, blob_server_address: str) -> Callable[[str], AsyncIterator[bytes]]:
@@ -381,13 +426,13 @@ class NetworkTaskDeployer:
 
 
 class _CheckpointStorage:
-    """Streams and files of checkpoints, for one job's configuration. Thread: any."""
+    """Opens streams and files of checkpoints with the configuration of a job. Thread: any."""
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
 
     def streams(self, location: checkpoint_pb2.CheckpointLocation) -> CheckpointStreams:
-        from flinkpy.checkpoint.storage import CheckpointStreamFactory  # with its file systems: by jobs that use it
+        from flinkpy.checkpoint.storage import CheckpointStreamFactory  # imported by jobs that use it
 
         return CheckpointStreamFactory(location, self._configuration)
 

@@ -1,7 +1,7 @@
 """TaskExecutor: the endpoint of a worker process.
 
-Who may call what is decided here: the ResourceManager by the token of the leadership we are registered with, a
-JobMaster by the token of its job. What a call means is `JobService`'s business.
+It checks the fencing tokens of calls: the ResourceManager must send the token with which this TaskExecutor is
+registered, a JobMaster the token of its job. `JobService` implements the calls.
 
 Source: org.apache.flink.runtime.taskexecutor.TaskExecutor. Thread: one asyncio loop.
 """
@@ -42,7 +42,6 @@ from flinkpy.metrics.metricbase import UPDATE_INTERVAL_S
 from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
 from flinkpy.rpc.error_codec import error_from_proto
 from flinkpy.rpc.server import CallContext
-from flinkpy.taskexecutor import checkpoint_calls
 from flinkpy.taskexecutor.contracts import TaskDeployer
 from flinkpy.taskexecutor.diagnostics import CHUNK_BYTES, LogFiles, thread_dump
 from flinkpy.taskexecutor.garbage_collection import EndedTaskCollector
@@ -57,18 +56,20 @@ from flinkpy.taskexecutor.task_thread import TaskThread
 
 logger = logging.getLogger(__name__)
 
-#: How long an orderly shutdown waits for the tasks it cancelled; their threads end with the process anyway.
+#: How long a shutdown waits for the canceled tasks. Their threads end with the process anyway.
 STOP_TASKS_TIMEOUT_S = 2.0
 
 ACKNOWLEDGE = common_pb2.Acknowledge()
 
 
 class TaskExecutor(RpcEndpoint):
-    """Args:
-    on_fatal: the process cannot go on (a task that does not stop, no ResourceManager); must not return work.
-    on_renewal: the process is to begin anew, after the call that asked for it has been answered.
-    collect_garbage: frees what ended tasks leave; None: that is left to the thresholds of Python's collector.
-    resource_managers: who leads; None: the one of the options.
+    """Serves `TaskExecutor` of taskexecutor.proto.
+
+    Args:
+        on_fatal: called if the process has to end: a task does not stop, or there is no ResourceManager.
+        on_renewal: called if the process has to restart.
+        collect_garbage: frees the objects of ended tasks; None: leaves that to the thresholds of Python's collector.
+        resource_managers: retrieves the leading ResourceManager; None: the one of the options.
     """
 
     def __init__(
@@ -114,7 +115,7 @@ class TaskExecutor(RpcEndpoint):
         )
 
     def start(self, address: str, data_address: str) -> None:
-        """Register at the ResourceManager and begin to work; the addresses are those the peers reach us by."""
+        """Registers at the ResourceManager. Peers reach this process at the given addresses."""
         self.validate_runs_in_main_thread()
         self._address, self._data_address = address, data_address
         self.service.start(address, data_address)
@@ -123,7 +124,7 @@ class TaskExecutor(RpcEndpoint):
         self._resource_managers.start(self._on_resource_manager_leader)
 
     async def stop(self, reason: str) -> None:
-        """Leave in order: tell the peers, cancel the tasks, wait shortly for them. Idempotent with `close`."""
+        """Shuts down: disconnects from the peers, cancels the tasks and waits shortly for them. Idempotent."""
         if self.is_closed:
             return
         goodbyes = [job.connection.disconnect(reason) for job in self.service.jobs if job.connection.is_registered]
@@ -137,7 +138,7 @@ class TaskExecutor(RpcEndpoint):
             self.service.close_job(job, ExternalError(reason))
         deadline = self._loop.time() + STOP_TASKS_TIMEOUT_S
         while self.service.unfinished_tasks and self._loop.time() < deadline:
-            await asyncio.sleep(0.01)  # their ends come as events on this loop
+            await asyncio.sleep(0.01)  # their ends are reported on this loop
         await self.close()
 
     # ---- slots (ResourceManager; FreeSlot also JobMaster)
@@ -168,7 +169,7 @@ class TaskExecutor(RpcEndpoint):
         return ACKNOWLEDGE
 
     def renew(self, request: taskexecutor_pb2.RenewRequest, context: CallContext) -> common_pb2.Acknowledge:
-        """Begin anew as a fresh process. Raises: SlotAllocationError while this one is in use."""
+        """Restarts this process. Raises: SlotAllocationError if it is in use."""
         self.validate_runs_in_main_thread()
         self._check_resource_manager(context, request.resource_manager_id)
         is_held = any(slot.allocation_id is not None for slot in self.service.slots.slots)
@@ -253,9 +254,9 @@ class TaskExecutor(RpcEndpoint):
         if job is None:
             raise checkpoint_error(
                 CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_NOT_READY,
-                f"{self.options.resource_id} does not work for job {request.job_id}",
+                f"{self.options.resource_id} has no slot for job {request.job_id}",
             )
-        checkpoint_calls.trigger_checkpoints(job, request)
+        self.service.trigger_checkpoints(job, request)
         return ACKNOWLEDGE
 
     def confirm_checkpoints(
@@ -264,7 +265,7 @@ class TaskExecutor(RpcEndpoint):
         self.validate_runs_in_main_thread()
         job = self._job_of_call(request.job_id, context)
         if job is not None:
-            checkpoint_calls.confirm_checkpoints(job, request)
+            self.service.confirm_checkpoints(job, request)
         return ACKNOWLEDGE
 
     def abort_checkpoints(
@@ -273,7 +274,7 @@ class TaskExecutor(RpcEndpoint):
         self.validate_runs_in_main_thread()
         job = self._job_of_call(request.job_id, context)
         if job is not None:
-            checkpoint_calls.abort_checkpoints(job, request)
+            self.service.abort_checkpoints(job, request)
         return ACKNOWLEDGE
 
     # ---- heartbeats
@@ -294,13 +295,13 @@ class TaskExecutor(RpcEndpoint):
         self.validate_runs_in_main_thread()
         job = self._job_of_call(request.job_id, context)
         if job is None:
-            raise NotRegisteredError(f"this TaskExecutor does not work for job {request.job_id}")
+            raise NotRegisteredError(f"this TaskExecutor has no slot for job {request.job_id}")
         job.connection.heard()
         answer = self.service.job_heartbeat(job.job_id)
         self.service.on_allocated_slots(job.job_id, request.allocation_ids)
         return answer
 
-    # ---- for whoever may look
+    # ---- diagnostics
 
     def request_thread_dump(
         self, request: taskexecutor_pb2.ThreadDumpRequest, context: CallContext
@@ -362,7 +363,7 @@ class TaskExecutor(RpcEndpoint):
             self._registration_timer = None
 
     def on_resource_manager_lost(self, cause: FlinkError) -> None:
-        logger.warning("%s; jobs go on, registering again", cause)
+        logger.warning("%s; registering again, jobs keep running", cause)
         if self._resource_manager is not None:
             self._connect_to_resource_manager(self._resource_manager.leader)
 
@@ -376,7 +377,7 @@ class TaskExecutor(RpcEndpoint):
         if former is not None:
             former.close()
         if leader is None:
-            logger.warning("no ResourceManager leads just now; jobs go on")
+            logger.warning("no ResourceManager leads at the moment; jobs keep running")
             self._await_registration()
         else:
             self._connect_to_resource_manager(leader)
@@ -409,7 +410,7 @@ class TaskExecutor(RpcEndpoint):
     @property
     def _sought(self) -> str:
         if self._resource_manager is None:
-            return "a ResourceManager: none leads"
+            return "a ResourceManager (none leads)"
         return f"the ResourceManager {self._resource_manager.address}"
 
     def _on_slot_freed(self, freed: FreedSlot) -> None:
@@ -428,7 +429,7 @@ class TaskExecutor(RpcEndpoint):
     def _resource_manager_id(self) -> str | None:
         return None if self._resource_manager is None else self._resource_manager.resource_manager_id
 
-    # ---- who calls
+    # ---- fencing
 
     def _check_resource_manager(self, context: CallContext, named_id: str) -> ResourceManagerConnection:
         connection = self._resource_manager
@@ -440,8 +441,7 @@ class TaskExecutor(RpcEndpoint):
         return connection
 
     def _job_of_call(self, job_id: str, context: CallContext) -> JobEntry | None:
-        """The job, None where nothing is held for it. Raises: StaleFencingTokenError for another JobMaster than its
-        own."""
+        """Returns the job, or None if it is unknown. Raises: StaleFencingTokenError if another JobMaster calls."""
         job = self.service.jobs.get(JobID(job_id))
         if job is not None and context.fencing_token != str(job.job_master_id):
             raise _stale(context, f"the JobMaster {job.job_master_id} of job {job_id}")
@@ -450,6 +450,6 @@ class TaskExecutor(RpcEndpoint):
 
 def _stale(context: CallContext, expected: Any) -> StaleFencingTokenError:
     return StaleFencingTokenError(
-        f"this call is for {expected} only; it carries the token {context.fencing_token}",
+        f"only {expected} may make this call; it carries the token {context.fencing_token}",
         details={"got": str(context.fencing_token)},
     )

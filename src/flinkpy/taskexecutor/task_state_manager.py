@@ -1,4 +1,4 @@
-"""SubtaskStateManager: the checkpointing ends of one execution attempt.
+"""SubtaskStateManager: the restored state and the checkpoint streams of one execution attempt.
 
 Source: org.apache.flink.runtime.state.TaskStateManagerImpl.
 """
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 #: Makes the streams of one checkpoint.
 StreamsOfLocation = Callable[[checkpoint_pb2.CheckpointLocation], CheckpointStreams]
 
-#: Savepoints belong to the user and are not restored from after a failure while a checkpoint is there.
+#: Savepoints have no copies: they belong to the user, and failures are rarely recovered from them.
 _KINDS_WITH_COPIES = (checkpoint_pb2.CHECKPOINT, checkpoint_pb2.FULL_CHECKPOINT)
 
 
@@ -28,10 +28,10 @@ class SubtaskStateManager:
     """Implements `flinkpy.streaming.tasks.environment.TaskStateManager`. Thread: any.
 
     Args:
-        owner: (vertex, subtask), for the copies of its files.
-        restore: what this attempt begins with; None: from nothing.
-        backup: where copies go; None: none are made.
-        local: where copies are looked for; None: nowhere.
+        owner: (vertex, subtask), the owner of the local copies.
+        restore: the state to start with; None: no state.
+        backup: the store for new copies; None: no copies are made.
+        local: the store to read copies from; None: copies are not read.
     """
 
     def __init__(
@@ -102,12 +102,12 @@ class SubtaskStateManager:
             self._backup.aborted(self._owner, checkpoint_id)
 
     def log_restore(self) -> None:
-        """Tell where the state came from; called when everything is restored."""
+        """Logs where the state was read from. Called when everything is restored."""
         if self._restore is None:
             return
         files = self._local_files
         logger.info(
-            "%s is restored from checkpoint %d: %d files (%d bytes) read from local copies, %d (%d bytes) from storage",
+            "restored %s from checkpoint %d: %d files (%d bytes) read from local copies, %d (%d bytes) from storage",
             self._task_name,
             self._restore.checkpoint_id,
             files.num_local,
@@ -118,7 +118,7 @@ class SubtaskStateManager:
 
 
 def paths_of(state: checkpoint_pb2.TaskStateSnapshot) -> Iterator[str]:
-    """The files that a state refers to."""
+    """Yields the paths of the files that a state refers to."""
     for operator in state.operators.values():
         for handle in _handles_of(operator):
             if handle.WhichOneof("location") == "path":

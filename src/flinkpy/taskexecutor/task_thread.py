@@ -1,7 +1,7 @@
-"""TaskThread: the thread of one subtask, which can be interrupted.
+"""TaskThread: the thread of a task, which can be interrupted.
 
-Python has no Thread.interrupt: an exception can be left for another thread, which meets it between two bytecodes,
-so it ends a loop of Python code but not one long call into C. For that there is the watchdog of `TaskCanceler`.
+Python has no Thread.interrupt. An exception can be set for another thread, which raises it between two bytecodes. So it
+interrupts Python code, but not a long call into C; for that there is the time-out of `TaskCanceler`.
 
 Source: the executing thread of org.apache.flink.runtime.taskmanager.Task.
 """
@@ -22,20 +22,20 @@ _LIBRARY_DIRS = tuple({sysconfig.get_paths()[key] for key in ("stdlib", "platstd
 
 
 class TaskInterrupted(BaseException):
-    """Raised inside a task thread that did not stop when told to. Not an Exception: `except Exception` lets it pass."""
+    """Raised in a task thread that did not stop. It is no Exception, so `except Exception` does not catch it."""
 
 
 class TaskThread:
-    """Runs `body()` on a daemon thread, then calls `on_exit(error)` there, exactly once and never interrupted.
+    """Runs `body()` on a daemon thread, then calls `on_exit(error)` there exactly once, without interrupts.
 
-    Thread: `start`, `interrupt` and the properties from any thread.
+    Thread: any.
     """
 
     def __init__(self, name: str, body: Callable[[], None], on_exit: Callable[[BaseException | None], None]) -> None:
         self._body = body
         self._on_exit = on_exit
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        #: Guards `_interruptible`: an interrupt is never left for a thread that has begun to exit.
+        #: Guards `_interruptible`: a thread that has begun to exit is not interrupted.
         self._lock = threading.Lock()
         self._interruptible = False
 
@@ -48,12 +48,12 @@ class TaskThread:
         return self._thread.is_alive()
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for the end of the thread; False where it still runs after `timeout_s`."""
+        """Waits for the end of the thread. Returns False if it still runs after `timeout_s`."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     def interrupt(self) -> bool:
-        """Leave a TaskInterrupted for the thread. False where it is not running `body` (any more)."""
+        """Raises TaskInterrupted in the thread. Returns False if it is not running `body`."""
         with self._lock:
             ident = self._thread.ident
             if not self._interruptible or ident is None:
@@ -62,7 +62,7 @@ class TaskThread:
 
     @property
     def is_in_user_code(self) -> bool:
-        """Whether a function that is neither flinkpy's nor a library's is on the stack."""
+        """True if a function of the user is on the stack."""
         frame: FrameType | None = sys._current_frames().get(self._thread.ident or 0)
         while frame is not None:
             if is_user_file(frame.f_code.co_filename):
@@ -72,7 +72,7 @@ class TaskThread:
 
     @property
     def stack(self) -> str:
-        """The thread's present stack, for logs."""
+        """The current stack of the thread, for logs."""
         frame = sys._current_frames().get(self._thread.ident or 0)
         return "" if frame is None else "".join(traceback.format_stack(frame))
 
@@ -86,7 +86,7 @@ class TaskThread:
                     self._body()
                 self._end_interrupts()
                 break
-            except BaseException as raised:  # noqa: BLE001 - handed to on_exit; an interrupt may come at any point
+            except BaseException as raised:  # noqa: BLE001 - passed to on_exit; an interrupt may be raised anywhere
                 if error is None:
                     error = raised
         self._on_exit(error)
@@ -94,12 +94,11 @@ class TaskThread:
     def _end_interrupts(self) -> None:
         with self._lock:
             self._interruptible = False
-            _set_async_exception(threading.get_ident(), None)  # one that was left and not met yet
+            _set_async_exception(threading.get_ident(), None)  # discards an interrupt that has not been raised yet
 
 
 def is_user_file(filename: str) -> bool:
-    """Whether code of that file is the user's: not flinkpy's, not the standard library's, not an installed
-    package's."""
+    """True if the file belongs to the user: not to flinkpy, the standard library or an installed package."""
     if filename.startswith(("<frozen", "<flinkpy")):
         return False
     return not filename.startswith((_PACKAGE_DIR, *_LIBRARY_DIRS))

@@ -18,8 +18,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.errors import CheckpointStorageError, CorruptStateError
 from flinkpy.state.checkpoint_streams import CheckpointedStateScope
-from flinkpy.taskexecutor.local_state_index import LocalStateIndex
-from flinkpy.taskexecutor.local_state_store import LocalBackupStreams, LocalFirstStateFiles, LocalStateStore
+from flinkpy.taskexecutor.local_state_store import (
+    LocalBackupStreams,
+    LocalFirstStateFiles,
+    LocalStateIndex,
+    LocalStateStore,
+)
 from flinkpy.taskexecutor.task_state_manager import SubtaskStateManager
 
 OWNER = ("v", 0)

@@ -14,9 +14,8 @@ import pytest
 
 from flinkpy._proto import job_pb2, taskexecutor_pb2
 from flinkpy.common.errors import ExternalError, FlinkError, RpcUnavailableError, UnsupportedOperationError, UserError
-from flinkpy.taskexecutor.process_environment import ProcessEnvironment
 from flinkpy.taskexecutor.python_path import PythonPath
-from flinkpy.taskexecutor.user_code import UserCode
+from flinkpy.taskexecutor.user_code import ProcessEnvironment, UserCode
 
 
 class Blobs:
