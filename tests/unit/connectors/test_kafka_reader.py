@@ -12,7 +12,7 @@ from flinkpy.common import SimpleStringSchema
 from flinkpy.common.errors import KafkaError
 from flinkpy.connector_api.source import ReaderStatus
 from flinkpy.connectors.kafka.deserialization import KafkaRecordDeserializationSchema
-from flinkpy.connectors.kafka.fetcher import Fetched
+from flinkpy.connectors.kafka.fetcher import LAST_COMMIT_S, Fetched
 from flinkpy.connectors.kafka.partitions import (
     KafkaPartitionSplit,
     KafkaPartitionSplitSerializer,
@@ -60,6 +60,7 @@ class FakeFetcher:
         self.commits = []
         self.error = None
         self.is_closed = False
+        self.last_commit_s = None
 
     def start(self):
         return
@@ -83,8 +84,9 @@ class FakeFetcher:
     def commit(self, offsets):
         self.commits.append(offsets)
 
-    def close(self):
+    def close(self, last_commit_s=0.0):
         self.is_closed = True
+        self.last_commit_s = last_commit_s
 
 
 def messages(partition, *offsets):
@@ -236,7 +238,20 @@ def test_an_error_of_the_fetcher_comes_behind_what_it_fetched():
     with pytest.raises(KafkaError, match="gone"):
         reading.batches()
     reading.reader.close()
-    assert reading.fetcher.is_closed
+    assert reading.fetcher.is_closed and reading.fetcher.last_commit_s == 0
+
+
+def test_only_a_reader_that_has_read_everything_waits_for_its_last_commit():
+    reading = Reading(messages(A, 0, 1), splits=[KafkaPartitionSplit(A, 0, 2)])
+    reading.batches()
+    reading.reader.notify_no_more_splits()
+    reading.reader.close()
+    assert reading.fetcher.last_commit_s == LAST_COMMIT_S
+    cancelled = Reading(messages(A, 0), splits=[KafkaPartitionSplit(A, 0, 2)])
+    cancelled.batches()
+    cancelled.reader.notify_no_more_splits()
+    cancelled.reader.close()
+    assert cancelled.fetcher.last_commit_s == 0
 
 
 def test_splits_are_stored_and_dealt_out_as_flink_does():

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from flinkpy.common.errors import FlinkError, InternalError
@@ -30,6 +32,12 @@ QUEUE_CAPACITY = 2
 POLL_S = 0.1
 #: librdkafka's threads end within a few milliseconds, unless a broker hangs.
 CLOSE_S = 10.0
+#: How long a reader that has read everything waits until its offsets are committed. Java's KafkaConsumer.close allows
+#: itself the same.
+LAST_COMMIT_S = 30.0
+#: How long to wait for the answer at first, and how long at most until a refused commit is sent again. Coordinators
+#: move and load within seconds.
+COMMIT_POLL_S, COMMIT_RETRY_S = 0.005, 0.2
 
 
 class Fetched(NamedTuple):
@@ -67,10 +75,16 @@ class KafkaFetcher:
     Args:
         settings: librdkafka's, for a Consumer.
         notify: called when `take` has something, or an error, to give.
+        make_consumer: makes a confluent_kafka.Consumer of settings.
     """
 
     def __init__(
-        self, settings: dict[str, Any], name: str, notify: Callable[[], None], metrics: KafkaReaderMetrics
+        self,
+        settings: dict[str, Any],
+        name: str,
+        notify: Callable[[], None],
+        metrics: KafkaReaderMetrics,
+        make_consumer: Callable[[dict[str, Any]], Any] = partial(new_client, "Consumer"),  # noqa: B008 - it is a constant
     ) -> None:
         self._settings = settings
         self._metrics = metrics
@@ -82,15 +96,21 @@ class KafkaFetcher:
         #: Used by the thread alone.
         self._assigned: set[KafkaTopicPartition] = set()
         self._known_topics: set[str] = set()
+        #: Offsets that were sent to the group's coordinator, and that it has not confirmed.
+        self._unconfirmed: dict[KafkaTopicPartition, int] = {}
+        self._num_commits_in_flight = 0
+        self._is_last_commit_refused = False
         self._error: BaseException | None = None
         self._is_closed = False
+        self._last_commit_s = 0.0
+        self._make_consumer = make_consumer
         self._consumer: Any = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
         """Raises: ConfigurationError: the settings are not a consumer's."""
         callbacks = {"error_cb": self._on_client_error, "on_commit": self._on_commit}
-        self._consumer = new_client("Consumer", {**self._settings, **callbacks})
+        self._consumer = self._make_consumer({**self._settings, **callbacks})
         self._thread.start()
 
     def assign(self, offsets: dict[KafkaTopicPartition, int]) -> None:
@@ -131,18 +151,25 @@ class KafkaFetcher:
         return self._taken.popleft() if self._taken else None
 
     def commit(self, offsets: dict[KafkaTopicPartition, int]) -> None:
-        """Tell the group's coordinator, sometime soon. Nothing depends on its success."""
+        """Tell the group's coordinator, sometime soon. Nothing depends on its success: the next commit repeats them."""
         with self._lock:
             self._requests.commit.update(offsets)
             self._lock.notify_all()
 
-    def close(self) -> None:
+    def close(self, last_commit_s: float = 0.0) -> None:
+        """Ends the thread.
+
+        Args:
+            last_commit_s: how long to wait until the coordinator has confirmed all offsets. No commit follows that
+                would repeat them.
+        """
         with self._lock:
             self._is_closed = True
+            self._last_commit_s = last_commit_s
             self._lock.notify_all()
         if self._thread.ident is None:
             return
-        self._thread.join(CLOSE_S)
+        self._thread.join(last_commit_s + CLOSE_S)
         if self._thread.is_alive():
             _LOG.warning("Kafka: thread %s does not end", self._thread.name)
 
@@ -163,11 +190,32 @@ class KafkaFetcher:
 
     def _end(self) -> None:
         with self._lock:
-            to_commit = self._requests.commit
-        if to_commit:
-            # The last checkpoint of a bounded job is complete just before its tasks end. Closing waits for the answer.
-            self._send_commit(to_commit)
-        self._consumer.close()
+            to_commit, last_commit_s = self._requests.commit, self._last_commit_s
+        try:
+            if to_commit:
+                # The last checkpoint of a bounded job is complete just before its tasks end.
+                self._send_commit(to_commit)
+            if last_commit_s:
+                self._wait_for_commits(last_commit_s)
+        finally:
+            self._consumer.close()
+
+    def _wait_for_commits(self, timeout_s: float) -> None:
+        """Sends what is not confirmed again, while the coordinator answers that it is not ready."""
+        if self._assigned:
+            self._consumer.incremental_unassign(_client_partitions(self._assigned))
+            self._assigned.clear()
+        deadline = time.monotonic() + timeout_s
+        poll_s = COMMIT_POLL_S
+        while self._unconfirmed and not self._is_last_commit_refused:
+            if time.monotonic() >= deadline:
+                _LOG.warning("Kafka: offsets were not committed within %g s: %s", timeout_s, self._unconfirmed)
+                return
+            if not self._num_commits_in_flight:
+                self._send_commit(dict(self._unconfirmed))
+            # It calls `_on_commit`; without a partition it gives no message, so it always takes as long as it may.
+            self._consumer.poll(poll_s)
+            poll_s = min(2 * poll_s, COMMIT_RETRY_S)
 
     def _wait_for_work(self) -> _Requests | None:
         """What the task has asked for; or nothing, when there is a partition to read and room for what it gives.
@@ -276,24 +324,51 @@ class KafkaFetcher:
     def _send_commit(self, offsets: dict[KafkaTopicPartition, int]) -> None:
         module = load_confluent_kafka()
         at = [module.TopicPartition(key.topic, key.partition, offset) for key, offset in offsets.items()]
+        self._unconfirmed.update(offsets)
+        self._num_commits_in_flight += 1
+        self._is_last_commit_refused = False
         try:
             self._consumer.commit(offsets=at, asynchronous=True)
         except module.KafkaException as error:
-            self._on_commit(error, [])
+            self._on_commit(error.args[0], [])
 
     def _on_commit(self, error: Any, partitions: list[Any]) -> None:
+        """The coordinator has answered a commit. Called by `poll` and `close` of the consumer."""
+        self._num_commits_in_flight -= 1
         error = error or next((partition.error for partition in partitions if partition.error is not None), None)
         if error is not None:
             self._metrics.on_failed_commit()
+            self._is_last_commit_refused = not _goes_away(error)
             _LOG.warning("Kafka: offsets were not committed: %s", error)
-        else:
-            self._metrics.on_commit({KafkaTopicPartition(at.topic, at.partition): at.offset for at in partitions})
+            return
+        committed = {KafkaTopicPartition(at.topic, at.partition): at.offset for at in partitions}
+        for partition, offset in committed.items():
+            if self._unconfirmed.get(partition) == offset:
+                del self._unconfirmed[partition]
+        self._metrics.on_commit(committed)
 
     def _fail(self, error: FlinkError) -> None:
         with self._lock:
             if self._error is None:
                 self._error = error
         self._notify()
+
+
+def _goes_away(error: Any) -> bool:
+    """True if a commit failed because the coordinator is not known, moves or loads, or the connection broke."""
+    known = load_confluent_kafka().KafkaError
+    return error.retriable() or error.code() in {
+        known.COORDINATOR_LOAD_IN_PROGRESS,
+        known.COORDINATOR_NOT_AVAILABLE,
+        known.NOT_COORDINATOR,
+        known.REQUEST_TIMED_OUT,
+        known.NETWORK_EXCEPTION,
+        known._WAIT_COORD,
+        known._TRANSPORT,
+        known._TIMED_OUT,
+        known._TIMED_OUT_QUEUE,
+        known._ALL_BROKERS_DOWN,
+    }
 
 
 def _client_partitions(partitions: Iterable[KafkaTopicPartition]) -> list[Any]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from flinkpy.connector_api.source import ReaderStatus, SourceReader, SourceReaderContext
 from flinkpy.connectors.kafka.deserialization import KafkaRecordDeserializationSchema
-from flinkpy.connectors.kafka.fetcher import Fetched, KafkaFetcher
+from flinkpy.connectors.kafka.fetcher import LAST_COMMIT_S, Fetched, KafkaFetcher
 from flinkpy.connectors.kafka.partitions import KafkaPartitionSplit, KafkaTopicPartition
 from flinkpy.connectors.kafka.reader_metrics import KafkaReaderMetrics
 from flinkpy.formats.bad_records import BadRecordReporter
@@ -97,7 +97,7 @@ class KafkaSourceReader(SourceReader):
     def poll_batch(self) -> Batch | ReaderStatus:
         while True:
             if self._fetched is None:
-                if not self._splits and self._no_more_splits:
+                if self._has_ended:
                     return ReaderStatus.END_OF_INPUT
                 self._fetched = self._resumed.popleft() if self._resumed else self._fetcher.take()
                 self._num_emitted = 0
@@ -179,7 +179,12 @@ class KafkaSourceReader(SourceReader):
 
     def close(self) -> None:
         self._fetched = None
-        self._fetcher.close()
+        # A reader that ends before has failed or was cancelled. It ends at once.
+        self._fetcher.close(LAST_COMMIT_S if self._has_ended else 0.0)
+
+    @property
+    def _has_ended(self) -> bool:
+        return self._no_more_splits and not self._splits
 
 
 def _offset(message: Any) -> int:

@@ -1,0 +1,119 @@
+"""KafkaFetcher with a consumer of ours: what becomes of the offsets that are committed last."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from connector_fakes import TestingReaderContext
+
+from flinkpy.connectors.kafka.fetcher import KafkaFetcher
+from flinkpy.connectors.kafka.partitions import KafkaTopicPartition
+from flinkpy.connectors.kafka.reader_metrics import KafkaReaderMetrics
+
+confluent_kafka = pytest.importorskip("confluent_kafka")
+
+A, B = KafkaTopicPartition("t", 0), KafkaTopicPartition("t", 1)
+LOADING, NOT_COORDINATOR, NOT_KNOWN_YET, LOST = 14, 16, -180, -195
+UNAUTHORIZED = 30
+#: Instead of a code: the coordinator does not answer.
+NEVER = -1000
+
+
+class FakeConsumer:
+    """Answers commits, when it is polled, with these error codes in turn, then with 0."""
+
+    def __init__(self, settings: dict[str, Any], codes: list[int]) -> None:
+        self._on_commit = settings["on_commit"]
+        self._codes = codes
+        self._unanswered: list[Any] = []
+        #: What the coordinator has stored, and how often it was asked.
+        self.committed: dict[KafkaTopicPartition, int] = {}
+        self.num_commits = 0
+        self.is_closed = False
+        self.polled = threading.Event()
+
+    def commit(self, offsets: list[Any], asynchronous: bool) -> None:
+        assert asynchronous
+        self.num_commits += 1
+        self._unanswered.append(offsets)
+
+    def poll(self, timeout_s: float) -> None:
+        self.polled.set()
+        for offsets in self._unanswered:
+            if self._codes[:1] == [NEVER]:
+                return
+            code = self._codes.pop(0) if self._codes else 0
+            if not code:
+                self.committed |= {KafkaTopicPartition(at.topic, at.partition): at.offset for at in offsets}
+            self._on_commit(confluent_kafka.KafkaError(code) if code else None, offsets)
+        self._unanswered = []
+
+    def consume(self, num_messages: int, timeout_s: float) -> list[Any]:
+        return []
+
+    def incremental_assign(self, partitions: list[Any]) -> None:
+        return
+
+    def incremental_unassign(self, partitions: list[Any]) -> None:
+        return
+
+    def list_topics(self, topic: str, timeout: float) -> None:
+        return
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Fetching:
+    def __init__(self, *codes: int) -> None:
+        self.context = TestingReaderContext()
+        self.consumer: Any = None
+
+        def make_consumer(settings: dict[str, Any]) -> FakeConsumer:
+            self.consumer = FakeConsumer(settings, list(codes))
+            return self.consumer
+
+        metrics = KafkaReaderMetrics(self.context.metric_group)
+        self.fetcher = KafkaFetcher({}, "fetcher", lambda: None, metrics, make_consumer)
+        self.fetcher.start()
+
+    def commit_and_close(self, last_commit_s: float, *commits: dict[KafkaTopicPartition, int]) -> FakeConsumer:
+        for offsets in commits:
+            self.fetcher.commit(offsets)
+        self.fetcher.close(last_commit_s)
+        assert self.consumer.is_closed
+        return self.consumer
+
+
+@pytest.mark.parametrize("code", [LOADING, NOT_COORDINATOR, NOT_KNOWN_YET, LOST])
+def test_the_last_commit_is_sent_again_until_the_coordinator_takes_it(code: int) -> None:
+    consumer = Fetching(code, code, code).commit_and_close(60.0, {A: 5, B: 7})
+    assert consumer.committed == {A: 5, B: 7}
+    assert consumer.num_commits == 4
+
+
+def test_a_commit_that_was_refused_before_is_made_up_for_at_the_end() -> None:
+    fetching = Fetching(LOADING)
+    fetching.fetcher.assign({A: 0})
+    fetching.fetcher.commit({A: 5})
+    assert fetching.consumer.polled.wait(10)
+    consumer = fetching.commit_and_close(60.0)
+    assert consumer.committed == {A: 5}
+
+
+def test_the_last_commit_is_not_sent_again_if_that_cannot_help() -> None:
+    consumer = Fetching(*[UNAUTHORIZED] * 10).commit_and_close(60.0, {A: 5})
+    assert consumer.committed == {} and consumer.num_commits == 1
+
+
+def test_waiting_for_the_last_commit_has_an_end(caplog: pytest.LogCaptureFixture) -> None:
+    consumer = Fetching(NEVER).commit_and_close(0.05, {A: 5})
+    assert consumer.num_commits == 1, "one that is under way is not sent again"
+    assert "offsets were not committed within 0.05 s" in caplog.text
+
+
+def test_a_reader_that_was_cancelled_waits_for_no_commit() -> None:
+    consumer = Fetching(NEVER).commit_and_close(0.0, {A: 5})
+    assert consumer.committed == {} and not consumer.polled.is_set()
