@@ -8,6 +8,7 @@ arrives as `RemoteError` with the same fields.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
 from flinkpy.common.error_text import MAX_MESSAGE_CHARS, MAX_TRACEBACK_CHARS, bounded_text, safe_repr
@@ -78,14 +79,18 @@ class FlinkError(Exception):
 _REGISTRY["FlinkError"] = FlinkError
 
 
+def chain_of_causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yields `error`, its cause, the cause of that, and so on. Each comes once: an error may be raised from itself."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__
+
+
 def is_caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:
     """True if `error`, or an error in its chain of causes, is of that type."""
-    while error is not None:
-        if isinstance(error, kind):
-            return True
-        # An error may be raised from itself.
-        error = error.__cause__ if error.__cause__ is not error else None
-    return False
+    return any(isinstance(link, kind) for link in chain_of_causes(error))
 
 
 def error_class(name: str) -> type[FlinkError] | None:

@@ -62,6 +62,15 @@ def test_lost_records_of_a_sink_fail_the_job_for_good_wherever_they_are_in_the_c
     assert cluster.failure is failure
 
 
+def test_a_failure_whose_cause_was_raised_from_itself_restarts_the_job():
+    cluster = restarting(source_and_sink(2))
+    failure = CommitError("the broker does not answer")
+    failure.__cause__ = cause = ValueError("raised from itself")
+    cause.__cause__ = cause
+    cluster.update(cluster.attempt("sink", 0), E.FAILED, failure)
+    assert cluster.state is JobState.RESTARTING
+
+
 def test_a_commit_that_failed_and_may_succeed_later_restarts_the_job():
     cluster = restarting(source_and_sink(2))
     cluster.update(cluster.attempt("sink", 0), E.FAILED, CommitError("the broker does not answer"))

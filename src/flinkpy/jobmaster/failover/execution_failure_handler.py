@@ -16,7 +16,7 @@ from flinkpy.common.errors import (
     PartitionConnectionError,
     PartitionNotFoundError,
     TaskManagerLostError,
-    is_caused_by,
+    chain_of_causes,
 )
 from flinkpy.common.ids import ExecutionVertexID
 from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
@@ -71,18 +71,19 @@ class ExecutionFailureHandler:
 
 
 def is_unrecoverable(cause: FlinkError) -> bool:
-    """True if no restart cures the failure.
+    """True if no restart cures the failure, judged by all errors in its chain of causes."""
+    return any(_comes_again(link) for link in chain_of_causes(cause))
 
-    The user's program, configuration or data is at fault, or records of a completed checkpoint are lost in a sink.
+
+def _comes_again(error: BaseException) -> bool:
+    """True if the user's program, configuration or data is at fault, or a sink has lost records of a checkpoint.
+
+    `ErrorRetry.NEVER` alone does not say so. It tells the caller of one call, and is the default of internal errors: a
+    task that meets such an error, or a lost leadership, may well succeed when it runs again.
     """
-    if is_caused_by(cause, CommittablesLostError):
+    if isinstance(error, CommittablesLostError):
         return True
-    link: BaseException | None = cause
-    while link is not None:
-        if isinstance(link, FlinkError) and link.domain is ErrorDomain.USER and link.retry is ErrorRetry.NEVER:
-            return True
-        link = link.__cause__
-    return False
+    return isinstance(error, FlinkError) and error.domain is ErrorDomain.USER and error.retry is ErrorRetry.NEVER
 
 
 def is_closer_to_root(candidate: FlinkError, present: FlinkError) -> bool:
