@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from clusters import RunningCluster, StartCluster
-from job_support import DEADLINE_S, environment, wait_until
+from job_support import environment, wait_until
 from kafka_broker.broker import KafkaBroker
 
 from flinkpy.common import SimpleStringSchema, Types, WatermarkStrategy
@@ -238,45 +238,6 @@ def test_another_job_with_another_parallelism_commits_what_a_failed_one_left(
     assert_no_open_transactions(kafka, "left-over")
 
 
-#: Copies a topic with exactly-once transactions that time out after two seconds.
-TIMING_OUT_PROGRAM = """
-import os, sys, time
-from flinkpy.common import SimpleStringSchema, Types, WatermarkStrategy
-from flinkpy.datastream import StreamExecutionEnvironment
-from flinkpy.datastream.connectors.base import DeliveryGuarantee
-from flinkpy.datastream.connectors.kafka import (
-    KafkaOffsetsInitializer, KafkaRecordSerializationSchema, KafkaSink, KafkaSource,
-)
-
-servers, source_topic, sink_topic, slow, ignores = sys.argv[1:]
-
-def slowly(value):
-    if os.path.exists(slow):
-        time.sleep(0.001)
-    return value
-
-strings = SimpleStringSchema()
-source = (
-    KafkaSource.builder().set_bootstrap_servers(servers).set_topics(source_topic)
-    .set_starting_offsets(KafkaOffsetsInitializer.earliest()).set_bounded(KafkaOffsetsInitializer.latest())
-    .set_value_only_deserializer(strings).build()
-)
-serializer = KafkaRecordSerializationSchema.builder().set_topic(sink_topic)
-sink = (
-    KafkaSink.builder().set_bootstrap_servers(servers).set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
-    .set_transactional_id_prefix("timing-out").set_property("transaction.timeout.ms", "2000")
-    .set_record_serializer(serializer.set_value_serialization_schema(strings).build())
-)
-if ignores == "yes":
-    sink.ignore_failures_after_transaction_timeout()
-env = StreamExecutionEnvironment.get_execution_environment()
-env.enable_checkpointing(200)
-stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "kafka").uid("source")
-stream.map(slowly, Types.STRING()).uid("slowly").sink_to(sink.build()).uid("sink")
-env.execute("timing out")
-"""
-
-
 def test_a_job_whose_transaction_timed_out_fails_for_good_and_both_ways_out_work(
     start_cluster: StartCluster, kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,25 +249,25 @@ def test_a_job_whose_transaction_timed_out_fails_for_good_and_both_ways_out_work
     monkeypatch.setenv(TOKENS_VARIABLE, str(token.parent))
     cluster = start_cluster(1, restart_services=True)
     source_topic, sink_topic = filled_topics(kafka)
-    program, slow = tmp_path / "timing_out.py", tmp_path / "slow"
-    program.write_text(TIMING_OUT_PROGRAM)
+    slow = tmp_path / "slow"
     slow.touch()
     settings = {
-        "execution.checkpointing.dir": f"{tmp_path}/checkpoints",
-        "execution.checkpointing.num-retained": "2",
-        "restart-strategy.type": "fixed-delay",
+        **SETTINGS,
         "restart-strategy.fixed-delay.attempts": "100",
         "restart-strategy.fixed-delay.delay": "5 s",
+        "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
+        "execution.checkpointing.num-retained": "2",
     }
-    options = [argument for key, value in settings.items() for argument in ("-D", f"{key}={value}")]
 
-    def run(topic: str, ignores: str, *more: str) -> str:
-        arguments = (kafka.bootstrap_servers, source_topic, topic, str(slow), ignores)
-        done = cluster.flinkpy("run", *options, *more, str(program), *arguments, timeout_s=DEADLINE_S)
-        return f"{done.returncode} {done.stdout} {done.stderr}"
+    def run(topic: str, restored: Path | None = None, **properties: str) -> None:
+        start = {} if restored is None else {"execution.state-recovery.path": str(restored)}
+        env = environment(cluster, parallelism=1, **settings, **start)
+        topics = source_topic, topic
+        copying_job(env, kafka, topics, "timing-out", slow, transaction_timeout_ms="2000", **properties)
+        env.execute("timing out")
 
-    told = run(sink_topic, "no")
-    assert not told.startswith("0 ") and "so its records are lost" in told, told
+    with pytest.raises(JobExecutionError, match="so its records are lost") as failed:
+        run(sink_topic)
     [job] = cluster.client.list_jobs()
     assert cluster.client.request_job(job.job_id).num_restarts == 1, "the crash; the lost transaction is no restart"
     slow.unlink()
@@ -314,20 +275,18 @@ def test_a_job_whose_transaction_timed_out_fails_for_good_and_both_ways_out_work
     kept = sorted(
         (path.parent for path in (tmp_path / "checkpoints").rglob("_metadata")), key=lambda at: int(at.name[4:])
     )
-    assert len(kept) == 2 and all(str(path) in told for path in kept), told
+    assert len(kept) == 2 and all(str(path) in str(failed.value) for path in kept), failed.value
     shown = cluster.flinkpy("info", job.job_id).stdout
     assert all(str(path) in shown for path in kept), shown
     # One way out: go on without the records.
     rest_topic = kafka.create_topic()
-    without = run(rest_topic, "yes", "-s", str(kept[1]))
-    assert without.startswith("0 "), without
+    run(rest_topic, kept[1], ignore_failures_after_transaction_timeout="true")
     committed = Counter(kafka.read_values(sink_topic)) + Counter(kafka.read_values(rest_topic))
     assert max(committed.values()) == 1 and 0 < len(committed) < NUM_RECORDS, (
         "only those of the transaction are missing"
     )
     # The other one: write them again.
-    again = run(sink_topic, "no", "-s", str(kept[0]))
-    assert again.startswith("0 "), again
+    run(sink_topic, kept[0])
     assert_each_once(kafka, sink_topic)
 
 
