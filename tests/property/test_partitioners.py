@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from flinkpy.common.key_groups import operator_index
 from flinkpy.graph.operator_specs import FieldKeySelector
 from flinkpy.network.partitioner import (
+    MAX_ROWS_IN_TURN,
     BroadcastPartitioner,
     CustomPartitioner,
     ForwardPartitioner,
@@ -114,6 +115,29 @@ def test_rebalancing_keeps_channels_within_one_record_of_each_other(sizes: list[
             counts[channel] += part.num_rows
 
     assert max(counts) - min(counts) <= 1
+
+
+@given(sizes=st.lists(st.integers(1, 40), min_size=1, max_size=9), channels=st.integers(1, 9), columns=st.booleans())
+def test_small_batches_are_rebalanced_record_by_record(sizes: list[int], channels: int, columns: bool) -> None:
+    partitioner = RebalancePartitioner()
+    partitioner.setup(channels, subtask_index=1)
+    channel_of: dict[int, int] = {}
+    for size in sizes:
+        batch = batches_of([None] * size, len(channel_of), columns)
+        for channel, part in partitioner.split(batch):
+            channel_of.update(dict.fromkeys(numbers_in(part), channel))
+
+    assert channel_of == {number: (1 + number) % channels for number in range(sum(sizes))}
+
+
+def test_large_batches_are_rebalanced_in_slices() -> None:
+    partitioner = RebalancePartitioner()
+    partitioner.setup(2)
+    rows = list(range(MAX_ROWS_IN_TURN + 1))
+
+    (_, first), (_, second) = partitioner.split(Batch(rows))
+
+    assert [*first.values, *second.values] == rows
 
 
 @given(size=st.integers(1, 40), channels=st.integers(1, 9))
