@@ -349,11 +349,10 @@ class CheckpointCoordinator:
             self._refuse(dropped, checkpoint_error(Reason.TOO_MANY_CHECKPOINT_REQUESTS))
 
     def _refuse(self, request: CheckpointRequest, error: CheckpointError) -> None:
-        """It does not get an id."""
+        """It does not get an id, and does not count as a failure of the job: no reason to refuse a request does."""
         self.statistics.refused()
         self._end_of_data.failed(self._now_ms)
         self._answer_failure(request.trigger_id, request.properties, error, are_tasks_triggered=False)
-        self._consider_failing(None, request.properties, error)
 
     @property
     def _is_triggering(self) -> bool:
@@ -594,7 +593,9 @@ class CheckpointCoordinator:
         )
         if not is_tried_again:
             self._answer_failure(pending.trigger_id, pending.properties, error, are_tasks_triggered=were_triggered)
-        self._consider_failing(pending.checkpoint_id, pending.properties, error)
+        failure = self._failures.failed(pending.checkpoint_id, pending.properties, error)
+        if failure is not None and self._is_running:
+            self._out.append(fx.FailJob(failure))
 
     def _answer(
         self, trigger_id: str, result: pb.CheckpointResult | None = None, error: FlinkError | None = None
@@ -616,13 +617,6 @@ class CheckpointCoordinator:
             failure.__cause__ = error
             self._out.append(fx.FailJob(failure))
         self._start_periodic()
-
-    def _consider_failing(
-        self, checkpoint_id: int | None, properties: CheckpointProperties, error: CheckpointError
-    ) -> None:
-        failure = self._failures.failed(checkpoint_id, properties, error)
-        if failure is not None and self._is_running:
-            self._out.append(fx.FailJob(failure))
 
     # Time
 

@@ -19,29 +19,22 @@ class CheckpointFailureManager:
         self._num_failed = 0
         self._last_completed_id = 0
 
-    @property
-    def num_failed_in_a_row(self) -> int:
-        return self._num_failed
-
     def completed(self, checkpoint_id: int) -> None:
         self._last_completed_id = max(self._last_completed_id, checkpoint_id)
         self._num_failed = 0
 
-    def failed(
-        self, checkpoint_id: int | None, properties: CheckpointProperties, error: CheckpointError
-    ) -> FlinkError | None:
-        """A checkpoint (None: one that did not get an id) ended with `error`; returns why the job fails, if it does."""
+    def failed(self, checkpoint_id: int, properties: CheckpointProperties, error: CheckpointError) -> FlinkError | None:
+        """A checkpoint ended with `error`; returns why the job fails, if it does."""
         if properties.is_savepoint or not failure_reason(error).counts:
             return None
-        if checkpoint_id is not None and checkpoint_id < self._last_completed_id:
+        if checkpoint_id < self._last_completed_id:
             return None  # a later one has been completed
         self._num_failed += 1
         if self._num_failed <= self._tolerable:
             return None
         self._num_failed = 0
-        name = "a checkpoint" if checkpoint_id is None else f"checkpoint {checkpoint_id}"
         failure = CheckpointError(
-            f"{name} failed, and no more than execution.checkpointing.tolerable-failed-checkpoints "
+            f"checkpoint {checkpoint_id} failed, and no more than execution.checkpointing.tolerable-failed-checkpoints "
             f"({self._tolerable}) may fail in a row: {error}",
             details=dict(error.details),
             remote_traceback=error.remote_traceback,

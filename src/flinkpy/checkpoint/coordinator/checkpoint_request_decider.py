@@ -45,9 +45,6 @@ class CheckpointRequestDecider:
         self._queue: list[CheckpointRequest] = []
         self._numbers = itertools.count()
 
-    def __len__(self) -> int:
-        return len(self._queue)
-
     def next_number(self) -> int:
         return next(self._numbers)
 
@@ -81,11 +78,6 @@ class CheckpointRequestDecider:
 
     def take_all(self) -> list[CheckpointRequest]:
         taken, self._queue = self._queue, []
-        return taken
-
-    def take_periodic(self) -> list[CheckpointRequest]:
-        taken = [request for request in self._queue if request.is_periodic]
-        self._queue = [request for request in self._queue if not request.is_periodic]
         return taken
 
     def _pause_end_ms(self, last_completion_ms: int | None) -> int:

@@ -9,6 +9,7 @@ from flinkpy._proto import checkpoint_pb2 as pb
 from flinkpy.checkpoint.coordinator import checkpoint_request_decider
 from flinkpy.checkpoint.coordinator import effects as fx
 from flinkpy.checkpoint.coordinator import events as ev
+from flinkpy.checkpoint.coordinator.checkpoint_coordinator import FINISHED_ACK_GRACE_MS
 from flinkpy.checkpoint.coordinator.checkpoint_properties import FULL, PERIODIC, savepoint, stop_with_savepoint
 from flinkpy.checkpoint.coordinator.end_of_data import RETRY_MS
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason as Reason
@@ -34,8 +35,9 @@ def test_the_first_checkpoint_waits_for_the_pause():
     assert job.coordinator.next_deadline_ms == 1_100
 
 
-def test_nothing_begins_without_an_interval():
-    job = Coordination(interval_ms=0)
+@pytest.mark.parametrize("min_pause_ms", [0, 500])
+def test_nothing_begins_without_an_interval(min_pause_ms):
+    job = Coordination(interval_ms=0, min_pause_ms=min_pause_ms)
     job.advance(100_000)
     assert job.effects == []
 
@@ -65,6 +67,19 @@ def test_events_are_released_when_the_triggers_have_been_answered():
     job = Coordination()
     job.trigger(job.begin())
     assert job.take(fx.ReleaseEvents) == [fx.ReleaseEvents(1)]
+
+
+def test_events_are_released_when_every_task_has_its_barrier_though_an_answer_to_the_triggers_is_late():
+    job = Coordination(max_concurrent=2)
+    checkpoint_id = job.begin()
+    job.send(ev.LocationMade(checkpoint_id, location(checkpoint_id)))
+    job.send(ev.CoordinatorsSnapshotted(checkpoint_id, {}))
+    assert job.take(fx.ReleaseEvents) == []
+    job.ack_all(checkpoint_id)
+    assert job.take(fx.ReleaseEvents) == [fx.ReleaseEvents(1)]
+    assert job.begin() == 2, "the first is not being triggered any more"
+    job.send(ev.TriggersAnswered(checkpoint_id))
+    assert job.take(fx.ReleaseEvents) == []
 
 
 def test_a_checkpoint_counts_only_when_it_has_been_written():
@@ -174,10 +189,12 @@ def test_an_acknowledgement_of_a_former_attempt_is_deleted():
     assert len(job.take(fx.FinalizeCheckpoint)) == 1
 
 
-def test_an_acknowledgement_of_a_checkpoint_nobody_asked_for_is_left_alone():
+@pytest.mark.parametrize("never_begun", [2, 77])
+def test_an_acknowledgement_of_a_checkpoint_nobody_asked_for_is_left_alone(never_begun):
     job = Coordination()
+    job.complete()
     job.effects.clear()
-    job.ack(77, job.job.attempt("source"))
+    job.ack(never_begun, job.job.attempt("source"))
     assert job.effects == []
 
 
@@ -376,6 +393,34 @@ def test_a_checkpoint_that_takes_long_delays_the_next():
     assert job.begun() == 2  # one only, however many intervals have passed
     job.advance(99)
     assert job.take(fx.MakeLocation) == []
+
+
+def test_the_checkpoint_after_one_that_was_delayed_is_an_interval_later():
+    job = Coordination(interval_ms=100)
+    checkpoint_id = job.start()
+    job.advance(150)
+    job.ack_all(checkpoint_id)
+    job.finalized(checkpoint_id)
+    second = job.begun()
+    job.trigger(second)
+    job.ack_all(second)
+    job.finalized(second)
+    job.advance(99)
+    assert job.take(fx.MakeLocation) == []
+    job.advance(1)
+    assert job.begun() == 3
+
+
+def test_what_a_client_asked_for_does_not_put_off_periodic_checkpoints():
+    job = Coordination(interval_ms=100)
+    first = job.start()
+    due_ms = job.coordinator.next_deadline_ms
+    job.request()
+    job.advance(20)
+    job.ack_all(first)
+    job.finalized(first)
+    assert job.begun() == 2
+    assert job.coordinator.next_deadline_ms == due_ms
 
 
 def test_the_pause_is_kept_between_the_end_of_one_and_the_start_of_the_next():
@@ -616,6 +661,26 @@ def test_a_stop_that_cannot_begin_leaves_everything_as_it_was():
     assert job.begin() == 1
 
 
+def test_a_stop_that_cannot_begin_stops_nothing_that_is_under_way():
+    job = Coordination(max_concurrent=2)
+    checkpoint_id = job.start()
+    due_ms = job.coordinator.next_deadline_ms
+    job.job.set("sink", E.CANCELING)
+    job.request(STOP)
+    assert job.answers() == {"t": "NOT_ALL_REQUIRED_TASKS_RUNNING"}
+    assert job.take(fx.AbortCheckpoint) == []
+    assert job.coordinator.pending_ids == [checkpoint_id]
+    assert job.coordinator.next_deadline_ms == due_ms
+
+
+def test_a_job_that_stops_takes_no_checkpoint_for_a_backlog_or_the_end_of_its_data():
+    job = stopping(interval_ms=1_000_000, backlog_interval_ms=10, max_concurrent=2)
+    job.send(ev.BacklogChanged("source-op", True))
+    end_of_data(job)
+    job.advance(1_000)
+    assert job.take(fx.MakeLocation) == []
+
+
 def test_a_second_stop_and_other_requests_are_refused_meanwhile():
     job = stopping()
     job.request(STOP, trigger_id="second")
@@ -632,6 +697,7 @@ def test_a_stop_whose_savepoint_fails_restarts_the_job_and_its_checkpoints():
     assert job.answers() == {"t": "CHECKPOINT_DECLINED"}
     (failure,) = job.take(fx.FailJob)
     assert "stop-with-savepoint failed" in str(failure.cause)
+    assert failure.cause.__cause__.details == {"failure_reason": "CHECKPOINT_DECLINED"}
     job.send(FAILOVER)
     job.job.restart()
     job.send(ev.AllTasksRunning())
@@ -664,6 +730,9 @@ def test_a_task_that_fails_after_the_savepoint_restarts_the_job_from_it_and_name
     assert answer.error.details["savepoint_path"] == "/s/savepoint-1"
     assert len(job.take(fx.FailJob)) == 1
     assert job.latest_id == job.savepoint_id
+    job.job.restart()
+    job.send(ev.AllTasksRunning())
+    assert job.begin() == 2, "the job is not being stopped any more"
 
 
 @pytest.mark.parametrize("is_written", [True, False])
@@ -753,6 +822,23 @@ def test_after_its_end_a_job_takes_no_checkpoint():
     job.advance(10_000)
     job.request()
     assert job.answers() == {"t": "CHECKPOINT_COORDINATOR_SHUTDOWN"}
+    assert job.effects == []
+
+
+@pytest.mark.parametrize("is_declined", [True, False])
+def test_after_its_end_a_job_waits_for_nothing(is_declined):
+    job = Coordination(interval_ms=1_000_000, tolerable_failures=1)
+    end_of_data(job)
+    checkpoint_id = job.begun()
+    job.trigger(checkpoint_id)
+    if is_declined:
+        job.decline(checkpoint_id, job.job.attempt("sink"))
+    job.send(ev.JobEnded(is_finished=False))
+    job.effects.clear()
+    assert job.coordinator.next_deadline_ms is None
+    end_of_data(job)
+    job.send(ev.BacklogChanged("source-op", True))
+    job.send(ev.CheckpointTimersDue())
     assert job.effects == []
 
 
@@ -846,6 +932,19 @@ def test_a_task_that_finishes_without_acknowledging_aborts_the_checkpoint_after_
     job.advance(1)
     assert job.last_failure() == "CHECKPOINT_DECLINED_TASK_CLOSING"
     assert job.take(fx.FailJob) == []
+
+
+def test_a_task_that_finishes_after_its_acknowledgement_does_not_abort_the_checkpoint():
+    job = Coordination(interval_ms=1_000_000)
+    checkpoint_id = job.start()
+    source, sink = job.job.attempts
+    job.ack(checkpoint_id, source)
+    job.job.set("source", E.FINISHED)
+    job.send(ev.TaskFinished(source))
+    job.advance(FINISHED_ACK_GRACE_MS)
+    job.ack(checkpoint_id, sink)
+    job.finalized(checkpoint_id)
+    assert job.latest_id == 1
 
 
 def test_an_acknowledgement_that_was_overtaken_by_the_end_of_its_task_counts():
@@ -956,6 +1055,31 @@ def test_tasks_that_have_finished_are_not_waited_for_at_the_end_of_the_data():
     job.job.set("source", E.FINISHED)
     job.send(ev.TaskFinished(job.job.attempt("source")))
     assert job.begun() == 1
+
+
+def test_a_job_whose_last_task_has_ended_asks_for_no_checkpoint():
+    job = Coordination(interval_ms=1_000_000)
+    end_of_data(job, job.job.attempt("sink"))
+    for name in ("sink", "source"):
+        job.job.set(name, E.FINISHED)
+        job.send(ev.TaskFinished(job.job.attempt(name)))
+    assert job.coordinator.statistics.response().num_total == 0
+
+
+def test_a_checkpoint_at_the_end_of_the_data_that_found_no_room_is_asked_for_again(monkeypatch):
+    monkeypatch.setattr(checkpoint_request_decider, "MAX_QUEUED_REQUESTS", 1)
+    job = Coordination(interval_ms=1_000_000)
+    job.request(trigger_id="begins")
+    job.request(trigger_id="waits")
+    end_of_data(job)
+    for _ in range(2):
+        checkpoint_id = job.begun()
+        job.trigger(checkpoint_id)
+        job.ack_all(checkpoint_id)
+        job.finalized(checkpoint_id)
+    assert job.take(fx.MakeLocation) == []
+    job.advance(RETRY_MS)
+    assert job.begun() == 3
 
 
 def test_a_failed_checkpoint_at_the_end_of_the_data_is_taken_again_soon():
@@ -1099,7 +1223,31 @@ def test_there_may_be_no_checkpoints_during_a_backlog():
     job.send(ev.BacklogChanged("source-op", False))
     assert job.begin() == 1
     job.send(ev.BacklogChanged("source-op", True))
-    job.coordinator.validate()
+    job.trigger(1)
+    job.ack_all(1)
+    job.finalized(1)
+    job.advance(100_000)
+    assert job.take(fx.MakeLocation) == []
+
+
+def test_a_longer_interval_counts_after_the_checkpoint_that_is_due_next():
+    job = Coordination(interval_ms=100, backlog_interval_ms=1_000)
+    due_ms = job.coordinator.next_deadline_ms
+    job.send(ev.BacklogChanged("source-op", True))
+    assert job.coordinator.next_deadline_ms == due_ms
+    job.now_ms = due_ms
+    job.send(ev.CheckpointTimersDue())
+    job.trigger(job.begun())
+    job.advance(999)
+    assert job.take(fx.MakeLocation) == []
+
+
+def test_a_backlog_that_is_told_before_all_tasks_run_begins_nothing():
+    job = Coordination(interval_ms=1_000_000, backlog_interval_ms=10, running=False)
+    job.send(ev.BacklogChanged("source-op", True))
+    assert job.coordinator.next_deadline_ms is None
+    job.send(ev.AllTasksRunning())
+    assert job.begin(10) == 1
 
 
 def test_without_an_interval_for_backlogs_nothing_changes():
