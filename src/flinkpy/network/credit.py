@@ -172,7 +172,6 @@ class CreditManager:
                 return []
             channel.is_closed = True
             held = channel.held
-            channel.outstanding = channel.unannounced = channel.queued = 0
         return self._recycle(held)
 
     def received(self, index: int, cost: int, backlog: int) -> list[Grant]:
@@ -309,9 +308,6 @@ class CreditManager:
             channel.is_waiting = False
             if channel.is_closed:
                 continue
-            missing = self._exclusive - channel.held
-            if missing > 0:
-                channel.unannounced += self._pool.try_acquire(missing)
             self._grow(channel)
             grants += self._due(channel)
         return grants

@@ -31,6 +31,7 @@ def test_a_channel_begins_with_its_fair_share_of_half_of_the_pool() -> None:
 
 def test_a_window_is_never_less_than_the_exclusive_buffers_nor_more_than_the_maximum() -> None:
     assert CreditManager(gate_pool(8, 8), 4, 2).open_channel(0).credits == 2
+    assert CreditManager(gate_pool(6), 1, 2).open_channel(0) == Grant(0, 3, 3)
     assert CreditManager(gate_pool(10_000), 1, 2).open_channel(0).credits == MAX_WINDOW_SEGMENTS
 
 
@@ -57,6 +58,80 @@ def test_a_backlog_lets_a_channel_grow_into_what_is_free() -> None:
 
     assert manager.received(0, 5, backlog=30) == [Grant(0, 30, 5)]
     manager.validate()
+
+
+def test_a_backlog_is_given_no_more_than_it_lacks() -> None:
+    manager = opened(gate_pool(100), channels=10)  # windows of 5
+
+    assert manager.received(0, 2, backlog=30) == [Grant(0, 27, 5)]
+
+    manager = opened(gate_pool(100), channels=10)
+    manager.received(0, 1, backlog=0)
+    assert manager.consumed(0, 1) == [], "one is no parcel"
+    assert manager.received(0, 1, backlog=30) == [Grant(0, 27, 5)]
+    manager.validate()
+
+
+def test_a_backlog_a_little_larger_than_the_credit_is_not_worth_a_message() -> None:
+    manager = opened(gate_pool(80))  # a window of 40
+
+    assert manager.received(0, 1, backlog=41) == []
+    manager.validate()
+
+
+def test_a_channel_grows_to_the_full_window_and_no_further() -> None:
+    pool = gate_pool(1_000)
+    manager = opened(pool, channels=10)  # windows of 50
+
+    assert manager.received(0, 10, backlog=500) == [Grant(0, MAX_WINDOW_SEGMENTS - 50, 50)]
+    manager.validate()
+
+
+def test_a_channel_gives_back_what_is_beyond_its_window_when_its_backlog_is_over() -> None:
+    pool = gate_pool(100)
+    manager = opened(pool, channels=10)  # windows of 5
+    manager.received(0, 5, backlog=30)
+    manager.received(0, 15, backlog=15)
+    manager.received(0, 15, backlog=0)
+    assert pool.used == 80
+
+    manager.consumed(0, 20)
+    assert pool.used == 60, "15 are queued, which is more than the window"
+    manager.consumed(0, 15)
+    assert pool.used == 50
+    manager.validate()
+
+
+def test_a_channel_with_a_backlog_keeps_what_it_has_where_nobody_waits() -> None:
+    pool = gate_pool(100)
+    manager = opened(pool, channels=10)  # windows of 5
+    manager.received(0, 5, backlog=10)  # gets all that it asks for
+    manager.received(1, 5, backlog=30)
+    manager.received(1, 20, backlog=10)
+
+    assert manager.consumed(1, 25) == [Grant(1, 25, 5)]
+    manager.validate()
+
+
+def test_a_starving_sender_is_answered_by_a_gate_of_a_single_segment() -> None:
+    manager = opened(gate_pool(1, 1), exclusive=1)
+
+    assert manager.starving(0, backlog=5, next_cost=5) == [Grant(0, 0, 1, is_final=True)]
+
+
+def test_a_starving_sender_is_given_the_one_segment_that_it_lacks() -> None:
+    manager = opened(gate_pool(8))  # a window of 4 of 8
+
+    assert manager.starving(0, backlog=5, next_cost=5) == [Grant(0, 1, 4)]
+
+
+def test_a_sender_that_was_answered_is_told_of_parcels_again() -> None:
+    manager = opened(gate_pool(8))  # a window of 4 of 8
+    assert manager.starving(0, backlog=5, next_cost=5) == [Grant(0, 1, 4)]
+    manager.received(0, 5, backlog=0)
+
+    assert manager.consumed(0, 1) == [], "it had one more than its window"
+    assert manager.consumed(0, 1) == [Grant(0, 1, 4)]
 
 
 def test_a_starving_sender_gets_all_there_is_marked_final_when_the_task_can_free_nothing() -> None:
@@ -86,6 +161,55 @@ def test_freed_segments_go_to_the_channel_that_waits() -> None:
     grants = manager.consumed(0, 6)
 
     assert {grant.channel_index for grant in grants} == {0, 1}
+    manager.validate()
+
+
+def test_a_channel_that_got_only_a_part_goes_on_waiting() -> None:
+    pool = gate_pool(12, 6)
+    manager = opened(pool, channels=3)  # windows of 2
+    manager.starving(0, backlog=8, next_cost=8)
+    manager.received(0, 8, backlog=0)
+    assert pool.free == 0
+    assert manager.starving(1, backlog=8, next_cost=8) == [Grant(1, 0, 2, is_final=True)]
+
+    assert manager.consumed(0, 2) == [Grant(1, 2, 2)]
+    assert manager.consumed(0, 2) == [Grant(1, 2, 2)]
+    manager.validate()
+
+
+def test_a_channel_that_is_closed_while_it_waits_gets_nothing() -> None:
+    pool = gate_pool(4, 4)
+    manager = opened(pool, channels=2)
+    manager.starving(0, backlog=4, next_cost=4)
+
+    assert manager.close_channel(0) == []
+    assert pool.used == 2
+    assert manager.close_channel(1) == []
+    assert pool.used == 0
+
+
+def test_whether_a_sender_has_credit_is_known_before_its_buffer_is_read() -> None:
+    manager = opened(gate_pool(8))  # a window of 4
+
+    assert manager.has_credit(0, 4)
+    assert not manager.has_credit(0, 5)
+    manager.close_channel(0)
+    assert manager.has_credit(0, MAX_WINDOW_SEGMENTS), "it may have been sent before the sender knew"
+    assert not manager.has_credit(0, MAX_WINDOW_SEGMENTS + 1)
+
+
+def test_messages_for_a_channel_that_is_closed_change_nothing() -> None:
+    pool = gate_pool(8)
+    manager = opened(pool)
+    manager.close_channel(0)
+
+    assert manager.received(0, 1, backlog=50) == []
+    assert manager.consumed(0, 1) == []
+    assert manager.starving(0, backlog=50, next_cost=50) == []
+    assert manager.returned(0, 1) == []
+    assert manager.resume_channel(0) == []
+    manager.suspend_channel(0)
+    assert pool.used == 0
     manager.validate()
 
 
@@ -150,6 +274,31 @@ def test_nothing_is_announced_while_the_producer_does_not_have_the_partition() -
     assert manager.open_channel(0) == Grant(0, 40, 40), "the next request promises what was added meanwhile"
 
 
+def test_a_request_made_again_is_announced_nothing_until_it_is_on_its_way() -> None:
+    parent = NetworkBufferPool(80 * UNIT, UNIT)
+    other = parent.create_local_pool("other", 2)
+    manager = opened(parent.create_local_pool("gate", 2))
+
+    manager.open_channel(0)
+    other.destroy()
+
+    assert manager.quota_changed() == ([], [])
+    assert manager.resume_channel(0) == [Grant(0, 20, 40)]
+
+
+def test_a_request_made_again_knows_nothing_of_what_the_sender_waited_for_before() -> None:
+    manager = opened(gate_pool(8))  # a window of 4 of 8
+    manager.received(0, 3, backlog=0)
+    assert manager.starving(0, backlog=50, next_cost=50) == []
+
+    manager.suspend_channel(0)
+    promised = manager.open_channel(0)
+    assert manager.resume_channel(0) == []
+    assert promised.credits == 5, "what it was to be told before"
+    assert manager.consumed(0, 3) == [], "there is no backlog: what is beyond the window goes back"
+    manager.validate()
+
+
 def test_a_shrinking_pool_takes_unused_credit_back() -> None:
     parent = NetworkBufferPool(80 * UNIT, UNIT)
     pool = parent.create_local_pool("gate", 2)
@@ -164,6 +313,71 @@ def test_a_shrinking_pool_takes_unused_credit_back() -> None:
     manager.validate()
     assert pool.used == 10
     assert [other.quota for other in others] == [20, 20, 20]
+
+
+def test_a_shrinking_pool_takes_back_at_once_what_has_not_been_announced() -> None:
+    parent = NetworkBufferPool(80 * UNIT, UNIT)
+    pool = parent.create_local_pool("gate", 2)
+    manager = opened(pool)  # 40 of 80
+    manager.received(0, 30, backlog=0)
+    assert manager.consumed(0, 5) == [], "less than a quarter of the window"
+    for i in range(3):
+        parent.create_local_pool(f"other {i}", 2)
+
+    assert manager.quota_changed() == ([], []), "the sender has no more than its new window"
+    assert pool.used == 35
+    manager.validate()
+
+
+def test_a_shrinking_pool_leaves_a_channel_its_exclusive_segments() -> None:
+    parent = NetworkBufferPool(16 * UNIT, UNIT)
+    pool = parent.create_local_pool("gate", 2)
+    manager = opened(pool)  # 8 of 16
+    manager.received(0, 8, backlog=0)
+    manager.suspend_channel(0)
+    assert manager.consumed(0, 8) == []
+    for i in range(7):
+        parent.create_local_pool(f"other {i}", 2)
+    assert pool.quota == 2
+
+    manager.quota_changed()
+
+    assert pool.used == 2
+    manager.validate()
+
+
+def test_a_pool_that_is_full_and_no_more_takes_nothing_back() -> None:
+    pool = gate_pool(8)
+    manager = opened(pool)
+    manager.starving(0, backlog=8, next_cost=8)
+    assert pool.used == pool.quota == 8
+
+    assert manager.quota_changed() == ([], [])
+
+
+def test_a_sender_cannot_give_back_more_than_it_has() -> None:
+    pool = gate_pool(8)
+    manager = opened(pool)
+    manager.received(0, 3, backlog=0)
+
+    manager.returned(0, 100)
+
+    assert pool.used == 3
+    manager.validate()
+
+
+def test_a_sender_that_gave_everything_back_is_answered_when_there_is_something_to_give() -> None:
+    pool = gate_pool(8)
+    manager = opened(pool)
+    manager.returned(0, 4)
+    hog = pool.try_acquire(8)
+
+    assert manager.starving(0, backlog=2, next_cost=2) == [], "it could not send anything, and would ask again at once"
+    pool.recycle(hog)
+    grants, _ = manager.quota_changed()
+    assert sum(grant.credits for grant in grants) == 4
+    assert not any(grant.is_final for grant in grants)
+    manager.validate()
 
 
 def test_a_growing_pool_widens_the_windows() -> None:
@@ -193,6 +407,19 @@ def test_the_sender_counts_what_it_may_send() -> None:
         credit.spend(3)
 
 
+def test_a_sender_cuts_one_buffer_for_one_final_grant() -> None:
+    credit = SenderCredit(4, 8)
+    assert not credit.is_final
+
+    credit.grant(2, 8, True)
+    assert credit.is_final
+    credit.spend(6)
+    assert not credit.is_final
+    credit.grant(1, 8, True)
+    credit.grant(1, 8, False)
+    assert not credit.is_final, "more is coming after all"
+
+
 def test_a_buffer_is_paid_for_at_once_where_it_need_not_be_cut_or_wait() -> None:
     credit = SenderCredit(6, 8)
     credit.is_final = True
@@ -202,4 +429,12 @@ def test_a_buffer_is_paid_for_at_once_where_it_need_not_be_cut_or_wait() -> None
     assert credit.try_spend(4)
     assert not credit.is_final
     assert not credit.try_spend(3)  # more than there is
-    assert credit.available == 2
+    assert credit.try_spend(2)  # all there is
+    assert credit.available == 0
+
+
+def test_a_sender_may_always_send_one_segment_at_a_time() -> None:
+    for window in (0, 1, 2, 3):
+        credit = SenderCredit(1, window)
+        assert (credit.window, credit.largest_buffer) == (max(window, 1), 1)
+        assert credit.try_spend(1)

@@ -165,3 +165,4 @@ def test_what_a_sender_may_undercharge_is_what_a_receiver_takes(cost: int) -> No
 
     assert not is_undercharged(cost, segments)
     assert is_undercharged(cost, segments + 1)
+    assert most_bytes(cost, 32 * 1024) == segments * 32 * 1024
