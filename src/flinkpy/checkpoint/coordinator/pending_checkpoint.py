@@ -96,7 +96,6 @@ class PendingCheckpoint:
     missing: set[ExecutionAttemptID] = field(default_factory=set)
     #: By operator id; None: the coordinator has no state.
     coordinator_states: dict[str, bytes | None] = field(default_factory=dict)
-    master_states: dict[str, bytes] = field(default_factory=dict)
     #: Set when it is being written.
     metadata: pb.CheckpointMetadata | None = None
     #: Whether the TaskExecutors have answered the triggers: until then coordinators send no events.
@@ -196,7 +195,6 @@ class PendingCheckpoint:
             kind=self.properties.kind,
             format=self.properties.format,
             is_unaligned=any(ack.metrics.is_unaligned for ack in self.acks.values()),
-            master_states=self.master_states,
         )
         finished = self._finished_for_good(job)
         for vertex in job.vertices:

@@ -117,6 +117,24 @@ def test_the_metadata_has_every_operator_with_its_subtasks_and_coordinator():
     assert effect.metadata.job_id == "job"
 
 
+@pytest.mark.parametrize("is_unaligned", [True, False])
+def test_the_metadata_says_of_what_job_and_kind_the_checkpoint_is_and_when_it_began(is_unaligned):
+    job = Coordination(interval_ms=0, now_ms=5_000)
+    job.request(SAVEPOINT)
+    job.trigger(job.begun())
+    source, sink = job.job.attempts
+    job.now_ms = 5_300
+    job.ack(1, source, metrics=pb.CheckpointMetrics(is_unaligned=is_unaligned))
+    job.ack(1, sink)
+    (effect,) = job.take(fx.FinalizeCheckpoint)
+    metadata = effect.metadata
+    assert (metadata.kind, metadata.format) == (pb.SAVEPOINT, pb.CANONICAL)
+    assert (metadata.job_name, metadata.timestamp_ms) == ("test job", 5_000)
+    assert metadata.is_unaligned is is_unaligned
+    assert metadata.flinkpy_version
+    assert metadata.python_version
+
+
 def test_tasks_that_have_ended_meanwhile_are_not_confirmed_to():
     job = Coordination()
     checkpoint_id = job.start()

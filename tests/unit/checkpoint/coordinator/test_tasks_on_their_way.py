@@ -291,6 +291,21 @@ def test_a_stop_all_of_whose_tasks_end_by_themselves_fails_no_job(properties):
 
 
 @stopping
+def test_a_stop_that_nobody_took_part_in_is_not_written(properties):
+    """Every task had ended before the coordinator heard of any."""
+    job = asked(properties, source_and_sink())
+    only = job.begun()
+    job.trigger(only)
+    job.decline(only, job.job.attempt("source"), CLOSING)
+    for name in ("source", "sink"):
+        job.job.set(name, E.FINISHED)
+    job.send(ev.TaskFinished(job.job.attempt("source")))
+    assert job.take(fx.FinalizeCheckpoint) == []
+    job.send(ev.TaskFinished(job.job.attempt("sink")))
+    assert job.take(fx.FinalizeCheckpoint) == []
+
+
+@stopping
 def test_a_stop_whose_task_is_closing_because_it_fails_is_answered_by_that(properties):
     job = asked(properties)
     only = job.begun()
