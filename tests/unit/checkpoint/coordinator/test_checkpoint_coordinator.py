@@ -1010,6 +1010,17 @@ def test_a_task_at_its_end_that_is_fed_by_one_that_will_run_again_runs_again_too
     assert is_finished == {"source": True, "middle": not has_state_at_its_end, "sink": not has_state_at_its_end}
 
 
+def test_a_vertex_without_union_state_that_has_finished_in_part_is_checkpointed():
+    job = Coordination(source_and_sink(2))
+    job.job.set("source", E.FINISHED, 0)
+    checkpoint_id = job.start()
+    job.ack_all(checkpoint_id, [job.job.attempt("source", 1), job.job.attempt("sink", 0), job.job.attempt("sink", 1)])
+    (effect,) = job.take(fx.FinalizeCheckpoint)
+    source, _ = effect.metadata.operators
+    assert not source.is_fully_finished
+    assert (list(source.finished_subtasks), list(source.subtasks)) == ([0], [1])
+
+
 def test_union_state_of_a_vertex_that_has_finished_in_part_cannot_be_checkpointed():
     job = Coordination(source_and_sink(2))
     job.job.set("source", E.FINISHED, 0)
