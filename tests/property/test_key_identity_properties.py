@@ -192,6 +192,7 @@ def test_streaming_operators_know_the_keys_across_a_restart_with_another_paralle
 
 
 @pytest.mark.chaos
+@pytest.mark.timeout(7_200)  # RocksDB writes and syncs: an hour on a machine that does much else
 @settings(max_examples=1_500, deadline=None, suppress_health_check=list(HealthCheck))
 @given(RECORDS, st.integers(0, 40), BACKENDS, st.tuples(st.integers(1, 4), st.integers(1, 4)))
 def test_streaming_operators_know_the_keys_at_length(

@@ -288,9 +288,11 @@ def keys_of(batch: Batch, key_selector: Any, type_info: Any = None) -> list[Any]
         from flinkpy.records.lanes import rows_of, type_info_of_schema
 
         rows = rows_of(batch, type_info if type_info is not None else type_info_of_schema(rows.schema))
+    from flinkpy.records.key_selection import picker_of, select_keys
+
     get_key = getattr(key_selector, "get_key", key_selector)
     try:
-        return [get_key(row) for row in rows]
+        return select_keys(get_key, picker_of(get_key), rows)
     except Exception as error:
         raise _function_error("key selector", error) from error
 

@@ -16,7 +16,7 @@ from flinkpy.common.errors import TypeMismatchError
 from flinkpy.common.typeinfo import BasicType, EnumTypeInfo, TypeInformation
 from flinkpy.common.types import Row
 from flinkpy.records.column_codecs import codec_of
-from flinkpy.records.key_identity import one_type
+from flinkpy.records.key_identity import PLAIN_KEYS, one_type
 from flinkpy.records.scalar_codecs import ValueMismatch
 
 #: The class of which every value is as its type has it. Any other value is converted or refused.
@@ -84,6 +84,12 @@ def are_declared(values: Sequence[Any], type_info: TypeInformation) -> bool:
         columns = ([value[position] for value in values] for position in range(len(fields)))
         return all(are_declared(column, field) for column, field in zip(columns, fields))
     return kinds <= {declared, type(None)}
+
+
+def plain_class(key_type: TypeInformation | None) -> type | None:
+    """Returns the class whose instances are keys of this type as they are, and stand for themselves as state keys."""
+    declared = None if key_type is None else _class_of(key_type)
+    return declared if declared in PLAIN_KEYS else None
 
 
 def _class_of(key_type: TypeInformation) -> type | None:

@@ -7,8 +7,9 @@ from operator import itemgetter
 from typing import Any
 
 from flinkpy.graph.operator_specs import FieldKeySelector
-from flinkpy.records.declared_keys import as_declared
-from flinkpy.records.key_identity import state_keys
+from flinkpy.records.declared_keys import as_declared, plain_class
+from flinkpy.records.key_identity import one_type, state_keys
+from flinkpy.records.key_selection import picker_of, select_keys
 
 
 class KeyReader:
@@ -25,16 +26,18 @@ class KeyReader:
             the key selector.
     """
 
-    __slots__ = ("_get_fields", "_get_key", "_key_type")
+    __slots__ = ("_get_key", "_key_type", "_pick", "_plain_type")
 
     def __init__(self, key_selector: Any, key_type: Any = None) -> None:
         self._get_key: Callable[[Any], Any] = key_selector.get_key
         is_fields = isinstance(key_selector, FieldKeySelector)
-        self._get_fields = itemgetter(*key_selector.fields) if is_fields else None
+        self._pick = itemgetter(*key_selector.fields) if is_fields else picker_of(self._get_key)
         self._key_type = key_type
+        self._plain_type = plain_class(key_type)
 
     def __call__(self, rows: list[Any]) -> list[Any]:
-        get_key = self._get_key
-        # A Python function is called faster from a loop of Python's than from `map`; fields take no call of Python's.
-        keys = [get_key(row) for row in rows] if self._get_fields is None else list(map(self._get_fields, rows))
+        keys = select_keys(self._get_key, self._pick, rows)
+        # One look at the types says both that the keys are as declared and that they stand for themselves.
+        if self._plain_type is not None and one_type(keys) is self._plain_type:
+            return keys
         return state_keys(as_declared(keys, self._key_type))

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
 
 _STATE_NAME = "_op_state"
-#: Not None, which a user's function may give.
-_NOTHING: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +75,13 @@ class ReduceOperator(KeyedOperator):
         if isinstance(reduce, RollingReduce):
             reduce = reduce.for_batch(rows)
         out = []
-        get = table.get
         for key, value in zip(self.read_keys(rows), rows):
             context.key = key
-            known = get(key, _NOTHING)
-            table[key] = result = value if known is _NOTHING else reduce(known, value)
-            out.append(result)
+            # Two probes without a call cost less than one call of `get`.
+            if key in table:
+                value = reduce(table[key], value)
+            table[key] = value
+            out.append(value)
         return out
 
     def _reduce_in_state(self, rows: list[Any]) -> list[Any]:
