@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.typeinfo import TypeInformation, Types
@@ -192,10 +192,20 @@ class KeyedStream(DataStream):
     def add_sink(self, sink_func: SinkFunction) -> DataStreamSink:
         return self._values().add_sink(sink_func)
 
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None = None, limit: None = None) -> CloseableIterator: ...
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None = None, *, limit: int) -> list[Any]: ...
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None, limit: int) -> list[Any]: ...
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
     ) -> CloseableIterator | list[Any]:
-        """As of any stream; each record comes as `Row(key, value)`, in the order of the stream before `key_by`."""
+        """Executes the program and brings each record here as `Row(key, value)`, in its order before `key_by`.
+
+        Returns:
+            a CloseableIterator; or with `limit` a list of the first records.
+        """
         pairs = self._origin_stream.map(_KeyAndValue(self._key_selector))
         # As in PyFlink, the key is added where the record comes from: no exchange changes the order of one subtask.
         origin = self._origin_stream.transformation
