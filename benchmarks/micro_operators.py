@@ -1,12 +1,15 @@
 """Rows per second of single operators on one core, next to the plain loop they replace.
 
-python -m benchmarks.micro_operators
+python -m benchmarks.micro_operators [--rows ROWS]
 """
 
 from __future__ import annotations
 
+import argparse
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -26,12 +29,16 @@ from flinkpy.datastream.functions import (
 )
 from flinkpy.datastream.state import ValueStateDescriptor
 from flinkpy.graph import operator_specs as specs
+from flinkpy.metrics.metric_registry import MetricScope
 from flinkpy.records.batch import Batch
 from flinkpy.streaming.mailbox.task_mailbox import TaskMailbox
+from flinkpy.streaming.operators.accumulator_registry import AccumulatorRegistry
+from flinkpy.streaming.operators.metric_group import TaskMetricGroup
 from flinkpy.streaming.operators.output import DiscardingOutput
 from flinkpy.streaming.tasks.operator_chain import OperatorChain
 from flinkpy.streaming.tasks.processing_time_service import ProcessingTimeService
 
+#: Rows of a batch, unless told otherwise.
 BATCH_ROWS = 65_536
 BATCHES = 24
 KEYS = 1_000
@@ -50,6 +57,19 @@ class Counter(KeyedProcessFunction):
         yield value[0], count
 
 
+class NothingRestored:
+    """The state of a task that starts anew and takes no checkpoint."""
+
+    restored_checkpoint_id = None
+    is_restored_as_finished = False
+    files: Any = None
+    io_executor: Any = None
+    directory = Path(tempfile.gettempdir()) / "flinkpy-micro-operators"
+
+    def restored_state(self, operator_id: str) -> None:
+        return None
+
+
 class Environment:
     """As much of a task environment as operators ask for."""
 
@@ -62,7 +82,13 @@ class Environment:
             if position + 1 < len(chain):
                 descriptor.outputs.add(chained_operator=position + 1)
         self.configuration = Configuration()
+        self.job_id, self.job_name = "job", "bench"
         self.task_name = "bench (1/1)"
+        self.metric_group = TaskMetricGroup(MetricScope("job", self.vertex.id, 0, 0), {})
+        self.state = NothingRestored()
+        self.accumulators = AccumulatorRegistry(SystemClock())
+        self.cached_files: dict[str, str] = {}
+        self.attempt_number = 0
         self.subtask_index, self.parallelism, self.max_parallelism = 0, 1, 128
         self.clock = SystemClock()
         self.load_pickle = cloudpickle.loads
@@ -95,19 +121,22 @@ def operator_rate(chain: list[specs.OperatorSpec], batches: list[Batch]) -> floa
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.micro_operators", description=__doc__)
+    parser.add_argument("--rows", type=int, default=BATCH_ROWS, help="rows of a batch (default: %(default)s)")
+    batch_rows = parser.parse_args().rows
     print(f"{'work':<58}{'operator':>10}{'plain loop':>12}   M rows/s")
-    for name, ours, plain in measurements():
+    for name, ours, plain in measurements(batch_rows):
         print(f"{name:<58}{ours:>10.1f}{plain:>12.1f}")
 
 
-def measurements() -> list[tuple[str, float, float]]:
-    numbers = [Batch(list(range(BATCH_ROWS)))] * BATCHES
-    pairs = [Batch([(i % KEYS, i) for i in range(BATCH_ROWS)])] * BATCHES
+def measurements(batch_rows: int) -> list[tuple[str, float, float]]:
+    numbers = [Batch(list(range(batch_rows)))] * BATCHES
+    pairs = [Batch([(i % KEYS, i) for i in range(batch_rows)])] * BATCHES
     rng = np.random.default_rng(0)
-    prices = rng.integers(0, 1_000_000, BATCH_ROWS)
-    auctions = rng.integers(0, 100_000, BATCH_ROWS)
+    prices = rng.integers(0, 1_000_000, batch_rows)
+    auctions = rng.integers(0, 100_000, batch_rows)
     bids = [Batch(pa.RecordBatch.from_arrays([pa.array(auctions), pa.array(prices)], ["auction", "price"]))] * BATCHES
-    times = np.arange(BATCH_ROWS)
+    times = np.arange(batch_rows)
     first = specs.FieldKeySelector((0,))
     add, even = MapFunctionWrapper(lambda v: v + 1), FilterFunctionWrapper(lambda v: v % 2 == 0)
     aggregates = (
@@ -116,9 +145,9 @@ def measurements() -> list[tuple[str, float, float]]:
         specs.ColumnAggregate("mean", "MEAN", "price"),
     )
     by_auction = specs.FieldKeySelector(("auction",))
-    rows = BATCH_ROWS * BATCHES
+    rows = batch_rows * BATCHES
     count_loop = rate(lambda: plain_count(pairs), rows)
-    aggregate_loop = rate(lambda: plain_aggregate(auctions.tolist(), prices.tolist()), BATCH_ROWS)
+    aggregate_loop = rate(lambda: plain_aggregate(auctions.tolist(), prices.tolist()), batch_rows)
     filter_loop = rate(lambda: plain_map_filter(numbers), rows)
     timed = [Batch(batch.values, times) for batch in numbers]
     lambda_key = KeySelectorFunctionWrapper(lambda v: v[0])
