@@ -1,4 +1,4 @@
-"""Connections of the data plane that are fed with bytes by a test, and changes to bytes that make them wrong."""
+"""Connections of the data plane that a test feeds with bytes, and streams of frames that are wrong."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
+from fuzzing import mutate
 
 from flinkpy.common.errors import ExternalError
 from flinkpy.network.buffer_pool import NetworkBufferPool
@@ -266,34 +267,6 @@ class ConsumerUnderTest(Peer):
         self.gate.close()
 
 
-#: What sizes, counts and offsets are set to.
-_INTERESTING = (0, 1, 7, 8, 9, 255, 4096, 1 << 16, (1 << 22) + 8, 1 << 30, (1 << 31) - 1, 1 << 31, (1 << 32) - 1)
-
-
-def mutate(data: bytes, rng: random.Random) -> bytes:
-    """One to four changes."""
-    changed = bytearray(data)
-    for _ in range(rng.randint(1, 4)):
-        if not changed:
-            changed += rng.randbytes(8)
-        at = rng.randrange(len(changed))
-        match rng.randrange(7):
-            case 0:
-                changed[at] ^= 1 << rng.randrange(8)
-            case 1:
-                changed[at] = rng.randrange(256)
-            case 2 | 3:
-                at &= ~3
-                changed[at : at + 4] = rng.choice(_INTERESTING).to_bytes(4, "little")
-            case 4:
-                del changed[at:]
-            case 5:
-                del changed[at : at + rng.randint(1, 16)]
-            case 6:
-                changed[at:at] = rng.randbytes(rng.randint(1, 16))
-    return bytes(changed)
-
-
 def mutate_frames(stream: list[bytes], rng: random.Random) -> list[bytes]:
     """Frames that come wrong, twice, not at all, or in another order."""
     changed = list(stream)
@@ -311,12 +284,6 @@ def mutate_frames(stream: list[bytes], rng: random.Random) -> list[bytes]:
             case _:
                 changed[at] = mutate(changed[at], rng)
     return changed
-
-
-def cut(data: bytes, rng: random.Random) -> list[bytes]:
-    """The same bytes in a few pieces, as a network may deliver them."""
-    points = sorted(rng.randrange(len(data) + 1) for _ in range(rng.randrange(3)))
-    return [data[start:end] for start, end in zip([0, *points], [*points, len(data)], strict=True)]
 
 
 def touch(values: pa.RecordBatch) -> None:

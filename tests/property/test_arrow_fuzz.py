@@ -6,7 +6,6 @@ what they declare. FLINKPY_ARROW_FUZZ_CASES is how many cases there are, FLINKPY
 
 from __future__ import annotations
 
-import os
 import random
 import struct
 from collections.abc import Callable
@@ -14,15 +13,15 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 import pytest
-from data_plane_fuzzing import mutate, touch
+from data_plane_fuzzing import touch
+from fuzzing import cases, mutate, number_of_cases
 
 from flinkpy.common.errors import BrokenError
 from flinkpy.network.codec import ColumnEncoder
 from flinkpy.network.received import receive_batch, receive_schema
 from flinkpy.records.batch import Batch
 
-CASES = int(os.environ.get("FLINKPY_ARROW_FUZZ_CASES", "2000"))
-SEED = int(os.environ.get("FLINKPY_FUZZ_SEED", "0"))
+CASES = number_of_cases("FLINKPY_ARROW_FUZZ_CASES", 2000)
 pytestmark = pytest.mark.timeout(max(120, CASES // 50))
 #: LZ4 makes 255 bytes of one at most, and no message here has 40 KB; zstd has a test of its own.
 MEMORY_BYTES = 16 << 20
@@ -110,8 +109,7 @@ def _refused_or(use: Callable[[], object], what: str) -> None:
 @pytest.mark.parametrize("is_member", [True, False])
 def test_messages_that_lie_are_refused_or_can_be_used(is_member: bool) -> None:
     pool = pa.default_memory_pool()
-    for number in range(SEED, SEED + CASES // 2):
-        rng = random.Random(number)
+    for number, rng in cases(CASES // 2):
         schema, body, payload_bytes, timestamps_bytes = rng.choice(MESSAGES)
         if rng.random() < 0.1:
             body = _other_message(rng)
@@ -146,8 +144,7 @@ def _allowed_bytes(message: bytes) -> int:
 
 
 def test_schemas_that_lie_are_read_or_refused() -> None:
-    for number in range(SEED, SEED + CASES // 4):
-        rng = random.Random(number)
+    for number, rng in cases(CASES // 4):
         message = bytes(rng.choice(SCHEMAS).serialize())
         wrong = _lie(message, rng)
         _refused_or(lambda wrong=wrong: str(receive_schema(wrong)), f"case {number}")  # type: ignore[misc]

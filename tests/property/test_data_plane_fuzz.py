@@ -8,9 +8,7 @@ with which number they begin; a failure names the case.
 from __future__ import annotations
 
 import decimal
-import os
 import pickle
-import random
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -24,11 +22,10 @@ from data_plane_fuzzing import (
     Peer,
     ProducerUnderTest,
     TlsProducerUnderTest,
-    cut,
-    mutate,
     mutate_frames,
     touch,
 )
+from fuzzing import cases, cut, mutate, number_of_cases
 
 from flinkpy.common.errors import BrokenError, ExternalError, PartitionConnectionError, PartitionNotFoundError
 from flinkpy.network.codec import ColumnEncoder, EncodedBatch, encode_element, encode_priority_barrier, encode_rows
@@ -47,18 +44,11 @@ from flinkpy.records.elements import (
 from flinkpy.security import PEER_NAME
 from tests.certificates import authority
 
-CASES = int(os.environ.get("FLINKPY_FUZZ_CASES", "6000"))
-SEED = int(os.environ.get("FLINKPY_FUZZ_SEED", "0"))
+CASES = number_of_cases("FLINKPY_FUZZ_CASES", 6000)
 #: `make chaos` asks for a million cases, which take hours.
 pytestmark = pytest.mark.timeout(max(120, CASES // 20))
 #: Buffers of one connection: what it may hold of frames that it has no right to, and little more.
 MEMORY_BYTES = 16 << 20
-
-
-def cases(share: float) -> Iterator[tuple[int, random.Random]]:
-    """The numbers of this test's part of the cases, each with its own random numbers."""
-    for number in range(SEED, SEED + max(1, int(CASES * share))):
-        yield number, random.Random(number)
 
 
 def columns() -> pa.RecordBatch:
@@ -182,7 +172,7 @@ def never_unpickles(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_greetings_that_are_almost_right_get_nobody_in(witness: Witness) -> None:
-    for number, rng in cases(0.2):
+    for number, rng in cases(int(CASES * 0.2)):
         peer = ProducerUnderTest(is_authenticated=False)
         right = HELLO.to_frame()
         if rng.random() < 0.5:
@@ -195,7 +185,7 @@ def test_greetings_that_are_almost_right_get_nobody_in(witness: Witness) -> None
 
 
 def test_answers_to_a_greeting_that_are_almost_right_convince_nobody(witness: Witness) -> None:
-    for number, rng in cases(0.2):
+    for number, rng in cases(int(CASES * 0.2)):
         peer = ConsumerUnderTest(is_authenticated=False)
         right = peer.challenge()
         wrong = mutate(right, rng)
@@ -216,7 +206,7 @@ def _says_the_same(wrong: bytes, right: bytes, fields: tuple[slice, ...]) -> boo
 
 
 def test_a_consumer_that_sends_nonsense_fails_its_own_connection_only(witness: Witness) -> None:
-    for number, rng in cases(0.2):
+    for number, rng in cases(int(CASES * 0.2)):
         peer = ProducerUnderTest(is_authenticated=True)
         peer.partition.emit(0, Batch([1, 2]))
         peer.partition.emit(1, Batch(columns()))
@@ -229,7 +219,7 @@ def test_a_producer_that_sends_nonsense_fails_its_own_connection_only(
     witness: Witness, is_blocking: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     never_unpickles(monkeypatch)
-    for number, rng in cases(0.1):
+    for number, rng in cases(int(CASES * 0.1)):
         peer = ConsumerUnderTest(is_authenticated=True, is_blocking=is_blocking)
         run(peer, cut(b"".join(mutate_frames(from_producer(), rng)), rng), f"case {number}")
         _take_all(peer, number)
@@ -248,7 +238,7 @@ def _take_all(peer: ConsumerUnderTest, number: int) -> None:
 
 def test_schemas_that_are_almost_right_are_read_or_refused() -> None:
     schema, _ = encoded()
-    for number, rng in cases(0.1):
+    for number, rng in cases(int(CASES * 0.1)):
         _refused_or(lambda rng=rng: str(receive_schema(mutate(schema, rng))), number)  # type: ignore[misc]
 
 
@@ -256,7 +246,7 @@ def test_schemas_that_are_almost_right_are_read_or_refused() -> None:
 def test_arrow_messages_that_are_almost_right_can_be_used_or_are_refused(compression: str | None) -> None:
     message, batch = encoded(compression)
     schema, right = receive_schema(message), body_of(batch)
-    for number, rng in cases(0.1):
+    for number, rng in cases(int(CASES * 0.1)):
         wrong = mutate(right, rng)
         before = pa.total_allocated_bytes()
 
@@ -290,7 +280,7 @@ def _refused_or(use: Callable[[], object], number: int) -> None:
 def test_tls_that_is_almost_right_fails_its_own_connection_only(witness: Witness) -> None:
     material = authority().member()
     transports, client_context = TlsTransports(material), material.client_context()
-    for number, rng in cases(0.02):
+    for number, rng in cases(int(CASES * 0.02)):
         peer = TlsProducerUnderTest(transports)
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         client = client_context.wrap_bio(incoming, outgoing, server_hostname=PEER_NAME)

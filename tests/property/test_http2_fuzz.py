@@ -7,16 +7,15 @@ begin; a failure names the cases since the server was last well.
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fuzzing import SEED, cases, number_of_cases
 from http2_fuzzing import ServerUnderTest, one_case
 
-CASES = int(os.environ.get("FLINKPY_HTTP2_FUZZ_CASES", "300"))
-SEED = int(os.environ.get("FLINKPY_FUZZ_SEED", "0"))
+CASES = number_of_cases("FLINKPY_HTTP2_FUZZ_CASES", 300)
 #: A hundred thousand cases take a quarter of an hour on an idle core.
 pytestmark = pytest.mark.timeout(max(120, CASES // 10))
 #: How often the server is asked whether it is well.
@@ -41,8 +40,8 @@ def server(tmp_path: Path) -> Iterator[ServerUnderTest]:
 def test_requests_that_are_almost_right_do_no_harm(server: ServerUnderTest) -> None:
     answered = 0
     last_well = SEED
-    for number in range(SEED, SEED + CASES):
-        case = one_case(random.Random(number), server.token)
+    for number, rng in cases(CASES):
+        case = one_case(rng, server.token)
         try:
             answered += bool(server.send(case, wait_s=SILENCE_S))
             if number % CHECK_EVERY == 0 or number == SEED + CASES - 1:
@@ -58,5 +57,5 @@ def test_requests_that_are_almost_right_do_no_harm(server: ServerUnderTest) -> N
 
 def test_a_path_that_is_no_text_is_among_the_cases() -> None:
     """A server that decodes paths where it accepts calls ends with such a case."""
-    cases = [one_case(random.Random(number), b"token") for number in range(300)]
-    assert any(b"/\xff\xfe" in case or b"/\xc3" in case or b"/\xed\xa0\x80" in case for case in cases)
+    made = [one_case(random.Random(number), b"token") for number in range(300)]
+    assert any(b"/\xff\xfe" in case or b"/\xc3" in case or b"/\xed\xa0\x80" in case for case in made)

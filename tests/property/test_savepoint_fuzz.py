@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 from checkpoint_states import make_storage, write_checkpoint
-from data_plane_fuzzing import mutate
+from fuzzing import cases, mutate, number_of_cases
 
 from flinkpy._proto import checkpoint_pb2 as pb
 from flinkpy.checkpoint.metadata import encode_metadata, load_metadata
@@ -37,8 +37,7 @@ from flinkpy.state.key_groups_file import KeyGroupsFileReader, KeyGroupsHeader
 from flinkpy.state.meta_info import StateMetaInfo
 from flinkpy.state.operator_state_file import StateSection, read_sections, write_footer, write_prefix
 
-CASES = int(os.environ.get("FLINKPY_SAVEPOINT_FUZZ_CASES", "600"))
-SEED = int(os.environ.get("FLINKPY_FUZZ_SEED", "0"))
+CASES = number_of_cases("FLINKPY_SAVEPOINT_FUZZ_CASES", 600)
 pytestmark = pytest.mark.timeout(max(120, CASES // 20))
 FILES = FileSystems()
 #: What a savepoint may do to whoever uses it. CorruptStateError is one of the second.
@@ -168,8 +167,7 @@ def forger(tmp_path: Path) -> Iterator[Forger]:
 
 def test_no_savepoint_does_harm_to_who_uses_it(forger: Forger) -> None:
     ended = {"used": 0, "refused": 0}
-    for number in range(SEED, SEED + CASES // 2):
-        rng = random.Random(number)
+    for number, rng in cases(CASES // 2):
         forger.forge(rng)
         try:
             if rng.random() < 0.5:
@@ -246,8 +244,7 @@ def test_state_files_that_are_almost_right_are_read_or_refused() -> None:
     (keyed, right), operator = keyed_file(), operator_file()
     tracemalloc.start()
     try:
-        for number in range(SEED, SEED + CASES // 2):
-            rng = random.Random(number)
+        for number, rng in cases(CASES // 2):
             tracemalloc.reset_peak()
             before = tracemalloc.get_traced_memory()[0]
             handle = pb.KeyGroupsStateHandle()

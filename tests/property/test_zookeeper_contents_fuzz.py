@@ -8,14 +8,13 @@ FLINKPY_FUZZ_SEED with which number they begin.
 from __future__ import annotations
 
 import json
-import os
 import random
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from data_plane_fuzzing import mutate
+from fuzzing import cases, mutate, number_of_cases
 
 from flinkpy._proto import checkpoint_pb2, job_pb2
 from flinkpy.common.durable_file import CorruptFileError, write_checksummed
@@ -30,8 +29,7 @@ from flinkpy.highavailability.zookeeper.checkpoint_recovery import (
 )
 from flinkpy.highavailability.zookeeper.job_graph_store import ZooKeeperJobGraphStore
 
-CASES = int(os.environ.get("FLINKPY_ZOOKEEPER_FUZZ_CASES", "3000"))
-SEED = int(os.environ.get("FLINKPY_FUZZ_SEED", "0"))
+CASES = number_of_cases("FLINKPY_ZOOKEEPER_FUZZ_CASES", 3000)
 pytestmark = pytest.mark.timeout(max(120, CASES // 50))
 JOB = JobID("0123456789abcdef0123456789abcdef")
 NODE = "/flinkpy/node"
@@ -149,8 +147,7 @@ def test_nodes_are_understood_or_refused(tmp_path: Path) -> None:
     pointers = ZooKeeperCheckpointPointerStore(client, cast(Any, None), JOB)
     right = right_contents(graph.name)
     understood = 0
-    for number in range(SEED, SEED + CASES):
-        rng = random.Random(number)
+    for number, rng in cases(CASES):
         zookeeper.data = content(rng, right)
         zookeeper.name = rng.choice(["0000000000000000007", "x", "a\nb", "-latch-0000000001", "\ud800"])
         match rng.randrange(5):
@@ -222,8 +219,7 @@ def _pointers_are_understood(pointers: ZooKeeperCheckpointPointerStore, number: 
 
 def test_names_of_nodes_that_are_not_ours_never_lead() -> None:
     ours = f"{'0' * 32}-latch-0000000007"
-    for number in range(SEED, SEED + CASES // 4):
-        rng = random.Random(number)
+    for number, rng in cases(CASES // 4):
         name = mutate(ours.encode(), rng).decode(errors=rng.choice(["replace", "ignore"]))
         assert sequence_of(name) >= 0, f"case {number}: {name!r}"
         assert isinstance(token_of(name), str)
