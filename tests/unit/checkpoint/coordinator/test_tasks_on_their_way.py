@@ -452,6 +452,18 @@ def test_a_request_is_tried_so_many_times_and_answered_with_the_last_reason():
     assert job.coordinator.next_deadline_ms is None
 
 
+def test_the_pause_before_another_try_doubles_up_to_a_bound():
+    job = asked(SAVEPOINT)
+    pauses_ms = []
+    for _ in range(7):
+        checkpoint_id = job.begun()
+        job.trigger(checkpoint_id)
+        job.decline(checkpoint_id, job.job.attempt("rules"), CLOSING)
+        pauses_ms.append(job.coordinator.next_deadline_ms - job.now_ms)
+        job.advance(pauses_ms[-1])
+    assert pauses_ms == [50, 100, 200, 400, 800, 1_000, 1_000]
+
+
 def test_all_tries_together_take_no_longer_than_the_timeout():
     job = asked(SAVEPOINT, timeout_ms=1_000)
     first = job.begun()
@@ -466,11 +478,12 @@ def test_all_tries_together_take_no_longer_than_the_timeout():
     assert job.answers() == {"t": "CHECKPOINT_EXPIRED"}
 
 
-def test_where_no_time_is_left_for_another_try_the_reason_of_the_last_is_the_answer():
+@pytest.mark.parametrize("left_ms", [1, FIRST_DELAY_MS])
+def test_where_no_time_is_left_for_another_try_the_reason_of_the_last_is_the_answer(left_ms):
     job = asked(SAVEPOINT, timeout_ms=1_000)
     first = job.begun()
     job.trigger(first)
-    job.advance(999)
+    job.advance(1_000 - left_ms)
     job.decline(first, job.job.attempt("rules"), CLOSING)
     assert job.answers() == {"t": "CHECKPOINT_DECLINED_TASK_CLOSING"}
 
