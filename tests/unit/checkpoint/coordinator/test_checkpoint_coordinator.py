@@ -746,6 +746,7 @@ def test_a_task_that_fails_after_the_savepoint_restarts_the_job_from_it_and_name
     job.send(FAILOVER)
     (answer,) = job.take(fx.AnswerRequest)
     assert answer.error.details["savepoint_path"] == "/s/savepoint-1"
+    assert answer.error.__cause__ is FAILOVER.cause
     assert len(job.take(fx.FailJob)) == 1
     assert job.latest_id == job.savepoint_id
     job.job.restart()
@@ -1086,9 +1087,14 @@ def test_tasks_that_have_finished_are_not_waited_for_at_the_end_of_the_data():
     assert job.begun() == 1
 
 
-def test_a_job_whose_last_task_has_ended_asks_for_no_checkpoint():
+@pytest.mark.parametrize("is_restarted", [True, False])
+def test_a_job_whose_last_task_has_ended_asks_for_no_checkpoint(is_restarted):
     job = Coordination(interval_ms=1_000_000)
     end_of_data(job, job.job.attempt("sink"))
+    if is_restarted:
+        job.send(FAILOVER)
+        job.job.restart()
+        job.send(ev.AllTasksRunning())
     for name in ("sink", "source"):
         job.job.set(name, E.FINISHED)
         job.send(ev.TaskFinished(job.job.attempt(name)))
@@ -1117,8 +1123,23 @@ def test_a_failed_checkpoint_at_the_end_of_the_data_is_taken_again_soon():
     checkpoint_id = job.begun()
     job.trigger(checkpoint_id)
     job.decline(checkpoint_id, job.job.attempt("sink"))
-    job.advance(RETRY_MS)
+    job.advance(RETRY_MS - 1)
+    job.send(ev.CheckpointTimersDue())
+    assert job.take(fx.MakeLocation) == []
+    job.advance(1)
     assert job.begun() == 2
+
+
+def test_a_retry_that_comes_due_while_the_job_stops_is_forgotten():
+    job = Coordination(interval_ms=1_000_000, tolerable_failures=1)
+    end_of_data(job)
+    checkpoint_id = job.begun()
+    job.trigger(checkpoint_id)
+    job.decline(checkpoint_id, job.job.attempt("sink"))
+    job.request(STOP)
+    job.trigger(job.begun())
+    job.advance(RETRY_MS)  # raises where the deadline stays in the past
+    assert job.take(fx.MakeLocation) == []
 
 
 def test_the_end_of_the_data_of_a_former_attempt_says_nothing():
