@@ -30,10 +30,6 @@ class CheckpointProperties:
         return self.kind in _SYNC_KINDS
 
     @property
-    def is_drain(self) -> bool:
-        return self.kind == pb.SYNC_SAVEPOINT_TERMINATE
-
-    @property
     def is_forced(self) -> bool:
         """It neither waits for a pause nor for room among the concurrent ones, and is not subsumed."""
         return self.is_savepoint
