@@ -53,13 +53,15 @@ lint: $(STAMP) ## ruff, mypy and import rules
 check: lint ## the fast checks: those of make lint, tidy and unit tests
 	$(BIN)/pytest -q tests/tidy tests/unit
 
-# Tests with real processes: those of one file, or of one expensive server, run on one worker, which begins with what
-# takes longest (tests/integration/groups.py).
-WITH_PROCESSES := -n 2 --dist loadscope tests/integration
+# One worker runs the tests of one file, or of one expensive server, and workers begin with what takes longest
+# (tests/groups.py). Tests with real processes wait for a quarter of their time, for time-outs, disks and each other: so
+# two processors have three workers.
+IN_GROUPS := --dist loadscope
+WITH_PROCESSES := -n 3 $(IN_GROUPS) tests/integration
 
 # Two runs: tests of pure logic must not depend on what tests with real processes leave in the interpreter.
 test: $(STAMP) ## set up and run all tests but the long ones of make differential and make chaos
-	$(BIN)/pytest -q -n 2 tests/tidy tests/unit tests/property
+	$(BIN)/pytest -q -n 2 $(IN_GROUPS) tests/tidy tests/unit tests/property
 	$(BIN)/pytest -q $(WITH_PROCESSES)
 
 # Another version of Python: flinkpy and the light tools of its unit tests, in an environment of its own. Tests of Spark and of

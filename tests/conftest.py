@@ -9,8 +9,10 @@ import shutil
 import signal
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
+from groups import GroupScheduling
 from hypothesis import Phase, settings
 
 # How long one example takes says more about what else the machine is doing than about the code.
@@ -41,3 +43,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if not hasattr(config, "workerinput"):
         compileall.compile_dir(Path(__file__).parents[1] / "src" / "flinkpy", quiet=2)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling | None:
+    return GroupScheduling(config, log) if config.getvalue("dist") == "loadscope" else None

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from clusters import _shared_cluster, _wide_cluster, cluster, shared_cluster, start_cluster, wide_cluster
 from engines import _engine_cluster, engine_cluster
-from groups import SPARK_SESSION, GroupScheduling, arrange, group_of
+from groups import SPARK_SESSION, arrange, group_of
 from kafka_broker.broker import kafka, own_kafka
 from namespaces import network
 from small_disks import small_disk
@@ -42,11 +41,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     others = [item for item in items if HERE not in item.path.parents]
     arrange(ours)
     items[:] = others + ours
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling | None:
-    return GroupScheduling(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:

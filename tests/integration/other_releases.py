@@ -5,6 +5,7 @@ A service is of that release when it is started while PYTHONPATH names the copy'
 
 from __future__ import annotations
 
+import compileall
 import importlib.util
 import os
 import re
@@ -53,7 +54,8 @@ def _replace(path: Path, *pairs: tuple[str, str]) -> None:
 def build_release(directory: Path, version: str, *, protocol: int, min_protocol: int = 1) -> Path:
     """The directory that holds the package of a release after this one; its data plane has a new version too."""
     package = directory / "flinkpy"
-    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    # With what is compiled: where PYTHONDONTWRITEBYTECODE is set, each of its processes would compile it again.
+    shutil.copytree(PACKAGE, package)
     (package / "__init__.py").write_text(
         re.sub(r'__version__ = ".*"', f'__version__ = "{version}"', (package / "__init__.py").read_text())
     )
@@ -74,6 +76,7 @@ def build_release(directory: Path, version: str, *, protocol: int, min_protocol:
     spec.loader.exec_module(generator)
     generator.ROOT = sources
     generator.generate(package / "_proto")
+    compileall.compile_dir(package, quiet=2)
     return directory
 
 

@@ -32,6 +32,11 @@ class ByField(TimestampAssigner):
         return value[1]
 
 
+@pytest.fixture
+def cluster(shared_cluster: RunningCluster) -> RunningCluster:
+    return shared_cluster
+
+
 IN_EVENT_TIME = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(ByField())
 
 

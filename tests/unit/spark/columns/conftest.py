@@ -27,6 +27,8 @@ def session() -> Iterator[Any]:
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.log.level": "ERROR",
+        # What runs for seconds need not be compiled well.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     builder = SparkSession.builder.master("local[1]")
     for key, value in settings.items():

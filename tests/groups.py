@@ -1,7 +1,7 @@
 """Which tests of a run share a worker of xdist, which of them begin first, and which are left to longer runs.
 
 Tests of one group share what is expensive to start, so one worker runs them. What takes longest begins first: else a
-worker would begin it when the other has nothing left to do. The groups of xdist itself do not work with every pytest:
+worker would begin it when the others have nothing left to do. The groups of xdist itself do not work with every pytest:
 3.8 puts them into node ids, which pytest 9.2 does not let it change.
 """
 
@@ -15,7 +15,17 @@ from xdist.scheduler import LoadScopeScheduling
 
 #: A driver of Spark takes half a minute of a processor to start and to become quick: clusters have one, tests another.
 SPARK_CLUSTER, SPARK_SESSION = "spark-cluster", "spark-session"
+#: The session of the unit tests, which is not the one of the integration tests.
+SPARK_COLUMNS = "spark-columns"
+#: A broker takes some seconds of a processor to start.
+KAFKA = "kafka"
 GROUP_OF_MODULE = {
+    "test_kafka_exactly_once": KAFKA,
+    "test_kafka_sink": KAFKA,
+    "test_kafka_source": KAFKA,
+    "test_spark_column_aggregates": SPARK_COLUMNS,
+    "test_spark_expressions": SPARK_COLUMNS,
+    "test_spark_translate": SPARK_COLUMNS,
     "test_spark_regions": SPARK_CLUSTER,
     "test_spark_commits": SPARK_CLUSTER,
     "test_spark_operators": SPARK_SESSION,
@@ -30,37 +40,66 @@ ON_ALL_ENGINES = {
     "test_three_engines",
     "test_tpch",
 }
+#: Long modules whose tests share nothing: each test is a group of its own.
+SHARES_NOTHING = {
+    "test_high_availability_simulation",
+    "test_spark_clusters",
+    "test_storage_faults",
+}
 #: The groups that take longest, longest first; modules are groups of their own. Others follow in their order.
 FIRST = (
-    SPARK_CLUSTER,
+    # Tests of pure logic.
+    SPARK_COLUMNS,
+    "test_window_batches",
+    "test_high_availability_simulation",
+    "test_checkpoint_failover",
+    "test_control_plane_simulation",
+    "test_column_aggregation_properties",
+    "test_column_windows_properties",
+    # Tests with processes.
     SPARK_SESSION,
-    "test_ha_masters",
-    "test_storage_faults",
+    KAFKA,
+    SPARK_CLUSTER,
     "test_spark_clusters",
-    "test_spark_bad_input",
-    "test_python_dependencies",
-    "test_application_mode",
+    "test_rolling_restart",
+    "test_ha_masters",
     "test_exactly_once",
+    "test_application_mode",
     "test_zookeeper_election",
     "test_ha_job_masters",
-    "test_killed_job_masters",
-    "test_kafka_exactly_once",
-    "test_pyflink_behaviours",
-    "test_rolling_restart",
     "test_partitions",
+    "test_storage_faults",
+    "test_spark_bad_input",
+    "test_killed_job_masters",
+    "test_python_dependencies",
+    "test_pyflink_behaviours",
+    "test_async_programs",
     "test_crash_points",
+    "test_batch_recovery",
+    "test_compose_topology",
 )
+RANKS = {name: rank for rank, name in enumerate(FIRST)}
+
+
+def module_of(nodeid: str) -> str:
+    return PurePosixPath(nodeid.partition("::")[0]).stem
 
 
 def group_of(nodeid: str) -> str:
-    module = PurePosixPath(nodeid.partition("::")[0]).stem
+    module = module_of(nodeid)
+    if module in SHARES_NOTHING:
+        return nodeid
     return SPARK_CLUSTER if is_on_spark(nodeid) else GROUP_OF_MODULE.get(module, module)
+
+
+def rank_of(group: str) -> int:
+    """How early the group begins; groups of the same rank keep their order."""
+    return RANKS.get(module_of(group), len(RANKS))
 
 
 def is_on_spark(nodeid: str) -> bool:
     """Whether it is the case with Spark of a test that runs on all engines."""
-    module = PurePosixPath(nodeid.partition("::")[0]).stem
-    return module in ON_ALL_ENGINES and "spark" in nodeid.partition("[")[2].rstrip("]").split("-")
+    return module_of(nodeid) in ON_ALL_ENGINES and "spark" in nodeid.partition("[")[2].rstrip("]").split("-")
 
 
 def is_same_as_batch(item: pytest.Item) -> bool:
@@ -75,12 +114,11 @@ def arrange(items: list[pytest.Item]) -> None:
         is_repeated = is_on_spark(item.nodeid) or is_same_as_batch(item)
         if is_repeated and item.get_closest_marker("short_on_spark") is None:
             item.add_marker(pytest.mark.differential)
-    ranks = {group: rank for rank, group in enumerate(FIRST)}
-    items.sort(key=lambda item: ranks.get(group_of(item.nodeid), len(ranks)))
+    items.sort(key=lambda item: rank_of(group_of(item.nodeid)))
 
 
 class GroupScheduling(LoadScopeScheduling):
-    """Gives workers whole groups, in the order of the tests."""
+    """Gives workers whole groups, those first that take longest."""
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
         config.option.loadscopereorder = False
@@ -88,3 +126,13 @@ class GroupScheduling(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
+
+    def _assign_work_unit(self, node: Any) -> None:
+        self.workqueue.move_to_end(min(self.workqueue, key=rank_of), last=False)
+        super()._assign_work_unit(node)
+
+    def _reschedule(self, node: Any) -> None:
+        """A worker takes its next group with its last test, not with the one before: others may be free earlier."""
+        is_last = node in self.assigned_work and self._pending_of(self.assigned_work[node]) < 2
+        if is_last or not self.workqueue:
+            super()._reschedule(node)
