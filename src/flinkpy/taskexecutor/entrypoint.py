@@ -35,6 +35,7 @@ from flinkpy.rpc.client import RpcClient
 from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
 from flinkpy.rpc.server import RpcServer
 from flinkpy.security import SecurityContext, check_bind
+from flinkpy.taskexecutor.garbage_collection import tune_garbage_collector
 from flinkpy.taskexecutor.options import TaskExecutorOptions, task_executor_options, tmp_directories
 from flinkpy.taskexecutor.preload import preload
 from flinkpy.taskexecutor.shuffle_directories import ShuffleDirectories
@@ -119,7 +120,7 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
         watchdog = InterpreterWatchdog(task_executor, options.cancellation_timeout_ms)
         watchdog.start()
         announce_ready("taskexecutor", server.address, data_address, ready_file)
-        loop.run_in_executor(None, preload)
+        task_executor.run_async(_preload(task_executor), None, "import what first tasks need")
         exit_code, reason = await ended
         logger.info("TaskExecutor %s ends: %s", options.resource_id, reason)
         await task_executor.stop(f"TaskExecutor {options.resource_id} {reason}")
@@ -142,6 +143,12 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
         logger.warning("ending the process although these did not stop: %s", ", ".join(leftover))
         _exit_now(exit_code)
     return exit_code
+
+
+async def _preload(task_executor: TaskExecutor) -> None:
+    await asyncio.to_thread(preload)
+    # On the main thread, so that no job can come between the question and the answer.
+    tune_garbage_collector(freezes=task_executor.service.jobs.is_unused)
 
 
 def _network(

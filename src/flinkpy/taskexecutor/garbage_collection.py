@@ -19,10 +19,14 @@ SETTLE_MS = 100
 PAUSE_PER_COLLECTION = 20
 
 
-def tune_garbage_collector() -> None:
-    """Excludes imported objects from collection and makes collections rarer."""
-    gc.collect()
-    gc.freeze()
+def tune_garbage_collector(*, freezes: bool) -> None:
+    """Makes collections rarer, and excludes all present objects from them if `freezes` is true.
+
+    Objects of a job must not be among those: they would never be freed, nor would the state that they refer to.
+    """
+    if freezes:
+        gc.collect()
+        gc.freeze()
     gc.set_threshold(YOUNG_THRESHOLD, OLDER_THRESHOLD, OLDER_THRESHOLD)
 
 

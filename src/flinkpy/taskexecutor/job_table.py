@@ -61,6 +61,8 @@ class JobTable(Generic[T, C, U]):
 
     def __init__(self) -> None:
         self._jobs: dict[JobID, Job[T, C, U]] = {}
+        #: True until the first job is added.
+        self.is_unused = True
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -74,6 +76,7 @@ class JobTable(Generic[T, C, U]):
     def add(self, job: Job[T, C, U]) -> None:
         assert job.job_id not in self._jobs, f"job {job.job_id} is in the table already"
         self._jobs[job.job_id] = job
+        self.is_unused = False
 
     def remove(self, job_id: JobID) -> Job[T, C, U] | None:
         return self._jobs.pop(job_id, None)

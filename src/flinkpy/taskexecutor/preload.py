@@ -1,4 +1,4 @@
-"""Imports modules that nearly every task needs, and tunes the garbage collector, after the process has started.
+"""Imports modules that nearly every task needs, after the process has started.
 
 A TaskExecutor reports that it is ready before these imports, because they take longer than the rest of its start. They
 save the first task about a tenth of a second.
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import importlib
 import logging
-
-from flinkpy.taskexecutor.garbage_collection import tune_garbage_collector
 
 logger = logging.getLogger(__name__)
 
@@ -30,12 +28,10 @@ _MODULES = (
 
 
 def preload() -> None:
-    """Imports the modules, then tunes the garbage collector. Thread: I/O; tasks wait only for a module they need."""
+    """Imports the modules. Thread: I/O; tasks wait only for a module they need."""
     for name in _MODULES:
         try:
             importlib.import_module(name)
         except ImportError:
             # The task that needs it will fail with this error.
             logger.warning("cannot import %s", name, exc_info=True)
-    # Last, so that it freezes everything that was imported.
-    tune_garbage_collector()

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
+from collections.abc import Iterator
 
+import pytest
 from taskexecutor_fakes import run
 from virtual_time import LoopClock
 
+from flinkpy.common.ids import JobID, JobMasterId
 from flinkpy.rpc.endpoint import RpcEndpoint
-from flinkpy.taskexecutor.garbage_collection import PAUSE_PER_COLLECTION, SETTLE_MS, EndedTaskCollector
+from flinkpy.taskexecutor.garbage_collection import (
+    PAUSE_PER_COLLECTION,
+    SETTLE_MS,
+    YOUNG_THRESHOLD,
+    EndedTaskCollector,
+    tune_garbage_collector,
+)
+from flinkpy.taskexecutor.job_table import Job, JobTable
 
 
 class ComputingClock(LoopClock):
@@ -75,3 +87,40 @@ def test_collections_take_a_small_part_of_the_time_however_often_tasks_end() -> 
         assert all(50 * PAUSE_PER_COLLECTION <= pause - wall_ms < 50 * PAUSE_PER_COLLECTION + 200 for pause in pauses)
 
     run(body)
+
+
+class Function:
+    """As the objects of a task, it refers to itself."""
+
+    def __init__(self) -> None:
+        self.task = self
+
+
+@pytest.fixture
+def _collector_as_it_was() -> Iterator[None]:
+    thresholds = gc.get_threshold()
+    yield
+    gc.set_threshold(*thresholds)
+    gc.unfreeze()
+    gc.collect()
+
+
+@pytest.mark.usefixtures("_collector_as_it_was")
+@pytest.mark.parametrize("freezes", [False, True])
+def test_only_what_was_there_before_the_first_job_is_kept_for_good(freezes: bool) -> None:
+    function = Function()
+    reference = weakref.ref(function)
+    tune_garbage_collector(freezes=freezes)
+    assert gc.get_threshold()[0] == YOUNG_THRESHOLD
+    del function
+    gc.collect()
+    assert (reference() is not None) == freezes
+
+
+def test_a_table_of_jobs_has_been_used_once_a_job_has_come() -> None:
+    jobs: JobTable[None, None, None] = JobTable()
+    assert jobs.is_unused
+    job = Job[None, None, None](JobID("5f" * 16), "host:1", JobMasterId.generate(), None)
+    jobs.add(job)
+    jobs.remove(job.job_id)
+    assert not jobs.is_unused
