@@ -59,7 +59,7 @@ class JobService:
         *,
         on_slot_freed: Callable[[FreedSlot], None],
         on_task_stuck: Callable[[Task, int], None],
-        on_task_ended: Callable[[], None] = lambda: None,
+        on_task_ended: Callable[[Task | None], None] = lambda _: None,
         make_thread: Callable[..., TaskThread] = TaskThread,
     ) -> None:
         self.slots = TaskSlotTable(options.num_slots, options.slot_timeout_ms)
@@ -442,7 +442,7 @@ class JobService:
             if freed is not None:
                 self._slot_freed(freed)
             self._close_if_done(job)
-            self._on_task_ended()
+            self._on_task_ended(task)
 
     def on_task_event(self, task: Task, operator_id: str, payload: bytes) -> None:
         job = self._job_of_task.get(task.execution_attempt_id)
@@ -527,7 +527,7 @@ class JobService:
         address = job.connection.address
         if not any(other.connection.address == address for other in self.jobs):
             await self._rpc_client.drop(address)
-        self._on_task_ended()  # until now the connection has held the last reports of the job's tasks
+        self._on_task_ended(None)  # until now the connection has held the last reports of the job's tasks
 
     def _close_if_done(self, job: JobEntry) -> None:
         if self.jobs.get(job.job_id) is job:

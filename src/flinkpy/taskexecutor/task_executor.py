@@ -109,7 +109,7 @@ class TaskExecutor(RpcEndpoint):
             on_slot_freed=self._on_slot_freed,
             on_task_stuck=self._on_task_stuck,
             on_task_ended=(
-                (lambda: None) if collect_garbage is None else EndedTaskCollector(self, collect_garbage).on_task_ended
+                (lambda _: None) if collect_garbage is None else EndedTaskCollector(self, collect_garbage).on_task_ended
             ),
             make_thread=make_thread,
         )

@@ -14,6 +14,7 @@ from virtual_time import LoopClock
 from flinkpy.common.ids import JobID, JobMasterId
 from flinkpy.rpc.endpoint import RpcEndpoint
 from flinkpy.taskexecutor.garbage_collection import (
+    MAX_COLLECTIONS,
     PAUSE_PER_COLLECTION,
     SETTLE_MS,
     YOUNG_THRESHOLD,
@@ -85,6 +86,39 @@ def test_collections_take_a_small_part_of_the_time_however_often_tasks_end() -> 
         wall_ms = 10 * 50
         assert len(pauses) >= 20
         assert all(50 * PAUSE_PER_COLLECTION <= pause - wall_ms < 50 * PAUSE_PER_COLLECTION + 200 for pause in pauses)
+
+    run(body)
+
+
+class Task:
+    """One that a thread still refers to when it is told to have ended."""
+
+
+def test_a_task_that_is_still_referred_to_is_looked_for_again() -> None:
+    async def body() -> None:
+        collections = Collections(takes_ms=0)
+        task = Task()
+        collections.collector.on_task_ended(task)
+        await asyncio.sleep(1)
+        assert collections.at_ms == [100, 300, 700]
+        del task
+        await asyncio.sleep(10)
+        assert collections.at_ms == [100, 300, 700, 1_500]
+
+    run(body)
+
+
+def test_a_task_that_is_referred_to_for_good_is_given_up_until_another_one_ends() -> None:
+    async def body() -> None:
+        collections = Collections(takes_ms=0)
+        task = Task()
+        collections.collector.on_task_ended(task)
+        await asyncio.sleep(1_000)
+        assert len(collections.at_ms) == MAX_COLLECTIONS
+        collections.collector.on_task_ended(Task())
+        await asyncio.sleep(1_000)
+        assert len(collections.at_ms) == MAX_COLLECTIONS + 1
+        del task
 
     run(body)
 
