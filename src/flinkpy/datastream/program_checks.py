@@ -70,9 +70,10 @@ def warn_of_sinks_that_never_commit(graph: StreamGraph, configuration: Configura
     for node in graph.nodes:
         if isinstance(node.spec, SinkSpec) and node.spec.sink.commits_at_checkpoints and not _ends(node):
             warnings.warn(
-                f"sink '{node.name}' shows nothing of what it writes: it commits when a checkpoint is complete, and "
-                f"this program has none. Call env.enable_checkpointing(interval_ms), or set `{INTERVAL.key}`; ignore "
-                "this where the cluster's configuration sets it, or you take checkpoints yourself",
+                f"no reader will see what sink '{node.name}' writes: the sink commits when a checkpoint is complete, "
+                "and this program takes no checkpoints. Call env.enable_checkpointing(interval_ms), or set "
+                f"`{INTERVAL.key}`. Ignore this if the cluster's configuration sets it, or if you take checkpoints "
+                "yourself",
                 UserWarning,
                 stacklevel=4,
             )
