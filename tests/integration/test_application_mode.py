@@ -93,7 +93,7 @@ def test_a_main_that_raises_fails_the_application_and_its_jobs_are_canceled(tmp_
     (directory / "go").touch()
     done = run_application(path)
     assert done.returncode == 1
-    assert "ValueError: a mistake of its own" in done.stderr
+    assert done.stderr.count("ValueError: a mistake of its own") == 1
     assert f'File "{path}"' in done.stderr and "flinkpy/cli" not in done.stderr
     assert "not canceled" not in done.stderr
 

@@ -198,7 +198,8 @@ class _Term:
             self._application.name,
             self._application.application_id,
             result.state.value,
-            f": {result.message}" if result.message else "",
+            # The program has printed its own error, with the traceback, where this process logs.
+            f": {result.message}" if result.message and not result.traceback else "",
         )
         await self._end_program()
         await self._cancel_rest()
