@@ -148,7 +148,7 @@ def unfinished_as_once(found: Counter[str], expected: Counter[str]) -> bool:
 def wait_for_events(stages: Stages, number: int) -> None:
     """So many ends of tasks are on the disk."""
     from flinkpy._proto import job_event_pb2
-    from flinkpy.jobmaster.job_event_store.event_log import read_log
+    from flinkpy.jobmaster.job_event_store.job_event_store import read_log
 
     def finished() -> int:
         payloads, _ = read_log(stages.event_log)

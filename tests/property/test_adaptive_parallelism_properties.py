@@ -7,8 +7,8 @@ from itertools import combinations, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flinkpy.jobmaster.executiongraph.input_slices import balanced_ranges, even_ranges
-from flinkpy.jobmaster.scheduler.adaptive_batch.vertex_parallelism_decider import (
+from flinkpy.jobmaster.executiongraph.edge_manager import balanced_ranges, even_ranges
+from flinkpy.jobmaster.scheduler.adaptive_parallelism import (
     BlockingInput,
     ParallelismBounds,
     decide_parallelism,

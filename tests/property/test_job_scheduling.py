@@ -20,8 +20,7 @@ from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
 from flinkpy.jobmaster.failover.restart_strategy import FixedDelayRestartStrategy, NoRestartStrategy
 from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler import events as ev
-from flinkpy.jobmaster.scheduler.default_scheduler import DefaultScheduler
-from flinkpy.jobmaster.scheduler.scheduler_options import SchedulerOptions
+from flinkpy.jobmaster.scheduler.default_scheduler import DefaultScheduler, SchedulerOptions
 from flinkpy.jobmaster.slotpool.declarative_slot_pool import SlotPoolOptions
 from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
 

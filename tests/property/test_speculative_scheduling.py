@@ -11,12 +11,12 @@ from test_job_scheduling import ClusterMachine
 from flinkpy._proto import job_pb2
 from flinkpy.common.states import ExecutionState
 from flinkpy.jobmaster.scheduler import events as ev
-from flinkpy.jobmaster.scheduler.adaptive_batch.adaptive_parallelism import AdaptiveParallelismOptions
-from flinkpy.jobmaster.scheduler.speculative.slow_task_detector import (
+from flinkpy.jobmaster.scheduler.adaptive_parallelism import AdaptiveParallelismOptions
+from flinkpy.jobmaster.scheduler.slow_task_detector import (
     SlowTaskDetectorOptions,
     SpeculativeExecutionOptions,
 )
-from flinkpy.jobmaster.scheduler.speculative.speculative_scheduler import SpeculativeScheduler
+from flinkpy.jobmaster.scheduler.speculative_scheduler import SpeculativeScheduler
 
 EAGER = SpeculativeExecutionOptions(
     is_enabled=True,

@@ -32,7 +32,7 @@ UNPICKLING = {
     "connectors/hybrid_events.py": (1, JOB_MASTER, "splits of the job's sources; TaskExecutors too"),
     "datastream/utils.py": (1, PROGRAM, "records of its job"),
     "jobmaster/accumulators.py": (1, JOB_MASTER, "accumulators of the job's tasks"),
-    "jobmaster/coordination/operator_coordinator_holder.py": (2, JOB_MASTER, "the job's operator coordinators"),
+    "jobmaster/operator_coordinators.py": (2, JOB_MASTER, "the job's operator coordinators"),
     "network/codec.py": (2, TASK, "rows that tasks of the same job sent"),
     "records/nested_codecs.py": (1, TASK, "values of types that have no other form"),
     "spark/blocks.py": (2, TASK, "what the job's functions in Spark returned"),

@@ -25,7 +25,7 @@ from flinkpy.common.ids import ExecutionAttemptID
 from flinkpy.common.states import JobState
 from flinkpy.jobmaster.checkpoint_io import CheckpointIo, Finalized
 from flinkpy.jobmaster.conversions import as_flink_error
-from flinkpy.jobmaster.coordination.event_valve import EventValve
+from flinkpy.jobmaster.coordinator_services import EventValve
 from flinkpy.jobmaster.operator_coordinators import OperatorCoordinators
 from flinkpy.jobmaster.task_manager_connection import TaskManagerConnection
 from flinkpy.rpc.endpoint import OnDone, RpcEndpoint

@@ -9,7 +9,7 @@ from flinkpy._proto import common_pb2, job_pb2, jobmaster_pb2, taskexecutor_pb2
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.ids import AllocationID, ExecutionAttemptID
 from flinkpy.common.states import ExecutionState, JobState
-from flinkpy.jobmaster.executiongraph.io_metrics import IO_METRIC_NAMES, IOMetrics
+from flinkpy.jobmaster.executiongraph.execution import IO_METRIC_NAMES, IOMetrics
 from flinkpy.jobmaster.scheduler.events import TaskMetricsReported, TaskStateUpdated
 from flinkpy.rpc.error_codec import error_from_proto, error_to_proto
 

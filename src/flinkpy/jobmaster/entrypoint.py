@@ -28,12 +28,12 @@ from flinkpy.common.process import announce_ready
 from flinkpy.common.python_environment import environments_root
 from flinkpy.common.shutdown import ShutdownRequest
 from flinkpy.configuration import python_options, read_option
-from flinkpy.highavailability.leader_election import LeaderElection, LeaderInformation
+from flinkpy.highavailability.checkpoint_recovery import CheckpointIDCounter, CheckpointPointerStore
+from flinkpy.highavailability.leader_election import LeaderElection, LeaderInformation, Leadership
 from flinkpy.highavailability.services import HighAvailabilityServices, create_high_availability_services
 from flinkpy.jobmaster.conversions import job_status
 from flinkpy.jobmaster.dispatcher_connection import DispatcherConnection
 from flinkpy.jobmaster.dispatcher_sessions import DispatcherSessions, SessionEnd
-from flinkpy.jobmaster.ha_checkpoint_recovery import HaCheckpointRecovery
 from flinkpy.jobmaster.job_master import JobMaster
 from flinkpy.jobmaster.job_master_environment import JobMasterEnvironment
 from flinkpy.jobmaster.leader_blobs import LeaderBlobs
@@ -86,6 +86,21 @@ async def run_jobmaster(
             return await process.run(job_id, ready_file)
     finally:
         await asyncio.to_thread(services.close)
+
+
+class HaCheckpointRecovery:
+    """Implements `CheckpointRecovery`."""
+
+    def __init__(self, services: HighAvailabilityServices, job_id: JobID, leadership: Leadership) -> None:
+        self._services = services
+        self._job_id = job_id
+        self._leadership = leadership
+
+    def pointers(self) -> CheckpointPointerStore:
+        return self._services.checkpoint_pointer_store(self._job_id, self._leadership)
+
+    def counter(self, at_least: int) -> CheckpointIDCounter:
+        return self._services.checkpoint_id_counter(self._job_id, self._leadership, at_least)
 
 
 class _JobMasterProcess:

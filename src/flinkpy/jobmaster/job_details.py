@@ -9,9 +9,9 @@ from flinkpy._proto import common_pb2, job_pb2
 from flinkpy.common.states import JobState
 from flinkpy.graph.spark_region import SPARK_TASK
 from flinkpy.jobmaster.conversions import execution_state, io_metrics_to_proto, job_status
+from flinkpy.jobmaster.executiongraph.execution import IOMetrics
 from flinkpy.jobmaster.executiongraph.execution_job_vertex import ExecutionJobVertex
 from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
-from flinkpy.jobmaster.executiongraph.io_metrics import IOMetrics
 from flinkpy.jobmaster.scheduler.default_scheduler import DefaultScheduler
 from flinkpy.rpc.error_codec import error_to_proto
 

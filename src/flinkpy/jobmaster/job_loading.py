@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import importlib
+import os
+import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from flinkpy._proto import job_event_pb2, job_pb2
 from flinkpy.common.clock import Clock
 from flinkpy.common.ids import JobVertexID
+from flinkpy.common.python_environment import (
+    PYTHON_ARCHIVE,
+    PYTHON_FILE,
+    PYTHON_REQUIREMENTS,
+    PYTHON_REQUIREMENTS_CACHE,
+    check_loaded_packages,
+    install,
+)
+from flinkpy.common.safe_paths import safe_join, safe_join_below
+from flinkpy.common.user_files import FetchBlob, fetch_file, import_entry, unpack
 from flinkpy.connector_api.coordinator import OperatorCoordinatorProvider
 from flinkpy.connector_api.source_coordinator import SourceCoordinatorProvider
 from flinkpy.jobmaster.checkpoint_io import CheckpointIo, StartingPoint
-from flinkpy.jobmaster.coordination.user_code import add_to_import_path, fetch_artifacts
 from flinkpy.jobmaster.job_event_store.job_recovery import JobRecovery
 from flinkpy.jobmaster.job_master_environment import JobMasterEnvironment
 from flinkpy.jobmaster.operator_coordinators import load_providers
@@ -72,3 +85,54 @@ def _count_splits(
             if parallelism is not None:
                 found[JobVertexID(vertex.id)] = parallelism
     return found
+
+
+_KINDS = (PYTHON_FILE, PYTHON_ARCHIVE, PYTHON_REQUIREMENTS, PYTHON_REQUIREMENTS_CACHE)
+
+
+def add_to_import_path(directories: Iterable[str]) -> None:
+    """Before everything else, as Python does with a script's own directory. Those not on this host are left out."""
+    for directory in reversed([entry for entry in directories if os.path.exists(entry)]):
+        if directory not in sys.path:
+            sys.path.insert(0, directory)
+    importlib.invalidate_caches()
+
+
+async def fetch_artifacts(
+    artifacts: Iterable[job_pb2.UserArtifact], directory: Path, fetch_blob: FetchBlob, environments: Path
+) -> list[str]:
+    """Fetch the job's Python files, archives and requirements; returns what belongs on the import path. What is in the
+    archives becomes the working directory. Cached files are for tasks.
+
+    Args:
+        environments: where this host keeps installed requirements.
+
+    Raises: ExternalError (a blob is missing or damaged), UserError (an archive is broken), PythonEnvironmentError (pip
+    failed).
+    """
+    entries: list[str] = []
+    paths: dict[str, Path] = {}
+    archives = directory / "archives"
+    for artifact in artifacts:
+        if artifact.kind not in _KINDS:
+            continue
+        path = safe_join(directory, artifact.blob_key[:16], os.path.basename(artifact.name))
+        await fetch_file(artifact.name, artifact.blob_key, path, fetch_blob)
+        paths[artifact.kind] = path
+        if artifact.kind == PYTHON_ARCHIVE:
+            target = artifact.attributes.get("target_dir") or artifact.name
+            await asyncio.to_thread(unpack, path, safe_join_below(archives, target))
+        elif artifact.kind == PYTHON_FILE:
+            entries.append(str(await asyncio.to_thread(import_entry, path)))
+    if archives.exists():
+        os.chdir(archives)
+    if PYTHON_REQUIREMENTS in paths:
+        packages = None
+        if PYTHON_REQUIREMENTS_CACHE in paths:
+            packages = directory / "packages"
+            await asyncio.to_thread(unpack, paths[PYTHON_REQUIREMENTS_CACHE], packages)
+        # Not released: this process uses it until it ends.
+        installed = await asyncio.to_thread(install, paths[PYTHON_REQUIREMENTS], packages, environments)
+        check_loaded_packages(installed.path)
+        entries.append(str(installed.path))
+    return entries

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from flinkpy._proto import job_pb2, jobmaster_pb2
+from flinkpy._proto import job_pb2, jobmaster_pb2, taskexecutor_pb2
 from flinkpy.common.clock import Clock
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.error_text import USER_ERRORS
@@ -37,10 +37,8 @@ from flinkpy.jobmaster import conversions
 from flinkpy.jobmaster.accumulators import accumulator_reports, merge_accumulators
 from flinkpy.jobmaster.checkpoint_io import CheckpointIo
 from flinkpy.jobmaster.checkpoint_runner import LEADERSHIP_ERRORS, CheckpointRunner
-from flinkpy.jobmaster.coordination.coordinator_services import CoordinatorServices
-from flinkpy.jobmaster.deadline_timer import DeadlineTimer
+from flinkpy.jobmaster.coordinator_services import CoordinatorServices
 from flinkpy.jobmaster.dispatcher_connection import DispatcherConnection
-from flinkpy.jobmaster.effect_runner import EffectRunner
 from flinkpy.jobmaster.job_details import job_details, job_result
 from flinkpy.jobmaster.job_event_store.job_events import RecordedJob
 from flinkpy.jobmaster.job_event_store.job_recovery import JobRecovery
@@ -51,10 +49,10 @@ from flinkpy.jobmaster.options import job_master_options, restart_strategy, stat
 from flinkpy.jobmaster.resource_manager_connection import ResourceManagerConnection, slot_wishes
 from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler import events as ev
-from flinkpy.jobmaster.scheduler.speculative.speculative_scheduler import scheduler_class
+from flinkpy.jobmaster.scheduler.speculative_scheduler import scheduler_class
 from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
 from flinkpy.jobmaster.task_manager_connection import TaskManagerConnection
-from flinkpy.rpc.endpoint import RpcEndpoint
+from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
 from flinkpy.rpc.heartbeat import HeartbeatMonitor
 
 logger = logging.getLogger(__name__)
@@ -134,17 +132,7 @@ class JobMaster(RpcEndpoint):
         self._recovery = JobRecovery(
             self, self.scheduler, self._coordinators, self._options.recovery, job_graph, recovery_directory
         )
-        self._effects = EffectRunner(
-            self.scheduler,
-            self._coordinators,
-            self.checkpoints,
-            self._resource_manager,
-            self._dispatcher,
-            self._task_managers,
-            self._recovery,
-            conversions.job_information(job_graph, environment.dispatcher_address),
-            self.handle,
-        )
+        self._job_information = conversions.job_information(job_graph, environment.dispatcher_address)
         self._providers: Mapping[str, OperatorCoordinatorProvider] = {}
         self._events: deque[ev.SchedulerEvent] = deque()
         self._is_handling = False
@@ -231,7 +219,8 @@ class JobMaster(RpcEndpoint):
     def dispatcher_moved(self, gateway: Any, address: str) -> None:
         """Another Dispatcher leads: it is reported to, and has the job's files."""
         self.validate_runs_in_main_thread()
-        self._effects.dispatcher_moved(gateway, address)
+        self._dispatcher.move_to(gateway)
+        self._job_information.blob_server_address = address
 
     def leadership_lost(self, error: FlinkError) -> bool:
         """False: the job is over, and nothing depends on it any more."""
@@ -460,8 +449,59 @@ class JobMaster(RpcEndpoint):
                 self.checkpoints.drop_damaged(lambda latest, error: self.handle(ev.CheckpointsVerified(latest, error)))
             case fx.VerticesInitialized():
                 self._create_coordinators()
+            case fx.TaskStateChanged():
+                logger.log(logging.WARNING if effect.error is not None else logging.INFO, "%s", effect)
+            case fx.DeclareRequirements(num_slots, blocked):
+                self._resource_manager.declare(num_slots, blocked)
+            case fx.SubmitTasks():
+                self._submit_tasks(effect)
+            case fx.CancelTasks(location, attempts):
+                connection = self._task_managers.get(location.resource_id)
+                if connection is not None:
+                    connection.cancel_tasks(attempts)
+            case fx.FreeSlot(slot, cause):
+                connection = self._task_managers.get(slot.location.resource_id)
+                if connection is not None:
+                    connection.free_slot(slot, cause)
+            case fx.ReleasePartitions(location, partition_ids):
+                connection = self._task_managers.get(location.resource_id)
+                if connection is not None:
+                    connection.release_partitions(partition_ids)
+            case fx.StartCoordinators():
+                self._coordinators.start()
+            case fx.RecordJobEvent():
+                self._recovery.record(effect)
+            case fx.RestoreCoordinators(job_vertex_id, states):
+                self._coordinators.restore_for_recovery(job_vertex_id, states)
+            case fx.SubtaskReady(vertex_id):
+                self._coordinators.subtask_ready(vertex_id)
+            case fx.SubtaskReset(vertex_id, checkpoint_id):
+                self._coordinators.subtask_reset(vertex_id, checkpoint_id)
+            case fx.ResetCoordinators(job_vertex_id, checkpoint_id, states):
+                self._coordinators.reset(job_vertex_id, checkpoint_id, states)
+            case fx.JobStatusChanged(state, timestamp_ms):
+                graph = self.scheduler.graph
+                logger.info("job %s (%s) is %s", graph.name, graph.job_id, state.name)
+                self._dispatcher.status(state, timestamp_ms)
             case _:
-                self._effects.run(effect)
+                self.checkpoints.run(effect)
+
+    def _submit_tasks(self, effect: fx.SubmitTasks) -> None:
+        connection = self._task_managers.get(effect.location.resource_id)
+        if connection is None:
+            # Lost between the decision and now; the event of the loss is waiting and will say the same.
+            cause = NotRegisteredError(f"{effect.location.resource_id} is not registered (any more)")
+            self.handle(
+                ev.TasksSubmitted(effect.attempts, tuple((attempt_id, cause) for attempt_id in effect.attempts))
+            )
+            return
+        job_vertices = self.scheduler.graph.job_vertices
+        request = taskexecutor_pb2.SubmitTasksRequest(
+            job=self._job_information,
+            vertices=[job_vertices[vertex_id].job_vertex for vertex_id in effect.vertices],
+            tasks=effect.tasks,
+        )
+        connection.submit_tasks(request, effect.attempts)
 
     def _on_terminated(self, state: JobState, cause: FlinkError | None) -> None:
         if cause is not None:
@@ -520,3 +560,27 @@ class JobMaster(RpcEndpoint):
 
     def _allocations_of(self, resource_id: ResourceID) -> list[str]:
         return [str(allocation_id) for allocation_id in self.scheduler.slot_pool.allocations_of(resource_id)]
+
+
+class DeadlineTimer:
+    def __init__(self, endpoint: RpcEndpoint, on_passed: Callable[[], None]) -> None:
+        self._endpoint = endpoint
+        self._on_passed = on_passed
+        self._timer: TimerHandle | None = None
+        self._deadline_ms: int | None = None
+
+    def arm(self, deadline_ms: int | None, now_ms: int) -> None:
+        """The next deadline is this one; None: there is none."""
+        if deadline_ms == self._deadline_ms:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._deadline_ms = deadline_ms
+        if deadline_ms is not None:
+            self._timer = self._endpoint.schedule(max(0, deadline_ms - now_ms), self._passed)
+
+    def _passed(self) -> None:
+        self._timer = None
+        self._deadline_ms = None
+        self._on_passed()

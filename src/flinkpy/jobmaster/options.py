@@ -12,6 +12,7 @@ from flinkpy._proto import job_pb2
 from flinkpy.checkpoint.coordinator.coordinator_configuration import coordinator_options
 from flinkpy.common.addresses import LOOPBACK
 from flinkpy.configuration import (
+    batch_options,
     checkpointing_options,
     cluster_options,
     execution_options,
@@ -22,11 +23,6 @@ from flinkpy.configuration import (
 )
 from flinkpy.configuration import restart_strategy_options as restart_options
 from flinkpy.configuration.options import AnyConfiguration
-from flinkpy.jobmaster.batch_job_configuration import (
-    adaptive_parallelism_options,
-    job_recovery_options,
-    speculative_execution_options,
-)
 from flinkpy.jobmaster.failover.restart_strategy import (
     ExponentialDelayOptions,
     ExponentialDelayRestartStrategy,
@@ -36,8 +32,13 @@ from flinkpy.jobmaster.failover.restart_strategy import (
     RestartBackoffTimeStrategy,
 )
 from flinkpy.jobmaster.job_event_store.job_recovery import JobRecoveryOptions
-from flinkpy.jobmaster.scheduler.scheduler_options import SchedulerOptions
-from flinkpy.jobmaster.scheduler.state_assigner import StateAssigner
+from flinkpy.jobmaster.scheduler.adaptive_parallelism import AdaptiveParallelismOptions
+from flinkpy.jobmaster.scheduler.default_scheduler import SchedulerOptions
+from flinkpy.jobmaster.scheduler.job_checkpoints import StateAssigner
+from flinkpy.jobmaster.scheduler.slow_task_detector import (
+    SlowTaskDetectorOptions,
+    SpeculativeExecutionOptions,
+)
 from flinkpy.jobmaster.slotpool.declarative_slot_pool import SlotPoolOptions
 from flinkpy.rpc.registration import RegistrationOptions
 
@@ -88,6 +89,47 @@ def job_master_options(configuration: AnyConfiguration) -> JobMasterOptions:
             records_events=job_recovery_options(configuration).is_enabled,
             checkpoints=coordinator_options(configuration),
         ),
+    )
+
+
+def speculative_execution_options(configuration: AnyConfiguration) -> SpeculativeExecutionOptions:
+    """Raises: ConfigurationError naming the option."""
+    is_batch = read_option(configuration, execution_options.RUNTIME_MODE) == "BATCH"
+    return SpeculativeExecutionOptions(
+        is_enabled=is_batch and read_option(configuration, batch_options.SPECULATIVE_ENABLED),
+        max_concurrent_executions=read_option(configuration, batch_options.SPECULATIVE_MAX_ATTEMPTS),
+        block_slow_node_duration_ms=read_option(configuration, batch_options.BLOCK_SLOW_NODE_DURATION),
+        detector=SlowTaskDetectorOptions(
+            check_interval_ms=read_option(configuration, batch_options.SLOW_TASK_CHECK_INTERVAL),
+            baseline_lower_bound_ms=read_option(configuration, batch_options.SLOW_TASK_BASELINE_LOWER_BOUND),
+            baseline_ratio=read_option(configuration, batch_options.SLOW_TASK_BASELINE_RATIO),
+            baseline_multiplier=read_option(configuration, batch_options.SLOW_TASK_BASELINE_MULTIPLIER),
+        ),
+    )
+
+
+def job_recovery_options(configuration: AnyConfiguration) -> JobRecoveryOptions:
+    """Raises: ConfigurationError naming the option."""
+    is_batch = read_option(configuration, execution_options.RUNTIME_MODE) == "BATCH"
+    return JobRecoveryOptions(
+        is_enabled=is_batch and read_option(configuration, batch_options.JOB_RECOVERY_ENABLED),
+        worker_timeout_ms=read_option(configuration, batch_options.JOB_RECOVERY_WORKER_TIMEOUT),
+        snapshot_min_pause_ms=read_option(configuration, batch_options.JOB_RECOVERY_SNAPSHOT_MIN_PAUSE),
+        buffer_bytes=read_option(configuration, batch_options.EVENT_STORE_BUFFER_SIZE),
+        flush_interval_ms=read_option(configuration, batch_options.EVENT_STORE_FLUSH_INTERVAL),
+    )
+
+
+def adaptive_parallelism_options(configuration: AnyConfiguration) -> AdaptiveParallelismOptions:
+    """Raises: ConfigurationError naming the option."""
+    most = read_option(configuration, batch_options.AUTO_PARALLELISM_MAX)
+    sources = read_option(configuration, batch_options.AUTO_PARALLELISM_SOURCES)
+    return AdaptiveParallelismOptions(
+        is_enabled=read_option(configuration, batch_options.AUTO_PARALLELISM_ENABLED),
+        min_parallelism=read_option(configuration, batch_options.AUTO_PARALLELISM_MIN),
+        max_parallelism=most,
+        bytes_per_task=read_option(configuration, batch_options.AUTO_PARALLELISM_DATA_VOLUME),
+        source_parallelism=sources,
     )
 
 

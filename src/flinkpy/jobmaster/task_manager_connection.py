@@ -24,7 +24,6 @@ from flinkpy.common.errors import (
     TaskSubmissionError,
 )
 from flinkpy.common.ids import ExecutionAttemptID
-from flinkpy.jobmaster.checkpoint_notifications import CheckpointNotifications
 from flinkpy.jobmaster.conversions import as_flink_error
 from flinkpy.jobmaster.slotpool.physical_slot import PhysicalSlot, TaskManagerLocation
 from flinkpy.rpc.endpoint import OnDone, RpcEndpoint
@@ -47,6 +46,58 @@ NOTIFICATION_RETRY_DELAY_MS = 500
 
 #: Nobody is there, or nobody that works for us.
 _LOST = (RpcUnavailableError, NotRegisteredError, StaleFencingTokenError)
+
+
+#: Aborts that may wait for a TaskExecutor that does not answer; the oldest goes first, a task survives without it.
+MAX_WAITING_ABORTS = 32
+
+_CONFIRM = "confirm_checkpoints"
+_ABORT = "abort_checkpoints"
+
+Send = Callable[[str, checkpoint_pb2.CheckpointNotification], None]
+
+
+class CheckpointNotifications:
+    """`send(method, notification)` is followed by `answered` or `repeat`."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._waiting: deque[tuple[str, checkpoint_pb2.CheckpointNotification]] = deque()
+        self._on_its_way: tuple[str, checkpoint_pb2.CheckpointNotification] | None = None
+
+    def confirm(self, notification: checkpoint_pb2.CheckpointNotification) -> None:
+        # A task that has been replaced meanwhile is not told by the newer one, and need not be.
+        self._waiting = deque(waiting for waiting in self._waiting if waiting[0] != _CONFIRM)
+        self._waiting.append((_CONFIRM, notification))
+        self._send_next()
+
+    def abort(self, notification: checkpoint_pb2.CheckpointNotification) -> None:
+        aborts = [waiting for waiting in self._waiting if waiting[0] == _ABORT]
+        if len(aborts) >= MAX_WAITING_ABORTS:
+            self._waiting.remove(aborts[0])
+        self._waiting.append((_ABORT, notification))
+        self._send_next()
+
+    def answered(self) -> None:
+        """By the TaskExecutor, in whatever way."""
+        self._on_its_way = None
+        self._send_next()
+
+    def repeat(self) -> None:
+        """Nobody knows whether it arrived."""
+        if self._on_its_way is not None:
+            self._waiting.appendleft(self._on_its_way)
+            self._on_its_way = None
+        self._send_next()
+
+    def clear(self) -> None:
+        self._waiting.clear()
+        self._on_its_way = None
+
+    def _send_next(self) -> None:
+        if self._on_its_way is None and self._waiting:
+            self._on_its_way = self._waiting.popleft()
+            self._send(*self._on_its_way)
 
 
 class TaskManagerListener(Protocol):

@@ -11,8 +11,7 @@ from flinkpy.common.states import ExecutionState, JobState
 from flinkpy.jobmaster.failover.restart_strategy import NoRestartStrategy
 from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler import events as ev
-from flinkpy.jobmaster.scheduler.default_scheduler import DefaultScheduler
-from flinkpy.jobmaster.scheduler.scheduler_options import SchedulerOptions
+from flinkpy.jobmaster.scheduler.default_scheduler import DefaultScheduler, SchedulerOptions
 from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
 
 E = ExecutionState

@@ -11,8 +11,8 @@ from flinkpy.jobmaster.failover.restart_strategy import FixedDelayRestartStrateg
 from flinkpy.jobmaster.job_details import job_details
 from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler import events as ev
-from flinkpy.jobmaster.scheduler.adaptive_batch.adaptive_parallelism import AdaptiveParallelismOptions
-from flinkpy.jobmaster.scheduler.scheduler_options import SchedulerOptions
+from flinkpy.jobmaster.scheduler.adaptive_parallelism import AdaptiveParallelismOptions
+from flinkpy.jobmaster.scheduler.default_scheduler import SchedulerOptions
 
 MB = 1 << 20
 

@@ -15,8 +15,7 @@ from flinkpy.common.errors import (
 from flinkpy.common.states import JobState
 from flinkpy.jobmaster.failover.restart_strategy import FixedDelayRestartStrategy
 from flinkpy.jobmaster.scheduler import effects as fx
-from flinkpy.jobmaster.scheduler.default_scheduler import PARTITION_DETAIL
-from flinkpy.jobmaster.scheduler.scheduler_options import SchedulerOptions
+from flinkpy.jobmaster.scheduler.default_scheduler import PARTITION_DETAIL, SchedulerOptions
 from flinkpy.jobmaster.slotpool.declarative_slot_pool import SlotPoolOptions
 
 BOOM = FunctionError("map (1/2): ValueError: boom")

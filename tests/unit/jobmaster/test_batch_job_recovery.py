@@ -15,8 +15,8 @@ from flinkpy.common.states import ExecutionState, JobState
 from flinkpy.jobmaster.job_event_store import job_events
 from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler import events as ev
-from flinkpy.jobmaster.scheduler.adaptive_batch.adaptive_parallelism import AdaptiveParallelismOptions
-from flinkpy.jobmaster.scheduler.scheduler_options import SchedulerOptions
+from flinkpy.jobmaster.scheduler.adaptive_parallelism import AdaptiveParallelismOptions
+from flinkpy.jobmaster.scheduler.default_scheduler import SchedulerOptions
 
 OPTIONS = SchedulerOptions(
     records_events=True,

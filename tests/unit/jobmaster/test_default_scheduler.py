@@ -18,7 +18,7 @@ from flinkpy.common.states import JobState
 from flinkpy.jobmaster.failover.restart_strategy import FixedDelayRestartStrategy
 from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler import events as ev
-from flinkpy.jobmaster.scheduler.scheduler_options import SchedulerOptions
+from flinkpy.jobmaster.scheduler.default_scheduler import SchedulerOptions
 from flinkpy.jobmaster.slotpool.declarative_slot_pool import SlotPoolOptions
 
 BOOM = FunctionError("boom")

@@ -22,9 +22,8 @@ from flinkpy.jobmaster.failover.restart_strategy import (
 )
 from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler import events as ev
-from flinkpy.jobmaster.scheduler.default_scheduler import PARTITION_DETAIL
-from flinkpy.jobmaster.scheduler.scheduler_options import SchedulerOptions
-from flinkpy.jobmaster.scheduler.unexplained_cancels import UNEXPLAINED_CANCEL_GRACE_MS
+from flinkpy.jobmaster.scheduler.default_scheduler import PARTITION_DETAIL, SchedulerOptions
+from flinkpy.jobmaster.scheduler.deployment_reconciler import UNEXPLAINED_CANCEL_GRACE_MS
 
 BOOM = FunctionError("map (1/2): ValueError: boom", remote_traceback="user traceback")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flinkpy.common.errors import CorruptStateError
-from flinkpy.jobmaster.job_event_store.event_log import MAGIC, EventLogWriter, read_log
+from flinkpy.jobmaster.job_event_store.job_event_store import MAGIC, EventLogWriter, read_log
 
 PAYLOADS = [b"first", b"the second one", b"third" * 50]
 

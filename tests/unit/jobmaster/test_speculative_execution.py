@@ -11,13 +11,12 @@ from flinkpy.common.states import JobState
 from flinkpy.jobmaster.failover.restart_strategy import FixedDelayRestartStrategy
 from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler import events as ev
-from flinkpy.jobmaster.scheduler.default_scheduler import DefaultScheduler
-from flinkpy.jobmaster.scheduler.scheduler_options import SchedulerOptions
-from flinkpy.jobmaster.scheduler.speculative.slow_task_detector import (
+from flinkpy.jobmaster.scheduler.default_scheduler import DefaultScheduler, SchedulerOptions
+from flinkpy.jobmaster.scheduler.slow_task_detector import (
     SlowTaskDetectorOptions,
     SpeculativeExecutionOptions,
 )
-from flinkpy.jobmaster.scheduler.speculative.speculative_scheduler import SpeculativeScheduler, scheduler_class
+from flinkpy.jobmaster.scheduler.speculative_scheduler import SpeculativeScheduler, scheduler_class
 
 OPTIONS = SchedulerOptions(
     speculative=SpeculativeExecutionOptions(

@@ -6,7 +6,7 @@ POINTWISE spreads evenly in whichever direction is wider, neighbours staying nei
     2 producers, 4 consumers: 0 -> 0 1, 1 -> 2 3        4 producers, 2 consumers: 0 1 -> 0, 2 3 -> 1
 
 A blocking result is cut when its consumer is known: by default into ranges of subpartitions as long as each other,
-otherwise as `flinkpy.jobmaster.scheduler.adaptive_batch` says.
+otherwise as `flinkpy.jobmaster.scheduler.adaptive_parallelism` says.
 
 Source: org.apache.flink.runtime.executiongraph.EdgeManagerBuildUtil.
 """
@@ -17,11 +17,41 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from flinkpy.jobmaster.executiongraph.execution_vertex import ConsumedPartitions
-from flinkpy.jobmaster.executiongraph.input_slices import InputSlice, even_slices
 
 if TYPE_CHECKING:
     from flinkpy.jobmaster.executiongraph.execution_job_vertex import ExecutionJobVertex
     from flinkpy.jobmaster.executiongraph.intermediate_result import IntermediateResult
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class IndexRange:
+    """From `first` to `last`, both included; never empty."""
+
+    first: int
+    last: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.first <= self.last:
+            raise ValueError(f"no range goes from {self.first} to {self.last}")
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self.first, self.last + 1))
+
+    def __str__(self) -> str:
+        return f"[{self.first}, {self.last}]"
+
+
+@dataclass(frozen=True, slots=True)
+class InputSlice:
+    """These subpartitions of these partitions."""
+
+    partitions: IndexRange
+    subpartitions: IndexRange
 
 
 #: Per input edge and subtask, what that subtask reads of the blocking result.
@@ -92,3 +122,113 @@ def _connect_pipelined(vertex: ExecutionJobVertex, edge_index: int, result: Inte
         for subpartition, partition_indexes in by_subpartition.items():
             partitions = tuple(result.partitions[index] for index in partition_indexes)
             consumer.consumed.append(ConsumedPartitions(edge_index, input_index, subpartition, partitions))
+
+
+def even_slices(
+    num_partitions: int, num_subpartitions: int, num_consumers: int, *, is_broadcast: bool, is_pointwise: bool
+) -> list[list[InputSlice]]:
+    """What each of `num_consumers` subtasks reads where nothing is known of the loads.
+
+    Where there is less than one subpartition for each, the last ones read nothing.
+    """
+    partitions = IndexRange(0, num_partitions - 1)
+    subpartitions = IndexRange(0, num_subpartitions - 1)
+    if is_broadcast:
+        return [[InputSlice(partitions, subpartitions)] for _ in range(num_consumers)]
+    num_items = num_partitions * num_subpartitions if is_pointwise else num_subpartitions
+    cut = even_ranges(num_items, num_consumers)
+    slices = [
+        pointwise_slices(own, num_subpartitions) if is_pointwise else [InputSlice(partitions, own)] for own in cut
+    ]
+    return [*slices, *([] for _ in range(num_consumers - len(cut)))]
+
+
+def pointwise_slices(own: IndexRange, num_subpartitions: int) -> list[InputSlice]:
+    """A range over the subpartitions of all partitions in a row, as slices: whole partitions are one slice."""
+    slices: list[InputSlice] = []
+    position = own.first
+    while position <= own.last:
+        partition, subpartition = divmod(position, num_subpartitions)
+        whole = (own.last + 1 - position) // num_subpartitions
+        if subpartition == 0 and whole:
+            slices.append(
+                InputSlice(IndexRange(partition, partition + whole - 1), IndexRange(0, num_subpartitions - 1))
+            )
+            position += whole * num_subpartitions
+        else:
+            last = min(num_subpartitions - 1, subpartition + own.last - position)
+            slices.append(InputSlice(IndexRange(partition, partition), IndexRange(subpartition, last)))
+            position += last - subpartition + 1
+    return slices
+
+
+def even_ranges(num_items: int, num_ranges: int) -> tuple[IndexRange, ...]:
+    """`num_ranges` neighbouring ranges over `num_items`, as long as each other to within one; at most one per item."""
+    num_ranges = max(1, min(num_items, num_ranges))
+    return tuple(
+        IndexRange(i * num_items // num_ranges, (i + 1) * num_items // num_ranges - 1) for i in range(num_ranges)
+    )
+
+
+def balanced_ranges(loads: Sequence[int], max_ranges: int, min_ranges: int = 1) -> tuple[IndexRange, ...]:
+    """Neighbouring ranges over all items, so that the heaviest is as light as it can be with `max_ranges` of them.
+
+    Fewer ranges where more would make the heaviest no lighter, but `min_ranges` where there are as many items. Items
+    without load make no range of their own.
+
+    Args:
+        loads: of each item, not negative; at least one item.
+    """
+    if not loads:
+        raise ValueError("there is nothing to cut into ranges")
+    if not any(loads):
+        return even_ranges(len(loads), min_ranges)
+    ranges = _with_limit(loads, _least_limit(loads, max_ranges))
+    return _split_up_to(ranges, loads, min(min_ranges, len(loads)))
+
+
+def _least_limit(loads: Sequence[int], max_ranges: int) -> int:
+    """The least load that no range has to exceed when there may be `max_ranges`."""
+    low, high = max(loads), sum(loads)
+    while low < high:
+        middle = (low + high) // 2
+        if len(_with_limit(loads, middle)) <= max_ranges:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _with_limit(loads: Sequence[int], limit: int) -> list[IndexRange]:
+    """As few ranges as do not exceed `limit`, which no item exceeds."""
+    ranges: list[IndexRange] = []
+    first, load = 0, 0
+    for index, item in enumerate(loads):
+        if load + item > limit and load > 0:
+            ranges.append(IndexRange(first, index - 1))
+            first, load = index, 0
+        load += item
+    ranges.append(IndexRange(first, len(loads) - 1))
+    return ranges
+
+
+def _split_up_to(ranges: list[IndexRange], loads: Sequence[int], num_ranges: int) -> tuple[IndexRange, ...]:
+    """Halve the heaviest range that can be halved until there are so many."""
+    while len(ranges) < num_ranges:
+        position = max(
+            (i for i, one in enumerate(ranges) if len(one) > 1), key=lambda i: sum(loads[j] for j in ranges[i])
+        )
+        one = ranges[position]
+        middle = _middle(one, loads)
+        ranges[position : position + 1] = [IndexRange(one.first, middle), IndexRange(middle + 1, one.last)]
+    return tuple(ranges)
+
+
+def _middle(one: IndexRange, loads: Sequence[int]) -> int:
+    """The last item of the first half, by load; never the last of the range."""
+    total, passed = sum(loads[i] for i in one), 0
+    for index in range(one.first, one.last):
+        passed += loads[index]
+        if 2 * passed >= total:
+            return index
+    return one.last - 1

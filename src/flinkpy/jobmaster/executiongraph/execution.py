@@ -9,13 +9,13 @@ Source: org.apache.flink.runtime.executiongraph.Execution.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
 
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.errors import FlinkError, InvalidTransitionError
 from flinkpy.common.event_sequence import ReceivedEvents, SentEvents
 from flinkpy.common.ids import ExecutionAttemptID
 from flinkpy.common.states import EXECUTION_TRANSITIONS, ExecutionState
-from flinkpy.jobmaster.executiongraph.io_metrics import IOMetrics
 from flinkpy.jobmaster.slotpool.physical_slot import PhysicalSlot
 
 #: The states in which a task of this attempt exists, or may exist, in a TaskExecutor.
@@ -24,6 +24,27 @@ DEPLOYED_STATES = frozenset(
 )
 #: The states in which a task can be sent operator events.
 REACHABLE_STATES = frozenset({ExecutionState.INITIALIZING, ExecutionState.RUNNING})
+
+
+@dataclass(frozen=True, slots=True)
+class IOMetrics:
+    """Totals of one attempt since it started. Source: org.apache.flink.runtime.executiongraph.IOMetrics."""
+
+    num_records_in: int = 0
+    num_records_out: int = 0
+    num_bytes_in: int = 0
+    num_bytes_out: int = 0
+    num_batches_in: int = 0
+    num_batches_out: int = 0
+    idle_time_ms: int = 0
+    busy_time_ms: int = 0
+    back_pressured_time_ms: int = 0
+
+    def __add__(self, other: IOMetrics) -> IOMetrics:
+        return IOMetrics(*(getattr(self, name) + getattr(other, name) for name in IO_METRIC_NAMES))
+
+
+IO_METRIC_NAMES: tuple[str, ...] = tuple(field.name for field in fields(IOMetrics))
 
 
 class Execution:

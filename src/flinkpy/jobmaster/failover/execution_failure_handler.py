@@ -5,7 +5,8 @@ Source: org.apache.flink.runtime.executiongraph.failover.ExecutionFailureHandler
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from flinkpy.common.errors import (
@@ -18,8 +19,9 @@ from flinkpy.common.errors import (
     TaskManagerLostError,
     chain_of_causes,
 )
-from flinkpy.common.ids import ExecutionVertexID
+from flinkpy.common.ids import ExecutionVertexID, ResourceID
 from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
+from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
 from flinkpy.jobmaster.failover.failover_strategy import FailoverStrategy
 from flinkpy.jobmaster.failover.restart_strategy import RestartBackoffTimeStrategy
 
@@ -99,3 +101,75 @@ def _rank(error: FlinkError) -> int:
     if isinstance(error, TaskManagerLostError):
         return 1
     return 2
+
+
+@dataclass(slots=True)
+class _PendingRestart:
+    vertex_ids: frozenset[ExecutionVertexID]
+    due_ms: int
+
+
+class PendingRestarts:
+    """Invariant: a task is in one restart at most, and no restart is empty."""
+
+    def __init__(self) -> None:
+        self._restarts: list[_PendingRestart] = []
+
+    def add(self, vertex_ids: frozenset[ExecutionVertexID], due_ms: int) -> None:
+        for restart in self._restarts:
+            restart.vertex_ids -= vertex_ids
+        self._restarts = [restart for restart in self._restarts if restart.vertex_ids]
+        self._restarts.append(_PendingRestart(vertex_ids, due_ms))
+
+    def take_ready(
+        self, now_ms: int, is_terminal: Callable[[ExecutionVertexID], bool]
+    ) -> list[frozenset[ExecutionVertexID]]:
+        """Remove and return the restarts that are due and all of whose tasks are terminal."""
+        ready = [
+            restart
+            for restart in self._restarts
+            if restart.due_ms <= now_ms and all(is_terminal(vertex_id) for vertex_id in restart.vertex_ids)
+        ]
+        self._restarts = [restart for restart in self._restarts if restart not in ready]
+        return [restart.vertex_ids for restart in ready]
+
+    def next_due_ms(self, now_ms: int) -> int | None:
+        """When the next restart falls due after now; one that is due already waits for its tasks only."""
+        return min((restart.due_ms for restart in self._restarts if restart.due_ms > now_ms), default=None)
+
+    def has(self, vertex_id: ExecutionVertexID) -> bool:
+        return any(vertex_id in restart.vertex_ids for restart in self._restarts)
+
+    def clear(self) -> None:
+        self._restarts.clear()
+
+    def __bool__(self) -> bool:
+        return bool(self._restarts)
+
+
+@dataclass(frozen=True, slots=True)
+class ExceptionHistoryEntry:
+    """`task_name` is empty for a failure of the job as a whole."""
+
+    timestamp_ms: int
+    error: FlinkError
+    task_name: str = ""
+    resource_id: ResourceID | None = None
+
+
+class ExceptionHistory:
+    """Newest first; `web.exception-history-size` entries."""
+
+    def __init__(self, size: int = 16) -> None:
+        self._entries: deque[ExceptionHistoryEntry] = deque(maxlen=size)
+
+    def record(self, cause: FlinkError, vertex: ExecutionVertex | None, now_ms: int) -> None:
+        """The current attempt of `vertex` failed, or (None) the job as a whole."""
+        slot = None if vertex is None else vertex.current.slot
+        name = "" if vertex is None else vertex.task_name
+        where = None if slot is None else slot.location.resource_id
+        self._entries.appendleft(ExceptionHistoryEntry(now_ms, cause, name, where))
+
+    @property
+    def entries(self) -> list[ExceptionHistoryEntry]:
+        return list(self._entries)

@@ -16,9 +16,8 @@ from flinkpy._proto import job_event_pb2, jobmaster_pb2
 from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ExecutionVertexID, JobVertexID, ResourceID
 from flinkpy.common.states import ExecutionState
 from flinkpy.jobmaster.conversions import io_metrics_from_proto, io_metrics_to_proto
-from flinkpy.jobmaster.executiongraph.edge_manager import EdgeSlices
+from flinkpy.jobmaster.executiongraph.edge_manager import EdgeSlices, IndexRange, InputSlice
 from flinkpy.jobmaster.executiongraph.execution import Execution
-from flinkpy.jobmaster.executiongraph.input_slices import IndexRange, InputSlice
 from flinkpy.jobmaster.slotpool.physical_slot import PhysicalSlot, TaskManagerLocation
 
 

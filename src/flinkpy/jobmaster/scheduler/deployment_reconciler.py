@@ -71,3 +71,34 @@ class DeploymentReconciler:
 
 def _is_deployed_at(execution: Execution, resource_id: ResourceID) -> bool:
     return execution.is_deployed and execution.slot is not None and execution.slot.location.resource_id == resource_id
+
+
+#: How long the news of the failure may take.
+UNEXPLAINED_CANCEL_GRACE_MS = 10_000
+
+
+class UnexplainedCancels:
+    """Pure."""
+
+    def __init__(self) -> None:
+        self._until_ms: dict[ExecutionAttemptID, int] = {}
+
+    def add(self, attempt_id: ExecutionAttemptID, now_ms: int) -> None:
+        self._until_ms[attempt_id] = now_ms + UNEXPLAINED_CANCEL_GRACE_MS
+
+    def explained(self, attempt_id: ExecutionAttemptID) -> None:
+        self._until_ms.pop(attempt_id, None)
+
+    def take_due(self, now_ms: int) -> list[ExecutionAttemptID]:
+        """Those that nobody has explained in time."""
+        due = [attempt_id for attempt_id, until_ms in self._until_ms.items() if until_ms <= now_ms]
+        for attempt_id in due:
+            del self._until_ms[attempt_id]
+        return due
+
+    @property
+    def next_due_ms(self) -> int | None:
+        return min(self._until_ms.values(), default=None)
+
+    def clear(self) -> None:
+        self._until_ms.clear()

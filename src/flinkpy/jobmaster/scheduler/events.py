@@ -10,7 +10,7 @@ from flinkpy.checkpoint.coordinator.events import CheckpointEvent
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ResourceID
 from flinkpy.common.states import ExecutionState
-from flinkpy.jobmaster.executiongraph.io_metrics import IOMetrics
+from flinkpy.jobmaster.executiongraph.execution import IOMetrics
 from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
 
 

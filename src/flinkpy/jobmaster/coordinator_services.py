@@ -2,18 +2,60 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from flinkpy._proto import jobmaster_pb2
 from flinkpy.checkpoint.coordinator.events import BacklogChanged
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.ids import ExecutionAttemptID, ExecutionVertexID, JobVertexID
-from flinkpy.jobmaster.coordination.event_valve import AddressedEvent, EventValve
 from flinkpy.jobmaster.scheduler.default_scheduler import DefaultScheduler
 from flinkpy.jobmaster.scheduler.events import GlobalFailure
 from flinkpy.jobmaster.task_manager_connection import TaskManagerConnection
 from flinkpy.rpc.endpoint import OnDone, RpcEndpoint
+
+
+@dataclass(frozen=True, slots=True)
+class AddressedEvent:
+    """`attempt`: the one that could be reached when the coordinator sent it; no other may get it."""
+
+    attempt: ExecutionAttemptID
+    operator_id: str
+    payload: bytes
+
+
+class EventValve:
+    """Invariant: events of one coordinator leave in the order they were sent."""
+
+    def __init__(self, deliver: Callable[[AddressedEvent], None]) -> None:
+        self._deliver = deliver
+        self._held: deque[AddressedEvent] = deque()
+        #: The checkpoint being triggered; None: open.
+        self._closed_for: int | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._closed_for is None
+
+    def send(self, event: AddressedEvent) -> None:
+        if self._closed_for is None and not self._held:
+            self._deliver(event)
+        else:
+            self._held.append(event)
+
+    def close(self, checkpoint_id: int) -> None:
+        """One checkpoint is triggered at a time; a newer one takes over."""
+        self._closed_for = checkpoint_id
+
+    def open(self, checkpoint_id: int) -> None:
+        """Let go what was held back, unless another checkpoint has closed it since."""
+        if self._closed_for != checkpoint_id:
+            return
+        self._closed_for = None
+        while self._held and self._closed_for is None:
+            self._deliver(self._held.popleft())
 
 
 class ServicesHost(Protocol):

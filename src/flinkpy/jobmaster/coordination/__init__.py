@@ -1,1 +1,0 @@
-"""Operator coordinators: user code that runs in the JobMaster."""

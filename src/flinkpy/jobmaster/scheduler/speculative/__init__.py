@@ -1,1 +1,0 @@
-"""Second attempts at slow tasks of batch jobs; the attempt that finishes first counts."""
