@@ -1,4 +1,4 @@
-"""Copies of values for copy on write: a snapshot that is being written must not see what user code changes in place."""
+"""Copies of values for copy on write: a running snapshot must not see values that user code changes in place."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import decimal
 import uuid
 from typing import Any
 
-#: Types whose objects never change and refer to nothing that does.
+from flinkpy.state import pickling
+
+#: Immutable types whose objects refer to immutable objects only.
 ATOMIC = frozenset(
     {
         int,
@@ -31,7 +33,7 @@ _FROZEN = (tuple, frozenset)
 
 
 def is_immutable(value: Any) -> bool:
-    """Whether nothing in it can change. False where that is not known."""
+    """True if the value is known to be immutable, including everything it refers to."""
     kind = type(value)
     if kind in ATOMIC:
         return True
@@ -39,7 +41,10 @@ def is_immutable(value: Any) -> bool:
 
 
 def private_copy(value: Any) -> Any:
-    """An equal object that shares nothing that can change; `value` itself where nothing in it can."""
+    """Returns an equal object that shares nothing mutable with `value`, or `value` itself if it is immutable.
+
+    Raises: StateSerializationError if the value cannot be copied, which is so for values that cannot be pickled.
+    """
     kind = type(value)
     if kind in ATOMIC:
         return value
@@ -51,4 +56,10 @@ def private_copy(value: Any) -> Any:
             return value.copy()
     elif kind in _FROZEN and all(map(is_immutable, value)):
         return value
-    return copy.deepcopy(value)
+    try:
+        return copy.deepcopy(value)
+    except Exception as error:  # noqa: BLE001 - of the user's objects
+        try:
+            return pickling.loads(pickling.dumps(value))
+        except Exception:  # noqa: BLE001 - the same
+            raise pickling.unpicklable(value, error) from error

@@ -7,6 +7,7 @@ import pytest
 from memory_checkpoints import OPTIONS, MemoryStreams, parameters
 
 from flinkpy.common.clock import ManualClock
+from flinkpy.common.errors import StateSerializationError
 from flinkpy.common.key_groups import key_group_range
 from flinkpy.common.typeinfo import Types
 from flinkpy.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
@@ -61,6 +62,40 @@ def test_a_snapshot_holds_the_state_of_its_moment(backend, files):
         "l": {"a": [{"x": 2}, 3]},
         "m": {"a": {"k": [1, 2], "other": 1}},
     }
+
+
+class Uncopyable:
+    """Can be pickled, but not copied by `copy.deepcopy`."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __deepcopy__(self, memo: dict) -> None:
+        raise RuntimeError("do not copy me")
+
+
+def test_a_value_that_only_pickle_can_copy_is_kept_apart_from_a_running_snapshot(backend, files):
+    value = backend.value_state(VALUE)
+    backend.key_context.key = "a"
+    value.update([Uncopyable(1)])
+
+    snapshot = backend.snapshot(1, OPTIONS)
+    value.value()[0].number = 2
+    state = restored(files, snapshot.write(files)).value_state(VALUE)
+
+    assert value.table["a"][0].number == 2 and state.table["a"][0].number == 1
+
+
+def test_a_value_that_cannot_be_copied_is_named_when_it_is_read_beside_a_snapshot(backend):
+    value = backend.value_state(VALUE)
+    backend.key_context.key = "a"
+    value.update([threading.Lock()])
+    snapshot = backend.snapshot(1, OPTIONS)
+
+    with pytest.raises(StateSerializationError, match=r"_thread\.lock.* cannot be kept in state"):
+        value.value()
+
+    snapshot.release()
 
 
 def test_key_groups_go_to_their_new_owners(backend, files):
