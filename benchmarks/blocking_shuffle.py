@@ -22,9 +22,9 @@ import pyarrow as pa
 from benchmarks.result import Result, rate
 from flinkpy.common.typeinfo import Types
 from flinkpy.graph.operator_specs import FieldKeySelector
-from flinkpy.network.blocking.options import BlockingShuffleOptions
 from flinkpy.network.environment import NetworkEnvironment
 from flinkpy.network.input_gate import InputGate
+from flinkpy.network.options import BlockingShuffleOptions
 from flinkpy.network.partitioner import KeyGroupStreamPartitioner
 from flinkpy.network.record_writer import RecordWriter
 from flinkpy.records.batch import Batch

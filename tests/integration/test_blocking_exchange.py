@@ -17,11 +17,10 @@ import pyarrow as pa
 import pytest
 
 from flinkpy.common.errors import PartitionConnectionError, PartitionCorruptedError, PartitionNotFoundError
-from flinkpy.network.blocking.options import BlockingShuffleOptions
 from flinkpy.network.blocking.sort_merge_result_partition import SortMergeResultPartition
 from flinkpy.network.environment import NetworkEnvironment
 from flinkpy.network.input_gate import InputGate
-from flinkpy.network.options import NetworkOptions
+from flinkpy.network.options import BlockingShuffleOptions, NetworkOptions
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import EndOfData, EndOfPartition, Watermark
 

@@ -10,20 +10,20 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from flinkpy.common.errors import InsufficientNetworkBuffersError
 from flinkpy.network.blocking.blocking_shuffle import BlockingShuffle
-from flinkpy.network.blocking.options import BlockingShuffleOptions
 from flinkpy.network.buffer_pool import Ample, LocalBufferPool, NetworkBufferPool
 from flinkpy.network.credit import MAX_WINDOW_SEGMENTS, CreditManager
 from flinkpy.network.input_channel import InputChannel, LocalInputChannel, RequestBackoff
 from flinkpy.network.input_gate import InputGate
-from flinkpy.network.options import NetworkOptions
+from flinkpy.network.options import BlockingShuffleOptions, NetworkOptions
 from flinkpy.network.partition_manager import ResultPartitionManager
 from flinkpy.network.remote_input_channel import RemoteInputChannel
 from flinkpy.network.result_partition import ResultPartition
-from flinkpy.network.statistics import NetworkStatistics
 from flinkpy.network.transport.authenticator import DataPlaneAuthenticator, LoopbackAuthenticator
 from flinkpy.network.transport.connection_manager import ConnectionManager
 from flinkpy.network.transport.io_loop import IoLoop
@@ -38,6 +38,27 @@ _PARTITION_SEGMENTS = 256
 _AMPLE_SEGMENTS = 40
 # Of the largest batches for each consumer, where those take more.
 _AMPLE_BUFFERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkStatistics:
+    """Sizes in bytes.
+
+    Attributes:
+        total_segments, used_segments: of the process's buffer pool; overdrafts show as used beyond total.
+        in_flight_bytes: `used_segments` in bytes: queued by partitions and queued for, or promised by, gates.
+        connections: open data connections, in either direction.
+    """
+
+    total_segments: int
+    used_segments: int
+    segment_size_bytes: int
+    in_flight_bytes: int
+    partitions: int
+    gates: int
+    connections: int
+    bytes_sent: int
+    bytes_received: int
 
 
 class NetworkEnvironment:
@@ -196,18 +217,15 @@ class NetworkEnvironment:
                         self._loop.call_later,
                         subpartition_index=subpartition_index,
                         credits=credits,
-                        connect=lambda channel, subpartition, initial, address=address: (  # type: ignore[misc]
-                            self._connections.request_partition(address, channel, subpartition, initial)
-                        ),
+                        connect=partial(self._connections.request_partition, address),
                         num_subpartitions=num_subpartitions,
                         is_blocking=is_blocking,
                     )
                 )
         gate.set_channels(channels)
         if pool is not None and credits is not None:
-            manager = credits
-            pool.on_quota_change = lambda: gate.on_quota_change(manager)
-            gate.on_quota_change(manager)  # the quota may have changed before anybody listened
+            pool.on_quota_change = partial(gate.on_quota_change, credits)
+            gate.on_quota_change(credits)  # the quota may have changed before anybody listened
         with self._lock:
             self._gates.add(gate)
         return gate

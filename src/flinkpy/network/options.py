@@ -32,3 +32,19 @@ class NetworkOptions:
     connect_timeout_ms: int = 10_000
     handshake_timeout_ms: int = 10_000
     max_unauthenticated_connections: int = 256
+
+
+@dataclass(frozen=True, slots=True)
+class BlockingShuffleOptions:
+    """What `taskmanager.network.sort-shuffle.*` and its neighbours say.
+
+    Attributes:
+        min_buffers: network buffers a partition gathers before it writes a region, at least; fewer where the network
+            memory does not have them.
+        read_memory_bytes: bound on what all readers of this process have read and their consumers not taken.
+        compression: "lz4", "zstd" or None.
+    """
+
+    min_buffers: int = 512
+    read_memory_bytes: int = 64 * MIB
+    compression: str | None = "lz4"

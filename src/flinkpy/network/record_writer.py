@@ -161,7 +161,7 @@ class RecordWriter:
         else:
             routing = partitioner.route(batch, self.type_info)
             batch = self._converted(batch)
-        partition.emit_parts(routing.apply(batch), batch, self.type_info)
+        partition.emit_parts(routing.apply(batch), batch)
 
     def _changes(self, batch: Batch) -> bool:
         """Whether a record may be another one when it has become columns: an int in a DOUBLE field, for instance."""

@@ -113,11 +113,8 @@ class ResultPartition:
         """Have `listener()` called, on any thread, whenever the partition turns available again."""
         self._pool.on_available = listener
 
-    def emit(self, subpartition: int, batch: Batch, type_info: Any = None) -> None:
+    def emit(self, subpartition: int, batch: Batch) -> None:
         """Queue a batch for one consumer; a batch too big for the pool's headroom is queued in slices.
-
-        Args:
-            type_info: not looked at; a `RecordWriter` has already converted rows to columns where they are typed.
 
         Raises:
             ClosedError: the partition is finished.
@@ -129,10 +126,10 @@ class ResultPartition:
         for buffered in self._buffers_of(batch, 1, target.is_remote):
             target.add(buffered)
 
-    def emit_parts(self, parts: Sequence[tuple[int, Batch]], whole: Batch, type_info: Any = None) -> None:
+    def emit_parts(self, parts: Sequence[tuple[int, Batch]], whole: Batch) -> None:
         """`emit` each of (subpartition, batch), into which `whole` was cut."""
         for subpartition, part in parts:
-            self.emit(subpartition, part, type_info)
+            self.emit(subpartition, part)
 
     def emit_broadcast(self, batch: Batch) -> None:
         """Queue a batch for every consumer; it is encoded once."""

@@ -23,9 +23,8 @@ from flinkpy.configuration import read_option, taskmanager_options
 from flinkpy.highavailability.services import create_high_availability_services
 from flinkpy.metrics.metric_registry import MetricRegistry
 from flinkpy.metrics.reporting import MetricReporting
-from flinkpy.network.blocking.options import BlockingShuffleOptions
 from flinkpy.network.environment import NetworkEnvironment
-from flinkpy.network.options import NetworkOptions
+from flinkpy.network.options import BlockingShuffleOptions, NetworkOptions
 from flinkpy.network.transport.authenticator import (
     DataPlaneAuthenticator,
     HmacAuthenticator,

@@ -17,10 +17,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from flinkpy.network.blocking.options import BlockingShuffleOptions
 from flinkpy.network.blocking.read_scheduler import SortMergeReadScheduler
 from flinkpy.network.blocking.sort_merge_result_partition import SortMergeResultPartition
 from flinkpy.network.buffer_pool import NetworkBufferPool
+from flinkpy.network.options import BlockingShuffleOptions
 from flinkpy.network.result_partition import ResultPartition
 
 #: A partition's pool gets at most so many times the buffers that it asks for: beyond, regions only fall out of the

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from flinkpy.network.blocking.partition_file import COLUMNS, ELEMENT, ROWS, frame_parts
 from flinkpy.network.codec import ColumnEncoder, EncodedBatch, compress_rows, encode_element, encode_rows
-from flinkpy.network.record_writer import concat_batches
+from flinkpy.network.record_writer import can_follow, concat_batches
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Element
 
@@ -59,7 +59,7 @@ class FrameEncoder:
                 continue
             item_rows = item.num_rows
             is_full = size + item_bytes > FRAME_BYTES or rows + item_rows > _FRAME_ROWS
-            if gathered and (is_full or not _have_one_form(gathered[-1], item)):
+            if gathered and (is_full or not can_follow(gathered[-1], item)):
                 frames += self._joined(gathered, size)
                 gathered, size, rows = [], 0, 0
             gathered.append(item)
@@ -131,12 +131,3 @@ def _element_frame(element: Element) -> tuple[list[Any], int]:
     kind, body = encode_element(element)
     padded = body + bytes(-len(body) % 8)
     return frame_parts(ELEMENT, [padded] if padded else [], element_kind=kind, payload_bytes=len(body))
-
-
-def _have_one_form(first: Batch, second: Batch) -> bool:
-    """Whether the two can become one batch."""
-    if (first.timestamps is None) != (second.timestamps is None) or (first.kinds is None) != (second.kinds is None):
-        return False
-    if isinstance(first.values, list) or isinstance(second.values, list):
-        return isinstance(first.values, list) and isinstance(second.values, list)
-    return bool(first.values.schema.equals(second.values.schema))

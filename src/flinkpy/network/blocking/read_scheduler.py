@@ -44,8 +44,7 @@ from flinkpy.network.blocking.partition_file import (
     corrupted,
     unreadable,
 )
-from flinkpy.network.blocking.range_reader import SubpartitionRangeReader
-from flinkpy.network.blocking.stored_batch import Chunk, StoredBatch
+from flinkpy.network.blocking.range_reader import Chunk, StoredBatch, SubpartitionRangeReader
 from flinkpy.network.codec import decode_element, decode_schema
 from flinkpy.network.options import MIB
 from flinkpy.records.elements import Element

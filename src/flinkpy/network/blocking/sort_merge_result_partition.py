@@ -27,9 +27,15 @@ import numpy as np
 
 from flinkpy.common.errors import PartitionWriteError, UnsupportedOperationError
 from flinkpy.network.batch_size import batch_bytes
-from flinkpy.network.blocking.compaction import compact, needs_compaction
 from flinkpy.network.blocking.frame_encoder import FrameEncoder, SizedItem
-from flinkpy.network.blocking.partition_file import PartitionFileWriter, PartitionIndex, Region
+from flinkpy.network.blocking.partition_file import (
+    PartitionFileWriter,
+    PartitionIndex,
+    Region,
+    compact,
+    needs_compaction,
+)
+from flinkpy.network.blocking.range_reader import SubpartitionRangeReader
 from flinkpy.network.buffer_pool import LocalBufferPool
 from flinkpy.network.result_partition import Overtaken, ResultPartition
 from flinkpy.network.subpartition import PipelinedSubpartition
@@ -39,7 +45,6 @@ from flinkpy.records.elements import CheckpointBarrier, Element, LatencyMarker
 if TYPE_CHECKING:
     from typing import Any
 
-    from flinkpy.network.blocking.range_reader import SubpartitionRangeReader
     from flinkpy.network.blocking.read_scheduler import SortMergeReadScheduler
 
 _log = logging.getLogger(__name__)
@@ -112,7 +117,7 @@ class SortMergeResultPartition(ResultPartition):
 
     # ---- writing
 
-    def emit(self, subpartition: int, batch: Batch, type_info: Any = None) -> None:
+    def emit(self, subpartition: int, batch: Batch) -> None:
         """Gather a batch for one consumer.
 
         Raises:
@@ -120,9 +125,9 @@ class SortMergeResultPartition(ResultPartition):
             PartitionConnectionError: it was released under the producer.
             PartitionWriteError: the file cannot be written; it has been removed.
         """
-        self.emit_parts([(subpartition, batch)], batch, type_info)
+        self.emit_parts([(subpartition, batch)], batch)
 
-    def emit_parts(self, parts: Sequence[tuple[int, Batch]], whole: Batch, type_info: Any = None) -> None:
+    def emit_parts(self, parts: Sequence[tuple[int, Batch]], whole: Batch) -> None:
         """Gather what each consumer gets of a batch. Sizes are asked of the whole only: parts are many, and small.
 
         Raises: as `emit`.
@@ -268,16 +273,12 @@ class SortMergeResultPartition(ResultPartition):
     def _run_guarded(self, action: Callable[[], None]) -> None:
         """Write; where that fails the partition is of no use any more, and its files are removed."""
         with self._file_lock:
+            failure: Exception | None = None
             if self._failure is None:
                 try:
                     action()
                 except Exception as error:  # noqa: BLE001 - of the disk, or of pickling a row: raised below
-                    self._failure = error  # before the lock is free: nobody writes a file that is half written
-                    failure: Exception | None = error
-                else:
-                    failure = None
-            else:
-                failure = None
+                    self._failure = failure = error  # under the lock, so that nobody writes a half written file
         if failure is not None:
             self.release(failure)
             raise failure
@@ -290,8 +291,6 @@ class SortMergeResultPartition(ResultPartition):
 
     def open_subpartitions(self, first: int, count: int) -> SubpartitionRangeReader | None:
         """A reader of `count` subpartitions from `first` on, from their beginning; None where there are not as many."""
-        from flinkpy.network.blocking.range_reader import SubpartitionRangeReader
-
         if not 0 <= first < first + count <= self.num_subpartitions:
             return None
         return SubpartitionRangeReader(self, first, count, self._scheduler)

@@ -13,9 +13,14 @@ import errno
 import logging
 import socket
 import threading
-from typing import Any
+from typing import Any, Protocol
 
-from flinkpy.common.errors import AddressInUseError, PartitionConnectionError
+from flinkpy.common.errors import (
+    AddressInUseError,
+    ExternalError,
+    PartitionAuthenticationError,
+    PartitionConnectionError,
+)
 from flinkpy.network.credit import Grant
 from flinkpy.network.options import NetworkOptions
 from flinkpy.network.partition_manager import ResultPartitionManager
@@ -26,7 +31,6 @@ from flinkpy.network.transport.framed_connection import FramedConnection
 from flinkpy.network.transport.io_loop import READ, IoLoop
 from flinkpy.network.transport.producer_connection import ProducerConnection
 from flinkpy.network.transport.socket_transport import TlsTransports
-from flinkpy.network.transport.waiting_room import WaitingRoom
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +47,73 @@ _UNACKNOWLEDGED_MS = 30_000
 # Longest pause before it is sent again; it doubles up to two minutes otherwise, and a network that has come back would
 # be waited for as long. TCP_RTO_MAX_MS of linux/tcp.h, from Linux 6.15 on.
 _TCP_RTO_MAX_MS, _RESEND_PAUSE_MS = 44, 5_000
+
+
+# An honest peer needs less, even with many others at once on a busy machine.
+_PATIENCE_MS = 2_000
+# Between two lines in the log about strangers.
+_REPORT_INTERVAL_MS = 5_000
+
+
+class UnauthenticatedPeer(Protocol):
+    peer: str
+
+    def fail(self, error: ExternalError) -> None: ...
+
+
+class UnauthenticatedConnections:
+    """Thread: any; `has_room` on the I/O thread."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        #: The one that has waited longest is first.
+        self._since: dict[UnauthenticatedPeer, int] = {}
+        self._reported_ms: int | None = None
+        self._unreported = 0
+
+    def __len__(self) -> int:
+        return len(self._since)
+
+    def has_room(self, now_ms: int) -> bool:
+        """Whether one more may come in; closes the one that has waited longest where that makes room."""
+        with self._lock:
+            if len(self._since) < self._limit:
+                return True
+            oldest = next(iter(self._since))
+            if now_ms - self._since[oldest] < _PATIENCE_MS:
+                return False
+            del self._since[oldest]
+        oldest.fail(
+            PartitionAuthenticationError(
+                f"{oldest.peer} connected and did not say who it is; too many others are waiting to do so"
+            )
+        )
+        return True
+
+    def add(self, connection: UnauthenticatedPeer, now_ms: int) -> None:
+        with self._lock:
+            self._since[connection] = now_ms
+
+    def remove(self, connection: UnauthenticatedPeer) -> None:
+        """It has shown who it is, or is gone. One that is not here is ignored."""
+        with self._lock:
+            self._since.pop(connection, None)
+
+    def may_report(self, now_ms: int) -> bool:
+        """Whether enough time has passed since the last line in the log; counted where it has not."""
+        with self._lock:
+            if self._reported_ms is not None and now_ms - self._reported_ms < _REPORT_INTERVAL_MS:
+                self._unreported += 1
+                return False
+            self._reported_ms = now_ms
+            return True
+
+    def take_unreported(self) -> int:
+        """How many were not reported since the last line."""
+        with self._lock:
+            count, self._unreported = self._unreported, 0
+            return count
 
 
 class ConnectionManager:
@@ -68,7 +139,7 @@ class ConnectionManager:
         self._lock = threading.Lock()
         self._consumers: dict[str, ConsumerConnection] = {}
         self._producers: set[ProducerConnection] = set()
-        self._strangers = WaitingRoom(options.max_unauthenticated_connections)
+        self._unauthenticated = UnauthenticatedConnections(options.max_unauthenticated_connections)
         self._listener: socket.socket | None = None
         self._is_closed = False
 
@@ -131,7 +202,7 @@ class ConnectionManager:
     def on_events(self, events: int) -> None:
         """Thread: I/O."""
         while self._listener is not None:
-            if not self._strangers.has_place(self._loop.now_ms):
+            if not self._unauthenticated.has_room(self._loop.now_ms):
                 self._pause_accepting()
                 return
             try:
@@ -157,12 +228,12 @@ class ConnectionManager:
             request_timeout_ms=self._options.partition_request_timeout_ms,
             handshake_timeout_ms=self._options.handshake_timeout_ms,
             on_closed=self._forget_producer,
-            on_authenticated=self._strangers.leave,
+            on_authenticated=self._unauthenticated.remove,
             resource_id=self._resource_id,
             address=self.address,
             tls=self._tls,
         )
-        self._strangers.enter(connection, self._loop.now_ms)
+        self._unauthenticated.add(connection, self._loop.now_ms)
         with self._lock:
             is_closed = self._is_closed
             self._producers.add(connection)
@@ -226,17 +297,17 @@ class ConnectionManager:
 
     def _forget_producer(self, connection: ProducerConnection) -> None:
         if not connection.is_authenticated:
-            self._strangers.leave(connection)
-            self._report_stranger(connection)
+            self._unauthenticated.remove(connection)
+            self._log_unauthenticated(connection)
         with self._lock:
             self._producers.discard(connection)
 
-    def _report_stranger(self, connection: ProducerConnection) -> None:
+    def _log_unauthenticated(self, connection: ProducerConnection) -> None:
         """Of many at once one line, so that nobody can fill the log from outside."""
         failure = connection.failure
-        if self._is_closed or failure is None or not self._strangers.may_report(self._loop.now_ms):
+        if self._is_closed or failure is None or not self._unauthenticated.may_report(self._loop.now_ms):
             return
-        others = self._strangers.take_unreported()
+        others = self._unauthenticated.take_unreported()
         _log.warning("%s%s", failure, f"; {others} more since the last such line" if others else "")
 
     def _close_listener(self, listener: socket.socket) -> None:

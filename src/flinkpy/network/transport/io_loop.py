@@ -17,7 +17,7 @@ import select
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from flinkpy.common.clock import Clock, SystemClock
 
@@ -135,7 +135,7 @@ class IoLoop:
                     continue
                 handler = handlers.get(fd)
                 if handler is not None:
-                    self._guarded(lambda handler=handler, events=events: handler.on_events(events))  # type: ignore[misc]
+                    self._guarded(handler.on_events, events)
             self._run_soon()
             if self._timers:
                 self._run_due_timers()
@@ -167,9 +167,9 @@ class IoLoop:
                 return -1
             return max(0, self._timers[0][0] - self._clock.monotonic_ms()) / 1000
 
-    def _guarded(self, action: Callable[[], None]) -> None:
+    def _guarded(self, action: Callable[..., None], *args: Any) -> None:
         """One connection's bug must not end the thread that all connections need."""
         try:
-            action()
+            action(*args)
         except Exception:  # noqa: BLE001 - see above; logged with its traceback
             _log.exception("the network I/O thread caught an error of %r", action)

@@ -26,8 +26,7 @@ from flinkpy.network.transport.authenticator import DataPlaneAuthenticator, Intr
 from flinkpy.network.transport.framed_connection import FramedConnection
 from flinkpy.network.transport.io_loop import READ, IoLoop
 from flinkpy.network.transport.socket_transport import TlsTransports
-from flinkpy.network.transport.stored_subpartition_sender import StoredSubpartitionSender
-from flinkpy.network.transport.subpartition_sender import SubpartitionSender
+from flinkpy.network.transport.subpartition_sender import StoredSubpartitionSender, SubpartitionSender
 
 if TYPE_CHECKING:
     from flinkpy.network.result_partition import ResultPartition

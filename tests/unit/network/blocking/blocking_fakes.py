@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from flinkpy.common.clock import Clock
 from flinkpy.network.blocking.blocking_shuffle import BlockingShuffle
-from flinkpy.network.blocking.options import BlockingShuffleOptions
 from flinkpy.network.blocking.range_reader import SubpartitionRangeReader
 from flinkpy.network.blocking.read_scheduler import SortMergeReadScheduler
 from flinkpy.network.blocking.sort_merge_result_partition import SortMergeResultPartition
 from flinkpy.network.buffer_pool import NetworkBufferPool
+from flinkpy.network.options import BlockingShuffleOptions
 from flinkpy.network.subpartition import BufferedBatch
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import EndOfPartition

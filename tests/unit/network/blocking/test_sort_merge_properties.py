@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flinkpy.network.blocking import compaction
+from flinkpy.network.blocking import partition_file
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import EndOfData, EndOfPartition, Watermark
 
@@ -95,7 +95,7 @@ def test_each_range_gets_its_items_in_order_however_they_are_cut(
         tempfile.TemporaryDirectory() as directory,
         shuffle(Path(directory), segments=segments, compression=compression) as process,
     ):
-        monkeypatch.setattr(compaction, "MIN_REGIONS", 2 if is_compacted else 1_000)
+        monkeypatch.setattr(partition_file, "MIN_REGIONS", 2 if is_compacted else 1_000)
         partition = process.partition(SUBPARTITIONS)
         for target, item in sent:
             if not isinstance(item, Batch):
