@@ -315,7 +315,7 @@ def test_who_passes_everything_on_to_a_real_producer_is_found_out(network: Netwo
 
     with (
         fake_producer(relay) as relayed,
-        pytest.raises(PartitionAuthenticationError, match=f"want to be connected to {relayed.address}, and this is"),
+        pytest.raises(PartitionAuthenticationError, match=f"{relayed.address} was requested, but the producer has"),
     ):
         Reader(consumer, relayed.address).next()
 
@@ -349,7 +349,7 @@ def test_who_connects_and_says_nothing_is_disconnected(
     with connect(producer) as sock:
         assert sock.recv(1) == b""
     wait_until(lambda: producer.statistics().connections == 0, "it is forgotten")
-    assert "connected and did not say who it is" in caplog.text
+    assert "connected and did not authenticate itself" in caplog.text
 
 
 def test_a_producer_that_says_nothing_is_given_up(network: Network) -> None:
@@ -514,14 +514,14 @@ REFUSALS: dict[str, tuple[Callable[[], TlsMaterial], Callable[[], TlsMaterial], 
     "an expired consumer": (
         authority().member,
         lambda: authority().member(valid_from=-DAY, valid_for=DAY / 2),
-        "says that this process's certificate has expired",
+        "reports that this process's certificate has expired",
         "was not accepted: certificate has expired",
     ),
     "an expired producer": (
         lambda: authority().member(valid_from=-DAY, valid_for=DAY / 2),
         authority().member,
         "was not accepted: certificate has expired",
-        "says that this process's certificate has expired",
+        "reports that this process's certificate has expired",
     ),
     "a consumer of tomorrow": (
         authority().member,
@@ -550,8 +550,8 @@ REFUSALS: dict[str, tuple[Callable[[], TlsMaterial], Callable[[], TlsMaterial], 
     "a consumer of another name": (
         authority().member,
         lambda: authority().member(name="www.example.org"),
-        f"has no name {PEER_NAME}",
-        f"has no name {PEER_NAME}",
+        f"lacks the name {PEER_NAME}",
+        f"lacks the name {PEER_NAME}",
     ),
     "a producer of another name": (
         lambda: authority().member(name="www.example.org"),
@@ -591,17 +591,17 @@ def test_a_certificate_without_the_fingerprint_that_is_asked_for_is_refused(netw
 def test_a_plaintext_consumer_is_refused_by_a_tls_producer(network: Network, caplog: pytest.LogCaptureFixture) -> None:
     producer, consumer = network.start(tls=authority().member()), network.start()
 
-    with pytest.raises(PartitionAuthenticationError, match="refused the data connection: it speaks TLS"):
+    with pytest.raises(PartitionAuthenticationError, match="refused the data connection: it uses TLS"):
         Reader(consumer, producer.address).next()
-    wait_until(lambda: "does not speak TLS, which this process does" in caplog.text, caplog.text)
+    wait_until(lambda: "does not use TLS, but this process does" in caplog.text, caplog.text)
 
 
 def test_a_tls_consumer_is_refused_by_a_plaintext_producer(network: Network, caplog: pytest.LogCaptureFixture) -> None:
     producer, consumer = network.start(), network.start(tls=authority().member())
 
-    with pytest.raises(PartitionAuthenticationError, match="does not speak TLS, which this process does"):
+    with pytest.raises(PartitionAuthenticationError, match="does not use TLS, but this process does"):
         Reader(consumer, producer.address).next()
-    wait_until(lambda: "speaks TLS, and this process does not" in caplog.text, caplog.text)
+    wait_until(lambda: "uses TLS, but this process does not" in caplog.text, caplog.text)
 
 
 def client_context(*, minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2) -> ssl.SSLContext:
@@ -637,7 +637,7 @@ def test_a_consumer_with_an_old_tls_is_refused(network: Network, caplog: pytest.
 
     with connect(producer) as sock, pytest.raises(ssl.SSLError, match=r"(?i)protocol"):
         old_tls(client_context()).wrap_socket(sock)
-    wait_until(lambda: "speaks no version of TLS that this process may speak" in caplog.text, caplog.text)
+    wait_until(lambda: "supports no version of TLS that this process allows" in caplog.text, caplog.text)
 
 
 def test_a_producer_with_an_old_tls_is_refused(network: Network) -> None:

@@ -1,4 +1,4 @@
-"""How batches move between tasks: result partitions, input gates, credits and bounded buffer pools.
+"""The exchange of batches between tasks: result partitions, input gates, credits and buffer pools.
 
-Nothing here opens a socket; that is `flinkpy.network.transport`.
+Sockets are opened only in `flinkpy.network.transport`.
 """

@@ -1,4 +1,4 @@
-"""How many bytes a batch stands for, found out cheaply: it is asked for every batch that is emitted."""
+"""A cheap estimate of the size of a batch, made for every batch that is emitted."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ import pyarrow as pa
 
 from flinkpy.records.batch import Batch
 
-# Rows looked at to estimate a list. Eight spread over the list see a skewed one, and cost about two microseconds.
+# The number of rows sampled to estimate a list. Eight rows spread over the list detect a skewed one, and cost about two
+# microseconds.
 _SAMPLES = 8
-# How deep containers inside a row are followed; deeper structure counts with its outer size only.
+# The depth to which containers inside a row are followed. Deeper containers count without their contents.
 _DEPTH = 3
 
 
 def batch_bytes(batch: Batch) -> int:
-    """Bytes of `batch`: exact for columns (of the slice, not of its parent's buffers), estimated for Python objects."""
+    """Returns the bytes of `batch`.
+
+    The size of columns is exact, and that of the slice, not of its parent's buffers. The size of Python objects is an
+    estimate.
+    """
     values = batch.values
     if isinstance(values, list):
         size = _rows_bytes(values)
@@ -31,11 +36,12 @@ def batch_bytes(batch: Batch) -> int:
 
 
 class SchemaTraits:
-    """What is asked about the schema of every batch.
+    """Properties of a schema that are needed for every batch.
 
     Attributes:
-        row_bytes: of a row of fixed-width columns (validity rounded up to a byte), None where a column varies.
-        has_dictionaries: whether a column is dictionary-encoded.
+        row_bytes: the bytes of a row of fixed-width columns, validity rounded up to a byte; None if a column has no
+            fixed width.
+        has_dictionaries: True if a column is dictionary-encoded.
     """
 
     __slots__ = ("has_dictionaries", "row_bytes", "schema")
@@ -64,8 +70,8 @@ def _sum_of_widths(schema: pa.Schema) -> int | None:
     return total
 
 
-#: Of the schema asked for last: any thread may read and replace it. Comparing two schemas costs a tenth of hashing one,
-#: and a task's batches rarely differ.
+#: The traits of the last schema. Any thread may read and replace them. Comparing two schemas costs a tenth of hashing
+#: one, and a task's batches rarely differ.
 _last = SchemaTraits(pa.schema([]))
 
 

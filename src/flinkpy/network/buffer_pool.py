@@ -1,14 +1,14 @@
-"""Buffer pools: who may have how many bytes in flight.
+"""Buffer pools: they limit the bytes in flight.
 
 A segment is a unit of accounting (`taskmanager.memory.segment-size`), not a piece of memory: Arrow and Python own the
 bytes. The `NetworkBufferPool` of a process has a fixed number of segments and divides them among `LocalBufferPool`s,
-one per result partition and one per gate with remote channels; each is sure of the segments it requires, and what is
-spare is shared out anew whenever a pool comes or goes.
+one per result partition and one per gate with remote channels. Each local pool is sure of the segments that it
+requires. The spare ones are redistributed whenever a pool is created or removed.
 
-Invariant: a pool's quota is never less than it requires. So nobody waits for segments without which it cannot go on
-while those who hold them wait for it in turn. Beyond that, the sum over all pools of `max(quota, used)` never exceeds
-the total, overdrafts apart: a partition's `reserve` always succeeds, because `emit` must not block, and shows as
-overdraft until the queue has drained.
+Invariant: the quota of a pool is never less than the pool requires. So two tasks never wait for segments that the other
+one holds. Apart from overdrafts, the sum of `max(quota, used)` over all pools never exceeds the total. An overdraft
+occurs because `reserve` of a partition always succeeds, since `emit` must not block. It lasts until the queue has
+drained.
 
 Source: org.apache.flink.runtime.io.network.buffer.{NetworkBufferPool, LocalBufferPool}.
 """
@@ -24,8 +24,10 @@ from flinkpy.common.errors import InsufficientNetworkBuffersError
 
 @dataclass(frozen=True, slots=True)
 class Ample:
-    """With how much in use a producer need not go on: so many segments, or so many of its largest buffers if these are
-    more."""
+    """The fill level at which a producer pauses.
+
+    It is a number of segments or of maximum-size buffers, whichever is larger.
+    """
 
     segments: int
     buffers: int
@@ -44,14 +46,15 @@ class LocalBufferPool:
         self.maximum = maximum
         self._parent = parent
         self._lock = threading.Lock()
-        #: Segments it may use now, and those in use. Changed by this class only.
+        #: The segments that it may use now, and those in use. Changed by this class only.
         self.quota = 0
         self.used = 0
         self._ample = ample
         self._largest_buffer = 0
-        #: A producer should stop with more than this in use, and go on when it is down to that.
+        #: A producer should pause when more than `_stop_above` segments are in use, and go on at `_resume_at`.
         self._stop_above = self._resume_at = 0
-        #: Segments kept back while still available, so that one more buffer of this size fits under the quota.
+        #: The reserve of segments while the pool is available, so that one more buffer of this size fits into the
+        #: quota.
         self.headroom = 1
         self._available = True
         self._destroyed = False
@@ -66,14 +69,15 @@ class LocalBufferPool:
 
     @property
     def is_available(self) -> bool:
-        """Whether a producer should go on: False from enough being in use until a good part of that is free.
+        """True if a producer may go on.
 
-        The hysteresis makes a stalled producer wake once for many buffers instead of once for each.
+        It turns False when enough segments are in use, and True again when a good part of them is free. With this
+        hysteresis a paused producer wakes up once for many buffers instead of once for each.
         """
         return self._available
 
     def reserve(self, segments: int) -> None:
-        """Take `segments` in any case: the caller has looked at `is_available` and cannot stop half-way."""
+        """Takes `segments` in any case: the caller has checked `is_available` and cannot stop half-way."""
         with self._lock:
             self.used += segments
             if segments > self._largest_buffer:
@@ -83,7 +87,7 @@ class LocalBufferPool:
                 self._available = False
 
     def try_acquire(self, wanted: int) -> int:
-        """Take up to `wanted` segments of the free ones; returns how many."""
+        """Takes up to `wanted` free segments and returns their number."""
         with self._lock:
             if self._destroyed:
                 return 0
@@ -94,12 +98,12 @@ class LocalBufferPool:
             return got
 
     def recycle(self, segments: int) -> None:
-        """Give back what `reserve` or `try_acquire` took."""
+        """Returns segments that `reserve` or `try_acquire` took."""
         with self._lock:
             was_over = self.used > self.quota
             self.used -= segments
             if self.used < 0:
-                raise AssertionError(f"{self.name}: more segments came back than were taken")
+                raise AssertionError(f"{self.name}: more segments were recycled than taken")
             turned = not self._available and self._may_turn_available()
             if turned:
                 self._available = True
@@ -109,21 +113,21 @@ class LocalBufferPool:
             self.on_available()
 
     def destroy(self) -> None:
-        """Return the quota. Segments still in use (on the wire, in a queue being dropped) may be recycled later."""
+        """Gives up the quota. Segments that are still in use, on the wire or in a queue, may be recycled later."""
         self._parent.remove(self)
 
     def _may_turn_available(self) -> bool:
         return self.used <= self._resume_at
 
     def _set_quota(self, quota: int) -> None:
-        """Thread: under the parent's lock."""
+        """Requires the parent's lock."""
         with self._lock:
             self.quota = quota
             self.headroom = max(1, quota // 4)
             self._set_limits()
 
     def _set_limits(self) -> None:
-        """Thread: under the lock."""
+        """Requires the lock."""
         ample = max(self._ample.segments, self._ample.buffers * self._largest_buffer)
         self._stop_above = min(self.quota - self.headroom, ample)
         self._resume_at = max(0, min(self.quota // 2, -(-2 * self._stop_above // 3)))
@@ -144,14 +148,14 @@ class NetworkBufferPool:
     def __init__(self, memory_bytes: int, segment_size_bytes: int) -> None:
         if segment_size_bytes <= 0 or memory_bytes < segment_size_bytes:
             raise InsufficientNetworkBuffersError(
-                f"network memory of {memory_bytes} bytes does not hold one segment of {segment_size_bytes} bytes: "
+                f"network memory of {memory_bytes} bytes is less than one segment of {segment_size_bytes} bytes: "
                 "raise taskmanager.memory.network.min"
             )
         self.segment_size_bytes = segment_size_bytes
         self.total = memory_bytes // segment_size_bytes
         self._lock = threading.Lock()
         self._pools: list[LocalBufferPool] = []
-        #: Pools that were destroyed with segments in use: those count until they are recycled.
+        #: Destroyed pools with segments in use, which count until they are recycled.
         self._lingering: list[LocalBufferPool] = []
 
     @property
@@ -165,21 +169,21 @@ class NetworkBufferPool:
 
     @property
     def required(self) -> int:
-        """Segments that the present pools are sure of."""
+        """The segments that the current pools are sure of."""
         with self._lock:
             return sum(pool.required for pool in self._pools)
 
     def segments_of(self, size_bytes: int) -> int:
-        """What a buffer of that size costs; an empty one costs one."""
+        """Returns the number of segments that a buffer of this size uses, at least one."""
         return -(-size_bytes // self.segment_size_bytes) or 1
 
     def create_local_pool(
         self, name: str, required: int, maximum: int | None = None, ample: Ample | None = None
     ) -> LocalBufferPool:
-        """A pool that is sure of `required` segments and gets its share of the spare ones up to `maximum`.
+        """Creates a pool that is sure of `required` segments and gets a share of the spare ones, up to `maximum`.
 
         Args:
-            ample: less than the quota may be enough.
+            ample: the fill level at which a producer pauses, if that is less than the quota.
 
         Raises:
             InsufficientNetworkBuffersError: the required segments of all pools together would exceed the total.
@@ -191,7 +195,7 @@ class NetworkBufferPool:
             if taken + required > self.total:
                 raise InsufficientNetworkBuffersError(
                     f"{name} requires {required} network buffers, but only {self.total - taken} of "
-                    f"{self.total} ({self.segment_size_bytes} bytes each) are not yet required by others: raise "
+                    f"{self.total} ({self.segment_size_bytes} bytes each) are not required by others: raise "
                     "taskmanager.memory.network.min (or .fraction / .max), or lower the parallelism",
                     details={"required": str(required), "free": str(self.total - taken), "total": str(self.total)},
                 )
@@ -211,7 +215,7 @@ class NetworkBufferPool:
         self.redistribute()
 
     def redistribute(self) -> None:
-        """Share the spare segments out in proportion to what each pool could still take."""
+        """Distributes the spare segments in proportion to what each pool could still take."""
         with self._lock:
             self._lingering = [pool for pool in self._lingering if pool.used]
             changed = self._share_out()
@@ -229,7 +233,7 @@ class NetworkBufferPool:
             pool.required + (min(space, spare * space // total_room) if total_room else 0)
             for pool, space in zip(pools, room)
         ]
-        # What is in use beyond the new quotas cannot be handed out a second time: others wait until it comes back.
+        # Segments in use beyond the new quotas cannot be given to others until they come back.
         overhang = sum(pool.used for pool in self._lingering)
         overhang += sum(max(0, pool.used - quota) for pool, quota in zip(pools, wanted))
         overhang -= self.total - sum(wanted)

@@ -5,9 +5,9 @@
    batch  header | payload, timestamps and kinds, each padded to eight bytes, as the codec makes them
 ```
 
-A batch names the place of its schema, which stands once in a file, so every batch can be read by itself. Whose it is
-and in what order is said by the handles, one for each channel. Watermarks are not kept: they come again from what is
-restored behind it.
+A schema is stored once in a file, and a batch refers to its position. So every batch can be read by itself. The
+handles, one per channel, list the batches of a channel and their order. Watermarks are not stored: the restored data is
+followed by new ones.
 
 Source: org.apache.flink.runtime.checkpoint.channel.{ChannelStateCheckpointWriter,ChannelStateSerializer}. Differs: the
 file is not shared between subtasks.
@@ -30,12 +30,12 @@ from flinkpy.records.batch import Batch
 from flinkpy.state.checkpoint_streams import CheckpointStreams, StateFiles
 
 _MAGIC = b"FPYCHAN1"
-#: Whether the payload is pickled rows, bytes of payload, timestamps and kinds, offset and bytes of the schema.
+#: 1 for pickled rows, else 0; bytes of payload, timestamps and kinds; offset and bytes of the schema.
 _HEADER = struct.Struct("<Q5Q")
 
 
 class _Layout:
-    """Assigns every piece its place in a file."""
+    """Assigns each piece its position in a file."""
 
     def __init__(self) -> None:
         self.pieces: list[Any] = [_MAGIC]
@@ -43,7 +43,7 @@ class _Layout:
         self._schemas: list[tuple[pa.Schema, int, int]] = []
 
     def add(self, batch: InFlightBatch) -> tuple[int, int]:
-        """Where it begins, and its length."""
+        """Adds a batch. Returns its offset and length."""
         wire = batch.to_wire()
         schema_offset, schema_bytes = (0, 0) if wire.schema is None else self._place_of(wire.schema)
         offset = self.size
@@ -82,13 +82,15 @@ def write_channel_state(
     subtask_index: int,
     captured: Iterable[tuple[int, Sequence[InFlightBatch | Batch]]],
 ) -> list[checkpoint_pb2.ChannelStateHandle]:
-    """Write what an `InputGate` captured, or a `ResultPartition` had overtaken, as one file. Thread: any.
+    """Writes the batches that an `InputGate` captured, or a barrier of a `ResultPartition` overtook, into one file.
+
+    Thread: any.
 
     Args:
         captured: (channel, its batches in order).
 
     Returns: a handle for each channel that has batches.
-    Raises: CheckpointStorageError, with nothing left behind.
+    Raises: CheckpointStorageError; the incomplete file is removed.
     """
     frozen = [
         (channel, [batch if isinstance(batch, InFlightBatch) else freeze(batch) for batch in batches])
@@ -101,7 +103,7 @@ def write_channel_state(
     places = [(channel, [layout.add(batch) for batch in batches]) for channel, batches in frozen]
     file = _write(streams, layout)
     if file.WhichOneof("location") == "data" and len(frozen) > 1:
-        # Inlined: each handle gets its own part instead of a copy of all.
+        # Inlined: each handle gets its own part instead of a copy of all data.
         return [
             handle
             for channel, batches in frozen
@@ -151,7 +153,7 @@ def _handle(
 
 
 class ChannelStateReader:
-    """Reads many handles; a file that several of them share, one after the other, is opened and verified once.
+    """Reads many handles. A file that consecutive handles share is opened and verified once.
 
     Thread: one at a time. Close it.
     """
@@ -162,9 +164,9 @@ class ChannelStateReader:
         self._schemas: dict[int, pa.Schema] = {}
 
     def read(self, handle: checkpoint_pb2.ChannelStateHandle) -> Iterator[Batch]:
-        """Its batches in order, until another handle is read.
+        """Yields the batches of the handle in order, until another handle is read.
 
-        Raises: CorruptStateError, CheckpointStorageError, naming the file.
+        Raises: CorruptStateError, CheckpointStorageError: name the file.
         """
         file = self._open(handle.file)
         for offset, length in zip(handle.offsets, handle.lengths, strict=True):
@@ -184,13 +186,13 @@ class ChannelStateReader:
         file = self._files.open(handle)
         self._opened = handle, file
         if _exactly(file, handle, 0, len(_MAGIC)) != _MAGIC:
-            raise _corrupt(handle, "it does not begin like one")
+            raise _corrupt(handle, "it does not begin with the magic number")
         return file
 
     def _batch(self, file: BinaryIO, handle: checkpoint_pb2.StreamStateHandle, offset: int, length: int) -> Batch:
         data = _exactly(file, handle, offset, length)
         if length < _HEADER.size:
-            raise _corrupt(handle, f"a batch of {length} bytes at {offset}")
+            raise _corrupt(handle, f"the batch at {offset} has only {length} bytes")
         is_pickled, payload, timestamps, kinds, schema_offset, schema_bytes = _HEADER.unpack_from(data)
         if payload + timestamps + kinds > length - _HEADER.size:
             raise _corrupt(handle, f"the batch at {offset} is longer than its entry")
@@ -206,7 +208,7 @@ class ChannelStateReader:
 
 
 def read_channel_state(files: StateFiles, handle: checkpoint_pb2.ChannelStateHandle) -> Iterator[Batch]:
-    """The batches of one handle in order. Raises: CorruptStateError, CheckpointStorageError, naming the file."""
+    """Yields the batches of one handle in order. Raises: CorruptStateError, CheckpointStorageError: name the file."""
     reader = ChannelStateReader(files)
     try:
         yield from reader.read(handle)

@@ -1,12 +1,13 @@
 """The wire form of batches and control elements, without the frames around them.
 
-* Columns: an Arrow IPC record batch message. The schema travels apart, once per channel. Encoding copies nothing: the
-  message is a list of parts, the column buffers themselves among them, for a scatter-gather send.
-* Rows (untyped Python objects): one pickle of protocol 5 per batch. Loaded only from authenticated connections.
+* Columns: an Arrow IPC record batch message. The schema is sent separately, once per channel. Encoding copies nothing:
+  the message is a list of parts, among them the column buffers themselves, for a scatter-gather send.
+* Rows (untyped Python objects): one pickle of protocol 5 per batch. Only loaded from authenticated connections.
 * Timestamps and kinds follow as raw little-endian arrays.
-* Control elements: a kind and a few packed integers; a barrier carries its CheckpointOptions in protobuf's form.
+* Control elements: a kind and a few packed integers. A barrier contains its CheckpointOptions as protobuf.
 
-Differs: dictionary-encoded columns are sent decoded, since dictionaries would need a memory of their own per channel.
+Differs: dictionary-encoded columns are decoded before they are sent. Otherwise each channel would need memory for
+dictionaries.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ _PICKLE_PROTOCOL = 5
 
 
 class EncodedBatch:
-    """A batch ready to be sent.
+    """A batch that is ready to be sent.
 
     Attributes:
-        parts: buffers to send one after the other: payload, timestamps, kinds, each padded to eight bytes.
-        size_bytes: of all parts.
+        parts: the buffers to send in order: payload, timestamps, kinds, each padded to eight bytes.
+        size_bytes: the size of all parts.
     """
 
     __slots__ = ("is_pickled", "kinds_bytes", "parts", "payload_bytes", "size_bytes", "timestamps_bytes")
@@ -77,7 +78,7 @@ def _pad(parts: list[Any], size: int) -> int:
 
 
 class _PartsSink:
-    """A file that keeps what is written as it is: pyarrow hands column buffers over without copying them."""
+    """A file that keeps the written objects. pyarrow passes column buffers to it without copying them."""
 
     closed = False
 
@@ -98,21 +99,22 @@ class ColumnEncoder:
     """Encodes the record batches of one channel. Thread: one at a time.
 
     Args:
-        compression: "lz4" or "zstd": of the column buffers, each by itself; whoever reads the message sees it there.
-        use_threads: compress several columns at once.
+        compression: "lz4", "zstd" or None. Each column buffer is compressed by itself; Arrow readers see that in the
+            message.
+        use_threads: True to compress several columns at once.
     """
 
     def __init__(self, compression: str | None = None, *, use_threads: bool = True) -> None:
         self._options = pa.ipc.IpcWriteOptions(compression=compression, use_threads=use_threads)
         self.schema: pa.Schema | None = None
-        #: What is sent: `schema` with dictionaries decoded.
+        #: The schema that is sent: `schema` with dictionaries decoded.
         self.wire_schema: pa.Schema | None = None
         self._sink = _PartsSink()
         self._writer: Any = None
         self._has_dictionaries = False
 
     def open_schema(self, values: pa.RecordBatch) -> bytes | None:
-        """The schema to be sent before `values`; None where it is that of the batch before."""
+        """Returns the schema to send before `values`, or None if it has not changed since the last batch."""
         schema = values.schema
         if self.schema is not None and schema.equals(self.schema):
             return None
@@ -121,13 +123,13 @@ class ColumnEncoder:
         wire_schema = _without_dictionaries(schema) if self._has_dictionaries else schema
         self.wire_schema = wire_schema
         self._writer = pa.ipc.new_stream(self._sink, wire_schema, options=self._options)
-        # The writer puts its own schema message in front of the first batch: let that be an empty one, and drop both.
+        # The writer sends its own schema message before the first batch. Write an empty batch, and drop both.
         empty = values.slice(0, 0)
         self._writer.write_batch(_decode_dictionaries(empty) if self._has_dictionaries else empty)
         return wire_schema.serialize().to_pybytes()
 
     def encode(self, batch: Batch) -> EncodedBatch:
-        """`open_schema` has been called with this batch."""
+        """Encodes a batch for which `open_schema` has been called."""
         values = batch.values
         if self._has_dictionaries:
             values = _decode_dictionaries(values)
@@ -153,9 +155,9 @@ def _decode_dictionaries(values: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def encode_small_columns(batch: Batch) -> EncodedBatch | None:
-    """The batch in one piece; None where columns have dictionaries.
+    """Returns the batch in one piece, or None if columns have dictionaries.
 
-    Copying some kilobytes costs less than handling every column buffer as a part of its own.
+    Copying some kilobytes costs less than sending each column buffer as a part of its own.
     """
     values: Any = batch.values
     if traits_of(values.schema).has_dictionaries:
@@ -165,7 +167,7 @@ def encode_small_columns(batch: Batch) -> EncodedBatch | None:
 
 
 def encode_rows(batch: Batch) -> EncodedBatch:
-    """One pickle of the rows; classes that only this process can import are pickled by value.
+    """Encodes rows as one pickle. Classes that only this process can import are pickled by value.
 
     Raises:
         TypeMismatchError: a row cannot be pickled; names the first such row.
@@ -193,14 +195,15 @@ def _cloudpickle_rows(rows: Any) -> bytes:
         raise TypeMismatchError(f"a batch of rows cannot be sent to another process: {error}") from error
 
 
-#: A compressed pickle begins with its codec's number, where a plain one has 0x80, and its size in seven bytes.
+#: A compressed pickle begins with the number of its codec, where a plain one has 0x80, and its decompressed size in
+#: seven bytes.
 _CODEC_NUMBERS = {"lz4": 1, "zstd": 2}
 _CODEC_NAMES = {number: name for name, number in _CODEC_NUMBERS.items()}
 _COMPRESSED_HEAD = struct.Struct("<Q")
 
 
 def compress_rows(pickled: Any, compression: str) -> Any:
-    """A pickle that `decode_batch` reads like the plain one; the plain one where compressing does not pay."""
+    """Returns a compressed pickle for `decode_batch`, or `pickled` itself if compression does not make it smaller."""
     data = pa.Codec(compression).compress(pickled, asbytes=True)
     if len(data) + _COMPRESSED_HEAD.size >= len(pickled):
         return pickled
@@ -208,7 +211,7 @@ def compress_rows(pickled: Any, compression: str) -> Any:
 
 
 def declared_row_bytes(payload: Any) -> int:
-    """What a compressed pickle says that it becomes; 0 for a plain one."""
+    """Returns the declared decompressed size of a compressed pickle; 0 for a plain one."""
     data = memoryview(payload)
     return _COMPRESSED_HEAD.unpack_from(data)[0] >> 8 if len(data) and data[0] in _CODEC_NAMES else 0
 
@@ -216,7 +219,7 @@ def declared_row_bytes(payload: Any) -> int:
 def _load_rows(payload: pa.Buffer) -> Any:
     data = memoryview(payload)
     if not len(data):
-        raise BrokenError("a batch of rows without rows")
+        raise BrokenError("a batch of rows has an empty payload")
     compression = _CODEC_NAMES.get(data[0])
     if compression is None:
         return pickle.loads(data)
@@ -235,10 +238,10 @@ def decode_schema(data: Any) -> pa.Schema:
 def decode_batch(
     schema: pa.Schema | None, body: pa.Buffer, payload_bytes: int, timestamps_bytes: int, kinds_bytes: int
 ) -> Batch:
-    """The batch of a body; its arrays point into `body`.
+    """Returns the batch of a body. Its arrays point into `body`.
 
     Args:
-        schema: of the channel, or None for pickled rows.
+        schema: the schema of the channel, or None for pickled rows.
     """
     values: Any
     payload = body if payload_bytes == body.size else body.slice(0, payload_bytes)
@@ -258,19 +261,19 @@ def decode_batch(
     return Batch(values, timestamps, kinds)
 
 
-# Kinds of control elements on the wire; never reuse a number.
+# Kinds of control elements on the wire. Never reuse a number.
 _WATERMARK, _WATERMARK_STATUS, _BARRIER, _LATENCY_MARKER, _END_OF_DATA, _END_OF_PARTITION = range(1, 7)
 _CANCEL_MARKER = 7
-#: A barrier that overtakes what the consumer has queued of its channel.
+#: A barrier that overtakes the queued data of its channel at the consumer.
 PRIORITY_BARRIER = 8
 _I64 = struct.Struct("<q")
-#: Checkpoint id, timestamp, whether there are options.
+#: Checkpoint id, timestamp, 1 if options follow.
 _BARRIER_HEAD = struct.Struct("<qqB")
 _MARKER = struct.Struct("<qi")
 
 
 def encode_element(element: Element) -> tuple[int, bytes]:
-    """Kind and body."""
+    """Returns kind and body."""
     match element:
         case Watermark(timestamp):
             return _WATERMARK, _I64.pack(timestamp)
@@ -290,7 +293,7 @@ def encode_element(element: Element) -> tuple[int, bytes]:
 
 
 def encode_priority_barrier(barrier: CheckpointBarrier) -> tuple[int, bytes]:
-    """Kind and body."""
+    """Returns kind and body."""
     return PRIORITY_BARRIER, _encode_barrier(barrier)
 
 
@@ -307,7 +310,7 @@ def _decode_barrier(body: bytes) -> CheckpointBarrier:
 
 
 def decode_element(kind: int, body: bytes) -> Element:
-    """The element; the body may be padded only where its length says so.
+    """Returns the element. `body` must not include the padding of its frame.
 
     Raises:
         BrokenError: an unknown kind, or a body of the wrong length.

@@ -1,10 +1,10 @@
-"""Credits: how many segments each remote channel may still send.
+"""Credits: the number of segments that each remote channel may still send.
 
-Both halves are plain bookkeeping; the sending is done by whoever calls them.
+Both halves only keep accounts. Their callers send the messages.
 
 ```
    sender                                             receiver (one CreditManager per gate)
-   credit  <---- CREDIT n --------------------------  unannounced   acquired from the gate's pool, not yet told
+   credit  <---- CREDIT n --------------------------  unannounced   acquired from the gate's pool, not yet announced
      |                                                    ^
      |                                                    |  consumed by the task
      +----- DATA (cost, backlog) ------------------>  queued        received, waiting for the task
@@ -12,21 +12,22 @@ Both halves are plain bookkeeping; the sending is done by whoever calls them.
 ```
 
 * Invariant: a channel holds `outstanding + unannounced + queued` segments of the gate's pool, and never more than
-  `MAX_WINDOW_SEGMENTS`; the sender has at most `outstanding`. So what is on the wire always has its place.
-* A channel has its window ahead of demand: a fair share of half of the pool, never less than the exclusive buffers.
-  Those it has from its opening to its end, so what stands in front of a barrier gets through whatever is queued in
-  channels that are blocked until that barrier has come.
-  With a backlog announced it may grow to the full window out of what is free, first come first served.
-* Freed segments are announced in parcels of a quarter of the window, not one by one: a CREDIT wakes the other process.
-* A sender that cannot send its next buffer says so (BACKLOG with the cost). It is answered as soon as there is
-  enough, or, when the channel holds nothing more that the task could free, with all there is, marked final: then the
-  sender cuts the buffer to size. So no cost, however large, can wait for ever.
-* A gate whose pool shrinks takes back credits that are not in use (RECLAIM, RETURNED).
+  `MAX_WINDOW_SEGMENTS`. The sender has at most `outstanding`. So there is always room for data on the wire.
+* A channel gets its window ahead of demand: a fair share of half of the pool, but at least the exclusive buffers. It
+  has the exclusive buffers from its opening to its end. So the data before a barrier always gets through, even if
+  channels that are blocked until that barrier arrives hold all other segments. With an announced backlog the channel
+  may grow to the full window out of the free segments, first come first served.
+* Freed segments are announced in parcels of a quarter of the window, not one by one, because a CREDIT wakes the other
+  process.
+* A sender that cannot send its next buffer reports the cost (BACKLOG). It gets an answer as soon as there is enough
+  credit. If the channel holds nothing more that the task could free, the answer contains all the credit there is and is
+  marked final; then the sender cuts the buffer to that size. So a buffer of any cost is sent eventually.
+* A gate whose pool shrinks takes back unused credits (RECLAIM, RETURNED).
 
 Source: org.apache.flink.runtime.io.network.partition.consumer.BufferManager,
 org.apache.flink.runtime.io.network.netty.CreditBasedSequenceNumberingViewReader.
-Differs: Flink's window is exclusive plus floating buffers (320 KiB per gate by default); here a buffer is a whole
-batch of up to tens of segments, so the window is 4 MiB where the memory allows it.
+Differs: Flink's window is exclusive plus floating buffers (320 KiB per gate by default). Here a buffer is a whole batch
+of up to tens of segments, so the window is 4 MiB if the memory allows it.
 """
 
 from __future__ import annotations
@@ -37,28 +38,32 @@ from dataclasses import dataclass
 
 from flinkpy.network.buffer_pool import LocalBufferPool
 
-# 4 MiB at the default segment size: two of the largest batches a record writer makes, so one can be sent while the
-# other is processed. More would only add latency under back-pressure.
+# 4 MiB at the default segment size: two batches of the maximum size of a record writer, so that one can be sent while
+# the other is processed. A larger window would only add latency under backpressure.
 MAX_WINDOW_SEGMENTS = 128
 
-# What a buffer costs is found out before it is encoded, which adds some bytes for every column. What is more than twice
-# that and a little is charged as it is, so a receiver knows how long a frame can be.
+# The cost of a buffer is determined before it is encoded, and encoding adds some bytes per column. A buffer with more
+# than twice its cost, and these segments, is charged its real size. So a receiver knows the maximum length of a frame.
 _SLACK_FACTOR, _SLACK_SEGMENTS = 2, 8
 
 
 def is_undercharged(cost: int, encoded_segments: int) -> bool:
-    """Whether a buffer that was estimated to cost `cost` is so much larger that it has to cost what it has."""
+    """True if the encoded buffer is so much larger than its estimate `cost` that its real size is charged."""
     return encoded_segments > _SLACK_FACTOR * cost + _SLACK_SEGMENTS
 
 
 def most_bytes(cost: int, segment_size_bytes: int) -> int:
-    """The longest frame that may come for `cost` credits."""
+    """Returns the maximum length of a frame that costs `cost` credits."""
     return (_SLACK_FACTOR * cost + _SLACK_SEGMENTS) * segment_size_bytes
 
 
 @dataclass(slots=True)
 class Grant:
-    """Tell the sender of `channel_index`: so many credits more. `is_final`: do not wait for more, cut to size."""
+    """More credits for the sender of `channel_index`.
+
+    Attributes:
+        is_final: the sender must not wait for more, but cut its next buffer to the credit it has.
+    """
 
     channel_index: int
     credits: int
@@ -66,7 +71,7 @@ class Grant:
     is_final: bool = False
 
 
-#: Shared, so never changed.
+#: Shared, so it must not be changed.
 _NO_GRANTS: list[Grant] = []
 
 
@@ -91,12 +96,12 @@ class ChannelCredit:
         self.unannounced = 0
         self.queued = 0
         self.backlog = 0
-        #: What the sender's next buffer costs, while it waits for that much credit; else 0.
+        #: The cost of the sender's next buffer while it waits for that much credit; else 0.
         self.starving_for = 0
-        #: Whether it stands in the line for segments that become free.
+        #: True while it is in the queue for segments that become free.
         self.is_waiting = False
         self.is_closed = False
-        #: Nobody at the other end to announce to: before the partition is requested, and between two requests.
+        #: True while there is no sender to announce to: before the partition is requested, and between two requests.
         self.is_suspended = True
 
     @property
@@ -108,8 +113,9 @@ class CreditManager:
     """The receiver's half, for all remote channels of one gate. Thread: any.
 
     Args:
-        pool: the gate's pool; the manager owns all that is used of it.
-        num_channels: remote channels, with indices of the caller's choice given to `open_channel`.
+        pool: the gate's pool, used by this manager only.
+        num_channels: the number of remote channels. The caller chooses their indices, see `open_channel`.
+        exclusive: the segments that each channel always has.
     """
 
     def __init__(self, pool: LocalBufferPool, num_channels: int, exclusive: int) -> None:
@@ -119,7 +125,7 @@ class CreditManager:
         self._lock = threading.Lock()
         self._channels: dict[int, ChannelCredit] = {}
         self._waiting: deque[ChannelCredit] = deque()
-        #: Segments a channel may hold ahead of demand.
+        #: The segments that a channel may hold ahead of demand.
         self.window = self._fair_window()
 
     def _fair_window(self) -> int:
@@ -127,9 +133,9 @@ class CreditManager:
         return max(self._exclusive, min(MAX_WINDOW_SEGMENTS, fair))
 
     def open_channel(self, index: int) -> Grant:
-        """A channel is about to ask for its partition, perhaps again: what the request may promise.
+        """Opens a channel that is about to request its partition, perhaps again.
 
-        Nothing is announced for it until `resume_channel`.
+        Returns: the credit to send with the request. No more is announced until `resume_channel`.
         """
         with self._lock:
             channel = self._channels.get(index)
@@ -138,7 +144,8 @@ class CreditManager:
             channel.is_suspended = True
             channel.backlog = channel.starving_for = 0
             window = self.window
-            # Whatever the others hold: behind a blocked channel they may hold it until this one has given its barrier.
+            # The exclusive buffers are reserved even if other channels hold all segments: blocked channels may keep
+            # them until this one has delivered its barrier.
             owed = self._exclusive - channel.held
             if owed > 0:
                 self._pool.reserve(owed)
@@ -149,7 +156,7 @@ class CreditManager:
             return Grant(index, channel.outstanding, window)
 
     def resume_channel(self, index: int) -> list[Grant]:
-        """The request is on its way: from now on announcements follow it."""
+        """Allows announcements, because the request was sent."""
         with self._lock:
             channel = self._channels.get(index)
             if channel is None:
@@ -158,14 +165,14 @@ class CreditManager:
             return self._due(channel)
 
     def suspend_channel(self, index: int) -> None:
-        """The producer does not have the partition; it will be asked again."""
+        """Stops announcements: the producer does not have the partition, and it will be requested again."""
         with self._lock:
             channel = self._channels.get(index)
             if channel is not None:
                 channel.is_suspended = True
 
     def close_channel(self, index: int) -> list[Grant]:
-        """The channel is gone with everything it held; others may profit."""
+        """Removes the channel. Returns grants to other channels, which can use its segments."""
         with self._lock:
             channel = self._channels.pop(index, None)
             if channel is None:
@@ -175,7 +182,7 @@ class CreditManager:
         return self._recycle(held)
 
     def received(self, index: int, cost: int, backlog: int) -> list[Grant]:
-        """A buffer of `cost` arrived, with `backlog` segments behind it at the sender.
+        """Accounts for a buffer of `cost`, with `backlog` segments behind it at the sender.
 
         Raises:
             ValueError: the sender did not have that much credit.
@@ -185,7 +192,7 @@ class CreditManager:
             if channel is None:
                 return []
             if cost > channel.outstanding:
-                raise ValueError(f"a buffer of {cost} segments came with {channel.outstanding} credits")
+                raise ValueError(f"a buffer of {cost} segments arrived on {channel.outstanding} credits")
             channel.outstanding -= cost
             channel.queued += cost
             channel.backlog = backlog
@@ -195,12 +202,12 @@ class CreditManager:
             return _NO_GRANTS
 
     def has_credit(self, index: int, cost: int) -> bool:
-        """Whether the sender has that much. A channel that is closed has had all there can be."""
+        """True if the sender has that much credit. A closed channel may have had up to the maximum window."""
         channel = self._channels.get(index)
         return cost <= (MAX_WINDOW_SEGMENTS if channel is None else channel.outstanding)
 
     def consumed(self, index: int, cost: int) -> list[Grant]:
-        """The task has taken a buffer of `cost` out of the channel."""
+        """Accounts for a buffer of `cost` that the task has taken out of the channel."""
         with self._lock:
             channel = self._channels.get(index)
             if channel is None:
@@ -223,7 +230,7 @@ class CreditManager:
         return grants + self._recycle(cost - keep)
 
     def starving(self, index: int, backlog: int, next_cost: int) -> list[Grant]:
-        """The sender has a buffer of `next_cost` and not enough credit for it."""
+        """Handles a sender whose next buffer, of `next_cost`, exceeds its credit."""
         with self._lock:
             channel = self._channels.get(index)
             if channel is None:
@@ -234,7 +241,7 @@ class CreditManager:
             return self._due(channel)
 
     def returned(self, index: int, credits: int) -> list[Grant]:
-        """The sender gave back what RECLAIM asked for."""
+        """Accounts for credits that the sender gave back after RECLAIM."""
         with self._lock:
             channel = self._channels.get(index)
             if channel is None:
@@ -244,7 +251,7 @@ class CreditManager:
         return self._recycle(given)
 
     def quota_changed(self) -> tuple[list[Grant], list[tuple[int, int]]]:
-        """The pool grew or shrank: grants to make, and (channel, credits to keep) to reclaim."""
+        """Adapts to the new quota of the pool. Returns grants, and (channel, credits to keep) to reclaim."""
         with self._lock:
             window = self.window = self._fair_window()
             if self._pool.used <= self._pool.quota:
@@ -266,8 +273,9 @@ class CreditManager:
         return self._recycle(unused), reclaims
 
     def _recycle(self, segments: int) -> list[Grant]:
-        """Give segments back to the pool; who waits for some gets them. Not under the lock: the pool may redistribute,
-        and call `quota_changed` of this or another gate.
+        """Returns segments to the pool, and grants them to waiting channels.
+
+        Must not be called under the lock: the pool may redistribute, and call `quota_changed` of this or another gate.
         """
         if segments:
             self._pool.recycle(segments)
@@ -275,7 +283,7 @@ class CreditManager:
             return self._serve_waiting()
 
     def validate(self) -> None:
-        """Assert the invariants."""
+        """Asserts the invariants."""
         with self._lock:
             for channel in self._channels.values():
                 for name in ("outstanding", "unannounced", "queued"):
@@ -285,7 +293,7 @@ class CreditManager:
             assert held == self._pool.used, f"channels hold {held}, the pool counts {self._pool.used}"
 
     def _grow(self, channel: ChannelCredit) -> None:
-        """Let the channel have, out of what is free, as much as its backlog asks for."""
+        """Acquires as many free segments as the backlog of the channel needs."""
         wanted = max(channel.backlog, channel.starving_for) - channel.outstanding - channel.unannounced
         wanted = min(wanted, MAX_WINDOW_SEGMENTS - channel.held)
         if wanted > 0:
@@ -313,7 +321,7 @@ class CreditManager:
         return grants
 
     def _due(self, channel: ChannelCredit) -> list[Grant]:
-        """What is to be announced now, if anything."""
+        """Returns the grant that is due now, if any."""
         credits = channel.unannounced
         if channel.is_suspended:
             return _NO_GRANTS
@@ -331,7 +339,10 @@ class CreditManager:
         return _NO_GRANTS
 
     def _is_parcel(self, channel: ChannelCredit) -> bool:
-        """While the task has something to do, wait until a parcel is full; a starving sender can wait as long."""
+        """True if the unannounced credits make a full parcel.
+
+        While the task has data to process, grants wait for that; a starving sender can wait as long.
+        """
         credits = channel.unannounced
         return credits * 4 >= min(self.window, channel.outstanding + credits + channel.queued)
 
@@ -344,8 +355,8 @@ class CreditManager:
 class SenderCredit:
     """The sender's half, for one channel.
 
-    Thread: `grant` on the I/O thread, `spend` and `give_back` under the connection's write lock; the two counters have
-    one writer each, so reading the difference needs no lock.
+    Thread: `grant` on the I/O thread; `spend` and `give_back` under the connection's write lock. The two counters have
+    one writer each, so reading their difference needs no lock.
     """
 
     __slots__ = ("_granted", "_spent", "is_final", "largest_buffer", "window")
@@ -353,7 +364,7 @@ class SenderCredit:
     def __init__(self, initial: int, window: int) -> None:
         self._granted = initial
         self._spent = 0
-        #: The receiver cannot give more for now: cut the next buffer to the credit there is.
+        #: True if the receiver cannot grant more for now: the next buffer has to be cut to the available credit.
         self.is_final = False
         self._set_window(window)
 
@@ -363,7 +374,8 @@ class SenderCredit:
 
     def _set_window(self, window: int) -> None:
         self.window = max(1, window)
-        #: Segments of the largest buffer to send at once: half of the receiver's window, so that two are under way.
+        #: The largest buffer to send at once, in segments: half of the receiver's window, so that two can be on their
+        #: way.
         self.largest_buffer = max(1, self.window // 2)
 
     def grant(self, credits: int, window: int, is_final: bool) -> None:
@@ -378,7 +390,7 @@ class SenderCredit:
         self.is_final = False
 
     def try_spend(self, cost: int) -> bool:
-        """`spend` for a buffer that can be sent at once as it is; False where it has to wait or be cut."""
+        """Spends `cost` for a buffer that can be sent whole now. Returns False if it has to wait or be cut."""
         if cost > self._granted - self._spent or cost > self.largest_buffer:
             return False
         self._spent += cost
@@ -386,7 +398,7 @@ class SenderCredit:
         return True
 
     def give_back(self, keep: int) -> int:
-        """Return what is beyond `keep`; how many credits that is."""
+        """Gives up the credits beyond `keep` and returns their number."""
         excess = max(0, self.available - keep)
         self._spent += excess
         return excess

@@ -1,6 +1,7 @@
 """NetworkEnvironment: the data plane of one TaskExecutor process.
 
-It owns the buffer pool, knows the process's partitions, and makes the partitions and gates of tasks.
+It owns the buffer pool and the connections, knows the partitions of the process, and creates the partitions and gates
+of tasks.
 
 Source: org.apache.flink.runtime.io.network.NettyShuffleEnvironment.
 """
@@ -30,23 +31,25 @@ from flinkpy.network.transport.io_loop import IoLoop
 from flinkpy.network.transport.socket_transport import TlsTransports
 from flinkpy.security import TlsMaterial
 
-# A partition queues at most 8 MiB and a little per consumer (at the default segment size): room for five of the largest
-# batches a record writer makes. A longer queue would only fall out of the caches and lengthen what a barrier waits for.
+# A partition queues at most 8 MiB and a little per consumer (at the default segment size): five batches of the maximum
+# size of a record writer. A longer queue would only fall out of the CPU caches and delay barriers.
 _PARTITION_SEGMENTS = 256
-# Of small batches fewer are enough to bridge the time until a suspended task goes on: a longer queue of them falls out
-# of the cache before it is sent, which costs a sixth of the work on such a batch.
+# The segments of small batches at which a producer pauses. This bridges the time until a suspended task runs again. A
+# longer queue of small batches falls out of the cache before it is sent, which costs a sixth of the work on such a
+# batch.
 _AMPLE_SEGMENTS = 40
-# Of the largest batches for each consumer, where those take more.
+# The number of maximum-size batches per consumer at which a producer pauses, if they take more segments.
 _AMPLE_BUFFERS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkStatistics:
-    """Sizes in bytes.
+    """A snapshot of the data plane of a process. Sizes are in bytes.
 
     Attributes:
-        total_segments, used_segments: of the process's buffer pool; overdrafts show as used beyond total.
-        in_flight_bytes: `used_segments` in bytes: queued by partitions and queued for, or promised by, gates.
+        total_segments, used_segments: of the buffer pool of the process; with overdrafts more than the total are used.
+        in_flight_bytes: `used_segments` in bytes: queued by partitions, and queued by gates or granted by them as
+            credit.
         connections: open data connections, in either direction.
     """
 
@@ -65,12 +68,12 @@ class NetworkEnvironment:
     """Thread: any.
 
     Args:
-        bind_address, port: where to listen for consumers; port 0 takes a free one.
-        advertised_host: the host under which consumers reach this process.
-        authenticator: who may connect; peers on this host where none is given.
-        tls: the key and certificates for TLS on all connections; plaintext where there are none.
-        blocking: limits of blocking partitions.
-        directories: of their files, which the caller empties and removes; a temporary one where none is given.
+        bind_address, port: the address to listen on for consumers; port 0 takes a free one.
+        advertised_host: the host at which consumers reach this process.
+        authenticator: decides who may connect; by default only peers on this host.
+        tls: the key and certificates for TLS on all connections; None: plaintext.
+        blocking: the limits of blocking partitions.
+        directories: the directories for their files, which the caller empties and removes; by default a temporary one.
     """
 
     def __init__(
@@ -110,7 +113,7 @@ class NetworkEnvironment:
         self._is_closed = False
 
     def start(self) -> str:
-        """Listen; returns the data address `host:port` that consumers connect to.
+        """Listens for consumers. Returns the data address `host:port` that they connect to.
 
         Raises:
             AddressInUseError: names the address.
@@ -125,11 +128,14 @@ class NetworkEnvironment:
     def create_result_partition(
         self, *, partition_id: str, num_subpartitions: int, partition_type: str = "PIPELINED_BOUNDED", owner: str = ""
     ) -> ResultPartition:
-        """A registered partition, to which consumers can attach at once; those of a BLOCKING one wait for its end.
+        """Creates and registers a partition.
+
+        Consumers can attach at once. Consumers of a BLOCKING partition get data when it is finished.
 
         Raises:
-            InsufficientNetworkBuffersError: the network memory does not hold what all partitions and gates require.
-            PartitionWriteError: the file of a BLOCKING partition cannot be made.
+            InsufficientNetworkBuffersError: the network memory is too small for the requirements of all partitions and
+                gates.
+            PartitionWriteError: the file of a BLOCKING partition cannot be created.
         """
         if partition_type == "BLOCKING":
             blocking = self.blocking.create_partition(
@@ -173,16 +179,18 @@ class NetworkEnvironment:
         num_subpartitions: int = 1,
         is_blocking: bool = False,
     ) -> InputGate:
-        """A gate over one subpartition of each of `partitions` (partition id, data address), in that order.
+        """Creates a gate with one channel for each of `partitions` (partition id, data address), in that order.
 
         Args:
-            num_subpartitions: how many of each, from `subpartition_index` on; more than one of blocking partitions
-                only.
-            is_blocking: the partitions are finished: one that is not there will not come.
+            subpartition_index: the subpartition to read of each partition.
+            num_subpartitions: how many to read of each, from `subpartition_index` on; more than one only of blocking
+                partitions.
+            is_blocking: the partitions are finished. One that does not exist now never will.
             on_failure: called once, on any thread, when a channel fails; `poll` raises the same error.
 
         Raises:
-            InsufficientNetworkBuffersError: the network memory does not hold what all partitions and gates require.
+            InsufficientNetworkBuffersError: the network memory is too small for the requirements of all partitions and
+                gates.
         """
         options = self.options
         num_remote = sum(not self._is_local(address) for _, address in partitions)
@@ -225,19 +233,19 @@ class NetworkEnvironment:
         gate.set_channels(channels)
         if pool is not None and credits is not None:
             pool.on_quota_change = partial(gate.on_quota_change, credits)
-            gate.on_quota_change(credits)  # the quota may have changed before anybody listened
+            gate.on_quota_change(credits)  # the quota may have changed before the listener was set
         with self._lock:
             self._gates.add(gate)
         return gate
 
     def release_partition(self, partition_id: str, cause: Exception | None = None) -> None:
-        """Drop a partition: its producer failed or was cancelled. Unknown ids are ignored."""
+        """Drops a partition whose producer failed or was cancelled. Unknown ids are ignored."""
         partition = self.partition_manager.find(partition_id)
         if partition is not None:
             partition.release(cause)
 
     def statistics(self) -> NetworkStatistics:
-        """A snapshot, for metrics and tests."""
+        """Returns a snapshot, for metrics and tests."""
         connections = self._connections.connections
         pool = self.buffer_pool
         used = pool.used
@@ -254,7 +262,7 @@ class NetworkEnvironment:
         )
 
     def close(self) -> None:
-        """Close every gate, release every partition, end every socket and the thread. Idempotent."""
+        """Closes all gates and sockets, releases all partitions and ends the I/O thread. Idempotent."""
         with self._lock:
             if self._is_closed:
                 return
@@ -272,12 +280,12 @@ class NetworkEnvironment:
         return not address or address == self.address
 
     def _gate_pool(self, owner: str, num_remote: int) -> tuple[LocalBufferPool, int]:
-        """The gate's pool, and how many exclusive buffers each channel gets: fewer where memory is short."""
+        """Returns the gate's pool and the exclusive buffers per channel, which are fewer if memory is short."""
         exclusive = self.options.exclusive_buffers_per_channel
         maximum = 2 * MAX_WINDOW_SEGMENTS * num_remote  # half is granted ahead of demand
         name = f"input gate of {owner}"
         if exclusive > 1:
-            with contextlib.suppress(InsufficientNetworkBuffersError):  # with one each it is slower, and works
+            with contextlib.suppress(InsufficientNetworkBuffersError):  # one per channel also works, but slower
                 return self.buffer_pool.create_local_pool(name, exclusive * num_remote, maximum), exclusive
         return self.buffer_pool.create_local_pool(name, num_remote, maximum), 1
 

@@ -1,8 +1,8 @@
 """InFlightBatch: a batch on its way between two tasks, as it was when a barrier overtook it.
 
-The batch itself goes on to be processed, perhaps by a function that changes its rows, before its copy is written. So
-rows are pickled when they are frozen; columns cannot change and are encoded when they are written. What came over the
-network is kept in its wire form and neither decoded nor encoded again.
+The batch itself is processed before its copy is written, perhaps by a function that changes its rows. Therefore rows
+are pickled when they are frozen. Columns cannot change, so they are encoded when they are written. Data from the
+network is kept in its wire form; it is neither decoded nor encoded again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ from flinkpy.records.batch import Batch
 
 
 class WireBatch:
-    """Attributes: schema: of the columns, None for pickled rows; the others as in `decode_batch`."""
+    """A batch in its wire form.
+
+    Attributes:
+        schema: the schema of the columns; None for pickled rows.
+        parts, payload_bytes, timestamps_bytes, kinds_bytes: see `decode_batch`.
+    """
 
     __slots__ = ("kinds_bytes", "parts", "payload_bytes", "schema", "size_bytes", "timestamps_bytes")
 
@@ -33,7 +38,7 @@ class WireBatch:
 
 
 class InFlightBatch:
-    """Thread: any; never changes."""
+    """An immutable copy of a batch. Thread: any."""
 
     __slots__ = ("_columns", "_wire")
 
@@ -45,12 +50,12 @@ class InFlightBatch:
     def of_wire(
         cls, schema: pa.Schema | None, body: Any, payload_bytes: int, timestamps_bytes: int, kinds_bytes: int
     ) -> InFlightBatch:
-        """What came from another process."""
+        """Returns a copy of a batch that another process sent."""
         return cls(None, WireBatch(schema, [body], payload_bytes, timestamps_bytes, kinds_bytes))
 
     @property
     def size_bytes(self) -> int:
-        """Of columns an estimate."""
+        """The size of the batch; an estimate for columns."""
         if self._wire is not None:
             return self._wire.size_bytes
         assert self._columns is not None
@@ -66,7 +71,7 @@ class InFlightBatch:
         return _wire_of(encoder.wire_schema, encoder.encode(batch))
 
     def to_batch(self) -> Batch:
-        """Decoded anew: shares no row with the batch that was frozen."""
+        """Returns the batch. Decoded rows are new objects, not shared with the batch that was frozen."""
         if self._wire is None:
             assert self._columns is not None
             return self._columns
@@ -76,10 +81,10 @@ class InFlightBatch:
 
 
 def freeze(batch: Batch, encoded: EncodedBatch | None = None) -> InFlightBatch:
-    """The batch as it is now.
+    """Returns a copy of the batch.
 
     Args:
-        encoded: its wire form, where it has been made already; looked at for rows only.
+        encoded: the wire form of the rows, if it has been made already.
 
     Raises:
         TypeMismatchError: a row cannot be pickled.

@@ -1,4 +1,4 @@
-"""Input channels: the consumer's end of subpartitions; here what they have in common, and that in this process.
+"""Input channels: the consumer's end of subpartitions. This module has the base class and the local channel.
 
 Source: org.apache.flink.runtime.io.network.partition.consumer.{InputChannel, LocalInputChannel}.
 """
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 
 class RequestBackoff:
-    """Pauses between requests of a partition that its producer does not have (yet)."""
+    """The pauses between requests for a partition that its producer does not have yet."""
 
     def __init__(self, initial_ms: int, maximum_ms: int) -> None:
         self._next_ms = max(1, initial_ms)
         self._maximum_ms = maximum_ms
 
     def next_pause_ms(self) -> int | None:
-        """The next pause, twice the last; None when the largest has been made."""
+        """Returns twice the previous pause, or None after the longest one."""
         pause = self._next_ms
         if pause > self._maximum_ms:
             return None
@@ -49,7 +49,7 @@ class RequestBackoff:
 
 
 class InputChannel:
-    """Common part. Thread: `take` on the consumer's task thread."""
+    """Base class of channels. Thread: `take` on the consumer's task thread."""
 
     def __init__(
         self,
@@ -63,19 +63,18 @@ class InputChannel:
         is_blocking: bool = False,
     ) -> None:
         self.gate = gate
-        #: How many of the partition's subpartitions it reads.
+        #: The number of subpartitions that it reads.
         self.num_subpartitions = num_subpartitions
-        #: Whether the partition has been finished: if it is not there, it will not come.
+        #: True if the partition is finished already. If it does not exist now, it never will.
         self.is_blocking = is_blocking
         self.index = index
         self.partition_id = partition_id
-        #: Whether the gate has it in its line of channels with data, or acts as if it had. Set and cleared by the gate
-        #: only.
+        #: True while the channel is in the gate's queue of channels, or must not enter it. Changed by the gate only.
         self.is_queued = False
-        #: Whether nothing is to be taken from it until the gate unblocks its channels.
+        #: True while the gate does not read from it, until the gate unblocks its channels.
         self.is_blocked = False
         self.is_finished = False
-        #: The newest checkpoint whose barrier the task has got from it. Set by the gate.
+        #: The newest checkpoint whose barrier this channel has delivered to the task. Set by the gate.
         self.last_barrier_id = -1
         self.bytes_in = 0
         self.batches_in = 0
@@ -89,36 +88,36 @@ class InputChannel:
         raise NotImplementedError
 
     def request_subpartition(self) -> None:
-        """Ask the producer for the data. Returns at once."""
+        """Requests the data from the producer. Returns at once."""
         raise NotImplementedError
 
     @property
     def starts_with_batch(self) -> bool:
-        """Whether `take` would give a batch; False where that cannot be told. Thread: task thread."""
+        """True if `take` would return a batch; False if that is not known. Thread: task thread."""
         raise NotImplementedError
 
     def take(self) -> Batch | Element | None:
         raise NotImplementedError
 
     def put_back(self, rest: Batch) -> None:
-        """Have `rest`, the end of the batch that was taken last, taken next. Thread: task thread."""
+        """Puts `rest`, the end of the batch that was taken last, back to the front. Thread: task thread."""
         raise NotImplementedError
 
     def take_frozen(self) -> tuple[Batch | Element | None, InFlightBatch | None]:
-        """`take`, and a batch also as it is now."""
+        """Takes an item. For a batch, also returns a copy of its current contents."""
         queue = self._queued_items()
         try:
             head = queue[0]
         except IndexError:
-            return None, None  # not `take`: it might find something by now
+            return None, None  # do not call `take`: an item may have arrived by now
         frozen = self._freeze(head)
         item = self.take()
         return item, frozen if isinstance(item, Batch) else None
 
     def overtake_queue(self, marker: PriorityMarker) -> list[InFlightBatch] | None:
-        """Deliver the marker's barrier now: what it overtakes here, and has not been captured by its producer.
+        """Delivers the barrier of the marker now. Thread: task thread.
 
-        None where the task has got the barrier before. Thread: task thread.
+        Returns: the overtaken batches that the producer has not captured; None if the task already has the barrier.
         """
         if marker.is_delivered:
             return None
@@ -133,8 +132,10 @@ class InputChannel:
         return [frozen for item in items_before(queue, position) if (frozen := self._freeze(item)) is not None]
 
     def queued_barrier(self, checkpoint_id: int) -> PriorityMarker | None:
-        """A marker in the place of the ordinary barrier of that checkpoint; None where it is not here, or has to stay
-        in order. Thread: task thread."""
+        """Replaces the ordinary barrier of that checkpoint by a marker and returns the marker. Thread: task thread.
+
+        Returns None if the barrier is not queued or has to keep its place.
+        """
         queue = self._queued_items()
         position = position_of_barrier(queue, checkpoint_id)
         if position is None:
@@ -150,27 +151,27 @@ class InputChannel:
         return marker
 
     def _queued_items(self) -> deque[Any]:
-        """The queue that `take` takes from."""
+        """Returns the queue that `take` reads."""
         raise NotImplementedError
 
     def _freeze(self, item: Any) -> InFlightBatch | None:
-        """None for what is not a batch."""
+        """Returns None if the item is not a batch."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Let go of the subpartition. Idempotent. Thread: any."""
+        """Releases the subpartition. Idempotent. Thread: any."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
 
     def on_partition_not_found(self) -> None:
-        """Ask again after a pause, or give up. Thread: I/O."""
+        """Requests the partition again after a pause, or fails. Thread: I/O."""
         if self._is_closed:
             return
         if self.is_blocking:
             self._fail(
                 PartitionNotFoundError(
-                    f"partition {self.partition_id} is not at its producer any more",
+                    f"partition {self.partition_id} does not exist at its producer any more",
                     details=self._details,
                 )
             )
@@ -189,7 +190,7 @@ class InputChannel:
     def on_already_consumed(self) -> None:
         self._fail(
             PartitionNotFoundError(
-                f"the subpartition of {self.partition_id} that was asked for has already been consumed",
+                f"the requested subpartition of {self.partition_id} has already been consumed",
                 details=self._details,
             )
         )
@@ -219,7 +220,7 @@ class InputChannel:
 
 
 class LocalInputChannel(InputChannel):
-    """Takes batches by reference out of a subpartition of this process; the producer's pool bounds it."""
+    """Takes batches by reference from a subpartition in this process. The producer's pool bounds their number."""
 
     def __init__(
         self,
@@ -254,7 +255,7 @@ class LocalInputChannel(InputChannel):
         return subpartition is not None and subpartition.has_data
 
     def request_subpartition(self) -> None:
-        """Attach as soon as the producer has registered its partition."""
+        """Attaches as soon as the producer has registered its partition."""
         self._request = self._manager.request(
             self.partition_id,
             self._on_partition,
@@ -289,7 +290,7 @@ class LocalInputChannel(InputChannel):
     def put_back(self, rest: Batch) -> None:
         subpartition = self._subpartition
         if subpartition is not None:
-            subpartition.unpoll(BufferedBatch(rest, 0, 0, subpartition.parent.pool))  # its memory was given back
+            subpartition.unpoll(BufferedBatch(rest, 0, 0, subpartition.parent.pool))  # uses no segments
 
     def _queued_items(self) -> deque[Any]:
         subpartition = self._subpartition
@@ -308,7 +309,7 @@ class LocalInputChannel(InputChannel):
         self.gate.on_channel_priority(self, marker)
 
     def overtake(self, marker: PriorityMarker, *, append: bool) -> list[InFlightBatch] | None:
-        """Only this consumer can tell what is in front of the barrier when it gets it, so it captures that."""
+        """Leaves the capture to this consumer: only it knows what is ahead of the barrier when the barrier is taken."""
         subpartition = self._subpartition
         if append and subpartition is not None:
             subpartition.queue.append(marker)
@@ -335,7 +336,7 @@ class LocalInputChannel(InputChannel):
         if subpartition is None:
             self.on_partition_not_found()
             return
-        self._subpartition = subpartition  # before attaching: data may be announced at once
+        self._subpartition = subpartition  # before attaching, because data may be announced at once
         if not subpartition.attach(self):
             self._subpartition = None
             self.on_already_consumed()

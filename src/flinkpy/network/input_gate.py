@@ -1,12 +1,12 @@
-"""InputGate: where one task reads one of its inputs: one channel per producing partition, served in turn.
+"""InputGate: the input of a task from one upstream data set, with one channel per producing partition.
 
-Channels with data stand in a line. `poll` takes one item of the first and sends the channel to the back, so each gets
-its turn however much another has; a channel that is not in the line costs nothing.
+Channels with data form a queue. `poll` takes one item from the first channel and moves the channel to the back. So each
+channel gets its turn, however much data the others have. A channel that is not in the queue costs nothing.
 
-A priority barrier is given before any data. Its task may be waiting for output memory and not be polling at all then,
-so there is a listener of its own for it, and `poll_priority`.
+A priority barrier is delivered before any data. Its task may be waiting for output memory and may not poll at all then.
+Therefore such barriers have their own listener and the method `poll_priority`.
 
-Source: org.apache.flink.runtime.io.network.partition.consumer.SingleInputGate.
+Source: org.apache.flink.runtime.io.network.partition.consumer.{SingleInputGate, ChannelStatePersister}.
 """
 
 from __future__ import annotations
@@ -30,16 +30,22 @@ def _ignore() -> None:
     return None
 
 
-#: (channel, its batches in order), by channel.
+#: (channel, its batches in order), sorted by channel.
 Captured = list[tuple[int, list[InFlightBatch]]]
 
 
 class ChannelCapture:
-    """Thread: task thread.
+    """The in-flight batches of the channels of a gate that belong to one unaligned checkpoint.
+
+    The task takes its snapshot at the first barrier. Batches that another channel delivers before its own barrier are
+    processed after the snapshot, so they are captured when they are processed. When the barrier of the channel arrives,
+    the queued batches that it overtook are captured too, and the channel is done.
+
+    Pure. Thread: task thread.
 
     Args:
-        open_channels: those whose barrier has not come.
-        overtaken: what the barriers that have come had overtaken.
+        open_channels: the channels whose barrier has not arrived.
+        overtaken: the batches that the barriers which have arrived had overtaken, by channel.
     """
 
     def __init__(
@@ -52,11 +58,14 @@ class ChannelCapture:
         }
 
     def on_batch(self, channel: int, batch: InFlightBatch) -> None:
-        """A batch of an open channel is about to be processed."""
+        """Adds a batch of an open channel that is about to be processed."""
         self._captured.setdefault(channel, []).append(batch)
 
     def on_barrier(self, channel: int, checkpoint_id: int, overtaken: Iterable[InFlightBatch] = ()) -> None:
-        """A later checkpoint's barrier says as well that this one's will not come any more."""
+        """Closes a channel and adds the batches that its barrier overtook.
+
+        A barrier of a later checkpoint closes the channel too: the barrier of this checkpoint will not arrive any more.
+        """
         if checkpoint_id < self.checkpoint_id or channel not in self.open_channels:
             return
         self.open_channels.discard(channel)
@@ -91,13 +100,14 @@ class InputGate:
         self._unfinished = 0
         self._failure: Exception | None = None
         self._closed = False
-        #: Barriers to be given first, with their channels.
+        #: Barriers to deliver before all data, with their channels.
         self._priority: deque[tuple[InputChannel, PriorityMarker]] = deque()
         self._priority_listener: Callable[[], None] = _ignore
         self._capture: ChannelCapture | None = None
-        #: By checkpoint whose capture has not begun: what the barriers given so far had overtaken, by channel.
+        #: The batches that delivered barriers had overtaken, by checkpoint and channel. An entry is removed when the
+        #: capture of its checkpoint begins or ends.
         self._overtaken: dict[int, dict[int, list[InFlightBatch]]] = {}
-        #: Ordinary barriers of this checkpoint overtake what is queued as soon as they come. Read by any thread.
+        #: Ordinary barriers of this checkpoint overtake queued batches as soon as they arrive. Read by any thread.
         self._expedited_id = -1
         #: Captures of checkpoints up to this one have ended.
         self._ended_id = -1
@@ -112,17 +122,17 @@ class InputGate:
 
     @property
     def is_available(self) -> bool:
-        """Whether `poll` has something to give, a failure included. Thread: any."""
+        """True if `poll` would return an item or raise a failure. Thread: any."""
         return bool(self._ready) or bool(self._priority) or self._failure is not None
 
     @property
     def has_priority(self) -> bool:
-        """Whether `poll_priority` may have something to give. Thread: any."""
+        """True if `poll_priority` may return a barrier. Thread: any."""
         return bool(self._priority)
 
     @property
     def is_capturing(self) -> bool:
-        """Whether what is polled becomes part of a checkpoint."""
+        """True while polled batches become part of a checkpoint."""
         return self._capture is not None
 
     @property
@@ -138,24 +148,24 @@ class InputGate:
         return sum(channel.batches_in for channel in self.channels)
 
     def set_availability_listener(self, listener: Callable[[], None]) -> None:
-        """Have `listener()` called, on any thread, when the gate turns from empty to not empty (or fails)."""
+        """Sets the function that is called, on any thread, when the gate gets data after it was empty, or fails."""
         self._listener = listener
 
     def set_priority_listener(self, listener: Callable[[], None]) -> None:
-        """Have `listener()` called, on any thread, whenever a priority barrier comes."""
+        """Sets the function that is called, on any thread, for each priority barrier that arrives."""
         self._priority_listener = listener
 
     def request_partitions(self) -> None:
-        """Ask every producer for this gate's subpartition. Returns at once; failures come through `on_failure`."""
+        """Requests this gate's subpartition from every producer. Returns at once; failures go to `on_failure`."""
         for channel in self.channels:
             channel.request_subpartition()
 
     def poll(self) -> tuple[int, Batch | Element] | None:
-        """The next batch or element and the channel it came on; None where there is nothing now.
+        """Returns the next batch or element with the index of its channel, or None if there is no data now.
 
         Raises:
-            PartitionConnectionError, PartitionNotFoundError: a channel failed; what was still queued is not
-            delivered.
+            PartitionConnectionError, PartitionNotFoundError: a channel failed. Data that is still queued is not
+                delivered.
         """
         while True:
             if self._failure is not None:
@@ -174,9 +184,9 @@ class InputGate:
                 return channel.index, item
 
     def poll_batch(self) -> tuple[int, Batch] | None:
-        """As `poll`, where what it would give is a batch and no capture is going on; else None, and nothing is taken.
+        """Returns what `poll` would return if that is a batch and no capture is in progress. Otherwise takes nothing.
 
-        So batches that have accumulated can be processed as one, without any element between them.
+        The caller can process accumulated batches as one, without an element between them.
         """
         if self._failure is not None or self._priority or self._capture is not None:
             return None
@@ -187,12 +197,15 @@ class InputGate:
         except IndexError:
             return None
         item = self._take_from(channel)
-        # None: its producer has dropped what it had, and the gate fails.
+        # None: the producer has dropped its data, and the gate fails.
         return (channel.index, item) if isinstance(item, Batch) else None
 
     def _take_from(self, channel: InputChannel) -> Batch | Element | None:
-        """The first item of a channel that has just been taken out of the line; it goes to the back if it has more."""
-        channel.is_queued = False  # before taking: data that comes from now on queues the channel again
+        """Takes the first item of a channel that was just removed from the queue of channels.
+
+        The channel returns to the back of the queue if it has more data.
+        """
+        channel.is_queued = False  # before taking, so that later data queues the channel again
         item = channel.take() if self._capture is None else self._take_capturing(channel, self._capture)
         if channel.has_data and not channel.is_queued:
             with self._lock:
@@ -201,18 +214,18 @@ class InputGate:
         return item
 
     def put_back(self, index: int, rest: Batch) -> None:
-        """Give the end of the batch that was polled last, from channel `index`, before what follows it there.
+        """Puts the end of the last polled batch back to the front of channel `index`.
 
-        It is in the queue again: a barrier may overtake it. Not while a capture is going on, which has the whole batch.
+        A barrier may overtake it there. Not allowed during a capture, which already contains the whole batch.
         """
         if self._capture is not None:
-            raise InternalError(f"{self.owner}: a batch that was captured cannot be put back")
+            raise InternalError(f"{self.owner}: a captured batch cannot be put back")
         channel = self.channels[index]
         channel.put_back(rest)
         self.on_channel_data(channel)
 
     def poll_priority(self) -> tuple[int, CheckpointBarrier] | None:
-        """The next priority barrier and its channel, blocked or not; None where there is none now."""
+        """Returns the next priority barrier and its channel, even if that is blocked, or None."""
         while self._priority:
             channel, marker = self._priority.popleft()
             overtaken = channel.overtake_queue(marker)
@@ -224,7 +237,10 @@ class InputGate:
     # ---- checkpoints
 
     def block_channel(self, index: int) -> None:
-        """Take nothing from the channel, and do not turn available by it, until `unblock_channels`. Idempotent."""
+        """Stops reading from the channel until `unblock_channels`. Idempotent.
+
+        Meanwhile the data of the channel does not make the gate available.
+        """
         channel = self.channels[index]
         with self._lock:
             if channel.is_blocked:
@@ -232,24 +248,25 @@ class InputGate:
             channel.is_blocked = True
             if channel in self._ready:
                 self._ready.remove(channel)
-            channel.is_queued = True  # as if it stood in the line: what comes does not put it there
+            channel.is_queued = True  # so that new data does not put it into the queue
 
     def unblock_channels(self) -> None:
-        """Idempotent."""
+        """Resumes reading from all blocked channels. Idempotent."""
         for channel in self.channels:
             if not channel.is_blocked:
                 continue
             with self._lock:
                 channel.is_blocked = channel.is_queued = False
-            if channel.has_data:  # looked at after the flag was cleared: what comes from now on queues the channel
+            if channel.has_data:  # checked after the flag was cleared: later data queues the channel itself
                 self.on_channel_data(channel)
 
     def start_capture(self, checkpoint_id: int) -> None:
-        """Remember what belongs to the state of that unaligned checkpoint: call it when the snapshot is taken.
+        """Starts to capture the in-flight batches of an unaligned checkpoint. Call it when the snapshot is taken.
 
-        That is, of each channel whose barrier has not come, the batches given from now on, and what the barrier
-        overtakes when it comes, being expedited like `convert_to_unaligned` does; of a channel whose priority barrier
-        has come, what that had overtaken; of other channels nothing.
+        * For a channel whose barrier has not arrived: the batches it delivers from now on, and those that the barrier
+          overtakes when it arrives. The barrier is expedited, see `convert_to_unaligned`.
+        * For a channel whose priority barrier has arrived: the batches that it had overtaken.
+        * For all other channels: nothing.
         """
         overtaken = self._overtaken.pop(checkpoint_id, {})
         self._overtaken.clear()
@@ -258,27 +275,31 @@ class InputGate:
         self.convert_to_unaligned(checkpoint_id)
 
     def finish_capture(self, checkpoint_id: int) -> Captured:
-        """The barriers of all channels have come. What is to be persisted, by channel; empty ones are left out."""
+        """Ends the capture after the barriers of all channels have arrived.
+
+        Returns: the batches to persist, by channel; channels without any are left out.
+        """
         capture = self._capture
         if capture is None or capture.checkpoint_id != checkpoint_id:
-            raise InternalError(f"{self.owner}: no capture of checkpoint {checkpoint_id} is going on")
+            raise InternalError(f"{self.owner}: no capture of checkpoint {checkpoint_id} is in progress")
         if capture.open_channels:
             raise InternalError(
-                f"{self.owner}: channels {sorted(capture.open_channels)} owe the barrier of checkpoint {checkpoint_id}"
+                f"{self.owner}: channels {sorted(capture.open_channels)} have not delivered the barrier of "
+                f"checkpoint {checkpoint_id}"
             )
         self._end_captures(checkpoint_id)
         return capture.result()
 
     def abort_capture(self, checkpoint_id: int) -> None:
-        """Forget what was captured for checkpoints up to that one. Idempotent."""
+        """Drops the captures of checkpoints up to this one. Idempotent."""
         self._end_captures(checkpoint_id)
 
     def convert_to_unaligned(self, checkpoint_id: int) -> None:
-        """Have barriers of that checkpoint overtake what is queued: those that are queued, and those that will come.
+        """Lets the barriers of this checkpoint overtake queued batches, whether they are queued or arrive later.
 
-        FORCED_ALIGNED ones stay in order.
+        FORCED_ALIGNED barriers keep their place.
         """
-        self._expedited_id = checkpoint_id  # before looking: a barrier that is not found is seen by `on_barrier_queued`
+        self._expedited_id = checkpoint_id  # before the search: `on_barrier_queued` sees a barrier that it misses
         for channel in self.channels:
             marker = channel.queued_barrier(checkpoint_id)
             if marker is not None:
@@ -315,14 +336,14 @@ class InputGate:
         if capture is not None:
             capture.on_barrier(channel.index, checkpoint_id, overtaken)
         if (capture is None or capture.checkpoint_id < checkpoint_id) and checkpoint_id > self._ended_id:
-            # Until its capture begins or ends; older ones will not begin any more.
+            # Kept until the capture begins or ends. Captures of older checkpoints will not begin any more.
             self._overtaken = {known: kept for known, kept in self._overtaken.items() if known >= checkpoint_id}
             self._overtaken.setdefault(checkpoint_id, {})[channel.index] = overtaken
 
-    # ---- news of channels
+    # ---- events of channels
 
     def on_channel_data(self, channel: InputChannel) -> None:
-        """A channel may have turned from empty to not empty. Thread: any."""
+        """Adds a channel that may have data after it was empty to the queue of channels. Thread: any."""
         if channel.is_queued:
             return
         with self._lock:
@@ -330,13 +351,13 @@ class InputGate:
                 return
             channel.is_queued = True
             self._ready.append(channel)
-            # Less than one: the task thread has taken it already, and does not need waking.
+            # If it is 0 already, the task thread has taken the channel and does not need to be woken.
             was_empty = len(self._ready) == 1
         if was_empty:
             self._listener()
 
     def on_channel_priority(self, channel: InputChannel, marker: PriorityMarker) -> None:
-        """A barrier is to be given before everything else. Thread: any."""
+        """Queues a barrier for delivery before all data. Thread: any."""
         with self._lock:
             if self._closed:
                 return
@@ -345,12 +366,12 @@ class InputGate:
         self._priority_listener()
 
     def on_barrier_queued(self, channel: InputChannel, barrier: CheckpointBarrier) -> None:
-        """An ordinary barrier has come. Thread: any, after it was queued."""
+        """Expedites an ordinary barrier, which was just queued, if its checkpoint asks for it. Thread: any."""
         if barrier.checkpoint_id == self._expedited_id and may_overtake(barrier):
             self.on_channel_priority(channel, PriorityMarker(as_unaligned(barrier)))
 
     def on_channel_failure(self, error: Exception) -> None:
-        """A channel broke: the gate is of no use any more. Only the first failure counts. Thread: any."""
+        """Fails the gate, because a channel failed. Only the first failure counts. Thread: any."""
         with self._lock:
             if self._closed or self._failure is not None:
                 return
@@ -359,14 +380,14 @@ class InputGate:
         self._listener()
 
     def send_grants(self, grants: Sequence[Grant]) -> None:
-        """Tell senders of this gate's channels what they may send. Thread: any."""
+        """Sends credit to the senders of this gate's channels. Thread: any."""
         for grant in grants:
             channel = self.channels[grant.channel_index]
             if isinstance(channel, RemoteInputChannel):
                 channel.send_grant(grant)
 
     def on_quota_change(self, credits: CreditManager) -> None:
-        """The gate's pool grew or shrank. Thread: any."""
+        """Adapts the credits to the new quota of the gate's pool. Thread: any."""
         grants, reclaims = credits.quota_changed()
         self.send_grants(grants)
         for index, keep in reclaims:
@@ -375,7 +396,7 @@ class InputGate:
                 channel.send_reclaim(keep)
 
     def close(self) -> None:
-        """Let go of all channels and buffers; data still queued is dropped. Idempotent. Thread: any."""
+        """Releases all channels and buffers, and drops queued data. Idempotent. Thread: any."""
         with self._lock:
             if self._closed:
                 return

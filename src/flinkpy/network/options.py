@@ -10,17 +10,18 @@ MIB = 1024 * KIB
 
 @dataclass(frozen=True, slots=True)
 class NetworkOptions:
-    """What `taskmanager.memory.*` and `taskmanager.network.*` say; sizes in bytes, times in ms.
+    """The options `taskmanager.memory.*` and `taskmanager.network.*`; sizes in bytes, times in ms.
 
     Attributes:
-        memory_bytes: bound on the bytes in flight of this process: queues of its partitions and of its gates.
+        memory_bytes: the limit for the bytes in flight of this process: the queues of its partitions and gates.
         segment_size_bytes: the unit of accounting; a buffer of S bytes costs ceil(S / segment) segments and credits.
-        exclusive_buffers_per_channel: credits a remote channel always has.
-        request_backoff_initial_ms, request_backoff_max_ms: pauses between requests of a partition that is not there.
-        partition_request_timeout_ms: how long a producer's process waits for a partition asked of it to appear.
-        connect_timeout_ms: for reaching the producer's process and its answer to the greeting.
-        handshake_timeout_ms: for a consumer that has connected to say and prove who it is.
-        max_unauthenticated_connections: of those that have connected and not proved who they are.
+        exclusive_buffers_per_channel: the credits that a remote channel always has.
+        request_backoff_initial_ms, request_backoff_max_ms: the pauses between requests for a partition that does not
+            exist yet.
+        partition_request_timeout_ms: how long a producer's process waits for a requested partition to be registered.
+        connect_timeout_ms: the time to reach the producer's process and get its answer to the greeting.
+        handshake_timeout_ms: the time that a connected consumer has to identify and authenticate itself.
+        max_unauthenticated_connections: the number of connections that may be unauthenticated at the same time.
     """
 
     memory_bytes: int = 64 * MIB
@@ -36,12 +37,13 @@ class NetworkOptions:
 
 @dataclass(frozen=True, slots=True)
 class BlockingShuffleOptions:
-    """What `taskmanager.network.sort-shuffle.*` and its neighbours say.
+    """The options `taskmanager.network.sort-shuffle.*` and related ones.
 
     Attributes:
-        min_buffers: network buffers a partition gathers before it writes a region, at least; fewer where the network
-            memory does not have them.
-        read_memory_bytes: bound on what all readers of this process have read and their consumers not taken.
+        min_buffers: the network buffers that a partition gathers at least before it writes a region; fewer if the
+            network memory does not have them.
+        read_memory_bytes: the limit for data that the readers of this process have read and their consumers have not
+            taken.
         compression: "lz4", "zstd" or None.
     """
 

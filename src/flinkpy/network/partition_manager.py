@@ -1,7 +1,7 @@
-"""ResultPartitionManager: the partitions of this process by id, and who waits for one that is not there yet.
+"""ResultPartitionManager: the partitions of this process by id, and requests for partitions that do not exist yet.
 
-A consumer is deployed at the same time as its producer and may ask first; its request is kept here, so that it is
-answered in the moment the partition appears rather than after a back-off.
+A consumer is deployed at the same time as its producer and may request the partition first. The request is kept here
+and answered when the partition is registered. So the consumer need not repeat it after a pause.
 
 Source: org.apache.flink.runtime.io.network.partition.{ResultPartitionManager, PartitionRequestListener}.
 """
@@ -20,12 +20,12 @@ class TimerHandle(Protocol):
     def cancel(self) -> None: ...
 
 
-#: `timers(delay_ms, action)`: run `action()` on an I/O thread later.
+#: `timers(delay_ms, action)` runs `action()` later, on an I/O thread.
 Timers = Callable[[int, Callable[[], None]], TimerHandle]
 
 
 class PartitionRequest:
-    """One consumer waiting for one partition. Exactly one of its two callbacks runs, unless it is cancelled."""
+    """A request of one consumer for one partition. Exactly one of its two callbacks runs, unless it is cancelled."""
 
     __slots__ = ("_done", "_lock", "_on_partition", "_on_timeout", "timer")
 
@@ -100,7 +100,7 @@ class ResultPartitionManager:
         on_timeout: Callable[[], None],
         timeout_ms: int,
     ) -> PartitionRequest:
-        """Call `on_partition` at once or when the partition is registered; `on_timeout` if that takes too long.
+        """Calls `on_partition` at once or when the partition is registered; calls `on_timeout` if that takes too long.
 
         With a `timeout_ms` of 0 one of them is called at once.
         """

@@ -1,9 +1,10 @@
-"""Partitioners: which channel each record of a batch goes to, decided for the whole batch in one pass.
+"""Partitioners: they choose the channel of each record, for a whole batch in one pass.
 
-A partitioner answers with a `Routing`: an order of the rows (or none) and, per channel, a range of that order. Rows
-are then moved once and sliced, whatever the number of channels.
+A partitioner returns a `Routing`: an order of the rows (or None) and, per channel, a range of that order. The rows are
+moved once and then sliced, whatever the number of channels.
 
-The user API pickles these into the JobGraph, so this module imports neither NumPy nor Arrow until a batch is routed.
+The user API pickles partitioners into the JobGraph. Therefore this module imports NumPy and Arrow only when a batch is
+routed.
 
 Source: org.apache.flink.streaming.runtime.partitioner.
 """
@@ -27,11 +28,11 @@ MAX_ROWS_IN_TURN = 1_024
 
 
 class Routing:
-    """Where the rows of one batch go.
+    """The channels of the rows of one batch.
 
     Attributes:
-        order: int64[n] permutation of the rows, or None where they stay as they are.
-        ranges: (channel, start, end) over that order; together they cover every row once.
+        order: int64[n] permutation of the rows, or None if they keep their order.
+        ranges: (channel, start, end) in that order; together they cover every row once.
     """
 
     __slots__ = ("order", "ranges")
@@ -41,7 +42,7 @@ class Routing:
         self.ranges = ranges
 
     def apply(self, batch: Batch) -> list[tuple[int, Batch]]:
-        """The batch of each channel; columns are moved once and sliced."""
+        """Returns the batch of each channel. Columns are moved once and sliced."""
         if self.order is None:
             if len(self.ranges) == 1:
                 return [(self.ranges[0][0], batch)]
@@ -53,18 +54,18 @@ class Routing:
 
 
 class Partitioner:
-    """Thread: the producer's task thread. `setup` once, then `route` per batch."""
+    """Base class. Thread: the producer's task thread. Call `setup` once, then `route` per batch."""
 
-    #: As `IntermediateDataSet.partitioner_name` has it.
+    #: The value of `IntermediateDataSet.partitioner_name`.
     name = ""
-    #: Whether every record goes to every channel (then `route` is not called).
+    #: True if every record goes to every channel. Then `route` is not called.
     is_broadcast = False
-    #: Whether consumers are fed by some producers only (JobEdge distribution POINTWISE instead of ALL_TO_ALL).
+    #: True if a consumer reads from some producers only (JobEdge distribution POINTWISE instead of ALL_TO_ALL).
     is_pointwise = False
-    #: Whether `route` is faster on columns: the record writer converts typed rows first.
+    #: True if `route` is faster on columns; the record writer then converts typed rows first.
     prefers_columns = True
-    #: Whether `route` looks at keys that the consumer has to find again in the records it gets: then the records must
-    #: be as their declared type has them before they are routed.
+    #: True if `route` depends on keys that the consumer computes again from the received records. Then records must be
+    #: converted to their declared type before they are routed.
     reads_state_keys = False
 
     def __init__(self) -> None:
@@ -73,20 +74,22 @@ class Partitioner:
         self.max_parallelism = 128
 
     def setup(self, num_channels: int, *, subtask_index: int = 0, max_parallelism: int = 128) -> None:
-        """Called before the first `route`, in the producer's task."""
+        """Prepares the partitioner in the producer's task, before the first `route`."""
         self.num_channels = num_channels
         self.subtask_index = subtask_index
         self.max_parallelism = max_parallelism
 
     def route(self, batch: Batch, type_info: Any = None) -> Routing:
-        """Args:
-        batch: at least one row.
-        type_info: TypeInformation of the rows, or None for untyped Python objects.
+        """Chooses the channels of the rows.
+
+        Args:
+            batch: at least one row.
+            type_info: TypeInformation of the rows, or None for untyped Python objects.
         """
         raise NotImplementedError
 
     def split(self, batch: Batch, type_info: Any = None) -> list[tuple[int, Batch]]:
-        """The batch of each channel that gets any rows, in stream order within each."""
+        """Returns (channel, batch) for each channel that gets rows. Rows of a channel stay in stream order."""
         if self.is_broadcast:
             return [(channel, batch) for channel in range(self.num_channels)]
         return self.route(batch, type_info).apply(batch)
@@ -106,30 +109,30 @@ class _OneChannel(Partitioner):
 
 
 class ForwardPartitioner(_OneChannel):
-    """To the one subtask that belongs to this one."""
+    """Sends all records to the one subtask that is connected to this one."""
 
     name = "FORWARD"
     is_pointwise = True
 
 
 class GlobalPartitioner(_OneChannel):
-    """Everything to the first subtask."""
+    """Sends all records to the first subtask."""
 
     name = "GLOBAL"
 
 
 class BroadcastPartitioner(Partitioner):
-    """Everything to every subtask."""
+    """Sends all records to every subtask."""
 
     name = "BROADCAST"
     is_broadcast = True
 
     def route(self, batch: Batch, type_info: Any = None) -> Routing:
-        raise TypeError("a broadcast is emitted as a whole, not routed")
+        raise TypeError("a broadcast batch is emitted as a whole; route is not called for it")
 
 
 class RebalancePartitioner(Partitioner):
-    """Gives records to the channels in turn; after any number of batches, channels differ by one record at most.
+    """Distributes records round-robin; after any number of batches, channels differ by one record at most.
 
     Batches of up to `MAX_ROWS_IN_TURN` rows are distributed record by record, as in Flink. A channel gets one
     contiguous slice of a larger batch, so that nothing is copied. Differs: in Flink it gets every n-th record of those
@@ -165,14 +168,14 @@ class RebalancePartitioner(Partitioner):
 
 
 class RescalePartitioner(RebalancePartitioner):
-    """In turn among the subtasks that belong to this one."""
+    """Distributes records round-robin among the subtasks that are connected to this one."""
 
     name = "RESCALE"
     is_pointwise = True
 
 
 class ShufflePartitioner(Partitioner):
-    """Each record to a random channel."""
+    """Sends each record to a random channel."""
 
     name = "SHUFFLE"
 
@@ -194,7 +197,7 @@ class ShufflePartitioner(Partitioner):
 
 
 class KeyGroupStreamPartitioner(Partitioner):
-    """By the key group of the record's key: all records of a key meet in the subtask that owns its state."""
+    """Partitions by key group: all records of a key go to the subtask that owns the state of that key."""
 
     name = "HASH"
     reads_state_keys = True
@@ -225,10 +228,10 @@ class KeyGroupStreamPartitioner(Partitioner):
 
 
 class CustomPartitioner(Partitioner):
-    """By the user's function of key and number of channels.
+    """Partitions by a user function of key and number of channels.
 
     Args:
-        function: PyFlink's `Partitioner` (has `partition(key, num_partitions)`), or a callable of the same arguments.
+        function: PyFlink's `Partitioner` (has `partition(key, num_partitions)`), or a callable with the same arguments.
     """
 
     name = "CUSTOM"
@@ -252,14 +255,14 @@ class CustomPartitioner(Partitioner):
         for key, channel in zip(keys, chosen):
             if not isinstance(channel, int | np.integer) or isinstance(channel, bool) or not 0 <= channel < count:
                 raise UserError(
-                    f"the custom partitioner {_name_of(self.function)} gave {channel!r} for key {key!r:.100}: "
-                    f"it must give an int from 0 to {count - 1}"
+                    f"the custom partitioner {_name_of(self.function)} returned {channel!r} for key {key!r:.100}: "
+                    f"it must return an int from 0 to {count - 1}"
                 )
         return scatter(np.array(chosen, dtype=np.int64), count)
 
 
 def scatter(channels: np.ndarray, num_channels: int) -> Routing:
-    """The routing for a channel per row: one stable counting sort, then ranges.
+    """Returns the routing for one channel per row. Uses one stable counting sort.
 
     Args:
         channels: int[n], each in [0, num_channels).
@@ -278,7 +281,7 @@ def scatter(channels: np.ndarray, num_channels: int) -> Routing:
 
 
 def keys_of(batch: Batch, key_selector: Any, type_info: Any = None) -> list[Any]:
-    """The key of each record, by the selector's `get_key` (or the callable itself).
+    """Returns the key of each record, by the `get_key` of the selector or by the callable itself.
 
     Raises:
         FunctionError: the selector raised.
@@ -298,13 +301,13 @@ def keys_of(batch: Batch, key_selector: Any, type_info: Any = None) -> list[Any]
 
 
 def _selected_fields(key_selector: Any) -> tuple[int | str, ...] | None:
-    """The fields a `FieldKeySelector` names, None for any other selector."""
+    """Returns the fields of a `FieldKeySelector`, or None for any other selector."""
     fields = getattr(key_selector, "fields", None)
     return fields if isinstance(fields, tuple) and fields else None
 
 
 def _key_columns(batch: Batch, key_selector: Any) -> list[Any] | None:
-    """The key columns, where the batch has columns and the selector names them."""
+    """Returns the key columns if the batch has columns and the selector names them, else None."""
     fields = _selected_fields(key_selector)
     if fields is None or isinstance(batch.values, list):
         return None
@@ -312,7 +315,7 @@ def _key_columns(batch: Batch, key_selector: Any) -> list[Any] | None:
         return [batch.values.column(field) for field in fields]
     except (KeyError, IndexError) as error:
         names = ", ".join(batch.values.schema.names)
-        raise TypeMismatchError(f"key field {error} is not among the columns of the stream: {names}") from error
+        raise TypeMismatchError(f"key field {error} is not a column of the stream, which has {names}") from error
 
 
 def _function_error(what: str, error: Exception) -> FunctionError:

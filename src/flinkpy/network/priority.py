@@ -1,13 +1,13 @@
-"""PriorityMarker: a barrier that is delivered before what is queued in front of it.
+"""PriorityMarker: a barrier that is delivered before the items that are queued ahead of it.
 
-The marker stands in the queue where the barrier belongs, so whoever takes items out of the queue - one thread at a
-time - can tell what the barrier overtakes: everything that is still in front. No lock is needed for that: items are
-appended behind, and only the taker removes from the front.
+The marker is in the queue at the position where the barrier belongs. So the thread that takes items from the queue, one
+at a time, knows what the barrier overtakes: all items that are still ahead of the marker. This needs no lock, because
+producers append at the end and only the taker removes at the front.
 
 ```
-   producer: queue ... b1 b2 [marker]      and tells the taker "priority"
-   taker:    finds the marker at position 2: delivers the barrier, b1 and b2 become part of the checkpoint,
-             and are delivered later, as is what follows. The marker is skipped when it comes to the front.
+   producer: queue ... b1 b2 [marker]      and notifies the taker
+   taker:    finds the marker at position 2 and delivers the barrier. b1 and b2 become part of the checkpoint.
+             They are delivered later, as are the items after the marker. The marker is skipped at the front.
 ```
 
 Source: org.apache.flink.runtime.io.network.partition.PrioritizedDeque. Differs: there the element moves to the front.
@@ -24,10 +24,12 @@ from flinkpy.records.elements import CheckpointBarrier
 
 
 class PriorityMarker:
-    """Attributes:
-    barrier: with UNALIGNED options.
-    is_delivered: the barrier was handed to the task. Changed by the taker only.
-    is_captured: what stands in front is part of the checkpoint already, by the producer's doing.
+    """A barrier that overtakes queued items.
+
+    Attributes:
+        barrier: has UNALIGNED options.
+        is_delivered: the barrier was delivered to the task. Changed by the taker only.
+        is_captured: the producer has already captured the batches ahead of the marker.
     """
 
     __slots__ = ("barrier", "is_captured", "is_delivered")
@@ -38,7 +40,7 @@ class PriorityMarker:
         self.is_captured = False
 
     def take_in_order(self) -> CheckpointBarrier | None:
-        """The marker has come to the front; None where its barrier has been delivered before."""
+        """Returns the barrier of a marker that reached the front, or None if it was delivered before."""
         if self.is_delivered:
             return None
         self.is_delivered = True
@@ -46,9 +48,9 @@ class PriorityMarker:
 
 
 def position_of(queue: deque[Any], marker: PriorityMarker) -> int | None:
-    """Where the marker, or an ordinary barrier of its checkpoint, stands; None where neither does.
+    """Returns the position of the marker, or of an ordinary barrier of its checkpoint; None if neither is queued.
 
-    Thread: the taker's. By position, because an iterator does not bear items that are appended meanwhile.
+    It searches by index, because an iterator fails when items are appended meanwhile. Thread: the taker.
     """
     checkpoint_id = marker.barrier.checkpoint_id
     for position in range(len(queue)):
@@ -62,12 +64,12 @@ def position_of(queue: deque[Any], marker: PriorityMarker) -> int | None:
 
 
 def position_of_barrier(queue: deque[Any], checkpoint_id: int) -> int | None:
-    """Where the ordinary barrier of that checkpoint stands. Thread: the taker's."""
+    """Returns the position of the ordinary barrier of that checkpoint, or None. Thread: the taker."""
     return position_of(queue, PriorityMarker(CheckpointBarrier(checkpoint_id, 0)))
 
 
 def items_before(queue: deque[Any], position: int) -> list[Any]:
-    """Thread: the taker's."""
+    """Returns the items ahead of `position`. Thread: the taker."""
     try:
         return [queue[index] for index in range(position)]
     except IndexError:
@@ -75,12 +77,12 @@ def items_before(queue: deque[Any], position: int) -> list[Any]:
 
 
 def may_overtake(barrier: CheckpointBarrier) -> bool:
-    """False on edges that take no part in unaligned checkpoints: there it stays in order whatever happens."""
+    """False for a barrier on an edge without unaligned checkpoints, where it always keeps its place."""
     return barrier.options is None or barrier.options.alignment != checkpoint_pb2.FORCED_ALIGNED
 
 
 def as_unaligned(barrier: CheckpointBarrier) -> CheckpointBarrier:
-    """The same barrier, with options that say so."""
+    """Returns the barrier with UNALIGNED options."""
     options = checkpoint_pb2.CheckpointOptions()
     if barrier.options is not None:
         if barrier.options.alignment == checkpoint_pb2.UNALIGNED:

@@ -1,12 +1,12 @@
-"""What another process sent, looked at before it is used.
+"""Checks of batches and schemas that another process sent.
 
-A peer that has proved to be of the cluster may have this process run any code, so looking at what it sends is no
-defence: it finds bytes that a network or a bug has changed, before they crash the interpreter, and costs half a
-microsecond for each batch (`RecordBatch.validate`). What an unproven peer sends is looked at down to every string and
-offset (`validate(full=True)`, 0.35 ms for each MB of strings); there are such peers only where an environment has no
-cluster around it, or was told to do without a secret.
+A peer that has proved to belong to the cluster may run any code in this process, so the checks are no defence against
+it. They find bytes that the network or a bug has changed, before these crash the interpreter. They cost half a
+microsecond per batch (`RecordBatch.validate`). Data of an unproven peer is checked down to every string and offset
+(`validate(full=True)`, 0.35 ms per MB of strings). Such peers exist only in an environment without a cluster, or in one
+that is configured to work without a secret.
 
-A compressed batch says how large it will be. That is believed up to a bound only, and before memory is asked for.
+A compressed batch declares its decompressed size. A size beyond a limit is refused before memory is allocated.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from flinkpy.common.errors import BrokenError
 from flinkpy.network.codec import declared_row_bytes, decode_batch, decode_schema
 from flinkpy.records.batch import Batch
 
-# A frame of a gigabyte is refused, so what one becomes may be as large; one that is larger than a few megabytes may
-# become more, as very long records do.
+# Frames of more than a gigabyte are refused, and decoded batches have the same limit. Frames of more than a few
+# megabytes, as very long records have, may be decoded to more, up to this ratio.
 _MAX_DECODED_BYTES = 1 << 30
 _MAX_RATIO = 64
-# Deeper types are no data of anybody's, and everything that walks through a type does so recursively.
+# No real data has deeper types, and all functions that walk through a type are recursive.
 _MAX_TYPE_DEPTH = 32
 _MAX_FIELDS = 100_000
 
@@ -35,16 +35,16 @@ _U16 = struct.Struct("<H")
 _BUFFER = struct.Struct("<qq")
 _I64 = struct.Struct("<q")
 _CONTINUATION = 0xFFFFFFFF
-#: What Arrow raises for messages that it cannot read.
+#: The errors that Arrow raises for messages that it cannot read.
 _PARSE_ERRORS = (pa.ArrowException, OSError, ValueError, EOFError, MemoryError)
-# Numbers of fields in Arrow's Message and RecordBatch.
+# The numbers of fields in Arrow's Message and RecordBatch.
 _HEADER_FIELD, _BUFFERS_FIELD, _COMPRESSION_FIELD, _CODEC_FIELD = 2, 2, 3, 0
-# A sequence of LZ4 makes at most 255 bytes of one. What is small has frames around it.
+# LZ4 expands one byte to at most 255. The slack covers the frame overhead of small inputs.
 _LZ4_RATIO, _LZ4_SLACK_BYTES = 255, 64 << 10
 
 
 def receive_schema(message: Any) -> pa.Schema:
-    """The schema of a SCHEMA frame.
+    """Returns the schema of a SCHEMA frame.
 
     Raises: BrokenError.
     """
@@ -57,11 +57,11 @@ def receive_schema(message: Any) -> pa.Schema:
     for _ in range(_MAX_TYPE_DEPTH):
         fields += len(level)
         if fields > _MAX_FIELDS:
-            raise BrokenError(f"a schema of more than {_MAX_FIELDS:,} fields")
+            raise BrokenError(f"a schema has more than {_MAX_FIELDS:,} fields")
         level = [kind.field(index).type for kind in level for index in range(kind.num_fields)]
         if not level:
             return schema
-    raise BrokenError(f"a schema with types nested deeper than {_MAX_TYPE_DEPTH}")
+    raise BrokenError(f"a schema has types nested deeper than {_MAX_TYPE_DEPTH}")
 
 
 def receive_batch(
@@ -74,14 +74,14 @@ def receive_batch(
     is_member: bool,
     may_be_compressed: bool,
 ) -> Batch:
-    """`decode_batch` of what came from another process.
+    """Decodes and checks a batch that another process sent.
 
     Args:
-        is_member: whether the peer has proved to be of this cluster.
-        may_be_compressed: whether its producer compresses what it sends.
+        is_member: True if the peer has proved to belong to this cluster.
+        may_be_compressed: True if its producer compresses data.
 
     Raises:
-        BrokenError: it is no batch. What unpickling the user's rows raises comes as it is.
+        BrokenError: the data is not a valid batch. Errors of unpickling the user's rows are raised unchanged.
     """
     check_decoded_size(schema is None, body, payload_bytes, may_be_compressed=may_be_compressed or not is_member)
     try:
@@ -95,43 +95,45 @@ def receive_batch(
         raise BrokenError(f"a batch of columns does not parse: {error}") from error
     rows = len(values)
     if (timestamps_bytes and timestamps_bytes != 8 * rows) or (kinds_bytes and kinds_bytes != rows):
-        raise BrokenError(f"a batch of {rows} rows with {timestamps_bytes} bytes of timestamps and {kinds_bytes} kinds")
+        raise BrokenError(f"a batch of {rows} rows has {timestamps_bytes} bytes of timestamps and {kinds_bytes} kinds")
     return batch
 
 
 def check_decoded_size(is_pickled: bool, body: Any, payload_bytes: int, *, may_be_compressed: bool = True) -> None:
-    """Costs a microsecond or two for a batch that is not compressed.
+    """Checks the declared size of a compressed batch. Costs one or two microseconds if it is not compressed.
 
-    Raises: BrokenError where a compressed batch says that it becomes too large, or none may come at all.
+    Raises: BrokenError if the declared size is too large, or if the batch must not be compressed.
     """
     try:
         declared, ratio = (declared_row_bytes(body), None) if is_pickled else _declared_column_bytes(body)
     except (struct.error, IndexError, OverflowError, ValueError) as error:
         raise BrokenError(f"the head of a batch does not parse: {error}") from error
     if declared and not may_be_compressed:
-        raise BrokenError("a compressed batch, where producers compress nothing")
+        raise BrokenError("a batch is compressed, but its producer must not compress")
     most = max(_MAX_DECODED_BYTES, _MAX_RATIO * payload_bytes)
     if ratio is not None:
         most = min(most, ratio * payload_bytes + _LZ4_SLACK_BYTES)
     if declared > most:
-        raise BrokenError(f"a compressed batch of {payload_bytes:,} bytes says that it becomes {declared:,} bytes")
+        raise BrokenError(
+            f"a compressed batch of {payload_bytes:,} bytes declares a decoded size of {declared:,} bytes"
+        )
 
 
 def _declared_column_bytes(message: Any) -> tuple[int, int | None]:
-    """The size that an Arrow record batch message declares for its decompressed buffers; 0 where it is not compressed.
+    """Returns the declared decompressed size of an Arrow record batch message; 0 if it is not compressed.
 
-    Returns: the size, and how many times its size an input can become at most; None where its codec has no such limit.
+    The second result is the maximum compression ratio of the codec, or None if the codec has no such limit.
 
-    The message has not been verified, so nothing in it is believed: what points outside raises struct.error.
+    The message has not been verified, so nothing in it is trusted: an offset outside of it raises struct.error.
     """
     data = memoryview(message)
     continuation, metadata_bytes, root = _HEAD.unpack_from(data)
     if continuation != _CONTINUATION:
-        raise ValueError("it does not begin as a message does")
+        raise ValueError("it does not begin like an Arrow message")
     table = 8 + root
     header = _field_of(data, table, _HEADER_FIELD)
     if header is None:
-        raise ValueError("a message without a header")
+        raise ValueError("a message has no header")
     batch = header + _U32.unpack_from(data, header)[0]
     compression = _field_of(data, batch, _COMPRESSION_FIELD)
     if compression is None:
@@ -145,24 +147,24 @@ def _declared_column_bytes(message: Any) -> tuple[int, int | None]:
     count = _U32.unpack_from(data, vector)[0]
     body = 8 + metadata_bytes
     if body < 0 or vector + 4 + count * _BUFFER.size > len(data):
-        raise ValueError(f"{count} buffers")
+        raise ValueError(f"{count} buffers do not fit into the message")
     declared = 0
     for index in range(count):
         offset, length = _BUFFER.unpack_from(data, vector + 4 + index * _BUFFER.size)
         if length < _I64.size:
             continue
         if offset < 0:
-            raise ValueError("a buffer before its body")
+            raise ValueError("a buffer has a negative offset")
         size = _I64.unpack_from(data, body + offset)[0]
         declared += size if size >= 0 else length  # -1: this one is not compressed
     return declared, ratio
 
 
 def _field_of(data: memoryview, table: int, number: int) -> int | None:
-    """Where a field of a flatbuffers table is, None where it has its default."""
+    """Returns the position of a field of a flatbuffers table, or None if it has its default."""
     vtable = table - _I32.unpack_from(data, table)[0]
     if vtable < 0:
-        raise ValueError("a table outside its message")
+        raise ValueError("a table is outside of its message")
     entry = 4 + 2 * number
     if _U16.unpack_from(data, vtable)[0] < entry + 2:
         return None

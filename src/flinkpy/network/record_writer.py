@@ -1,8 +1,8 @@
-"""RecordWriter: the end of an operator chain, from the task's batches to the subpartitions.
+"""RecordWriter: sends the batches at the end of an operator chain to the subpartitions.
 
-Small batches are gathered until there is enough for every channel, then routed in one pass. What is gathered goes out
-when it is enough, when the buffer timeout has passed (the task asks `next_flush_deadline`), when the task is idle and
-flushes, and before any control element.
+Small batches are gathered until there are enough rows for every channel, and then routed in one pass. Gathered rows are
+sent when there are enough, when the buffer timeout has passed (the task reads `next_flush_deadline`), when the idle
+task flushes, and before any control element.
 
 Source: org.apache.flink.runtime.io.network.api.writer.{RecordWriter, BroadcastRecordWriter}.
 """
@@ -22,11 +22,12 @@ from flinkpy.network.result_partition import Overtaken, ResultPartition
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import CheckpointBarrier, Element
 
-# A batch is handed on as it is from here on: beyond some thousand rows the cost per batch is lost in that per row.
+# Batches of this size are not gathered: beyond some thousand rows the cost per batch is negligible compared to the cost
+# per row.
 _ENOUGH_ROWS_PER_CHANNEL = 4096
-# More than this is never gathered or sent at once, so that a consumer reacts to control elements between batches.
+# The maximum number of rows to gather or send at once, so that a consumer handles control elements between batches.
 MAX_BATCH_ROWS = 65_536
-# Gathered bytes to flush at: a batch of this size costs 32 segments of the default size.
+# The number of gathered bytes at which they are flushed: a batch of this size costs 32 segments of the default size.
 _ENOUGH_BYTES = 1 << 20
 
 
@@ -34,12 +35,13 @@ class RecordWriter:
     """Thread: the producer's task thread.
 
     Args:
-        type_info: TypeInformation of the records: rows are checked against it and travel as columns; None: rows
-        travel
-            as they are (by reference within a process, pickled between processes).
-        subtask_index, max_parallelism: of the producer, and of the data set's consumers.
-        owner: of the writer, for messages: the task's name.
-        buffer_timeout_ms: 0: flush after every `emit`; -1: only when there is enough; see execution.buffer-timeout.
+        type_info: TypeInformation of the records. Rows are checked against it and sent as columns. If None, rows are
+            sent as they are: by reference within a process, pickled between processes.
+        subtask_index: the index of the producer.
+        max_parallelism: of the consumers of the data set.
+        buffer_timeout_ms: 0: flush after every `emit`; -1: flush only when there are enough rows; see
+            execution.buffer-timeout.
+        owner: the name of the task, for messages.
     """
 
     def __init__(
@@ -58,7 +60,7 @@ class RecordWriter:
         self.partition = partition
         self.partitioner = partitioner
         self.type_info = type_info
-        # Nobody reads a blocking result before its end.
+        # A blocking result is not read before its end, so it needs no timeout.
         self.buffer_timeout_ms = -1 if partition.partition_type == "BLOCKING" else buffer_timeout_ms
         partitioner.setup(partition.num_subpartitions, subtask_index=subtask_index, max_parallelism=max_parallelism)
         self._clock = clock or SystemClock()
@@ -73,16 +75,19 @@ class RecordWriter:
 
     @property
     def is_available(self) -> bool:
-        """Whether the task should go on producing."""
+        """True if the task may go on producing."""
         return self.partition.is_available
 
     @property
     def next_flush_deadline(self) -> int | None:
-        """When `flush` is due, in ms of the monotonic clock; None where nothing is gathered or no timeout is set."""
+        """The time of the next `flush` in ms of the monotonic clock.
+
+        None if nothing is gathered or there is no timeout.
+        """
         return self._deadline_ms
 
     def emit(self, batch: Batch) -> None:
-        """Send the records on, now or with those that follow.
+        """Sends the records, now or together with later ones.
 
         Raises:
             TypeMismatchError: a row does not match the declared type.
@@ -105,12 +110,12 @@ class RecordWriter:
             self._deadline_ms = self._clock.monotonic_ms() + self.buffer_timeout_ms
 
     def emit_element(self, element: Element) -> None:
-        """Send a control element to every channel, behind everything emitted so far."""
+        """Sends a control element to every channel, after all records emitted so far."""
         self.flush()
         self.partition.emit_element(element)
 
     def emit_priority(self, barrier: CheckpointBarrier) -> Overtaken:
-        """Send the barrier ahead of what is queued; what is gathered counts as queued. See `ResultPartition`."""
+        """Sends the barrier ahead of queued batches. Gathered rows count as queued. See `ResultPartition`."""
         self.flush()
         return self.partition.emit_priority(barrier)
 
@@ -119,7 +124,7 @@ class RecordWriter:
         return self.partition.convert_to_unaligned(checkpoint_id)
 
     def flush(self) -> None:
-        """Send what is gathered."""
+        """Sends the gathered rows."""
         pending = self._pending
         if not pending:
             return
@@ -129,7 +134,7 @@ class RecordWriter:
         self._send(pending[0] if len(pending) == 1 else concat_batches(pending))
 
     def finish(self) -> None:
-        """Send what is gathered and end the partition."""
+        """Sends the gathered rows and ends the partition."""
         self.flush()
         self.partition.finish()
 
@@ -164,7 +169,7 @@ class RecordWriter:
         partition.emit_parts(routing.apply(batch), batch)
 
     def _changes(self, batch: Batch) -> bool:
-        """Whether a record may be another one when it has become columns: an int in a DOUBLE field, for instance."""
+        """True if a conversion to columns may change a record: an int in a DOUBLE field, for instance."""
         if not self._is_typed or batch.is_columnar:
             return False
         from flinkpy.records.declared_keys import are_declared
@@ -172,7 +177,10 @@ class RecordWriter:
         return not are_declared(batch.values, self.type_info)
 
     def _converted(self, batch: Batch) -> Batch:
-        """Columns where the stream is typed and columns keep its values; other rows stay rows."""
+        """Returns columns if the stream is typed and columns keep its values.
+
+        Otherwise returns rows of the declared type, or the batch unchanged if the stream is untyped.
+        """
         if not self._is_typed or batch.is_columnar:
             return batch
         from flinkpy.records.lanes import columns_of, declared_rows
@@ -183,7 +191,7 @@ class RecordWriter:
 
 
 def concat_batches(batches: list[Batch]) -> Batch:
-    """One batch of several consecutive ones of the same lane and schema."""
+    """Joins consecutive batches of the same form and schema."""
     first = batches[0]
     values: Any
     if first.is_columnar:
@@ -198,7 +206,7 @@ def concat_batches(batches: list[Batch]) -> Batch:
 
 
 def can_follow(last: Batch, batch: Batch) -> bool:
-    """Whether `concat_batches` takes the two together."""
+    """True if `concat_batches` can join the two batches."""
     if (last.timestamps is None) != (batch.timestamps is None) or (last.kinds is None) != (batch.kinds is None):
         return False
     if isinstance(last.values, list) or isinstance(batch.values, list):

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 class PartitionRequestClient(Protocol):
-    """A connection to a producer's process, as a channel sees it. Thread: any."""
+    """A connection to a producer's process, as a channel uses it. Thread: any."""
 
-    #: Whether that process has to prove that it is of this cluster, before anything comes from it.
+    #: True if that process has to prove that it belongs to this cluster before it may send data.
     is_to_members: bool
 
     def send_grant(self, channel_id: int, grant: Grant) -> None: ...
@@ -38,17 +38,17 @@ class PartitionRequestClient(Protocol):
     def close_channel(self, channel_id: int) -> None: ...
 
 
-#: `connect(channel, subpartition_index, initial) -> (client, channel id)`; raises PartitionConnectionError.
+#: `connect(channel, subpartition_index, initial)` returns (client, channel id). Raises: PartitionConnectionError.
 Connect = Callable[["RemoteInputChannel", int, Grant], tuple[PartitionRequestClient, int]]
 
 
-#: A batch in its wire form: schema (None: pickled rows), body, bytes of payload, timestamps and kinds, cost. A tuple,
-#: because one is made for every batch.
+#: A batch in its wire form: schema (None for pickled rows), body, bytes of payload, timestamps and kinds, cost. It is a
+#: tuple, because one is made for every batch.
 _Received = tuple[pa.Schema | None, pa.Buffer, int, int, int, int]
 
 
 class RemoteInputChannel(InputChannel):
-    """Holds what another process sent until the task takes it; decoding is the task's work.
+    """Queues received data until the task takes it. The task thread decodes it.
 
     Thread: `on_*` on the I/O thread, `take` on the task thread, `send_*` and `close` on any.
     """
@@ -77,10 +77,10 @@ class RemoteInputChannel(InputChannel):
         self._channel_id = 0
         self._schema: pa.Schema | None = None
         self._queue: deque[_Received | Batch | PriorityMarker | Element] = deque()
-        #: The parts so far of a record too large for the credit window.
+        #: The received parts of a record that is larger than the credit window.
         self._fragments: list[Any] = []
         self._fragment_bytes = 0
-        #: Whether what comes is from a process of this cluster. Nothing comes before that is known.
+        #: True if the sender belongs to this cluster. This is known before any data arrives.
         self._is_from_member = False
 
     @property
@@ -97,8 +97,8 @@ class RemoteInputChannel(InputChannel):
             self.on_connection_failed(error)
         else:
             self.gate.send_grants(self._credits.resume_channel(self.index))
-        if self._is_closed:  # meanwhile, and `close` may not have seen what was opened here
-            self._let_go()
+        if self._is_closed:  # by another thread, which may not have seen this connection
+            self._release()
 
     @property
     def starts_with_batch(self) -> bool:
@@ -132,11 +132,11 @@ class RemoteInputChannel(InputChannel):
             except BrokenError as error:
                 self.on_connection_failed(error)
                 raise PartitionConnectionError(
-                    f"partition {self.partition_id} came broken: {error}", details=self._details
+                    f"partition {self.partition_id} could not be decoded: {error}", details=self._details
                 ) from error
         if isinstance(item, EndOfPartition):
             self.is_finished = True
-            self._let_go()
+            self._release()
         elif isinstance(item, PriorityMarker):
             return item.take_in_order()
         return item
@@ -164,7 +164,7 @@ class RemoteInputChannel(InputChannel):
 
     def close(self) -> None:
         super().close()
-        self._let_go()
+        self._release()
         self._queue.clear()
 
     def on_data(
@@ -183,7 +183,8 @@ class RemoteInputChannel(InputChannel):
         except ValueError as error:
             raise BrokenError(f"partition {self.partition_id}: {error}") from error
         if is_partial or self._fragments:
-            # Kept outside the pool, as Flink keeps records that span buffers: one record per channel at most.
+            # Fragments are kept outside the pool, as Flink does for records that span buffers: at most one record per
+            # channel.
             grants = grants + self._credits.consumed(self.index, cost)
             cost = 0
             self._add_fragment(body, payload_bytes + timestamps_bytes + kinds_bytes)
@@ -196,23 +197,26 @@ class RemoteInputChannel(InputChannel):
                 raise BrokenError(f"partition {self.partition_id}: a batch is longer than its frame")
             schema = None if is_pickled else self._schema
             if schema is None and not is_pickled:
-                raise BrokenError(f"partition {self.partition_id}: a batch came before its schema")
+                raise BrokenError(f"partition {self.partition_id}: a batch arrived before its schema")
             self._queue.append((schema, body, payload_bytes, timestamps_bytes, kinds_bytes, cost))
             self.gate.on_channel_data(self)
         if grants:
             self.gate.send_grants(grants)
 
     def _add_fragment(self, body: pa.Buffer, declared_bytes: int) -> None:
-        """They say how long the record is, and must not become longer, since no credit bounds them."""
+        """Adds a part of a large record.
+
+        All parts together must not be longer than declared, because no credit bounds them.
+        """
         self._fragment_bytes += body.size
         if self._fragment_bytes > declared_bytes + 2 * 8:  # each part is padded
             raise BrokenError(
-                f"partition {self.partition_id}: a record of {declared_bytes} bytes came as {self._fragment_bytes}"
+                f"partition {self.partition_id}: a record of {declared_bytes} bytes has {self._fragment_bytes} bytes"
             )
         self._fragments.append(body)
 
     def has_credit(self, cost: int) -> bool:
-        """Whether the producer may send a buffer that costs this much. Thread: I/O."""
+        """True if the producer may send a buffer of this cost. Thread: I/O."""
         return self._credits.has_credit(self.index, cost)
 
     def on_element(self, element: Element) -> None:
@@ -222,7 +226,7 @@ class RemoteInputChannel(InputChannel):
             self.gate.on_barrier_queued(self, element)
 
     def on_priority(self, barrier: Any) -> None:
-        """A barrier that overtakes what has been received and not been taken."""
+        """Queues a barrier that overtakes the batches which were received and not taken."""
         marker = PriorityMarker(barrier)
         self._queue.append(marker)
         self.gate.on_channel_priority(self, marker)
@@ -250,7 +254,7 @@ class RemoteInputChannel(InputChannel):
             )
         )
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         client, self._client = self._client, None
         if client is not None:
             client.close_channel(self._channel_id)

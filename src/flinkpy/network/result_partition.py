@@ -1,7 +1,7 @@
-"""ResultPartition: what one task attempt produces for one data set, in one subpartition per consumer.
+"""ResultPartition: the output of one task attempt for one data set, with one subpartition per consumer.
 
-`emit` never blocks. The task looks at `is_available` before it processes more input, and suspends until the listener
-is called: that is back-pressure.
+`emit` never blocks. The task checks `is_available` before it processes more input. If it is False, the task suspends
+until the availability listener is called. This is how backpressure works.
 
 Source: org.apache.flink.runtime.io.network.partition.{ResultPartition, PipelinedResultPartition}.
 """
@@ -24,10 +24,11 @@ from flinkpy.network.subpartition import BufferedBatch, PipelinedSubpartition, S
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import CheckpointBarrier, Element, EndOfPartition
 
-#: (subpartition, its batches in order) of those that a barrier overtook and the producer has to persist.
+#: The overtaken batches that the producer has to persist, as (subpartition, batches in order).
 Overtaken = list[tuple[int, list[InFlightBatch]]]
 
-# Columns up to this size are encoded in one piece by the producer's task; larger ones by reference, when they are sent.
+# Columns up to this size are encoded by the producer's task, in one piece. Larger ones are encoded without a copy when
+# they are sent.
 _SMALL_BYTES = 1 << 17
 
 
@@ -63,42 +64,42 @@ class ResultPartition:
         self._finished = False
         self._released = threading.Event()
         self._failure: Exception | None = None
-        #: The one emitted last in order.
+        #: The last ordinary barrier that was emitted.
         self._last_barrier: CheckpointBarrier | None = None
 
     def _make_subpartitions(self, count: int) -> list[PipelinedSubpartition]:
         return [PipelinedSubpartition(self, index) for index in range(count)]
 
     def open_subpartitions(self, first: int, count: int) -> Subpartition | None:
-        """What a consumer of `count` subpartitions from `first` on attaches to; None where there is no such thing.
+        """Returns what a consumer of `count` subpartitions from `first` on attaches to, or None if they do not exist.
 
-        Of a pipelined partition a consumer gets one. Thread: any.
+        A pipelined partition offers only single subpartitions. Thread: any.
         """
         return self.subpartitions[first] if count == 1 and 0 <= first < len(self.subpartitions) else None
 
     @property
     def pool(self) -> LocalBufferPool:
-        """What its queued batches have their memory from."""
+        """The pool that accounts for the memory of queued batches."""
         return self._pool
 
     @property
     def is_available(self) -> bool:
-        """Whether the task should go on producing. Thread: any."""
+        """True if the task may go on producing. Thread: any."""
         return self._pool.is_available
 
     @property
     def is_finished(self) -> bool:
-        """Whether `finish` was called: consumers may still be reading. Thread: any."""
+        """True once `finish` was called; consumers may still be reading. Thread: any."""
         return self._finished
 
     @property
     def is_released(self) -> bool:
-        """Whether everything was consumed, or dropped. Thread: any."""
+        """True once all data was consumed or dropped. Thread: any."""
         return self._released.is_set()
 
     @property
     def queued_segments(self) -> int:
-        """Segments of this partition in use: queued, or handed to a socket that has not taken them. Thread: any."""
+        """The segments of batches that are queued, or not yet completely sent. Thread: any."""
         return self._pool.used
 
     @property
@@ -106,19 +107,19 @@ class ResultPartition:
         return self._pool.used * self._segment_size_bytes
 
     def wait_released(self, timeout_s: float) -> bool:
-        """Wait until everything was consumed or dropped; False on timeout. Thread: any but an I/O thread."""
+        """Waits until all data was consumed or dropped. Returns False on timeout. Thread: any but an I/O thread."""
         return self._released.wait(timeout_s)
 
     def set_availability_listener(self, listener: Callable[[], None]) -> None:
-        """Have `listener()` called, on any thread, whenever the partition turns available again."""
+        """Sets the function that is called, on any thread, each time the partition becomes available again."""
         self._pool.on_available = listener
 
     def emit(self, subpartition: int, batch: Batch) -> None:
-        """Queue a batch for one consumer; a batch too big for the pool's headroom is queued in slices.
+        """Queues a batch for one consumer. A batch larger than the headroom of the pool is queued in slices.
 
         Raises:
             ClosedError: the partition is finished.
-            PartitionConnectionError: it was released under the producer.
+            PartitionConnectionError: the partition was released while its producer was running.
         """
         if self._failure is not None or self._finished:
             self._check_open()
@@ -127,12 +128,12 @@ class ResultPartition:
             target.add(buffered)
 
     def emit_parts(self, parts: Sequence[tuple[int, Batch]], whole: Batch) -> None:
-        """`emit` each of (subpartition, batch), into which `whole` was cut."""
+        """Emits the parts of the batch `whole`, given as (subpartition, batch)."""
         for subpartition, part in parts:
             self.emit(subpartition, part)
 
     def emit_broadcast(self, batch: Batch) -> None:
-        """Queue a batch for every consumer; it is encoded once."""
+        """Queues a batch for every consumer. The batch is encoded once."""
         self._check_open()
         fan_out = len(self.subpartitions)
         any_remote = any(target.is_remote for target in self.subpartitions)
@@ -144,7 +145,7 @@ class ResultPartition:
                 target.add(own)
 
     def emit_element(self, element: Element, subpartition: int | None = None) -> None:
-        """Queue a control element for one consumer, or for all (None). Elements cost no segments."""
+        """Queues a control element for one consumer, or for all if `subpartition` is None. Elements use no segments."""
         self._check_open()
         targets = self.subpartitions if subpartition is None else (self.subpartitions[subpartition],)
         if isinstance(element, CheckpointBarrier):
@@ -156,11 +157,11 @@ class ResultPartition:
             target.add(element)
 
     def emit_priority(self, barrier: CheckpointBarrier) -> Overtaken:
-        """Have every consumer get the barrier before what is queued for it.
+        """Sends the barrier to every consumer ahead of the batches that are queued for it.
 
         Returns:
-            What the barrier overtook and this task has to persist: it will still be delivered, behind the barrier. A
-            consumer in this process persists it itself, so its part is not among it.
+            The overtaken batches that this task has to persist; they are still delivered, after the barrier. Batches
+            for a consumer in this process are not included, because that consumer persists them itself.
         """
         self._check_open()
         barrier = as_unaligned(barrier)
@@ -168,9 +169,9 @@ class ResultPartition:
         return [(index, batches) for index, batches in overtaken if batches]
 
     def convert_to_unaligned(self, checkpoint_id: int) -> Overtaken | None:
-        """Have the barrier of `checkpoint_id` that was emitted in order overtake what is in front of it.
+        """Moves the ordinary barrier of `checkpoint_id` ahead of the batches that are queued before it.
 
-        Returns: as `emit_priority`; None where there is no such barrier in any queue any more.
+        Returns: see `emit_priority`; None if no queue contains such a barrier any more.
         """
         barrier = self._last_barrier
         if self._failure is not None or barrier is None or barrier.checkpoint_id != checkpoint_id:
@@ -182,15 +183,18 @@ class ResultPartition:
         return [(index, batches) for index, batches in converted if batches]
 
     def has_queued_barrier(self, checkpoint_id: int) -> bool:
-        """Whether the barrier of `checkpoint_id` that was emitted in order still waits in some queue."""
-        return any(_stands_in(target.queue, checkpoint_id) for target in self.subpartitions)
+        """True if the ordinary barrier of `checkpoint_id` is still in some queue."""
+        return any(_contains_barrier(target.queue, checkpoint_id) for target in self.subpartitions)
 
     def finish(self) -> None:
-        """Nothing will follow: `EndOfPartition` to every consumer. The partition lives on until all is consumed."""
+        """Ends the output by sending `EndOfPartition` to every consumer.
+
+        The partition is released when the consumers have read all of it.
+        """
         if self._finished:
             return
         self._check_open()
-        self._finished = True  # first: a consumer may have everything before this returns
+        self._finished = True  # first: a consumer may have read all data before this method returns
         for target in self.subpartitions:
             target.add(EndOfPartition())
         with self._lock:
@@ -200,7 +204,7 @@ class ResultPartition:
         self._after_release()
 
     def release(self, cause: Exception | None = None) -> None:
-        """Drop everything; consumers that do not have all yet fail with `cause`. Idempotent. Thread: any."""
+        """Drops all data. Consumers that have not received all of it fail with `cause`. Idempotent. Thread: any."""
         failure = cause or self._released_error()
         with self._lock:
             if self._released.is_set():
@@ -218,7 +222,7 @@ class ResultPartition:
         )
 
     def on_subpartition_consumed(self, index: int) -> None:
-        """A consumer has gone. When the last one has, the partition is released. Thread: any."""
+        """Counts a consumer that is done. The last one releases the finished partition. Thread: any."""
         with self._lock:
             self._open_subpartitions -= 1
             if self._open_subpartitions > 0 or self._released.is_set() or not self._finished:
@@ -241,10 +245,10 @@ class ResultPartition:
             raise ClosedError(f"partition {self.partition_id} is finished")
 
     def _buffers_of(self, batch: Batch, copies: int, is_remote: bool) -> list[BufferedBatch]:
-        """The batch as buffers, `copies` times reserved; in slices where it is larger than the pool's headroom.
+        """Returns the batch as buffers and reserves their segments `copies` times.
 
-        Rows for another process are pickled here: their size is known then, and an object that cannot be pickled fails
-        the task that emits it.
+        A batch larger than the headroom of the pool is cut into slices. Rows for another process are pickled here. So
+        their size is known, and an object that cannot be pickled fails the task that emits it.
         """
         encoded = None
         if isinstance(batch.values, list):
@@ -275,8 +279,12 @@ class ResultPartition:
         return [buffered]
 
 
-def _stands_in(queue: deque[Any], checkpoint_id: int) -> bool:
-    """Looked for from the end, where only this thread appends: whoever takes items at the front shifts no position."""
+def _contains_barrier(queue: deque[Any], checkpoint_id: int) -> bool:
+    """True if the ordinary barrier of the checkpoint is in the queue.
+
+    The search starts at the end: only this thread appends there, and items that are removed at the front do not change
+    the distance from the end.
+    """
     for distance in range(1, len(queue) + 1):
         try:
             item = queue[-distance]

@@ -1,10 +1,11 @@
 """PipelinedSubpartition: the queue between one producing task and one consumer.
 
-Lock-free on purpose: the producer's task thread only appends, one consumer end at a time only pops, and both are
-atomic on a deque. The backlog is the difference of two counters with one writer each.
+The queue needs no lock. Only the task thread of the producer appends, and only one consumer thread at a time removes
+items; both operations are atomic on a deque. The backlog is the difference of two counters with one writer each.
 
-A priority barrier overtakes what is queued, which becomes part of its checkpoint, captured once: by the producer where
-the consumer is in another process or has not come yet, else by the consumer, which takes the items from this queue.
+A priority barrier overtakes the queued batches. They become part of its checkpoint and must be captured exactly once.
+The producer captures them if the consumer is in another process or has not attached yet. Otherwise the consumer
+captures them, because it takes the items from this queue.
 
 Source: org.apache.flink.runtime.io.network.partition.{PipelinedSubpartition, PipelinedSubpartitionView}.
 """
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class SegmentPool(Protocol):
-    """Where the segments of a batch come from."""
+    """Accounts for the segments of batches."""
 
     def reserve(self, segments: int) -> None: ...
 
@@ -44,16 +45,16 @@ class SharedEncoding:
         self._encoded: EncodedBatch | None = None
 
     def get(self, encode: Callable[[], EncodedBatch]) -> EncodedBatch:
-        """Two threads may both encode at first: the results are equal."""
+        """Returns the wire form. Two threads may both encode at first; their results are equal."""
         if self._encoded is None:
             self._encoded = encode()
         return self._encoded
 
 
 class BufferedBatch:
-    """A batch in a queue, with the segments that it occupies in its partition's pool.
+    """A batch in a queue, with the segments that it occupies in the pool of its partition.
 
-    Invariant: `recycle` is called once, by whoever took it out of the queue.
+    Invariant: `recycle` is called once, by the thread that took the batch out of the queue.
     """
 
     __slots__ = ("batch", "encoded", "pool", "segments", "shared", "size_bytes")
@@ -63,9 +64,9 @@ class BufferedBatch:
         self.size_bytes = size_bytes
         self.segments = segments
         self.pool = pool
-        #: The wire form, where the producer's task has made it already.
+        #: The wire form, if the producer's task has made it already.
         self.encoded: EncodedBatch | None = None
-        #: Where the first of several channels that send the same batch leaves the wire form.
+        #: Shared by the channels that send the same batch: the first one stores the wire form here.
         self.shared: SharedEncoding | None = None
 
     def recycle(self) -> None:
@@ -74,12 +75,12 @@ class BufferedBatch:
             self.pool.recycle(segments)
 
     def charge(self, segments: int) -> None:
-        """It turned out to be larger than was thought."""
+        """Reserves more segments, because the batch is larger than estimated."""
         self.segments += segments
         self.pool.reserve(segments)
 
     def split(self, rows: int, segment_size_bytes: int) -> tuple[BufferedBatch, BufferedBatch]:
-        """The first `rows` and the rest, which take this one's place in the pool."""
+        """Returns the first `rows` rows and the rest as two batches, which take over the segments of this one."""
         pieces = []
         for piece in (self.batch.slice(0, rows), self.batch.slice(rows, self.batch.num_rows - rows)):
             size = batch_bytes(piece)
@@ -94,12 +95,12 @@ class BufferedBatch:
 
 
 def freeze_all(items: Iterable[Any]) -> list[InFlightBatch]:
-    """The batches among items of a queue, as they are now."""
+    """Returns the current contents of the batches among the items of a queue."""
     return [freeze(item.batch, item.encoded) for item in items if isinstance(item, BufferedBatch)]
 
 
 def recycle_all(items: list[BufferedBatch]) -> None:
-    """Recycle many, with one call per run of the same pool."""
+    """Recycles batches, with one call per run of batches of the same pool."""
     if len(items) == 1:
         items[0].recycle()
         return
@@ -117,101 +118,102 @@ def recycle_all(items: list[BufferedBatch]) -> None:
 
 
 class SubpartitionView(Protocol):
-    """The consumer's end."""
+    """The consumer's end of a subpartition."""
 
     @property
     def is_remote(self) -> bool:
-        """Whether batches leave the process, so that rows are better pickled by the producer's task."""
+        """True if batches leave the process. The producer's task then pickles rows."""
         ...
 
     def notify_data_available(self) -> None:
-        """Something was appended. Thread: the producer's task thread; must not block."""
+        """Reports that an item was appended. Must not block. Thread: the producer's task thread."""
         ...
 
     def notify_failed(self, cause: Exception) -> None:
-        """The partition was released before its consumer had everything. Thread: any."""
+        """Reports that the partition was released before its consumer had read all data. Thread: any."""
         ...
 
     def notify_barrier(self, barrier: CheckpointBarrier) -> None:
-        """An ordinary barrier was appended. Thread: the producer's task thread."""
+        """Reports that an ordinary barrier was appended. Thread: the producer's task thread."""
         ...
 
     def notify_priority(self, marker: PriorityMarker) -> None:
-        """Deliver this barrier first; its marker is in the queue. Called before this view is attached, or by the
-        producer's task thread."""
+        """Delivers this barrier before the queued items; its marker is in the queue.
+
+        Called before this view is attached, or on the producer's task thread.
+        """
         ...
 
     def overtake(self, marker: PriorityMarker, *, append: bool) -> list[InFlightBatch] | None:
-        """Deliver this barrier first.
+        """Delivers this barrier before the queued items. Thread: the producer's task thread.
 
         Args:
-            append: put the marker at the end of the queue; else it takes the place of the ordinary barrier of its
-                checkpoint.
+            append: True to append the marker to the queue; False to replace the ordinary barrier of its checkpoint.
 
         Returns:
-            What the barrier overtakes; None where the ordinary barrier has left. Empty where the consumer captures it
-            itself. Thread: the producer's task thread.
+            The batches that the barrier overtakes; empty if the consumer captures them itself. None if the ordinary
+            barrier is not in the queue any more.
         """
         ...
 
 
 class Subpartition(Protocol):
-    """What one consumer reads of a partition. Thread: any, one at a time; `release` any."""
+    """The data that one consumer reads of a partition. Thread: one at a time; `release`: any."""
 
     @property
     def parent(self) -> ResultPartition: ...
 
     @property
     def queue(self) -> deque[Any]:
-        """What barriers may overtake; not to be taken from."""
+        """The items that barriers may overtake. Items must not be removed through this property."""
         ...
 
     @property
     def backlog_segments(self) -> int:
-        """Segments that wait here: what the consumer is told, so that it can grant credit."""
+        """The segments of the waiting batches. The consumer is told this number, so that it can grant credit."""
         ...
 
     @property
     def has_data(self) -> bool:
-        """Whether it should be polled."""
+        """True if the subpartition should be polled."""
         ...
 
     def attach(self, view: SubpartitionView) -> bool:
-        """Make `view` the consumer. False where there is or was one, or the partition was released."""
+        """Sets the consumer. Returns False if there is or was another one, or if the partition was released."""
         ...
 
     def poll(self) -> BufferedBatch | PriorityMarker | Element | None: ...
 
     def unpoll(self, item: BufferedBatch) -> None:
-        """Put a batch that was polled, or the rest of it, back in front."""
+        """Puts a polled batch, or the rest of it, back to the front."""
         ...
 
     def release(self) -> None:
-        """The consumer has gone or has everything. Idempotent. Thread: any."""
+        """Ends the consumption: the consumer has gone, or has all data. Idempotent. Thread: any."""
         ...
 
 
 class PipelinedSubpartition:
-    """Thread: `add` on the producer's task thread, `poll` on the one that drives the attached view."""
+    """Thread: `add` on the producer's task thread, `poll` on the thread that drives the attached view."""
 
     def __init__(self, parent: ResultPartition, index: int) -> None:
         self.parent = parent
         self.index = index
         self.queue: deque[BufferedBatch | PriorityMarker | Element] = deque()
         self._view: SubpartitionView | None = None
-        #: Guards the attaching of a consumer against a priority barrier; not taken for anything else.
+        #: Prevents that a consumer attaches while a priority barrier is added. Not used for anything else.
         self._view_lock = threading.Lock()
-        #: Priority barriers for the consumer that has not come yet.
+        #: Priority barriers for a consumer that has not attached yet.
         self._waiting_priority: list[PriorityMarker] = []
         self._released = False
-        #: Whether a consumer in another process is attached.
+        #: True if a consumer in another process is attached.
         self.is_remote = False
         self._added_segments = 0
         self._removed_segments = 0
 
     @property
     def backlog_segments(self) -> int:
-        """Segments that wait here: what the consumer is told, so that it can grant credit."""
+        """The segments of the waiting batches. The consumer is told this number, so that it can grant credit."""
         return self._added_segments - self._removed_segments
 
     @property
@@ -224,11 +226,11 @@ class PipelinedSubpartition:
 
     @property
     def has_view(self) -> bool:
-        """Whether a consumer is attached, or was."""
+        """True if a consumer is or was attached."""
         return self._view is not None
 
     def add(self, item: BufferedBatch | Element) -> None:
-        """Append; dropped where the consumer has gone (its failure is on its way to the JobMaster)."""
+        """Appends an item. It is dropped if the consumer has gone; the JobMaster will learn of its failure."""
         if isinstance(item, BufferedBatch):
             self._added_segments += item.segments
         self.queue.append(item)
@@ -239,14 +241,14 @@ class PipelinedSubpartition:
             view.notify_data_available()
 
     def add_barrier(self, barrier: CheckpointBarrier) -> None:
-        """Append it behind everything."""
+        """Appends an ordinary barrier."""
         self.add(barrier)
         view = self._view
         if view is not None:
             view.notify_barrier(barrier)
 
     def add_priority(self, barrier: CheckpointBarrier) -> list[InFlightBatch]:
-        """Have the barrier overtake everything queued; what the producer has to persist of that.
+        """Lets the barrier overtake all queued batches. Returns those that the producer has to persist.
 
         Thread: the producer's task thread.
         """
@@ -262,9 +264,9 @@ class PipelinedSubpartition:
             return overtaken
 
     def convert_to_unaligned(self, barrier: CheckpointBarrier) -> list[InFlightBatch] | None:
-        """Have the ordinary barrier of that checkpoint, if it is still queued, overtake what is in front of it.
+        """Lets the queued ordinary barrier of that checkpoint overtake the batches before it.
 
-        Returns: as `SubpartitionView.overtake`. Thread: the producer's task thread.
+        Returns: see `SubpartitionView.overtake`. Thread: the producer's task thread.
         """
         marker = PriorityMarker(barrier)
         with self._view_lock:
@@ -293,14 +295,14 @@ class PipelinedSubpartition:
         return item
 
     def unpoll(self, item: BufferedBatch) -> None:
-        """Put the rest of a batch that was polled, and sent in part, back in front."""
+        """Puts the unsent rest of a polled batch back to the front."""
         self._removed_segments -= item.segments
         self.queue.appendleft(item)
         if self._released:
             self._discard()
 
     def attach(self, view: SubpartitionView) -> bool:
-        """Make `view` the consumer. False where there is or was one: a pipelined subpartition is consumed once."""
+        """Sets the consumer. Returns False if there is or was one: a pipelined subpartition is consumed once."""
         with self._view_lock:
             if self._view is not None or self._released:
                 return False
@@ -308,13 +310,13 @@ class PipelinedSubpartition:
                 view.notify_priority(marker)
             self._waiting_priority.clear()
             self.is_remote = view.is_remote
-            self._view = view  # last: nothing is sent before those
+            self._view = view  # last, so that nothing is sent before the priority barriers
         if self.queue:
             view.notify_data_available()
         return True
 
     def release(self) -> None:
-        """The consumer has gone or has everything. Idempotent. Thread: any."""
+        """Ends the consumption: the consumer has gone, or has all data. Idempotent. Thread: any."""
         if self._released:
             return
         self._released = True
@@ -322,7 +324,7 @@ class PipelinedSubpartition:
         self.parent.on_subpartition_consumed(self.index)
 
     def fail(self, cause: Exception) -> None:
-        """Drop what is queued and tell the consumer. Thread: any."""
+        """Drops the queued items and reports the failure to the consumer. Thread: any."""
         view, finished = self._view, self._released
         self._released = True
         self._discard()

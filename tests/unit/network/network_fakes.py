@@ -26,7 +26,7 @@ class ManualTimer:
 
 
 class ManualTimers:
-    """Timers that fire when told to."""
+    """Timers that the test fires."""
 
     def __init__(self) -> None:
         self.pending: list[ManualTimer] = []
@@ -37,7 +37,7 @@ class ManualTimers:
         return timer
 
     def fire_next(self) -> int:
-        """Fire the one set first; returns its delay."""
+        """Fires the timer that was set first. Returns its delay."""
         timer = self.pending.pop(0)
         if not timer.is_cancelled:
             timer.action()
@@ -45,7 +45,7 @@ class ManualTimers:
 
 
 class LocalNetwork:
-    """What an environment is made of, in one thread."""
+    """The parts of a network environment, in one thread."""
 
     def __init__(self, segments: int = 2048) -> None:
         self.pool = NetworkBufferPool(segments * UNIT, UNIT)
@@ -82,7 +82,7 @@ class LocalNetwork:
 
 
 def drain(gate: InputGate) -> list[tuple[int, Batch | Element]]:
-    """Everything the gate has now."""
+    """Returns all items that the gate has now."""
     items = []
     while (item := gate.poll()) is not None:
         items.append(item)

@@ -1,4 +1,4 @@
-"""Buffer pools: what each may use, and that together they never exceed the total."""
+"""Buffer pools: the quota of each pool, and the limit for all together."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_single_pool_gets_everything_up_to_its_maximum() -> None:
     assert network_pool(100).create_local_pool("b", 2, 10).quota == 10
 
 
-def test_spare_segments_are_shared_anew_when_pools_come_and_go() -> None:
+def test_spare_segments_are_redistributed_when_pools_are_created_or_destroyed() -> None:
     parent = network_pool(100)
     first = parent.create_local_pool("first", 2)
     second = parent.create_local_pool("second", 2)
@@ -44,7 +44,7 @@ def test_spare_segments_are_shared_anew_when_pools_come_and_go() -> None:
     assert first.quota == 100
 
 
-def test_requiring_more_than_there_is_names_the_pool_and_the_option() -> None:
+def test_an_error_about_too_few_segments_names_the_pool_and_the_option() -> None:
     parent = network_pool(10)
     parent.create_local_pool("first", 8)
 
@@ -66,7 +66,7 @@ def test_segments_in_use_are_not_handed_out_twice() -> None:
     assert second.quota == 50
 
 
-def test_what_a_pool_requires_is_its_own_however_much_others_hold() -> None:
+def test_a_pool_always_gets_its_required_segments() -> None:
     parent = network_pool(100)
     first = parent.create_local_pool("first", 2)
     first.reserve(300)
@@ -78,7 +78,7 @@ def test_what_a_pool_requires_is_its_own_however_much_others_hold() -> None:
     assert second.quota == 50
 
 
-def test_a_destroyed_pool_counts_until_its_segments_are_back() -> None:
+def test_a_destroyed_pool_counts_until_its_segments_are_recycled() -> None:
     parent = network_pool(100)
     first = parent.create_local_pool("first", 2)
     second = parent.create_local_pool("second", 2)
@@ -111,7 +111,7 @@ def test_a_pool_turns_unavailable_before_it_is_full_and_available_when_half_is_f
     assert calls == [50], "told once, on the transition"
 
 
-def test_a_pool_that_is_given_more_turns_available() -> None:
+def test_a_pool_with_a_larger_quota_turns_available() -> None:
     parent = network_pool(100)
     first = parent.create_local_pool("first", 2)
     second = parent.create_local_pool("second", 2)
@@ -136,10 +136,10 @@ def test_an_emptied_pool_is_available_however_small_its_quota() -> None:
     assert pool.is_available
 
 
-def test_more_coming_back_than_was_taken_is_a_bug() -> None:
+def test_recycling_more_segments_than_taken_raises() -> None:
     pool = network_pool(10).create_local_pool("a", 2)
 
-    with pytest.raises(AssertionError, match="more segments came back"):
+    with pytest.raises(AssertionError, match="more segments were recycled"):
         pool.recycle(1)
 
 
@@ -169,7 +169,7 @@ def test_a_producer_of_large_buffers_has_room_for_several_of_them() -> None:
     assert not pool.is_available
 
 
-def test_ample_room_is_never_more_than_the_quota_has() -> None:
+def test_the_fill_level_of_a_paused_producer_is_limited_by_the_quota() -> None:
     pool = network_pool(100).create_local_pool("a", 2, ample=Ample(12, 4))
 
     pool.reserve(70)

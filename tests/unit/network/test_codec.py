@@ -58,7 +58,7 @@ TABLE = pa.record_batch(
 
 @pytest.mark.parametrize("values", [TABLE, TABLE.slice(1, 2), TABLE.slice(2)], ids=["whole", "slice", "row"])
 @pytest.mark.parametrize("small", [True, False], ids=["in one piece", "by reference"])
-def test_columns_come_back_as_they_were(values: pa.RecordBatch, small: bool) -> None:
+def test_columns_survive_a_round_trip(values: pa.RecordBatch, small: bool) -> None:
     rows = values.num_rows
     batch = Batch(values, np.arange(rows, dtype=np.int64), np.zeros(rows, np.int8))
     encoder = ColumnEncoder()
@@ -98,7 +98,7 @@ def test_dictionary_columns_are_sent_decoded() -> None:
     assert decode_schema(schema).field("a").type == pa.string()
 
 
-def test_rows_come_back_as_they_were() -> None:
+def test_rows_survive_a_round_trip() -> None:
     rows = [{"a": 1}, (1, "x"), None]
     batch = Batch(rows, np.array([1, 2, 3]))
 
@@ -147,13 +147,13 @@ def test_a_row_that_cannot_be_pickled_is_named() -> None:
     ],
     ids=repr,
 )
-def test_elements_come_back_as_they_were(element: Any) -> None:
+def test_elements_survive_a_round_trip(element: Any) -> None:
     kind, body = encode_element(element)
 
     assert decode_element(kind, body) == element
 
 
-def test_a_strange_element_is_refused() -> None:
+def test_an_invalid_element_is_refused() -> None:
     with pytest.raises(BrokenError, match="unknown kind 99"):
         decode_element(99, b"")
     with pytest.raises(BrokenError, match="does not parse"):

@@ -1,4 +1,4 @@
-"""Credits: who may send how much, and that nobody waits for ever."""
+"""Credits: the amount that each sender gets, and that no sender waits for ever."""
 
 from __future__ import annotations
 
@@ -46,21 +46,21 @@ def test_freed_segments_are_announced_in_parcels() -> None:
     manager.validate()
 
 
-def test_a_sender_that_exceeds_its_credit_is_found_out() -> None:
+def test_a_sender_that_exceeds_its_credit_is_detected() -> None:
     manager = opened(gate_pool(8))  # a window of 4
 
-    with pytest.raises(ValueError, match="5 segments came with 4 credits"):
+    with pytest.raises(ValueError, match="5 segments arrived on 4 credits"):
         manager.received(0, 5, backlog=0)
 
 
-def test_a_backlog_lets_a_channel_grow_into_what_is_free() -> None:
+def test_a_channel_with_a_backlog_takes_free_segments() -> None:
     manager = opened(gate_pool(100), channels=10)  # windows of 5
 
     assert manager.received(0, 5, backlog=30) == [Grant(0, 30, 5)]
     manager.validate()
 
 
-def test_a_backlog_is_given_no_more_than_it_lacks() -> None:
+def test_a_channel_gets_only_the_credit_that_its_backlog_lacks() -> None:
     manager = opened(gate_pool(100), channels=10)  # windows of 5
 
     assert manager.received(0, 2, backlog=30) == [Grant(0, 27, 5)]
@@ -72,7 +72,7 @@ def test_a_backlog_is_given_no_more_than_it_lacks() -> None:
     manager.validate()
 
 
-def test_a_backlog_a_little_larger_than_the_credit_is_not_worth_a_message() -> None:
+def test_a_backlog_slightly_above_the_credit_sends_no_grant() -> None:
     manager = opened(gate_pool(80))  # a window of 40
 
     assert manager.received(0, 1, backlog=41) == []
@@ -87,7 +87,7 @@ def test_a_channel_grows_to_the_full_window_and_no_further() -> None:
     manager.validate()
 
 
-def test_a_channel_gives_back_what_is_beyond_its_window_when_its_backlog_is_over() -> None:
+def test_a_channel_without_a_backlog_shrinks_to_its_window() -> None:
     pool = gate_pool(100)
     manager = opened(pool, channels=10)  # windows of 5
     manager.received(0, 5, backlog=30)
@@ -102,10 +102,10 @@ def test_a_channel_gives_back_what_is_beyond_its_window_when_its_backlog_is_over
     manager.validate()
 
 
-def test_a_channel_with_a_backlog_keeps_what_it_has_where_nobody_waits() -> None:
+def test_a_channel_with_a_backlog_keeps_its_segments_if_no_other_waits() -> None:
     pool = gate_pool(100)
     manager = opened(pool, channels=10)  # windows of 5
-    manager.received(0, 5, backlog=10)  # gets all that it asks for
+    manager.received(0, 5, backlog=10)  # gets the whole backlog
     manager.received(1, 5, backlog=30)
     manager.received(1, 20, backlog=10)
 
@@ -119,13 +119,13 @@ def test_a_starving_sender_is_answered_by_a_gate_of_a_single_segment() -> None:
     assert manager.starving(0, backlog=5, next_cost=5) == [Grant(0, 0, 1, is_final=True)]
 
 
-def test_a_starving_sender_is_given_the_one_segment_that_it_lacks() -> None:
+def test_a_starving_sender_gets_the_one_segment_that_it_lacks() -> None:
     manager = opened(gate_pool(8))  # a window of 4 of 8
 
     assert manager.starving(0, backlog=5, next_cost=5) == [Grant(0, 1, 4)]
 
 
-def test_a_sender_that_was_answered_is_told_of_parcels_again() -> None:
+def test_a_sender_gets_parcels_again_after_it_was_answered() -> None:
     manager = opened(gate_pool(8))  # a window of 4 of 8
     assert manager.starving(0, backlog=5, next_cost=5) == [Grant(0, 1, 4)]
     manager.received(0, 5, backlog=0)
@@ -134,13 +134,13 @@ def test_a_sender_that_was_answered_is_told_of_parcels_again() -> None:
     assert manager.consumed(0, 1) == [Grant(0, 1, 4)]
 
 
-def test_a_starving_sender_gets_all_there_is_marked_final_when_the_task_can_free_nothing() -> None:
+def test_a_starving_sender_gets_a_final_grant_when_the_task_can_free_nothing() -> None:
     manager = opened(gate_pool(8))  # a window of 4 of 8
 
     assert manager.starving(0, backlog=50, next_cost=50) == [Grant(0, 4, 4, is_final=True)]
 
 
-def test_a_starving_sender_waits_while_the_task_has_something_to_free() -> None:
+def test_a_starving_sender_waits_while_the_task_can_free_segments() -> None:
     manager = opened(gate_pool(8))  # a window of 4 of 8
     assert manager.received(0, 2, backlog=50) == [Grant(0, 4, 4)]
     manager.received(0, 1, backlog=49)
@@ -164,7 +164,7 @@ def test_freed_segments_go_to_the_channel_that_waits() -> None:
     manager.validate()
 
 
-def test_a_channel_that_got_only_a_part_goes_on_waiting() -> None:
+def test_a_channel_that_got_only_a_part_keeps_waiting() -> None:
     pool = gate_pool(12, 6)
     manager = opened(pool, channels=3)  # windows of 2
     manager.starving(0, backlog=8, next_cost=8)
@@ -188,7 +188,7 @@ def test_a_channel_that_is_closed_while_it_waits_gets_nothing() -> None:
     assert pool.used == 0
 
 
-def test_whether_a_sender_has_credit_is_known_before_its_buffer_is_read() -> None:
+def test_the_credit_of_a_sender_is_known_before_its_buffer_is_read() -> None:
     manager = opened(gate_pool(8))  # a window of 4
 
     assert manager.has_credit(0, 4)
@@ -213,7 +213,7 @@ def test_messages_for_a_channel_that_is_closed_change_nothing() -> None:
     manager.validate()
 
 
-def test_a_closed_channel_returns_everything_and_serves_who_waits() -> None:
+def test_a_closed_channel_returns_its_segments_to_waiting_channels() -> None:
     pool = gate_pool(4, 4)
     manager = opened(pool, channels=2)
     manager.received(0, 2, backlog=0)
@@ -228,7 +228,7 @@ def test_a_closed_channel_returns_everything_and_serves_who_waits() -> None:
     assert pool.used == 0
 
 
-def test_nothing_is_announced_before_the_request_is_on_its_way() -> None:
+def test_no_credit_is_announced_before_the_request_is_sent() -> None:
     pool = gate_pool(8)
     hog = pool.try_acquire(8)
     manager = CreditManager(pool, 1, 1)
@@ -239,8 +239,8 @@ def test_nothing_is_announced_before_the_request_is_on_its_way() -> None:
     assert manager.resume_channel(0) == [Grant(0, 3, 4)]
 
 
-def test_a_channel_has_its_exclusive_segments_whatever_the_others_hold() -> None:
-    """They may hold all for as long as they are blocked: until this channel has given its barrier."""
+def test_a_channel_gets_its_exclusive_segments_even_if_others_hold_all() -> None:
+    """The others may hold all segments while they are blocked: until this channel has delivered its barrier."""
     pool = gate_pool(8)
     manager = CreditManager(pool, 2, 2)
     manager.open_channel(0)
@@ -252,7 +252,7 @@ def test_a_channel_has_its_exclusive_segments_whatever_the_others_hold() -> None
     manager.validate()
 
 
-def test_a_request_made_again_promises_what_is_still_held() -> None:
+def test_a_repeated_request_grants_the_segments_still_held() -> None:
     pool = gate_pool(8)
     manager = opened(pool)
 
@@ -262,7 +262,7 @@ def test_a_request_made_again_promises_what_is_still_held() -> None:
     assert pool.used == 4
 
 
-def test_nothing_is_announced_while_the_producer_does_not_have_the_partition() -> None:
+def test_no_credit_is_announced_while_the_partition_does_not_exist() -> None:
     parent = NetworkBufferPool(80 * UNIT, UNIT)
     other = parent.create_local_pool("other", 2)
     manager = opened(parent.create_local_pool("gate", 2))  # a window of 20
@@ -274,7 +274,7 @@ def test_nothing_is_announced_while_the_producer_does_not_have_the_partition() -
     assert manager.open_channel(0) == Grant(0, 40, 40), "the next request promises what was added meanwhile"
 
 
-def test_a_request_made_again_is_announced_nothing_until_it_is_on_its_way() -> None:
+def test_no_credit_is_announced_before_a_repeated_request_is_sent() -> None:
     parent = NetworkBufferPool(80 * UNIT, UNIT)
     other = parent.create_local_pool("other", 2)
     manager = opened(parent.create_local_pool("gate", 2))
@@ -286,7 +286,7 @@ def test_a_request_made_again_is_announced_nothing_until_it_is_on_its_way() -> N
     assert manager.resume_channel(0) == [Grant(0, 20, 40)]
 
 
-def test_a_request_made_again_knows_nothing_of_what_the_sender_waited_for_before() -> None:
+def test_a_repeated_request_forgets_the_backlog_of_the_former_one() -> None:
     manager = opened(gate_pool(8))  # a window of 4 of 8
     manager.received(0, 3, backlog=0)
     assert manager.starving(0, backlog=50, next_cost=50) == []
@@ -315,7 +315,7 @@ def test_a_shrinking_pool_takes_unused_credit_back() -> None:
     assert [other.quota for other in others] == [20, 20, 20]
 
 
-def test_a_shrinking_pool_takes_back_at_once_what_has_not_been_announced() -> None:
+def test_a_shrinking_pool_takes_unannounced_credit_back_at_once() -> None:
     parent = NetworkBufferPool(80 * UNIT, UNIT)
     pool = parent.create_local_pool("gate", 2)
     manager = opened(pool)  # 40 of 80
@@ -346,7 +346,7 @@ def test_a_shrinking_pool_leaves_a_channel_its_exclusive_segments() -> None:
     manager.validate()
 
 
-def test_a_pool_that_is_full_and_no_more_takes_nothing_back() -> None:
+def test_an_exactly_full_pool_takes_nothing_back() -> None:
     pool = gate_pool(8)
     manager = opened(pool)
     manager.starving(0, backlog=8, next_cost=8)
@@ -366,7 +366,7 @@ def test_a_sender_cannot_give_back_more_than_it_has() -> None:
     manager.validate()
 
 
-def test_a_sender_that_gave_everything_back_is_answered_when_there_is_something_to_give() -> None:
+def test_a_sender_that_gave_all_credit_back_is_answered_when_segments_are_free() -> None:
     pool = gate_pool(8)
     manager = opened(pool)
     manager.returned(0, 4)
@@ -393,7 +393,7 @@ def test_a_growing_pool_widens_the_windows() -> None:
     assert pool.used == 40
 
 
-def test_the_sender_counts_what_it_may_send() -> None:
+def test_the_sender_counts_its_credit() -> None:
     credit = SenderCredit(4, 4)
 
     credit.spend(3)
@@ -420,7 +420,7 @@ def test_a_sender_cuts_one_buffer_for_one_final_grant() -> None:
     assert not credit.is_final, "more is coming after all"
 
 
-def test_a_buffer_is_paid_for_at_once_where_it_need_not_be_cut_or_wait() -> None:
+def test_a_buffer_that_fits_is_charged_at_once() -> None:
     credit = SenderCredit(6, 8)
     credit.is_final = True
 
@@ -428,8 +428,8 @@ def test_a_buffer_is_paid_for_at_once_where_it_need_not_be_cut_or_wait() -> None
     assert credit.is_final
     assert credit.try_spend(4)
     assert not credit.is_final
-    assert not credit.try_spend(3)  # more than there is
-    assert credit.try_spend(2)  # all there is
+    assert not credit.try_spend(3)  # more than the credit
+    assert credit.try_spend(2)  # all of the credit
     assert credit.available == 0
 
 

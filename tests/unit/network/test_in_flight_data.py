@@ -1,4 +1,4 @@
-"""Barriers that overtake data, blocked channels, and the files that hold what was overtaken."""
+"""Barriers that overtake data, blocked channels, and the files with the overtaken batches."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def captured(gate: InputGate, checkpoint_id: int = 1) -> list[tuple[int, list[An
 # ---- within a process
 
 
-def test_a_priority_barrier_comes_before_what_is_queued() -> None:
+def test_a_priority_barrier_is_delivered_before_queued_batches() -> None:
     network = LocalNetwork()
     partition, gate = network.partition(), network.gate("p")
     partition.emit(0, Batch([1]))
     partition.emit_element(Watermark(7))
-    assert partition.emit_priority(barrier()) == []  # the consumer, being here, keeps what it overtook
+    assert partition.emit_priority(barrier()) == []  # the local consumer captures the overtaken batches
     partition.emit(0, Batch([2]))
 
     assert gate.poll() == (0, barrier())
@@ -61,7 +61,7 @@ def test_a_priority_barrier_comes_before_what_is_queued() -> None:
     assert gate.poll() is None
 
 
-def test_what_was_overtaken_before_the_consumer_came_is_kept_by_the_producer() -> None:
+def test_the_producer_captures_batches_overtaken_before_the_consumer_attached() -> None:
     network = LocalNetwork()
     partition = network.partition()
     partition.emit(0, Batch([1]))
@@ -75,7 +75,7 @@ def test_what_was_overtaken_before_the_consumer_came_is_kept_by_the_producer() -
     assert rows(gate.poll()) == [1]
 
 
-def test_channels_that_owe_their_barrier_are_captured_as_they_are_processed() -> None:
+def test_batches_before_the_barrier_are_captured_when_they_are_processed() -> None:
     network = LocalNetwork()
     partitions = [network.partition(f"p{i}") for i in range(2)]
     gate = network.gate("p0", "p1")
@@ -93,7 +93,7 @@ def test_channels_that_owe_their_barrier_are_captured_as_they_are_processed() ->
     assert captured(gate) == [(1, [[1], [2]])]
 
 
-def test_a_capture_waits_for_every_channel_but_those_that_ended() -> None:
+def test_a_capture_waits_for_every_channel_that_has_not_ended() -> None:
     network = LocalNetwork()
     partitions = [network.partition(f"p{i}") for i in range(3)]
     gate = network.gate("p0", "p1", "p2")
@@ -102,7 +102,7 @@ def test_a_capture_waits_for_every_channel_but_those_that_ended() -> None:
     partitions[1].emit_priority(barrier())
     assert gate.poll() == (1, barrier())
     gate.start_capture(1)
-    with pytest.raises(InternalError, match=r"channels \[2\] owe the barrier of checkpoint 1"):
+    with pytest.raises(InternalError, match=r"channels \[2\] have not delivered the barrier of checkpoint 1"):
         gate.finish_capture(1)
     partitions[2].finish()
     drain(gate)
@@ -111,7 +111,7 @@ def test_a_capture_waits_for_every_channel_but_those_that_ended() -> None:
         gate.finish_capture(1)
 
 
-def test_an_aborted_capture_leaves_nothing_and_late_barriers_start_nothing() -> None:
+def test_late_barriers_of_an_aborted_capture_are_ignored() -> None:
     network = LocalNetwork()
     partitions = [network.partition(f"p{i}") for i in range(2)]
     gate = network.gate("p0", "p1")
@@ -152,7 +152,7 @@ def test_an_aligned_barrier_is_expedited_from_its_queue_and_on_arrival() -> None
     assert sorted(rows(item)[0] for item in drain(gate)) == [1, 2]  # type: ignore[type-var]
 
 
-def test_a_barrier_that_was_forced_to_stay_aligned_is_not_expedited() -> None:
+def test_a_forced_aligned_barrier_is_not_expedited() -> None:
     network = LocalNetwork()
     partitions = [network.partition(f"p{i}") for i in range(2)]
     gate = network.gate("p0", "p1")
@@ -165,7 +165,7 @@ def test_a_barrier_that_was_forced_to_stay_aligned_is_not_expedited() -> None:
     assert [type(item).__name__ for _, item in drain(gate)] == ["Batch", "Batch"] + 2 * ["CheckpointBarrier"]
 
 
-def test_a_producer_converts_only_the_barrier_it_is_asked_for() -> None:
+def test_a_producer_converts_only_the_requested_barrier() -> None:
     network = LocalNetwork()
     partition = network.partition()
     assert partition.convert_to_unaligned(1) is None
@@ -178,7 +178,7 @@ def test_a_producer_converts_only_the_barrier_it_is_asked_for() -> None:
     assert drain(network.gate("p"))[0] == (0, barrier(1))
 
 
-def test_the_writer_counts_what_it_has_gathered_as_queued() -> None:
+def test_a_priority_barrier_overtakes_rows_gathered_by_the_writer() -> None:
     network = LocalNetwork()
     partition, gate = network.partition(), network.gate("p")
     writer = RecordWriter(partition, GlobalPartitioner())
@@ -207,7 +207,7 @@ def test_a_priority_barrier_wakes_a_task_that_does_not_poll() -> None:
 # ---- blocked channels
 
 
-def test_a_blocked_channel_gives_nothing_and_is_not_available() -> None:
+def test_a_blocked_channel_delivers_no_data_and_is_not_available() -> None:
     network = LocalNetwork()
     partitions = [network.partition(f"p{i}") for i in range(2)]
     gate = network.gate("p0", "p1")
@@ -237,7 +237,7 @@ def test_a_priority_barrier_passes_a_blocked_channel() -> None:
 
 
 class Remote:
-    """A producer and a consumer with a wire between them; `segments`: of the gate's pool."""
+    """A producer and a consumer with a wire between them; `segments` is the size of the gate's pool."""
 
     def __init__(self, segments: int = 64, unit: int = 64, *, attach: bool = True) -> None:
         pools = NetworkBufferPool(1024 * unit, unit)
@@ -256,7 +256,7 @@ class Remote:
             pass
 
 
-def test_what_was_handed_to_the_socket_stays_ahead_and_is_captured_by_the_consumer() -> None:
+def test_the_consumer_captures_batches_handed_to_the_socket_before_the_barrier() -> None:
     remote = Remote()
     remote.partition.emit(0, Batch([1]))
     remote.wire.gather()
@@ -270,7 +270,7 @@ def test_what_was_handed_to_the_socket_stays_ahead_and_is_captured_by_the_consum
     assert [rows(item) for item in drain(remote.gate)] == [[1], [2]]
 
 
-def test_a_record_in_parts_is_captured_whole_by_its_producer() -> None:
+def test_the_producer_captures_a_partly_sent_record_as_a_whole() -> None:
     remote = Remote(segments=2)
     remote.partition.emit(0, Batch(["x" * 900]))
     polled: list[Any] = []
@@ -302,7 +302,7 @@ def test_a_barrier_passes_a_sender_without_credit() -> None:
     assert remote.gate.poll() == (0, barrier())
 
 
-def test_a_barrier_emitted_before_the_consumer_came_is_sent_first() -> None:
+def test_a_barrier_emitted_before_the_consumer_attached_is_sent_first() -> None:
     remote = Remote(attach=False)
     remote.partition.emit(0, Batch([1]))
     ((_, batches),) = remote.partition.emit_priority(barrier())
@@ -315,7 +315,7 @@ def test_a_barrier_emitted_before_the_consumer_came_is_sent_first() -> None:
     assert rows(remote.gate.poll()) == [1]
 
 
-def test_an_aligned_barrier_that_has_left_cannot_be_converted_by_its_producer() -> None:
+def test_the_producer_cannot_convert_an_aligned_barrier_that_was_sent() -> None:
     remote = Remote()
     remote.partition.emit(0, Batch([1]))
     remote.partition.emit_element(barrier(1, "ALIGNED"))
@@ -338,7 +338,7 @@ def test_closing_a_gate_drops_its_barriers() -> None:
 
 
 class Streams:
-    """Args: directory: None: everything is inlined."""
+    """Args: directory: None: all state is inlined."""
 
     can_share = False
 
@@ -412,7 +412,7 @@ BATCHES: list[tuple[int, list[Batch]]] = [
 ]
 
 
-def test_batches_come_back_with_timestamps_and_kinds(streams: Streams) -> None:
+def test_restored_batches_have_their_timestamps_and_kinds(streams: Streams) -> None:
     frozen: list[tuple[int, list[InFlightBatch | Batch]]] = [
         (channel, [freeze(batch) if index % 2 else batch for index, batch in enumerate(batches)])
         for channel, batches in BATCHES
@@ -436,12 +436,12 @@ def test_channels_share_a_file_that_is_opened_once(tmp_path: Path) -> None:
     reader.close()
 
 
-def test_nothing_in_flight_writes_no_file(tmp_path: Path) -> None:
+def test_no_file_is_written_without_in_flight_batches(tmp_path: Path) -> None:
     assert write_channel_state(Streams(tmp_path), False, 0, 0, [(0, [])]) == []
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_came_over_the_network_is_written_as_it_came(streams: Streams) -> None:
+def test_received_batches_are_written_in_their_wire_form(streams: Streams) -> None:
     remote = Remote()
     remote.partition.emit(0, Batch(COLUMNS.slice(0, 2), np.array([8, 9])))
     remote.pump()
@@ -457,15 +457,13 @@ def test_what_came_over_the_network_is_written_as_it_came(streams: Streams) -> N
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda h, data: data.replace(b"FPYCHAN1", b"notthis1"), "does not begin like one"),
+        (lambda h, data: data.replace(b"FPYCHAN1", b"notthis1"), "does not begin with the magic number"),
         (lambda h, data: data[:-8], "ends before byte"),
         (lambda h, data: h.lengths.__setitem__(0, 8) or data, "a batch of 8 bytes"),
         (lambda h, data: h.lengths.__setitem__(0, 56) or data, "longer than its entry"),
     ],
 )
-def test_a_file_of_something_else_is_refused(
-    damage: Callable[[Any, bytes], bytes], message: str, tmp_path: Path
-) -> None:
+def test_a_corrupt_file_is_refused(damage: Callable[[Any, bytes], bytes], message: str, tmp_path: Path) -> None:
     streams = Streams(tmp_path)
     (handle,) = write_channel_state(streams, False, 0, 0, [(0, [Batch([1, 2])])])
     data = damage(handle, Path(handle.file.path).read_bytes())

@@ -31,7 +31,7 @@ class Client:
 
 
 @pytest.mark.parametrize("is_reached", [True, False])
-def test_a_channel_closed_while_it_asks_again_leaves_nothing_behind(is_reached: bool) -> None:
+def test_a_channel_closed_during_a_repeated_request_releases_everything(is_reached: bool) -> None:
     """The task closes its gate while the I/O thread is about to repeat the request."""
     pool = NetworkBufferPool(100 * UNIT, UNIT)
     gate = InputGate("consumer", lambda error: None, pool.create_local_pool("gate", 2))
@@ -56,7 +56,7 @@ def test_a_channel_closed_while_it_asks_again_leaves_nothing_behind(is_reached: 
         credits=CreditManager(gate.pool, 1, 2),
         connect=connect,
     )
-    # Not among the gate's channels while that is closed: `close` came before there was anything to let go of.
+    # The closed gate does not contain this channel: `close` ran before there was anything to release.
     channel._is_closed = True
     channel.request_subpartition()
 

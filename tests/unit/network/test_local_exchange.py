@@ -1,4 +1,4 @@
-"""Partitions and gates of one process: order, fairness, back-pressure, the end, and failure."""
+"""Partitions and gates of one process: order, fairness, backpressure, end and failure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def columns(count: int, start: int = 0) -> Batch:
     return Batch(pa.record_batch({"a": np.arange(start, start + count, dtype=np.int64)}))
 
 
-def test_a_batch_is_handed_over_by_reference_and_its_segments_come_back() -> None:
+def test_a_batch_is_passed_by_reference_and_its_segments_are_recycled() -> None:
     network = LocalNetwork()
     partition, gate = network.partition(), network.gate()
     batch = Batch([object()])
@@ -70,7 +70,7 @@ def test_channels_with_data_are_served_in_turn() -> None:
     assert [index for index, _ in drain(gate)] == [0, 1, 0, 0]
 
 
-def test_a_batch_is_asked_for_without_taking_an_element() -> None:
+def test_poll_batch_takes_no_element() -> None:
     network = LocalNetwork()
     partition = network.partition()
     gate = network.gate()
@@ -84,7 +84,7 @@ def test_a_batch_is_asked_for_without_taking_an_element() -> None:
     assert [item if isinstance(item, Watermark) else item.values for _, item in drain(gate)] == [Watermark(5), [2]]
 
 
-def test_the_gate_tells_only_when_it_turns_from_empty_to_not_empty() -> None:
+def test_the_gate_notifies_only_when_it_gets_data_after_it_was_empty() -> None:
     network = LocalNetwork()
     first, second = network.partition("first"), network.partition("second")
     gate = network.gate("first", "second")
@@ -102,7 +102,7 @@ def test_the_gate_tells_only_when_it_turns_from_empty_to_not_empty() -> None:
     assert calls == [True, True]
 
 
-def test_a_consumer_that_comes_late_finds_what_was_queued() -> None:
+def test_a_late_consumer_gets_the_queued_data() -> None:
     network = LocalNetwork()
     partition = network.partition()
     partition.emit(0, Batch([1]))
@@ -112,7 +112,7 @@ def test_a_consumer_that_comes_late_finds_what_was_queued() -> None:
     assert rows(gate.poll()) == [1]
 
 
-def test_a_consumer_that_comes_early_is_served_when_the_partition_appears() -> None:
+def test_an_early_consumer_is_served_when_the_partition_is_registered() -> None:
     network = LocalNetwork()
     gate = network.gate()
 
@@ -122,7 +122,7 @@ def test_a_consumer_that_comes_early_is_served_when_the_partition_appears() -> N
     assert all(timer.is_cancelled for timer in network.timers.pending)
 
 
-def test_a_partition_that_never_appears_is_asked_for_again_with_growing_pauses_then_given_up() -> None:
+def test_requests_for_a_missing_partition_are_repeated_with_growing_pauses_and_then_fail() -> None:
     network = LocalNetwork()
     gate = network.gate()
     pauses = []
@@ -174,7 +174,7 @@ def test_a_batch_larger_than_the_headroom_is_queued_in_slices_in_order() -> None
     assert pa.Table.from_batches([batch.values for batch in batches])["a"].to_pylist() == list(range(UNIT))
 
 
-def test_a_partition_lives_until_all_is_consumed() -> None:
+def test_a_partition_lives_until_all_data_is_consumed() -> None:
     network = LocalNetwork()
     partition, gate = network.partition(), network.gate()
     partition.emit(0, Batch([1]))
@@ -188,7 +188,7 @@ def test_a_partition_lives_until_all_is_consumed() -> None:
     assert network.pool.required == 0
 
 
-def test_a_finished_partition_takes_nothing_more() -> None:
+def test_a_finished_partition_accepts_no_data() -> None:
     partition = LocalNetwork().partition()
     partition.finish()
     partition.finish()
@@ -212,7 +212,7 @@ def test_a_released_partition_fails_its_consumers_and_its_producer() -> None:
         partition.emit(0, Batch([1]))
 
 
-def test_a_consumer_that_goes_away_lets_the_producer_run_into_the_void() -> None:
+def test_the_producer_goes_on_without_its_consumer() -> None:
     network = LocalNetwork(segments=8)
     partition, gate = network.partition(), network.gate()
     partition.emit(0, columns(UNIT))
@@ -246,7 +246,7 @@ def test_a_partition_id_is_registered_once() -> None:
         network.partition()
 
 
-def test_the_size_of_a_batch_is_that_of_its_slice_and_estimated_for_objects() -> None:
+def test_the_size_of_columns_is_that_of_the_slice_and_the_size_of_objects_is_estimated() -> None:
     whole = columns(1000)
     assert batch_bytes(whole) == 8000
     assert batch_bytes(whole.slice(10, 10)) == 80

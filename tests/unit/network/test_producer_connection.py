@@ -20,7 +20,7 @@ CHANNEL = 7
 
 
 class LoopThatDoesNothing:
-    """The connection's socket always has room, and frames are handed over by the test."""
+    """An I/O loop without events: the socket always has room, and the test passes the frames."""
 
     def __init__(self) -> None:
         self._timers = ManualTimers()
@@ -39,7 +39,7 @@ class LoopThatDoesNothing:
 
 
 class LockWithCompany:
-    """A lock, and another thread that moves at a chosen moment: while it is held, or as soon as it is free again."""
+    """A lock, and another thread that acts at a chosen moment: while the lock is held, or when it is released."""
 
     def __init__(self) -> None:
         self._is_held = False
@@ -70,7 +70,7 @@ class LockWithCompany:
 
 
 class Producer:
-    """A connection past its greeting, the partitions of its process, and the other end of its socket."""
+    """An authenticated connection, the partitions of its process, and the other end of its socket."""
 
     def __init__(self) -> None:
         self.network = LocalNetwork()
@@ -107,7 +107,7 @@ class Producer:
         self.hand_over(frames.PARTITION_REQUEST, b=credits, c=window, d=len(partition_id), body=partition_id.encode())
 
     def sent(self) -> list[tuple[int, int, int]]:
-        """Kind, `a` and `b` of the frames that were sent since the last call."""
+        """Returns kind, `a` and `b` of the frames that were sent since the last call."""
         try:
             data = self._theirs.recv(1 << 20)
         except BlockingIOError:
@@ -138,7 +138,7 @@ def emit(partition: ResultPartition, segments: int) -> None:
     partition.emit(0, Batch([bytes(segments * UNIT - UNIT // 2)]))
 
 
-def test_what_is_granted_before_the_partition_appears_may_be_spent(producer: Producer) -> None:
+def test_credit_granted_before_the_partition_appears_can_be_spent(producer: Producer) -> None:
     producer.request("late", credits=1, window=1)
     producer.hand_over(frames.CREDIT, a=2, b=8)
 
@@ -148,7 +148,7 @@ def test_what_is_granted_before_the_partition_appears_may_be_spent(producer: Pro
     assert producer.kinds_sent() == [frames.DATA]
 
 
-def test_what_is_reclaimed_before_the_partition_appears_is_returned(producer: Producer) -> None:
+def test_credit_reclaimed_before_the_partition_appears_is_returned(producer: Producer) -> None:
     producer.request("late", credits=5, window=8)
     producer.hand_over(frames.RECLAIM, a=2)
 
@@ -157,7 +157,7 @@ def test_what_is_reclaimed_before_the_partition_appears_is_returned(producer: Pr
     assert producer.sent() == [(frames.BACKLOG, 3, 3)]
 
 
-def test_credit_for_a_channel_that_was_closed_is_ignored(producer: Producer) -> None:
+def test_credit_for_a_closed_channel_is_ignored(producer: Producer) -> None:
     producer.request("late", credits=1, window=1)
     producer.hand_over(frames.CLOSE)
     producer.hand_over(frames.CREDIT, a=1, b=1)
@@ -168,7 +168,7 @@ def test_credit_for_a_channel_that_was_closed_is_ignored(producer: Producer) -> 
     assert producer.sent() == []
 
 
-def test_credit_is_returned_before_the_sender_says_that_it_has_too_little(producer: Producer) -> None:
+def test_credit_is_returned_before_the_sender_reports_its_backlog(producer: Producer) -> None:
     partition = producer.network.partition("p")
     producer.request("p", credits=8, window=8)
     producer.lock.once_free = lambda: emit(partition, 4)
@@ -178,7 +178,7 @@ def test_credit_is_returned_before_the_sender_says_that_it_has_too_little(produc
     assert producer.kinds_sent() == [frames.RETURNED, frames.BACKLOG]
 
 
-def test_what_was_emitted_while_credit_was_reclaimed_is_sent(producer: Producer) -> None:
+def test_data_emitted_while_credit_is_reclaimed_is_sent(producer: Producer) -> None:
     partition = producer.network.partition("p")
     producer.request("p", credits=8, window=8)
     producer.lock.while_held = lambda: emit(partition, 4)

@@ -1,4 +1,4 @@
-"""What is looked at before something that another process sent is used."""
+"""The checks of data from another process."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ STRINGS = pa.record_batch({"s": ["ab", "cd", "ef"]})
 
 
 def corrupted_offsets() -> tuple[pa.Schema, bytes]:
-    """The strings with an offset in the middle that points far outside."""
+    """Returns strings with one offset that points far outside."""
     schema, batch = encoded(STRINGS)
     body = body_of(batch)
     right, wrong = struct.pack("<iiii", 0, 2, 4, 6), struct.pack("<iiii", 0, 2, 1 << 30, 6)
@@ -47,7 +47,7 @@ def corrupted_offsets() -> tuple[pa.Schema, bytes]:
 
 
 @pytest.mark.parametrize("is_member", [True, False])
-def test_a_batch_that_is_right_is_as_it_was_sent(is_member: bool) -> None:
+def test_a_valid_batch_is_decoded(is_member: bool) -> None:
     schema, batch = encoded(STRINGS)
 
     assert received(schema, body_of(batch), batch.payload_bytes, is_member=is_member).values == STRINGS
@@ -61,7 +61,7 @@ def test_a_column_that_is_shorter_than_its_batch_is_refused() -> None:
         received(shorter, body_of(batch), batch.payload_bytes)
 
 
-def test_of_strangers_every_offset_is_looked_at() -> None:
+def test_every_offset_from_an_unproven_peer_is_checked() -> None:
     schema, body = corrupted_offsets()
 
     with pytest.raises(BrokenError, match="does not parse"):
@@ -69,7 +69,7 @@ def test_of_strangers_every_offset_is_looked_at() -> None:
 
 
 @pytest.mark.parametrize(("timestamps", "kinds"), [(16, 0), (32, 0), (0, 2), (0, 4), (20, 0)])
-def test_as_many_timestamps_and_kinds_as_rows_have_to_come(timestamps: int, kinds: int) -> None:
+def test_the_numbers_of_timestamps_and_kinds_must_match_the_rows(timestamps: int, kinds: int) -> None:
     schema, batch = encoded(STRINGS)
     body = body_of(batch) + bytes(64)
 
@@ -84,16 +84,16 @@ def test_timestamps_beyond_the_end_are_refused() -> None:
         received(schema, body_of(batch), batch.payload_bytes, 24)
 
 
-def test_no_rows_at_all_are_refused() -> None:
-    with pytest.raises(BrokenError, match="without rows"):
+def test_an_empty_payload_of_rows_is_refused() -> None:
+    with pytest.raises(BrokenError, match="empty payload"):
         received(None, b"", 0)
 
 
-# ---------------------------------------------------------------- bombs
+# ---------------------------------------------------------------- decompression bombs
 
 
 @pytest.mark.parametrize("codec", ["lz4", "zstd"])
-def test_compressed_columns_that_say_how_large_they_are_arrive(codec: str) -> None:
+def test_compressed_columns_are_decoded(codec: str) -> None:
     values = pa.record_batch({"n": np.zeros(100_000, dtype=np.int64), "s": ["x" * 10] * 100_000})
     schema, batch = encoded(values, codec)
     body = body_of(batch)
@@ -103,7 +103,7 @@ def test_compressed_columns_that_say_how_large_they_are_arrive(codec: str) -> No
 
 
 @pytest.mark.parametrize("declared", [1 << 40, (1 << 62) + 5, 4 << 30])
-def test_columns_that_say_they_become_huge_are_refused_before_memory_is_asked_for(declared: int) -> None:
+def test_columns_with_a_huge_declared_size_are_refused_before_memory_is_allocated(declared: int) -> None:
     values = pa.record_batch({"n": np.zeros(100_000, dtype=np.int64)})
     schema, batch = encoded(values, "zstd")
     body = body_of(batch)
@@ -112,22 +112,22 @@ def test_columns_that_say_they_become_huge_are_refused_before_memory_is_asked_fo
     bomb = body.replace(right, struct.pack("<q", declared))
     before = pa.total_allocated_bytes()
 
-    with pytest.raises(BrokenError, match="says that it becomes"):
+    with pytest.raises(BrokenError, match="declares a decoded size"):
         received(schema, bomb, len(bomb), may_be_compressed=True)
     assert pa.total_allocated_bytes() == before
 
 
-def test_rows_that_say_they_become_huge_are_refused() -> None:
+def test_rows_with_a_huge_declared_size_are_refused() -> None:
     pickled = encode_rows(Batch([bytes(100_000)])).parts[0]
     small = compress_rows(pickled, "zstd")
     assert received(None, small, len(small), may_be_compressed=True).values == [bytes(100_000)]
     bomb = struct.pack("<Q", 1 << 45 | small[0]) + small[8:]
 
-    with pytest.raises(BrokenError, match="says that it becomes"):
+    with pytest.raises(BrokenError, match="declares a decoded size"):
         received(None, bomb, len(bomb), may_be_compressed=True)
 
 
-def test_a_long_batch_may_become_longer_than_a_gigabyte() -> None:
+def test_a_long_batch_may_be_decoded_to_more_than_a_gigabyte() -> None:
     head = struct.pack("<Q", (3 << 30) << 8 | 1)
 
     with pytest.raises(BrokenError):
@@ -145,7 +145,7 @@ def nested(depth: int) -> pa.DataType:
     return kind
 
 
-def test_types_may_be_nested_but_not_for_ever() -> None:
+def test_the_nesting_of_types_is_limited() -> None:
     fine = pa.schema([pa.field("x", nested(20))])
     assert receive_schema(fine.serialize().to_pybytes()) == fine
 
@@ -154,13 +154,13 @@ def test_types_may_be_nested_but_not_for_ever() -> None:
 
 
 @pytest.mark.parametrize("message", [b"", b"\xff" * 64, bytes(64), b"GET / HTTP/1.1\r\n\r\n"])
-def test_what_is_no_schema_is_refused(message: bytes) -> None:
+def test_an_invalid_schema_is_refused(message: bytes) -> None:
     with pytest.raises(BrokenError, match="a schema does not parse"):
         receive_schema(message)
 
 
 @pytest.mark.parametrize("cost", [1, 2, 64, 128])
-def test_what_a_sender_may_undercharge_is_what_a_receiver_takes(cost: int) -> None:
+def test_the_receiver_accepts_every_size_that_a_sender_may_undercharge(cost: int) -> None:
     segments = most_bytes(cost, 1)
 
     assert not is_undercharged(cost, segments)

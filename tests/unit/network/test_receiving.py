@@ -1,4 +1,4 @@
-"""Where received bytes end up in memory: a transport gives them, without sockets and their timing."""
+"""The buffers for received bytes, which a transport delivers without sockets and their timing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NoLoop:
 
 
 class Bytes:
-    """A transport from which everything can be read at once, as from a socket whose peer is far ahead."""
+    """A transport with all its data ready, like a socket whose peer is far ahead."""
 
     has_pending = False
 
@@ -71,7 +71,7 @@ def long_frame(fill: int) -> bytes:
     return frames.frame(frames.DATA, 1, body=bytes([fill]) * LONG)
 
 
-def test_long_frames_are_received_where_they_stay(receiver: Receiver) -> None:
+def test_long_frames_are_received_without_moving_them(receiver: Receiver) -> None:
     receiver.receive(b"".join(long_frame(fill) for fill in range(2)))
     receiver.moved_bytes = 0
 
@@ -82,7 +82,7 @@ def test_long_frames_are_received_where_they_stay(receiver: Receiver) -> None:
 
 
 @pytest.mark.parametrize("where", ["before", "after"])
-def test_control_frames_between_long_ones_do_not_have_these_moved(receiver: Receiver, where: str) -> None:
+def test_control_frames_between_long_frames_do_not_move_them(receiver: Receiver, where: str) -> None:
     control = frames.frame(frames.BACKLOG, 1, 5, 5)
 
     def pair(fill: int) -> bytes:
@@ -98,7 +98,7 @@ def test_control_frames_between_long_ones_do_not_have_these_moved(receiver: Rece
     assert receiver.moved_bytes < LONG // 4
 
 
-def test_control_frames_alone_do_not_have_the_next_long_frame_moved(receiver: Receiver) -> None:
+def test_control_frames_alone_do_not_move_the_next_long_frame(receiver: Receiver) -> None:
     control = frames.frame(frames.BACKLOG, 1, 5, 5)
     receiver.receive(long_frame(0) + long_frame(1))
     receiver.moved_bytes = 0

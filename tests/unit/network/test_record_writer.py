@@ -1,4 +1,4 @@
-"""RecordWriter: when batches go out, in which form, and what goes in front of what."""
+"""RecordWriter: the time, form and order of the batches that it sends."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PAIR = Types.TUPLE([Types.LONG(), Types.STRING()])
 
 
 class Exchange:
-    """A writer and the gates behind it."""
+    """A writer and the gates that read its output."""
 
     def __init__(self, partitioner: Partitioner, channels: int = 1, type_info: object = None, timeout_ms: int = 100):
         network = LocalNetwork()
@@ -61,7 +61,7 @@ def test_small_batches_are_gathered_until_flushed() -> None:
     assert exchange.received() == []
 
 
-def test_the_deadline_runs_from_the_first_batch_gathered_and_ends_with_the_flush() -> None:
+def test_the_deadline_starts_with_the_first_gathered_batch_and_ends_with_the_flush() -> None:
     exchange = Exchange(ForwardPartitioner(), timeout_ms=100)
     assert exchange.writer.next_flush_deadline is None
 
@@ -92,7 +92,7 @@ def test_without_a_timeout_there_is_no_deadline() -> None:
     assert exchange.received() == []
 
 
-def test_enough_rows_or_bytes_go_out_by_themselves() -> None:
+def test_enough_rows_or_bytes_are_sent_without_a_flush() -> None:
     exchange = Exchange(ForwardPartitioner(), timeout_ms=-1)
     exchange.writer.emit(Batch([1]))
     exchange.writer.emit(Batch(list(range(5_000))))
@@ -111,7 +111,7 @@ def test_a_huge_batch_is_cut() -> None:
     assert [len(batch) for batch in exchange.received()] == [MAX_BATCH_ROWS, MAX_BATCH_ROWS, 1]  # type: ignore[arg-type]
 
 
-def test_a_control_element_stays_behind_what_was_emitted_before_it() -> None:
+def test_a_control_element_is_sent_after_earlier_records() -> None:
     exchange = Exchange(RebalancePartitioner(), channels=2)
 
     exchange.writer.emit(Batch([1, 2]))
@@ -123,7 +123,7 @@ def test_a_control_element_stays_behind_what_was_emitted_before_it() -> None:
     assert exchange.received(1)[:3] == [[2], Watermark(7), [4]]
 
 
-def test_timestamps_and_kinds_follow_their_rows() -> None:
+def test_timestamps_and_kinds_are_routed_with_their_rows() -> None:
     exchange = Exchange(KeyGroupStreamPartitioner(FieldKeySelector((0,))), channels=2)
     values = [(i, str(i)) for i in range(100)]
 
@@ -139,7 +139,7 @@ def test_timestamps_and_kinds_follow_their_rows() -> None:
     assert seen == 100
 
 
-def test_typed_rows_travel_as_columns() -> None:
+def test_typed_rows_are_sent_as_columns() -> None:
     exchange = Exchange(ForwardPartitioner(), type_info=PAIR, timeout_ms=0)
 
     exchange.writer.emit(Batch([(1, "a"), (2, None)]))
@@ -147,14 +147,14 @@ def test_typed_rows_travel_as_columns() -> None:
     assert exchange.received() == [[{"f0": 1, "f1": "a"}, {"f0": 2, "f1": None}]]
 
 
-def test_a_row_of_another_type_than_declared_is_refused() -> None:
+def test_a_row_that_does_not_match_the_declared_type_is_refused() -> None:
     exchange = Exchange(ForwardPartitioner(), type_info=PAIR, timeout_ms=0)
 
     with pytest.raises(TypeMismatchError):
         exchange.writer.emit(Batch([("a", 1)]))
 
 
-def test_batches_that_cannot_be_joined_are_sent_apart_in_order() -> None:
+def test_batches_that_cannot_be_joined_are_sent_separately_and_in_order() -> None:
     exchange = Exchange(ForwardPartitioner())
 
     exchange.writer.emit(Batch(pa.record_batch({"a": [1]})))
@@ -166,7 +166,7 @@ def test_batches_that_cannot_be_joined_are_sent_apart_in_order() -> None:
     assert exchange.received() == [[{"a": 1}], [{"b": 1}], [1], [2]]
 
 
-def test_a_broadcast_reaches_every_channel_whole() -> None:
+def test_every_channel_gets_the_whole_broadcast_batch() -> None:
     exchange = Exchange(BroadcastPartitioner(), channels=3, timeout_ms=0)
 
     exchange.writer.emit(Batch([1, 2]))
@@ -174,19 +174,19 @@ def test_a_broadcast_reaches_every_channel_whole() -> None:
     assert [exchange.received(channel) for channel in range(3)] == [[[1, 2]]] * 3
 
 
-def test_the_users_key_selector_is_to_blame_for_its_error() -> None:
+def test_an_error_of_the_key_selector_is_a_function_error() -> None:
     exchange = Exchange(KeyGroupStreamPartitioner(lambda row: row["missing"]), channels=2, timeout_ms=0)
 
     with pytest.raises(FunctionError, match="key selector: TypeError"):
         exchange.writer.emit(Batch([(1,)]))
 
 
-def test_a_custom_partitioner_must_give_a_channel() -> None:
+def test_a_custom_partitioner_must_return_a_channel() -> None:
     def wrong(key: object, count: int) -> int:
         return count
 
     exchange = Exchange(CustomPartitioner(wrong, lambda row: row), channels=2, timeout_ms=0)
-    with pytest.raises(UserError, match="wrong gave 2 for key 1: it must give an int from 0 to 1"):
+    with pytest.raises(UserError, match="wrong returned 2 for key 1: it must return an int from 0 to 1"):
         exchange.writer.emit(Batch([1]))
 
     exchange = Exchange(CustomPartitioner(lambda key, count: 1 / 0, lambda row: row), channels=2, timeout_ms=0)
@@ -194,15 +194,15 @@ def test_a_custom_partitioner_must_give_a_channel() -> None:
         exchange.writer.emit(Batch([1]))
 
 
-def test_a_key_field_that_the_stream_does_not_have_is_named_with_those_it_has() -> None:
+def test_an_error_about_a_missing_key_field_names_it_and_the_existing_ones() -> None:
     exchange = Exchange(KeyGroupStreamPartitioner(FieldKeySelector(("user",))), channels=2, timeout_ms=0)
 
     with pytest.raises(TypeMismatchError, match=r"user.*a, b"):
         exchange.writer.emit(Batch(pa.record_batch({"a": [1], "b": [2]})))
 
 
-def test_a_typed_record_goes_where_its_consumer_finds_its_key() -> None:
-    """An int in a DOUBLE field is a float behind the exchange; 0.1 in a FLOAT field is another number there."""
+def test_a_typed_record_is_routed_by_the_key_that_its_consumer_sees() -> None:
+    """After the exchange, an int in a DOUBLE field is a float, and 0.1 in a FLOAT field is another number."""
     kind = Types.TUPLE([Types.DOUBLE(), Types.FLOAT()])
     partitioner = KeyGroupStreamPartitioner(lambda row: (row[0], row[1]))
     exchange = Exchange(partitioner, channels=8, type_info=kind, timeout_ms=0)

@@ -1,4 +1,4 @@
-"""Data connections notice that the network has swallowed them."""
+"""Data connections detect a network that drops all packets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import socket
 from flinkpy.network.transport import connection_manager
 
 
-def test_silence_ends_a_connection_whether_something_was_sent_or_not() -> None:
+def test_a_silent_connection_ends_with_and_without_unacknowledged_data() -> None:
     with socket.socket() as sock:
         connection_manager._configure(sock)
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1

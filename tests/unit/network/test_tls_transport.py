@@ -1,4 +1,4 @@
-"""Bytes through TLS without blocking: what a full socket did not take, records in pieces, and what is left inside."""
+"""Non-blocking TLS: full sockets, partial records and data left in the TLS layer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SMALL_BUFFER = 32 * 1024
 
 
 class Pair:
-    """Two ends of a TLS connection over sockets with little room."""
+    """The two ends of a TLS connection over sockets with small buffers."""
 
     def __init__(self) -> None:
         transports = TlsTransports(authority().member())
@@ -56,7 +56,7 @@ def pair() -> Iterator[Pair]:
 
 
 def drop(parts: list[bytes], sent: int) -> None:
-    """What a connection does with what was sent."""
+    """Removes the sent bytes, as a connection does."""
     while sent:
         size = len(parts[0])
         if sent < size:
@@ -75,7 +75,7 @@ def receive(transport: TlsTransport, room: int = 1 << 16) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_parts_of_any_size_arrive_as_they_are(pair: Pair, seed: int) -> None:
+def test_parts_of_any_size_are_received_unchanged(pair: Pair, seed: int) -> None:
     rng = random.Random(seed)
     sizes = [rng.choice([1, 32, 300, 8_192, 16_384, 65_536, 70_001, 262_144, 600_000]) for _ in range(25)]
     parts = [rng.randbytes(size) for size in sizes]
@@ -92,8 +92,8 @@ def test_parts_of_any_size_arrive_as_they_are(pair: Pair, seed: int) -> None:
     assert not parts
 
 
-def test_what_a_full_socket_did_not_take_is_offered_again_as_it_was(pair: Pair) -> None:
-    """More has been queued behind it meanwhile: what is encrypted once must not be encrypted together with that."""
+def test_data_that_a_full_socket_refused_is_offered_again_unchanged(pair: Pair) -> None:
+    """Encrypted data must not be encrypted again together with parts that were queued meanwhile."""
     parts = [b"x" * 200_000]
     with pytest.raises(BlockingIOError):
         while True:
@@ -113,7 +113,7 @@ def test_what_a_full_socket_did_not_take_is_offered_again_as_it_was(pair: Pair) 
     assert len(received) >= left
 
 
-def test_both_directions_go_on_while_one_is_full(pair: Pair) -> None:
+def test_one_direction_works_while_the_other_is_full(pair: Pair) -> None:
     with pytest.raises(BlockingIOError):
         while True:
             pair.server.send([b"x" * 100_000])
@@ -129,7 +129,7 @@ def test_one_call_reads_many_records(pair: Pair) -> None:
     assert receive(pair.client) == b"y" * 500
 
 
-def test_what_has_been_decrypted_and_not_read_is_pending(pair: Pair) -> None:
+def test_decrypted_unread_data_is_pending(pair: Pair) -> None:
     pair.server.send([b"z" * 1000])
 
     assert receive(pair.client, 600) == b"z" * 600
@@ -138,7 +138,7 @@ def test_what_has_been_decrypted_and_not_read_is_pending(pair: Pair) -> None:
     assert not pair.client.has_pending
 
 
-def test_buffers_of_arrow_are_sent(pair: Pair) -> None:
+def test_arrow_buffers_are_sent(pair: Pair) -> None:
     assert pair.server.send([pa.py_buffer(b"abc"), memoryview(b"def")]) == 6
     assert receive(pair.client) == b"abcdef"
 
@@ -153,13 +153,13 @@ def test_nothing_is_sent_in_plaintext_after_the_end(pair: Pair) -> None:
     assert receive(pair.client) == b""
 
 
-def test_an_error_that_is_none_of_tls_has_no_sentence_of_its_own() -> None:
+def test_tls_problem_returns_none_for_other_errors() -> None:
     assert tls_problem(ConnectionResetError("reset"), "peer") is None
     assert tls_problem(ValueError("closed"), "peer") is None
 
 
 class OnLoop:
-    """What is to be done soon is done when the test says so."""
+    """A loop whose pending actions are run by the test."""
 
     def __init__(self) -> None:
         self.soon: list[Callable[[], None]] = []
@@ -169,7 +169,7 @@ class OnLoop:
 
 
 class Whole:
-    """A transport with many frames in it, of which its socket knows nothing."""
+    """A transport that holds many frames, which its socket does not report."""
 
     def __init__(self, count: int) -> None:
         self._left = memoryview(frames.frame(frames.CREDIT, body=bytes(4000)) * count)
@@ -200,8 +200,8 @@ class Counting(FramedConnection):
         raise AssertionError(error)
 
 
-def test_what_the_tls_layer_still_has_is_received_in_the_next_turn() -> None:
-    """Its socket is empty, so nobody else would say that there is something."""
+def test_data_left_in_the_tls_layer_is_received_in_the_next_turn() -> None:
+    """The socket is empty, so it would not be reported as readable again."""
     loop, (ours, theirs) = OnLoop(), socket.socketpair()
     with ours, theirs:
         connection = Counting(loop, ours, "peer")  # type: ignore[arg-type]

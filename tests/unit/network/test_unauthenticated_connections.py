@@ -36,7 +36,7 @@ def test_a_peer_that_waits_too_long_is_closed_to_make_room() -> None:
     connections.add(second, 1)
 
     assert connections.has_room(2_000)
-    assert "10.6.6.6 connected and did not say who it is" in str(first.failures[0])
+    assert "10.6.6.6 connected and did not authenticate itself" in str(first.failures[0])
     assert not second.failures
     assert len(connections) == 1
 

@@ -1,4 +1,4 @@
-"""A data connection without sockets and threads: frames move when the test says so."""
+"""A data connection without sockets and threads: the test moves the frames."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flinkpy.network.transport.subpartition_sender import SubpartitionSender
 
 
 class Wire:
-    """One channel's connection: `gather` hands frames to the socket, `deliver` lets one arrive.
+    """The connection of one channel: `gather` hands frames to the socket, `deliver` delivers one.
 
     `connect` is given to the channel; the partition is attached by `attach`.
     """
@@ -37,7 +37,7 @@ class Wire:
         self._credits: deque[Grant] = deque()
         self._credit: SenderCredit | None = None
 
-    # what a SubpartitionSender asks of its connection
+    # the interface for SubpartitionSender
 
     def send(self, frame: bytes) -> None:
         self._control.append(frame)
@@ -54,7 +54,7 @@ class Wire:
     def producer_failed(self, channel_id: int, cause: Exception) -> None:
         raise AssertionError(cause)
 
-    # what a RemoteInputChannel asks of its connection
+    # the interface for RemoteInputChannel
 
     def connect(self, channel: RemoteInputChannel, subpartition: int, initial: Grant) -> tuple[Any, int]:
         self.channel = channel
@@ -73,7 +73,7 @@ class Wire:
     def close_channel(self, channel_id: int) -> None:
         return None
 
-    # what the test moves
+    # the interface for tests
 
     def attach(self, partition: ResultPartition, subpartition: int) -> None:
         assert self._credit is not None
@@ -82,7 +82,7 @@ class Wire:
         assert target.attach(self.sender)
 
     def gather(self) -> bool:
-        """Hand the control frames and the source's next frames to the socket."""
+        """Hands the control frames and the source's next frames to the socket."""
         parts: list[Any] = list(self._control)
         self._control.clear()
         source = self._source
@@ -103,7 +103,7 @@ class Wire:
         return bool(parts)
 
     def deliver(self) -> bool:
-        """Let the oldest frame arrive."""
+        """Delivers the oldest frame."""
         if not self._socket:
             return False
         data = self._socket.popleft()
@@ -127,7 +127,7 @@ class Wire:
         return True
 
     def credit(self) -> bool:
-        """Let one grant arrive."""
+        """Delivers one grant."""
         if not self._credits or self.sender is None:
             return False
         grant = self._credits.popleft()

@@ -1,8 +1,8 @@
-"""BlockingShuffle: the blocking partitions of one TaskExecutor process: their memory, files and readers.
+"""BlockingShuffle: the blocking partitions of one TaskExecutor process, with their memory, files and readers.
 
 Source: org.apache.flink.runtime.io.network.partition.ResultPartitionFactory.
-Differs: a partition gets fewer buffers than `taskmanager.network.sort-shuffle.min-buffers` where there are not as many,
-instead of failing its task: its regions are smaller then.
+Differs: if fewer buffers than `taskmanager.network.sort-shuffle.min-buffers` are available, the partition uses those
+and writes smaller regions, instead of failing its task.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from flinkpy.network.buffer_pool import NetworkBufferPool
 from flinkpy.network.options import BlockingShuffleOptions
 from flinkpy.network.result_partition import ResultPartition
 
-#: A partition's pool gets at most so many times the buffers that it asks for: beyond, regions only fall out of the
-#: caches.
+#: The maximum size of a partition's pool as a multiple of the buffers that it asks for: larger regions only fall out of
+#: the CPU caches.
 _MAX_POOL_FACTOR = 2
-#: Threads that encode regions: more would only compete with tasks.
+#: The maximum number of threads that encode regions: more would only compete with tasks.
 _MAX_ENCODERS = 4
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.@#-]")
-#: A file's name has at most 255 bytes.
+#: The part of a file name taken from the partition id. A file name has at most 255 bytes.
 _NAME_LENGTH = 160
 
 
 class BlockingShuffle:
-    """Thread: any.
+    """Creates blocking partitions. Thread: any.
 
     Args:
-        directories: take the files by turns; a temporary one is made where none is given.
+        directories: the directories for the files, used in turn; by default a temporary one is created.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class BlockingShuffle:
         self._numbers = itertools.count()
         self._lock = threading.Lock()
         cores = min(_MAX_ENCODERS, len(os.sched_getaffinity(0)))
-        #: Shared by all tasks; its threads start with the first use.
+        #: Shared by all tasks. Its threads start with the first use.
         self._encoders = ThreadPoolExecutor(cores, thread_name_prefix="blocking-shuffle-encode") if cores > 1 else None
 
     def create_partition(
@@ -61,11 +61,11 @@ class BlockingShuffle:
         owner: str,
         on_released: Callable[[ResultPartition], None],
     ) -> SortMergeResultPartition:
-        """Raises: InsufficientNetworkBuffersError, PartitionWriteError."""
+        """Creates a partition. Raises: InsufficientNetworkBuffersError, PartitionWriteError."""
         pool_of_process = self._buffer_pool
         wanted = self.options.min_buffers
-        # A quarter of what nobody is sure of yet at most: the gates and partitions that come next need some, too.
-        # It works with one: a batch that is larger is written at once.
+        # It takes at most a quarter of the segments that nobody requires yet: later gates and partitions need some too.
+        # One segment is enough: a larger batch is written at once.
         free = pool_of_process.total - pool_of_process.required
         required = max(1, min(wanted, free // 4))
         pool = pool_of_process.create_local_pool(
@@ -91,7 +91,7 @@ class BlockingShuffle:
             raise
 
     def close(self) -> None:
-        """After all partitions were released. Idempotent."""
+        """Ends the threads and removes the temporary directory. All partitions must be released. Idempotent."""
         self.scheduler.close()
         if self._encoders is not None:
             self._encoders.shutdown()

@@ -1,4 +1,4 @@
-"""FrameEncoder: batches and control elements as frames of a partition file."""
+"""FrameEncoder: encodes batches and control elements as frames of a partition file."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from flinkpy.network.record_writer import can_follow, concat_batches
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Element
 
-#: Batches are joined up to this size before they are compressed: enough for the codec to find repetitions and for the
-#: cost per batch to be lost, little enough that a reader's share of the read memory holds several.
+#: Batches are joined up to this size before they are compressed: enough for the codec to find repetitions and to make
+#: the cost per batch negligible, and little enough that the share of a reader in the read memory holds several.
 FRAME_BYTES = 1 << 19
-#: As many as a record writer sends at once.
+#: The maximum batch size of a record writer.
 _FRAME_ROWS = 65_536
-#: Batches of less are not compressed: the codec costs more than it saves.
+#: Smaller batches are not compressed: the codec costs more than it saves.
 _SMALL_BYTES = 1 << 12
 
-#: With about how many bytes a batch stands for.
+#: An item with its estimated bytes.
 SizedItem = tuple[Batch | Element, int]
 
 
@@ -35,15 +35,17 @@ class FrameEncoder:
 
     def __init__(self, compression: str | None) -> None:
         self._compression = compression
-        #: Serialised, in the order of their numbers.
+        #: Serialised schemas, in the order of their numbers.
         self.schemas: list[bytes] = []
         self._lock = threading.Lock()
         self._known: list[pa.Schema] = []
-        #: Of each thread: its encoders by the number of the schema.
+        #: The encoders of each thread, by the number of the schema.
         self._own = threading.local()
 
     def frames(self, items: list[SizedItem]) -> list[tuple[list[Any], int]]:
-        """The items as frames (parts, bytes), in order; small neighbouring batches of one form become one frame.
+        """Returns the items as frames (parts, bytes), in order.
+
+        Small consecutive batches of the same form share a frame.
 
         Raises:
             TypeMismatchError: a row cannot be pickled.
@@ -117,7 +119,11 @@ class FrameEncoder:
             return len(self.schemas) - 1
 
     def _encoder(self, schema: int, values: pa.RecordBatch, *, is_small: bool) -> ColumnEncoder:
-        """Columns of one batch are not compressed in parallel: other batches are, and handing over costs time."""
+        """Returns this thread's encoder for a schema.
+
+        It does not compress the columns of a batch in parallel: several batches are compressed at once, and a hand-over
+        between threads costs time.
+        """
         encoders: dict[tuple[int, bool], ColumnEncoder] = self._own.__dict__.setdefault("encoders", {})
         encoder = encoders.get((schema, is_small))
         if encoder is None:

@@ -1,8 +1,9 @@
 """The files of a blocking partition: `<partition>.data` and `<partition>.index`.
 
 The data file is a sequence of regions. A region has a run of frames for each subpartition, in the order of the
-subpartitions, so that what a consumer of several neighbouring ones reads of a region lies together. A *broadcast*
-region has one run, which is everybody's. Within a subpartition frames stand in the order they were emitted in.
+subpartitions. So the data of neighbouring subpartitions in a region is contiguous, and one consumer can read it
+together. A *broadcast* region has one run for all subpartitions. The frames of a subpartition are in the order in which
+they were emitted.
 
 ```
 data:   frame frame frame ...
@@ -11,11 +12,20 @@ frame:  header (32 bytes) | body, a multiple of eight bytes
 index:  magic | subpartitions, regions, schemas, data bytes | schemas | for each region: kind, offsets | crc
 ```
 
-A frame's checksum covers header and body, the index has one of its own: a reader notices every changed or missing
-byte. Numbers are little-endian. Nothing is synced to the disk: partitions do not outlive their process.
+The checksum of a frame covers header and body, and the index has its own checksum. So a reader detects every changed or
+missing byte. Numbers are little-endian. Nothing is synced to the disk: partitions do not outlive their process.
+
+Compaction merges many regions into few before the file is read. A partition that has many subpartitions and was written
+with little memory has many regions with short runs. A consumer would read it in small pieces from all over the file.
+Compaction joins the runs of each subpartition in consecutive regions into one run. Frames are copied unchanged.
+
+The old file is read in passes. Each pass reads as many neighbouring subpartitions as fit into the given memory. Their
+runs in a region are contiguous, so each pass reads the file once, forward. Meanwhile both files are on the disk. If
+there is not enough space for both, the file stays as it is.
 
 Source: org.apache.flink.runtime.io.network.partition.{PartitionedFile, PartitionedFileWriter}.
-Differs: the order within the file is that of the subpartitions, not shifted per region; frames have checksums.
+Differs: the order within the file is that of the subpartitions, not shifted per region; frames have checksums; Flink
+does not compact.
 """
 
 from __future__ import annotations
@@ -35,7 +45,7 @@ import numpy as np
 
 from flinkpy.common.errors import PartitionConnectionError, PartitionCorruptedError, PartitionWriteError
 
-#: Kind, element kind, schema; bytes of body, payload, timestamps and kinds; rows, decoded bytes. Then a crc.
+#: Kind, element kind, schema; bytes of body, payload, timestamps and kinds; rows, decoded bytes. A crc follows.
 _FRAME = struct.Struct("<BBHIIIIII")
 _CRC = struct.Struct("<I")
 FRAME_HEADER_BYTES = _FRAME.size + _CRC.size
@@ -45,16 +55,28 @@ COLUMNS, ROWS, ELEMENT = range(1, 4)
 _INDEX_MAGIC = b"FLPSMP01"
 #: Subpartitions, regions, schemas, bytes of the data file.
 _INDEX_HEAD = struct.Struct("<IIIxxxxQ")
-#: IOV_MAX of the kernel.
+#: The kernel's IOV_MAX.
 _MAX_PARTS = 1024
-#: The largest number a header has for sizes that are only told, not needed.
+#: The maximum of header fields that are informative only.
 _MAX_U32 = (1 << 32) - 1
+
+#: Files with runs of this average length are read efficiently without compaction.
+GOOD_RUN_BYTES = 1 << 16
+#: With fewer regions each consumer reads few pieces anyway.
+MIN_REGIONS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class FrameHeader:
-    """Attributes: kind: COLUMNS, ROWS or ELEMENT; body_bytes: what follows the header; decoded_bytes: about what it
-    takes in memory; the others as in `EncodedBatch` and `encode_element`."""
+    """The header of a frame.
+
+    Attributes:
+        kind: COLUMNS, ROWS or ELEMENT.
+        schema: the number of the schema in the index.
+        body_bytes: the size of the body after the header.
+        decoded_bytes: about the size in memory.
+        element_kind, payload_bytes, timestamps_bytes, kinds_bytes: see `EncodedBatch` and `encode_element`.
+    """
 
     kind: int
     element_kind: int
@@ -72,7 +94,7 @@ class FrameHeader:
         return cls(*_FRAME.unpack_from(data, offset), *_CRC.unpack_from(data, offset + _FRAME.size))
 
     def matches(self, data: Any, offset: int) -> bool:
-        """Whether the frame at `offset` of `data` is what was written."""
+        """True if the frame at `offset` of `data` has the right checksum."""
         view = memoryview(data)
         crc = zlib.crc32(view[offset : offset + _FRAME.size])
         begin = offset + FRAME_HEADER_BYTES
@@ -91,7 +113,11 @@ def frame_parts(
     rows: int = 0,
     decoded_bytes: int = 0,
 ) -> tuple[list[Any], int]:
-    """A frame as parts to be written one after the other, and its bytes. `body` is a multiple of eight bytes."""
+    """Returns a frame as parts to write one after the other, and its bytes.
+
+    Args:
+        body: a multiple of eight bytes.
+    """
     size = sum(map(len, body))
     head = _FRAME.pack(
         kind,
@@ -112,14 +138,18 @@ def frame_parts(
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Attributes: offsets: int64[n + 1], where each subpartition's run begins and the last one ends; of a broadcast
-    region int64[2]."""
+    """The position of a region in the data file.
+
+    Attributes:
+        offsets: int64[n + 1], the start of each subpartition's run and the end of the last one; int64[2] for a
+            broadcast region.
+    """
 
     is_broadcast: bool
     offsets: np.ndarray
 
     def extent(self, first: int, count: int) -> tuple[int, int]:
-        """Where what `count` subpartitions from `first` on have here begins and ends."""
+        """Returns the start and end of the data of `count` subpartitions from `first` on."""
         if self.is_broadcast:
             return int(self.offsets[0]), int(self.offsets[1])
         return int(self.offsets[first]), int(self.offsets[first + count])
@@ -127,7 +157,7 @@ class Region:
 
 @dataclass(slots=True)
 class PartitionIndex:
-    """What lies where in a data file."""
+    """The contents of a data file and their positions."""
 
     num_subpartitions: int
     data_bytes: int = 0
@@ -135,12 +165,12 @@ class PartitionIndex:
     regions: list[Region] = field(default_factory=list)
 
     def extents(self, first: int, count: int) -> list[tuple[int, int]]:
-        """What a consumer of those subpartitions reads, in this order; empty ones are left out."""
+        """Returns the extents to read for those subpartitions, in order, without empty ones."""
         extents = (region.extent(first, count) for region in self.regions)
         return [(begin, end) for begin, end in extents if begin < end]
 
     def save(self, path: Path) -> int:
-        """Write it; returns its bytes. Raises: OSError."""
+        """Writes the index. Returns its bytes. Raises: OSError."""
         parts = [
             _INDEX_MAGIC,
             _INDEX_HEAD.pack(self.num_subpartitions, len(self.regions), len(self.schemas), self.data_bytes),
@@ -157,7 +187,7 @@ class PartitionIndex:
 
     @classmethod
     def load(cls, path: Path, partition_id: str) -> PartitionIndex:
-        """Raises: PartitionCorruptedError, PartitionConnectionError: see `unreadable`."""
+        """Reads the index. Raises: PartitionCorruptedError, PartitionConnectionError: see `unreadable`."""
         try:
             data = path.read_bytes()
         except OSError as error:
@@ -165,7 +195,7 @@ class PartitionIndex:
         body = memoryview(data)[: -_CRC.size]
         least = len(_INDEX_MAGIC) + _INDEX_HEAD.size
         if len(body) < least or zlib.crc32(body) != _CRC.unpack_from(data, len(body))[0]:
-            raise corrupted(partition_id, f"its index {path} is not what was written")
+            raise corrupted(partition_id, f"the checksum of its index {path} is wrong")
         num_subpartitions, num_regions, num_schemas, data_bytes = _INDEX_HEAD.unpack_from(data, len(_INDEX_MAGIC))
         index = cls(num_subpartitions, data_bytes)
         position = least
@@ -183,9 +213,9 @@ class PartitionIndex:
 
 
 class PartitionFileWriter:
-    """Appends to a data file. Not thread-safe. Any OSError becomes a PartitionWriteError that names the file."""
+    """Appends to a data file. Not thread-safe. An OSError becomes a PartitionWriteError that names the file."""
 
-    #: Gathered before a write call: enough to share its cost, little enough to bound what is held twice.
+    #: The bytes to gather before a write call: enough to share its cost, and little enough to limit what is held twice.
     _WRITE_BYTES = 1 << 21
 
     def __init__(self, path: Path, partition_id: str) -> None:
@@ -248,10 +278,13 @@ def _write_all(fd: int, parts: list[Any]) -> None:
 
 
 def unreadable(partition_id: str, path: Path, error: OSError) -> PartitionConnectionError | PartitionCorruptedError:
-    """What to fail a consumer with: where this process lacks something, the file itself may be whole."""
+    """Returns the error for a consumer whose file cannot be read.
+
+    If this process lacks a resource, such as file descriptors, the file itself may be intact.
+    """
     if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
         return PartitionConnectionError(
-            f"partition {partition_id} cannot be read now, at {path}: {error.strerror}",
+            f"partition {partition_id} cannot be read now from {path}: {error.strerror}",
             details={"partition_id": partition_id, "result_partition_id": partition_id},
         )
     return corrupted(partition_id, f"{path} cannot be read: {error.strerror}")
@@ -264,14 +297,8 @@ def corrupted(partition_id: str, reason: str) -> PartitionCorruptedError:
     )
 
 
-#: Runs that are this long on average are read well as they are.
-GOOD_RUN_BYTES = 1 << 16
-#: With fewer regions each consumer reads few pieces anyway.
-MIN_REGIONS = 8
-
-
 def needs_compaction(index: PartitionIndex) -> bool:
-    """Whether merging regions would make the file better to read."""
+    """True if merging regions would make the file faster to read."""
     unicast = [region for region in index.regions if not region.is_broadcast]
     if len(unicast) < MIN_REGIONS:
         return False
@@ -280,10 +307,10 @@ def needs_compaction(index: PartitionIndex) -> bool:
 
 
 def compact(path: Path, index: PartitionIndex, partition_id: str, memory_bytes: int) -> PartitionIndex:
-    """Replace the data file by one with merged regions; returns its index.
+    """Replaces the data file by one with merged regions. Returns its index.
 
     Raises:
-        PartitionWriteError, OSError: the old file is as it was.
+        PartitionWriteError, OSError: the old file is unchanged.
     """
     target = path.with_name(path.name + ".merged")
     merged = PartitionIndex(index.num_subpartitions, schemas=index.schemas)
@@ -338,12 +365,12 @@ def _merged(source: int, regions: list[Region], writer: PartitionFileWriter, mem
 
 
 def _read(source: int, offset: int, size: int) -> bytes:
-    """Raises: OSError also where the file ends before."""
+    """Reads exactly `size` bytes. Raises: OSError also if the file ends before."""
     pieces = []
     while size:
         piece = os.pread(source, size, offset)
         if not piece:
-            raise OSError(0, f"the file ends at {offset}")
+            raise OSError(0, f"the file ends at byte {offset}")
         pieces.append(piece)
         offset += len(piece)
         size -= len(piece)

@@ -1,8 +1,8 @@
-"""SubpartitionRangeReader: one consumer's pass over its subpartitions of a finished partition.
+"""SubpartitionRangeReader: one consumer that reads its subpartitions of a finished partition.
 
-The read scheduler fills its queue from the file; the consumer's view (a channel of this process, or a sender to
-another) takes from it. What waits in the queue can be dropped and read again later (`revoke`): a consumer that does not
-get on keeps no memory.
+The read scheduler fills the queue of the reader from the file. The consumer's view, a local channel or a sender to
+another process, takes from it. Queued data can be dropped and read again later (`revoke`), so a consumer that makes no
+progress holds no memory.
 
 Source: org.apache.flink.runtime.io.network.partition.SortMergeSubpartitionReader.
 """
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from flinkpy.network.blocking.read_scheduler import SortMergeReadScheduler
     from flinkpy.network.blocking.sort_merge_result_partition import SortMergeResultPartition
 
-# What a sender is told to be waiting for it: enough for it to be granted the full window, whatever the file has.
+# The maximum backlog reported to a sender: enough to get the full credit window, whatever the size of the file.
 _MAX_BACKLOG_SEGMENTS = 256
 
-#: Where a frame begins: the number of the extent and the offset in the file.
+#: The position of a frame: the number of the extent and the offset in the file.
 Position = tuple[int, int]
 
 
 class Chunk:
-    """What one read call has read. Its memory is given back when the last of its batches was taken.
+    """The data of one read call. Its memory is freed when the last of its batches was taken.
 
-    It is a `SegmentPool` of its batches. Thread: any.
+    It is the `SegmentPool` of its batches. Thread: any.
     """
 
     __slots__ = ("_lock", "_on_freed", "_segments", "size_bytes")
@@ -46,7 +46,7 @@ class Chunk:
         self.size_bytes = size_bytes
         self._on_freed = on_freed
         self._lock = threading.Lock()
-        #: One more, until all its batches are known.
+        #: One extra segment until all batches of the chunk are known.
         self._segments = 1
 
     def reserve(self, segments: int) -> None:
@@ -62,12 +62,12 @@ class Chunk:
 
 
 class StoredBatch(BufferedBatch):
-    """A frame of a partition file in a reader's queue.
+    """A frame of a partition file in the queue of a reader, not decoded yet.
 
     Attributes:
-        body: payload, timestamps and kinds, as `decode_batch` and the wire have them.
-        schema: of the columns, None for pickled rows; `schema_number` and `schema_message` are its number in the file
-            and its serialised form.
+        body: payload, timestamps and kinds, in the form of `decode_batch` and the wire.
+        schema: the schema of the columns; None for pickled rows.
+        schema_number, schema_message: the number of the schema in the file, and its serialised form.
     """
 
     __slots__ = (
@@ -107,11 +107,11 @@ class StoredBatch(BufferedBatch):
 
     @property
     def batch(self) -> Batch:  # type: ignore[override]
-        """Decoded anew at each call."""
+        """The batch, decoded at each access."""
         return decode_batch(self.schema, self.body, self.payload_bytes, self.timestamps_bytes, self.kinds_bytes)
 
     def split(self, rows: int, segment_size_bytes: int) -> Any:
-        raise NotImplementedError("a stored batch is sent in fragments")
+        raise NotImplementedError("a stored batch is sent in fragments, so it cannot be split")
 
 
 class SubpartitionRangeReader:
@@ -123,11 +123,11 @@ class SubpartitionRangeReader:
         self.parent = parent
         self.first = first
         self.count = count
-        #: Never has anything: a blocking partition has no barriers.
+        #: Always empty: a blocking partition has no barriers.
         self.queue: deque[Any] = deque()
-        #: When its consumer last took something, or it was last filled, in ms of the scheduler's clock.
+        #: The time when its consumer last took an item or it was last filled, in ms of the scheduler's clock.
         self.last_progress_ms = 0
-        #: Whether the scheduler has it in its line. Set and cleared under the scheduler's lock.
+        #: True while it is in the scheduler's queue. Changed under the scheduler's lock.
         self.is_scheduled = False
         self._scheduler = scheduler
         self._lock = threading.Lock()
@@ -136,12 +136,12 @@ class SubpartitionRangeReader:
         self._view: SubpartitionView | None = None
         self._is_released = False
         self._is_revoked = False
-        #: Bytes in `_items`.
+        #: The bytes in `_items`.
         self._queued_bytes = 0
         # Set by `open`, on the scheduler's thread:
         self.extents: list[tuple[int, int]] = []
         self._unread_bytes = 0
-        #: Where to read on; past the last extent when everything was read.
+        #: The position to read next; after the last extent if everything was read.
         self._position: Position = (0, 0)
         self.is_open = False
 
@@ -165,7 +165,7 @@ class SubpartitionRangeReader:
         return self.parent.attach_reader(self)
 
     def start(self) -> None:
-        """The partition is finished."""
+        """Starts to read, because the partition is finished."""
         self._scheduler.add(self)
 
     def poll(self) -> BufferedBatch | PriorityMarker | Element | None:
@@ -203,7 +203,7 @@ class SubpartitionRangeReader:
         self._scheduler.remove(self)
 
     def fail(self, cause: Exception) -> None:
-        """Nothing more will come: tell the consumer, unless it has everything or has gone."""
+        """Ends reading. Reports the failure unless the consumer has all data or has gone."""
         with self._lock:
             if self._is_released:
                 return
@@ -226,7 +226,7 @@ class SubpartitionRangeReader:
 
     @property
     def is_at_end(self) -> bool:
-        """Whether everything was read."""
+        """True once everything was read."""
         return self._position[0] > len(self.extents)
 
     @property
@@ -239,15 +239,18 @@ class SubpartitionRangeReader:
 
     @property
     def next_extent(self) -> tuple[int, int] | None:
-        """Where to read next, and where that run ends; None when there is nothing but the end."""
+        """The offset to read next and the end of that run, or None if only the end of the partition is left."""
         number, offset = self._position
         return (offset, self.extents[number][1]) if number < len(self.extents) else None
 
     def add(self, offset: int, items: list[tuple[int, StoredBatch | Element]], next_offset: int) -> None:
-        """What was read at `offset`, with the offset of each; the next read is at `next_offset`."""
+        """Queues the items that were read at `offset`, given with their offsets.
+
+        The next read is at `next_offset`.
+        """
         with self._lock:
             number, expected = self._position
-            if self._is_released or expected != offset:  # revoked meanwhile
+            if self._is_released or expected != offset:  # it was revoked meanwhile
                 dropped = [item for _, item in items]
             else:
                 dropped = []
@@ -272,12 +275,12 @@ class SubpartitionRangeReader:
         self._notify()
 
     def revoke(self) -> None:
-        """Drop what is queued, to be read again when the consumer comes for it."""
+        """Drops the queued items. They are read again when the consumer polls."""
         with self._lock:
             if self._is_released or not self._items:
                 return
             if any(type(item) is BufferedBatch for _, item in self._items):
-                return  # a rest that the consumer has put back is nowhere else
+                return  # the consumer has put back a rest, which cannot be read again
             position = self._items[0][0]
             self._unread_bytes = self._bytes_from(position)
             self._position = position

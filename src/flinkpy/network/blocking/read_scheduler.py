@@ -1,22 +1,22 @@
-"""SortMergeReadScheduler: the one thread that reads the blocking partitions of a process.
+"""SortMergeReadScheduler: the thread that reads the blocking partitions of a process.
 
-Readers that have room stand in the line of their file. A file's line is served in the order of the offsets they read
-at next, like a lift: from the present position to the end, then again from the beginning. So consumers that read
-together read the file in one pass. Files take turns.
+Readers that have room wait in the queue of their file. They are served in the order of their next offsets, like floors
+by a lift: from the current position to the end of the file, then again from its start. So consumers that read at the
+same time read the file in one pass. Files take turns.
 
 ```
-consumer polls ----> reader has room ----> in the line ----> served: read, checked, queued ----> consumer is told
-                           ^                                            |
-                           +-------- memory is short: put off <---------+
+consumer polls ----> reader has room ----> queued ----> served: read, checked ----> passed to the reader
+                           ^                                   |                             |
+                           +---- memory is short: postponed <--+                             +--> consumer notified
 ```
 
-Memory: what was read and not taken is bounded. When the bound is reached, a reader that still has something waits until
-its consumer has come for that. For one that has nothing, the readers whose consumers have not come for a while give
-up what they have (they read it again later); where that does not do, it may read its next frames beyond the bound.
-So a slow consumer takes nothing from the others for long, and nobody waits for memory that nobody frees.
+Memory: the bytes that were read and not taken are limited. At the limit, a reader with queued items waits until its
+consumer takes them. For a reader without any, readers whose consumers have been idle for a while give up their items
+and read them again later. If that frees too little, the reader may read its next frames beyond the limit. So a slow
+consumer does not block the others for long, and no reader waits for memory that is never freed.
 
 Source: org.apache.flink.runtime.io.network.partition.SortMergeResultPartitionReadScheduler.
-Differs: one thread for all partitions of a process; a consumer that has waited too long for memory does not fail.
+Differs: one thread for all partitions of a process; a consumer that waits long for memory does not fail.
 """
 
 from __future__ import annotations
@@ -51,27 +51,29 @@ from flinkpy.records.elements import Element
 
 _log = logging.getLogger(__name__)
 
-#: Read with one call, where the memory allows it: some frames, so that what is read twice at its end is little.
+#: The size of one read call, if the memory allows it. It holds some frames, so the incomplete frame at its end, which
+#: is read twice, is small in comparison.
 _CHUNK_BYTES = 1 << 20
 _MIN_CHUNK_BYTES = 1 << 17
-#: What a reader with nothing gets where there is no memory: a frame, or a look at how long it is.
+#: The bytes that a reader without items gets beyond the limit: enough for a small frame, or for the header of a long
+#: one.
 _LEAST_BYTES = 1 << 14
-#: A consumer that has not come for its data for this long may lose it to one that waits.
+#: A consumer that has not polled for this long may lose its queued items to another one.
 _IDLE_MS = 500
-#: Chunks read from one file before the next one has its turn.
+#: The number of chunks to read from one file before the next file has its turn.
 _TURN_CHUNKS = 16
 _CLOSE_TIMEOUT_S = 5.0
 
 
 class _OpenFile:
-    """A data file, as long as it has readers. Thread: the scheduler's, but for the line."""
+    """A data file that has readers. Thread: the scheduler's, except for the queue."""
 
     def __init__(self, partition_id: str, data_path: Path, index_path: Path) -> None:
         self.partition_id = partition_id
         self.data_path = data_path
         self.index_path = index_path
         self.readers: set[SubpartitionRangeReader] = set()
-        #: (offset, number, reader) from the present position on, and before it.
+        #: (offset, number, reader): the readers at or after the current position, and those before it.
         self.ahead: list[tuple[int, int, SubpartitionRangeReader]] = []
         self.behind: list[tuple[int, int, SubpartitionRangeReader]] = []
         self.position = 0
@@ -81,7 +83,7 @@ class _OpenFile:
         self.schemas: list[tuple[pa.Schema, bytes]] = []
 
     def open(self) -> PartitionIndex:
-        """Raises: PartitionCorruptedError, PartitionConnectionError: see `unreadable`."""
+        """Opens the files once. Raises: PartitionCorruptedError, PartitionConnectionError: see `unreadable`."""
         if self.index is None:
             index = PartitionIndex.load(self.index_path, self.partition_id)
             try:
@@ -99,10 +101,10 @@ class _OpenFile:
 
 
 class SortMergeReadScheduler:
-    """Thread: any; the thread starts with the first thing to do.
+    """Thread: any; its own thread starts with the first request.
 
     Args:
-        memory_bytes: bound on what was read and has not been taken.
+        memory_bytes: the limit for bytes that were read and not taken.
     """
 
     def __init__(self, memory_bytes: int = 64 * MIB, segment_size_bytes: int = 1 << 15, clock: Clock | None = None):
@@ -113,8 +115,8 @@ class SortMergeReadScheduler:
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
         self._files: dict[str, _OpenFile] = {}
-        self._line: deque[_OpenFile] = deque()
-        #: Files to be removed: unlinking a large one takes a while.
+        self._queue: deque[_OpenFile] = deque()
+        #: Files to be removed by the thread, because unlinking a large file takes a while.
         self._removals: deque[tuple[str, Sequence[Path]]] = deque()
         self._numbers = itertools.count()
         self._num_readers = 0
@@ -128,7 +130,7 @@ class SortMergeReadScheduler:
 
     @property
     def used_bytes(self) -> int:
-        """Read, and not taken."""
+        """The bytes that were read and not taken."""
         return self._used_bytes
 
     @property
@@ -138,13 +140,13 @@ class SortMergeReadScheduler:
 
     @property
     def read_ahead_bytes(self) -> int:
-        """What one reader has queued at most, but for a chunk."""
+        """The maximum of bytes that one reader has queued, plus one chunk."""
         return max(_MIN_CHUNK_BYTES, min(2 * _CHUNK_BYTES, self._memory_bytes // max(1, self._num_readers)))
 
     # ---- for partitions and readers. Thread: any
 
     def add(self, reader: SubpartitionRangeReader) -> None:
-        """Begin to read for it."""
+        """Starts to read for a reader."""
         parent = reader.parent
         with self._lock:
             file = self._files.get(parent.partition_id)
@@ -157,7 +159,7 @@ class SortMergeReadScheduler:
         self.schedule(reader)
 
     def schedule(self, reader: SubpartitionRangeReader) -> None:
-        """It has room."""
+        """Queues a reader that has room."""
         extent = reader.next_extent
         offset = 0 if extent is None else extent[0]
         with self._lock:
@@ -167,12 +169,12 @@ class SortMergeReadScheduler:
             self._put(file, reader, offset)
             if not file.is_queued:
                 file.is_queued = True
-                self._line.append(file)
+                self._queue.append(file)
             self._start()
             self._wake.notify()
 
     def remove(self, reader: SubpartitionRangeReader) -> None:
-        """It needs nothing any more."""
+        """Removes a reader that is done."""
         with self._lock:
             file = self._files.get(reader.parent.partition_id)
             if file is None or reader not in file.readers:
@@ -180,12 +182,12 @@ class SortMergeReadScheduler:
             file.readers.discard(reader)
             self._num_readers -= 1
             if not file.readers and not self._is_closed:
-                self._removals.append((file.partition_id, ()))  # closes it
+                self._removals.append((file.partition_id, ()))  # closes the file
                 self._start()
                 self._wake.notify()
 
     def remove_files(self, partition_id: str, paths: Sequence[Path]) -> None:
-        """Nobody will read these any more."""
+        """Removes files that will not be read any more."""
         with self._lock:
             if not self._is_closed:
                 self._removals.append((partition_id, paths))
@@ -195,7 +197,7 @@ class SortMergeReadScheduler:
         _unlink(paths)
 
     def close(self) -> None:
-        """Do what is left to remove, and end the thread. Idempotent."""
+        """Finishes pending removals and ends the thread. Idempotent."""
         with self._lock:
             self._is_closed = True
             self._wake.notify()
@@ -212,21 +214,21 @@ class SortMergeReadScheduler:
 
     def _put(self, file: _OpenFile, reader: SubpartitionRangeReader, offset: int) -> None:
         reader.is_scheduled = True
-        line = file.ahead if offset >= file.position else file.behind
-        heapq.heappush(line, (offset, next(self._numbers), reader))
+        queue = file.ahead if offset >= file.position else file.behind
+        heapq.heappush(queue, (offset, next(self._numbers), reader))
 
     # ---- the thread
 
     def _run(self) -> None:
         while True:
             with self._lock:
-                while not (self._line or self._removals or self._is_closed):
+                while not (self._queue or self._removals or self._is_closed):
                     self._wake.wait()
                 removals, self._removals = self._removals, deque()
                 if self._is_closed and not removals:
                     files, self._files = list(self._files.values()), {}
                     break
-                file = self._line.popleft() if self._line else None
+                file = self._queue.popleft() if self._queue else None
                 if file is not None:
                     file.is_queued = False
             for partition_id, paths in removals:
@@ -264,18 +266,18 @@ class SortMergeReadScheduler:
                 self._serve_reader(file, reader)
             except FlinkError as error:
                 reader.fail(error)
-            except Exception as error:  # noqa: BLE001 - a bug here must fail a task, not let it wait
+            except Exception as error:  # noqa: BLE001 - a bug must fail the task instead of letting it wait
                 _log.exception("reading partition %s failed", file.partition_id)
                 reader.fail(corrupted(file.partition_id, f"{type(error).__name__}: {error}"))
         with self._lock:
             if (file.ahead or file.behind) and not file.is_queued:
                 file.is_queued = True
-                self._line.append(file)
+                self._queue.append(file)
 
     def _serve_reader(self, file: _OpenFile, reader: SubpartitionRangeReader) -> None:
         if not reader.is_open:
             reader.open(file.open())
-            self.schedule(reader)  # where it reads at first
+            self.schedule(reader)  # at its first offset
             return
         extent = reader.next_extent
         if extent is None:
@@ -284,20 +286,25 @@ class SortMergeReadScheduler:
             return
         size = self._take_memory(min(self.chunk_bytes, extent[1] - extent[0]), reader)
         if not size:
-            return  # its consumer will poll
+            return  # its consumer has to poll first
         self._read(file, reader, extent[0], extent[1], size)
         if not reader.is_at_end and (reader.next_extent is None or reader.queued_bytes < self.read_ahead_bytes):
             self.schedule(reader)
 
     def _read(self, file: _OpenFile, reader: SubpartitionRangeReader, begin: int, end: int, size: int) -> None:
-        """Read `size` bytes, whose memory was taken, or one frame that is longer, and queue its frames."""
+        """Reads `size` bytes, for which memory was taken, and queues the frames in them.
+
+        If the first frame is longer, reads that frame.
+        """
         buffer = self._pread(file, begin, size, size)
         needed = FRAME_HEADER_BYTES
         if size >= FRAME_HEADER_BYTES:
             needed += FrameHeader.unpack_from(buffer, 0).body_bytes
         if needed > end - begin:
             self._free(size)
-            raise corrupted(file.partition_id, f"a frame at {begin} of {file.data_path} is longer than its region")
+            raise corrupted(
+                file.partition_id, f"the frame at byte {begin} of {file.data_path} is longer than its region"
+            )
         if needed > size:
             self._take_beyond(needed - size)
             size = needed
@@ -318,7 +325,7 @@ class SortMergeReadScheduler:
             while done < size:
                 got = os.preadv(file.fd, [view[done:]], offset + done)
                 if not got:
-                    raise corrupted(file.partition_id, f"{file.data_path} ends at {offset + done}")
+                    raise corrupted(file.partition_id, f"{file.data_path} ends at byte {offset + done}")
                 done += got
         except (OSError, PartitionCorruptedError) as error:
             self._free(taken)
@@ -330,9 +337,9 @@ class SortMergeReadScheduler:
     def _cut(
         self, file: _OpenFile, buffer: pa.Buffer, begin: int, chunk: Chunk
     ) -> tuple[list[tuple[int, StoredBatch | Element]], int]:
-        """The whole frames of `buffer` with their offsets, and how many bytes they are.
+        """Returns the complete frames of `buffer` with their offsets, and their total bytes.
 
-        Raises: PartitionCorruptedError; what was made until then is given back.
+        Raises: PartitionCorruptedError; the frames made until then are recycled.
         """
         items: list[tuple[int, StoredBatch | Element]] = []
         position, size = 0, buffer.size
@@ -345,7 +352,7 @@ class SortMergeReadScheduler:
                     break
                 if not header.matches(buffer, position):
                     raise corrupted(
-                        file.partition_id, f"{file.data_path} is not what was written at {begin + position}"
+                        file.partition_id, f"{file.data_path} has a wrong checksum at byte {begin + position}"
                     )
                 item: StoredBatch | Element
                 if header.kind == ELEMENT:
@@ -356,7 +363,9 @@ class SortMergeReadScheduler:
                     body = buffer.slice(body_begin, header.body_bytes)
                     item = StoredBatch(header, body, schema, message, self.segment_size_bytes, chunk)
                 else:
-                    raise corrupted(file.partition_id, f"a frame of kind {header.kind} at {begin + position}")
+                    raise corrupted(
+                        file.partition_id, f"the frame at byte {begin + position} has the unknown kind {header.kind}"
+                    )
                 items.append((begin + position, item))
                 position = body_end
         except FlinkError:
@@ -369,7 +378,10 @@ class SortMergeReadScheduler:
     # ---- memory
 
     def _take_memory(self, size: int, reader: SubpartitionRangeReader) -> int:
-        """How much of it the reader may use now; 0: none until its consumer has come for what it has."""
+        """Returns how much memory the reader may use now.
+
+        Returns 0 if its consumer has to take queued items first.
+        """
         if self._try_take(size):
             return size
         if reader.has_items:
@@ -392,17 +404,17 @@ class SortMergeReadScheduler:
             self._used_bytes += size
 
     def _free(self, size: int) -> None:
-        """Thread: any."""
+        """Returns memory. Thread: any."""
         with self._lock:
             self._used_bytes -= size
 
     def _revoke_idle(self, size: int) -> None:
-        """Have the readers that have been idle longest give up what they hold, until there is room."""
+        """Revokes the items of the readers that have been idle longest, until there is enough memory."""
         before_ms = self.now_ms - _IDLE_MS
         with self._lock:
             readers = [reader for file in self._files.values() for reader in file.readers]
         idle = [reader for reader in readers if reader.has_items and reader.last_progress_ms <= before_ms]
-        for reader in sorted(idle, key=lambda one: one.last_progress_ms):
+        for reader in sorted(idle, key=lambda reader: reader.last_progress_ms):
             if self._used_bytes + size <= self._memory_bytes:
                 return
             reader.revoke()

@@ -1,15 +1,15 @@
-"""SortMergeResultPartition: what a task attempt produces for a blocking data set, in a file.
+"""SortMergeResultPartition: the output of a task attempt for a blocking data set, in a file.
 
-While the task runs, its batches are gathered in memory; when that is full they are sorted by subpartition and appended
-to the file as a region. Writing happens on the task's thread: that is its back-pressure, so the partition is always
-available and nothing can wait for memory that only this partition could free.
+While the task runs, its batches are gathered in memory. When the memory is full, they are sorted by subpartition and
+appended to the file as a region. The task's thread writes, which is the backpressure. So the partition is always
+available, and nothing can wait for memory that only this partition could free.
 
-When it is finished it can be read any number of times, by several consumers at once, each from its beginning, each a
-range of neighbouring subpartitions. It lives until it is released, not until it was consumed.
+A finished partition can be read any number of times, by several consumers at once. Each consumer reads a range of
+neighbouring subpartitions from the start. The partition lives until it is released, not until it was consumed.
 
-A consumer of several subpartitions is one task that does what several could have done. So what was emitted to *all*
-subpartitions, broadcast batches and control elements, it gets once, behind all that the subpartitions of its range had
-got before and before all that they get later: such a thing ends the region.
+A consumer of several subpartitions is one task that replaces several. It gets data that was emitted to *all*
+subpartitions, broadcast batches and control elements, only once: after all earlier data of its subpartitions and before
+all later data. Therefore such data ends the region.
 
 Source: org.apache.flink.runtime.io.network.partition.SortMergeResultPartition.
 Differs: records are not spread by hash over free regions of one buffer; whole batches are gathered by reference.
@@ -49,7 +49,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-#: Control elements gathered before a region is written: they are not counted as memory, and take some hundred bytes.
+#: The maximum number of gathered control elements before a region is written. They are not counted as memory, and take
+#: some hundred bytes each.
 _MAX_ELEMENTS = 10_000
 
 
@@ -57,9 +58,9 @@ class SortMergeResultPartition(ResultPartition):
     """Thread: the producer's task thread, except where a method says "any".
 
     Args:
-        path: of the files, without their suffixes.
+        path: the path of the files, without suffixes.
         compression: "lz4", "zstd" or None.
-        parallel_map: as `map`: runs of different subpartitions are encoded at the same time.
+        parallel_map: used like `map` to encode the runs of different subpartitions, possibly at the same time.
     """
 
     def __init__(
@@ -87,9 +88,9 @@ class SortMergeResultPartition(ResultPartition):
         )
         self.data_path = path.with_name(path.name + ".data")
         self.index_path = path.with_name(path.name + ".index")
-        #: What the files take on the disk.
+        #: The size of the files on the disk.
         self.bytes_written = 0
-        #: int64[n]: bytes each subpartition has, before compression; what was broadcast counts for each.
+        #: int64[n]: the bytes of each subpartition before compression. Broadcast data counts for each of them.
         self.subpartition_bytes = np.zeros(num_subpartitions, np.int64)
         self._scheduler = scheduler
         self._map = parallel_map
@@ -102,7 +103,7 @@ class SortMergeResultPartition(ResultPartition):
         #: Held while the file is written or closed.
         self._file_lock = threading.Lock()
         self._writer = PartitionFileWriter(self.data_path, partition_id)
-        #: Consumers that came before the end of writing.
+        #: Consumers that attached before the partition was finished.
         self._early_readers: list[SubpartitionRangeReader] = []
         self._readers: set[SubpartitionRangeReader] = set()
         self._is_readable = False
@@ -112,25 +113,25 @@ class SortMergeResultPartition(ResultPartition):
 
     @property
     def is_available(self) -> bool:
-        """Always. Thread: any."""
+        """Always True. Thread: any."""
         return True
 
     # ---- writing
 
     def emit(self, subpartition: int, batch: Batch) -> None:
-        """Gather a batch for one consumer.
+        """Gathers a batch for one consumer.
 
         Raises:
             ClosedError: the partition is finished.
-            PartitionConnectionError: it was released under the producer.
+            PartitionConnectionError: the partition was released while its producer was running.
             PartitionWriteError: the file cannot be written; it has been removed.
         """
         self.emit_parts([(subpartition, batch)], batch)
 
     def emit_parts(self, parts: Sequence[tuple[int, Batch]], whole: Batch) -> None:
-        """Gather what each consumer gets of a batch. Sizes are asked of the whole only: parts are many, and small.
+        """Gathers the parts of a batch. Only the size of the whole is measured: parts are many and small.
 
-        Raises: as `emit`.
+        Raises: see `emit`.
         """
         if self._failure is not None or self._finished:
             self._check_open()
@@ -145,7 +146,7 @@ class SortMergeResultPartition(ResultPartition):
         self._count(size, whole.num_rows, len(parts), 1)
 
     def emit_broadcast(self, batch: Batch) -> None:
-        """Gather a batch for every consumer; it is stored once. Raises: as `emit`."""
+        """Gathers a batch for every consumer. It is stored once. Raises: see `emit`."""
         self._check_open()
         if self._gathered:
             self._write_region()
@@ -155,10 +156,10 @@ class SortMergeResultPartition(ResultPartition):
         self._count(size, batch.num_rows, self.num_subpartitions, self.num_subpartitions)
 
     def emit_element(self, element: Element, subpartition: int | None = None) -> None:
-        """Gather a control element for one consumer, or for all (None). Raises: as `emit`."""
+        """Gathers a control element for one consumer, or for all if `subpartition` is None. Raises: see `emit`."""
         self._check_open()
         if isinstance(element, LatencyMarker):
-            return  # the time until somebody reads the file is no latency of the job
+            return  # the time until the file is read is not a latency of the job
         if isinstance(element, CheckpointBarrier):
             self._refuse_barrier()
         if subpartition is None:
@@ -183,7 +184,7 @@ class SortMergeResultPartition(ResultPartition):
         return False
 
     def finish(self) -> None:
-        """Write what is gathered and let consumers read. Raises: as `emit`."""
+        """Writes the gathered data and lets consumers read. Raises: see `emit`."""
         if self._finished:
             return
         self._check_open()
@@ -199,11 +200,11 @@ class SortMergeResultPartition(ResultPartition):
 
     def _refuse_barrier(self) -> NoReturn:
         raise UnsupportedOperationError(
-            f"{self.owner or self.partition_id}: there are no checkpoints of a task with a blocking result"
+            f"{self.owner or self.partition_id}: a task with a blocking result cannot take part in checkpoints"
         )
 
     def _count(self, size: int, rows: int, batches: int, copies: int) -> None:
-        """What was gathered just now; writes it where the memory is full."""
+        """Accounts for gathered data, and writes it if the memory is full."""
         self.bytes_out += size * copies
         self.records_out += rows * copies
         self.batches_out += batches
@@ -227,7 +228,7 @@ class SortMergeResultPartition(ResultPartition):
         self._recycle()
 
     def _recycle(self) -> None:
-        """Thread: any."""
+        """Returns the segments of gathered data. Thread: any."""
         with self._lock:
             segments, self._gathered_segments = self._gathered_segments, 0
         if segments:
@@ -245,7 +246,7 @@ class SortMergeResultPartition(ResultPartition):
         offsets = np.empty(self.num_subpartitions + 1, np.int64)
         position = 0
         subpartitions = sorted(self._gathered)
-        # In the order given; the task waits, so nobody else touches what is gathered.
+        # The results are in the given order. The task waits, so nobody else changes the gathered data.
         runs = self._map(self._encoder.frames, [self._gathered[subpartition] for subpartition in subpartitions])
         for subpartition, frames in zip(subpartitions, runs, strict=True):
             offsets[position : subpartition + 1] = writer.position
@@ -265,24 +266,29 @@ class SortMergeResultPartition(ResultPartition):
                 memory_bytes = self._pool.quota * self._segment_size_bytes
                 index = compact(self.data_path, index, self.partition_id, memory_bytes)
             except (OSError, PartitionWriteError) as error:
-                _log.warning("%s stays in %d regions: %s", self.partition_id, len(index.regions), error)
+                _log.warning(
+                    "partition %s is not compacted and keeps its %d regions: %s",
+                    self.partition_id,
+                    len(index.regions),
+                    error,
+                )
         self._index = index
         self.bytes_written = index.data_bytes + writer.write_index(self.index_path, index)
         writer.close()
 
     def _run_guarded(self, action: Callable[[], None]) -> None:
-        """Write; where that fails the partition is of no use any more, and its files are removed."""
+        """Runs an action that writes. If it fails, the partition is released and its files are removed."""
         with self._file_lock:
             failure: Exception | None = None
             if self._failure is None:
                 try:
                     action()
-                except Exception as error:  # noqa: BLE001 - of the disk, or of pickling a row: raised below
+                except Exception as error:  # noqa: BLE001 - raised below
                     self._failure = failure = error  # under the lock, so that nobody writes a half written file
         if failure is not None:
             self.release(failure)
             raise failure
-        if self._failure is not None:  # released meanwhile, by somebody who found the file in use
+        if self._failure is not None:  # released by another thread while the file was in use
             self._writer.close()
             self._remove_files()
             self._check_open()
@@ -290,13 +296,16 @@ class SortMergeResultPartition(ResultPartition):
     # ---- reading. Thread: any
 
     def open_subpartitions(self, first: int, count: int) -> SubpartitionRangeReader | None:
-        """A reader of `count` subpartitions from `first` on, from their beginning; None where there are not as many."""
+        """Returns a reader of `count` subpartitions from `first` on, or None if they do not exist.
+
+        The reader begins at the start of the subpartitions.
+        """
         if not 0 <= first < first + count <= self.num_subpartitions:
             return None
         return SubpartitionRangeReader(self, first, count, self._scheduler)
 
     def attach_reader(self, reader: SubpartitionRangeReader) -> bool:
-        """Begin to read for it, at once or when the partition is finished. False where it was released."""
+        """Starts the reader, at once or when the partition is finished. Returns False if it was released."""
         with self._lock:
             if self._released.is_set():
                 return False
@@ -312,7 +321,7 @@ class SortMergeResultPartition(ResultPartition):
             self._readers.discard(reader)
 
     def release(self, cause: Exception | None = None) -> None:
-        """Remove the files; consumers that do not have all yet fail with `cause`. Idempotent. Thread: any."""
+        """Removes the files. Consumers that have not received all data fail with `cause`. Idempotent. Thread: any."""
         failure = cause or self._released_error()
         with self._lock:
             if self._released.is_set():
@@ -322,7 +331,7 @@ class SortMergeResultPartition(ResultPartition):
             readers = list(self._readers)
             self._readers.clear()
             self._early_readers.clear()
-        if self._file_lock.acquire(blocking=False):  # else the task is writing, and sees the failure afterwards
+        if self._file_lock.acquire(blocking=False):  # otherwise the task is writing and will see the failure
             self._writer.close()
             self._file_lock.release()
         self._remove_files()

@@ -1,7 +1,7 @@
-"""Who may take part in the data plane: the one place for it.
+"""Authentication of the data plane.
 
-Both ends of a connection prove that they know the cluster's secret, without sending it, before either of them does
-anything for the other: nothing is unpickled, and no large frame is received, on a connection that did not pass.
+Both ends of a connection prove that they know the secret of the cluster, without sending it, before either of them does
+anything for the other. Nothing is unpickled, and no large frame is received, on a connection that is not authenticated.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LENGTH = struct.Struct("<I")
 
 
 class PeerRole(enum.Enum):
-    """Which end of a connection somebody is; part of every proof, so that none can be sent back to who made it."""
+    """The end of a connection. Every proof contains it, so that a proof cannot be sent back to its author."""
 
     PRODUCER = b"producer"
     CONSUMER = b"consumer"
@@ -26,13 +26,14 @@ class PeerRole(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Introductions:
-    """What both sides of one connection have said of themselves. A proof is about all of it.
+    """The data that both sides of a connection have sent about themselves. A proof covers all of it.
 
-    The nonces are fresh for every connection, so an earlier proof is worth nothing. The address stands for where the
-    consumer wants to be: a process that passes everything on to another one's port is found out there.
+    The nonces are new for every connection, so an earlier proof is worthless. The address is the one that the consumer
+    wants to reach. So a process that relays the data to the port of another process is detected.
 
     Attributes:
-        version: of the protocol, as the producer chose it; `newest` and `oldest` are what the consumer offered.
+        version: the protocol version that the producer chose.
+        newest, oldest: the range of versions that the consumer offered.
         address: the data address that the consumer connected to.
     """
 
@@ -46,7 +47,7 @@ class Introductions:
     producer_nonce: bytes
 
     def as_bytes(self) -> bytes:
-        """The same bytes for equal introductions only: every field has its length before it."""
+        """Returns bytes that differ for different introductions: every field is preceded by its length."""
         fields = (
             struct.pack("<III", self.version, self.newest, self.oldest),
             self.address.encode(),
@@ -59,35 +60,35 @@ class Introductions:
 
 
 class DataPlaneAuthenticator(Protocol):
-    """Thread: I/O. Must not block."""
+    """Decides which peers may take part in the data plane. Thread: I/O. Must not block."""
 
-    #: Whether a peer that passed is a member of the cluster, which may have this process run any code. Where it is not
-    #: known to be, what it sends is looked at more closely.
+    #: True if an accepted peer is known to be a member of the cluster, which may run any code in this process. Data of
+    #: other peers is checked more closely.
     is_proof: bool
 
     def proof(self, introductions: Introductions, role: PeerRole) -> bytes:
-        """This process's proof, in that role; at most 64 bytes."""
+        """Returns this process's proof in that role, at most 64 bytes."""
         ...
 
     def accepts(self, peer_host: str, introductions: Introductions, role: PeerRole, proof: bytes) -> bool:
-        """Whether a peer in that role, at that numeric address, with that proof, may take part."""
+        """True if a peer with this role, numeric address and proof may take part."""
         ...
 
 
 class HmacAuthenticator:
-    """Accepts who knows the cluster's secret.
+    """Accepts peers that know the secret of the cluster.
 
-    A proof is HMAC-SHA256 of the role and the introductions, and is compared in constant time.
+    A proof is the HMAC-SHA256 of the role and the introductions. Proofs are compared in constant time.
 
     Args:
-        key: derived from the secret for this purpose alone.
+        key: derived from the secret for this purpose only.
     """
 
     is_proof = True
 
     def __init__(self, key: bytes) -> None:
         if len(key) < 32:
-            raise ValueError("the key of the data plane has at least 32 bytes")
+            raise ValueError(f"the key of the data plane has {len(key)} bytes; it needs at least 32 bytes")
         self._key = key
 
     def proof(self, introductions: Introductions, role: PeerRole) -> bytes:
@@ -102,7 +103,7 @@ class HmacAuthenticator:
 
 
 class LoopbackAuthenticator:
-    """Accepts peers on this host, whose users are trusted: for an environment without a cluster."""
+    """Accepts peers on this host, whose users are trusted. Used by environments without a cluster."""
 
     is_proof = False
 
@@ -114,7 +115,7 @@ class LoopbackAuthenticator:
 
 
 class TrustedNetworkAuthenticator(LoopbackAuthenticator):
-    """Accepts everyone: only for a network that nobody else can reach, and only where configured in so many words."""
+    """Accepts every peer. Only for networks that nobody else can reach, and only if configured explicitly."""
 
     def accepts(self, peer_host: str, introductions: Introductions, role: PeerRole, proof: bytes) -> bool:
         return True

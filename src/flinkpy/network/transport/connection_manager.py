@@ -1,7 +1,7 @@
 """ConnectionManager: the listening socket and all data connections of one process.
 
-Connections to a producer's process are shared by all gates, and kept for a while after their last channel for the next
-job; they end with the process's environment at the latest.
+All gates share the connection to a producer's process. It is kept for a while after its last channel, for the next job,
+and is closed with the network environment at the latest.
 
 Source: org.apache.flink.runtime.io.network.netty.{NettyConnectionManager, PartitionRequestClientFactory}.
 """
@@ -34,40 +34,47 @@ from flinkpy.network.transport.socket_transport import TlsTransports
 
 _log = logging.getLogger(__name__)
 
-# Connections waiting to be accepted: as many as a large cluster's processes connecting at once.
+# Connections waiting to be accepted: enough for the processes of a large cluster that connect at the same time.
 _BACKLOG = 1024
-# After a failed accept; the socket would be reported readable all the time.
+# The pause after a failed accept. Without it the socket would be reported as readable all the time.
 _ACCEPT_PAUSE_MS = 200
-# An unused connection is kept this long for the next job; a job's restart takes less.
+# How long an unused connection is kept for the next job. A restart of a job takes less.
 _IDLE_CLOSE_MS = 60_000
-# A peer whose host vanished without a word is noticed after 10 + 3 * 5 seconds.
+# A peer whose host vanished is detected after 10 + 3 * 5 seconds.
 _KEEPALIVE = ((socket.TCP_KEEPIDLE, 10), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
-# The same where something was sent that nobody acknowledges: TCP alone would go on for a quarter of an hour.
+# The same for data that is not acknowledged: TCP alone would retry for a quarter of an hour.
 _UNACKNOWLEDGED_MS = 30_000
-# Longest pause before it is sent again; it doubles up to two minutes otherwise, and a network that has come back would
-# be waited for as long. TCP_RTO_MAX_MS of linux/tcp.h, from Linux 6.15 on.
+# The longest pause before TCP sends data again. By default the pauses double up to two minutes, and a repaired network
+# would not be used for as long. TCP_RTO_MAX_MS of linux/tcp.h, from Linux 6.15 on.
 _TCP_RTO_MAX_MS, _RESEND_PAUSE_MS = 44, 5_000
-
-
-# An honest peer needs less, even with many others at once on a busy machine.
+# How long an unauthenticated connection may use its place when the limit is reached. An honest peer needs less, even
+# together with many others on a busy machine.
 _PATIENCE_MS = 2_000
-# Between two lines in the log about strangers.
+# The time between two log lines about unauthenticated peers.
 _REPORT_INTERVAL_MS = 5_000
 
 
 class UnauthenticatedPeer(Protocol):
+    """A connection whose peer has not been authenticated."""
+
     peer: str
 
     def fail(self, error: ExternalError) -> None: ...
 
 
 class UnauthenticatedConnections:
-    """Thread: any; `has_room` on the I/O thread."""
+    """The connections of peers that have not been authenticated. Their number is limited.
+
+    A member of the cluster is authenticated within milliseconds. When the limit is reached, a connection that has been
+    here for much longer is closed to make room. If there is none, new peers wait in the backlog of the kernel.
+
+    Thread: any; `has_room` on the I/O thread.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._lock = threading.Lock()
-        #: The one that has waited longest is first.
+        #: The time of arrival by connection, oldest first.
         self._since: dict[UnauthenticatedPeer, int] = {}
         self._reported_ms: int | None = None
         self._unreported = 0
@@ -76,7 +83,10 @@ class UnauthenticatedConnections:
         return len(self._since)
 
     def has_room(self, now_ms: int) -> bool:
-        """Whether one more may come in; closes the one that has waited longest where that makes room."""
+        """True if one more connection may be accepted.
+
+        At the limit, it closes the oldest connection if that has been here for too long.
+        """
         with self._lock:
             if len(self._since) < self._limit:
                 return True
@@ -86,7 +96,7 @@ class UnauthenticatedConnections:
             del self._since[oldest]
         oldest.fail(
             PartitionAuthenticationError(
-                f"{oldest.peer} connected and did not say who it is; too many others are waiting to do so"
+                f"{oldest.peer} connected and did not authenticate itself, and too many other peers are waiting"
             )
         )
         return True
@@ -96,12 +106,12 @@ class UnauthenticatedConnections:
             self._since[connection] = now_ms
 
     def remove(self, connection: UnauthenticatedPeer) -> None:
-        """It has shown who it is, or is gone. One that is not here is ignored."""
+        """Removes a connection that was authenticated or closed. Unknown ones are ignored."""
         with self._lock:
             self._since.pop(connection, None)
 
     def may_report(self, now_ms: int) -> bool:
-        """Whether enough time has passed since the last line in the log; counted where it has not."""
+        """True if enough time has passed since the last log line. Otherwise counts the failure as unreported."""
         with self._lock:
             if self._reported_ms is not None and now_ms - self._reported_ms < _REPORT_INTERVAL_MS:
                 self._unreported += 1
@@ -110,7 +120,7 @@ class UnauthenticatedConnections:
             return True
 
     def take_unreported(self) -> int:
-        """How many were not reported since the last line."""
+        """Returns the number of failures that were not logged since the last line, and resets it."""
         with self._lock:
             count, self._unreported = self._unreported, 0
             return count
@@ -128,7 +138,7 @@ class ConnectionManager:
         resource_id: str,
         tls: TlsTransports | None = None,
     ) -> None:
-        #: Under which consumers know this process; the first thing they say is that they mean it.
+        #: The address at which consumers know this process. Their first frame contains it, see `frames`.
         self.address = ""
         self._tls = tls
         self._loop = loop
@@ -144,7 +154,7 @@ class ConnectionManager:
         self._is_closed = False
 
     def listen(self, bind_address: str, port: int) -> int:
-        """Accept consumers; returns the port.
+        """Starts to accept consumers. Returns the port.
 
         Raises:
             AddressInUseError: names the address.
@@ -170,10 +180,12 @@ class ConnectionManager:
     def request_partition(
         self, address: str, channel: RemoteInputChannel, subpartition_index: int, initial: Grant
     ) -> tuple[ConsumerConnection, int]:
-        """Ask the process at `address` for a subpartition, over the connection there is or a new one.
+        """Requests a subpartition from the process at `address`, over the existing connection or a new one.
+
+        Returns: the connection and the id of the channel on it.
 
         Raises:
-            PartitionConnectionError: the address makes no sense, or the connection breaks at once.
+            PartitionConnectionError: the address is invalid, or the connection breaks at once.
         """
         for is_last_try in (False, True):
             connection = self._connection_to(address)
@@ -190,7 +202,7 @@ class ConnectionManager:
             return [*self._consumers.values(), *self._producers]
 
     def close(self) -> None:
-        """Close every socket. The loop must still be running."""
+        """Closes all sockets. The loop must still be running."""
         with self._lock:
             self._is_closed = True
             listener, self._listener = self._listener, None
@@ -200,7 +212,7 @@ class ConnectionManager:
             connection.fail(PartitionConnectionError("the network environment of this process was closed"))
 
     def on_events(self, events: int) -> None:
-        """Thread: I/O."""
+        """Accepts connections. Thread: I/O."""
         while self._listener is not None:
             if not self._unauthenticated.has_room(self._loop.now_ms):
                 self._pause_accepting()
@@ -210,7 +222,8 @@ class ConnectionManager:
             except BlockingIOError:
                 return
             except OSError as error:
-                # Out of descriptors, mostly: others may be freed, and the peer waits in the backlog meanwhile.
+                # Usually the process has no free descriptors. Others may be closed soon, and the peer waits in the
+                # backlog.
                 _log.warning("cannot accept a data connection: %s", error)
                 self._pause_accepting()
                 return
@@ -288,7 +301,7 @@ class ConnectionManager:
 
     def _close_if_unused(self, connection: ConsumerConnection) -> None:
         if not connection.num_channels:
-            connection.fail(PartitionConnectionError("closed, because it was not used"))
+            connection.fail(PartitionConnectionError("the data connection was closed, because it was not used"))
 
     def _forget_consumer(self, connection: ConsumerConnection) -> None:
         with self._lock:
@@ -303,12 +316,12 @@ class ConnectionManager:
             self._producers.discard(connection)
 
     def _log_unauthenticated(self, connection: ProducerConnection) -> None:
-        """Of many at once one line, so that nobody can fill the log from outside."""
+        """Logs the failure of a connection. Many failures make one line, so that outsiders cannot fill the log."""
         failure = connection.failure
         if self._is_closed or failure is None or not self._unauthenticated.may_report(self._loop.now_ms):
             return
         others = self._unauthenticated.take_unreported()
-        _log.warning("%s%s", failure, f"; {others} more since the last such line" if others else "")
+        _log.warning("%s%s", failure, f"; {others} more such failures since the last line" if others else "")
 
     def _close_listener(self, listener: socket.socket) -> None:
         self._loop.unregister(listener.fileno())
@@ -318,7 +331,7 @@ class ConnectionManager:
 def _resolve(address: str) -> tuple[int, Any]:
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
-        raise PartitionConnectionError(f"not a data address: {address!r}")
+        raise PartitionConnectionError(f"{address!r} is not a data address (host:port)")
     try:
         family, _, _, _, target = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
     except OSError as error:

@@ -1,4 +1,4 @@
-"""ConsumerConnection: the consumer's side of a data connection: all channels of this process to one producer process.
+"""ConsumerConnection: the consumer's side of a data connection, with all channels to one producer process.
 
 Source: org.apache.flink.runtime.io.network.netty.{NettyPartitionRequestClient,
 CreditBasedPartitionRequestClientHandler}.
@@ -27,7 +27,7 @@ from flinkpy.network.transport.framed_connection import FramedConnection
 from flinkpy.network.transport.io_loop import BROKEN, READ, WRITE, IoLoop
 from flinkpy.network.transport.socket_transport import TlsTransports
 
-# Characters of a name in a greeting: at most four bytes each.
+# The maximum number of characters of a name in a greeting. A character has at most four bytes.
 _MAX_NAME = frames.MAX_NAME_BYTES // 4
 
 
@@ -51,7 +51,8 @@ class ConsumerConnection(FramedConnection):
         super().__init__(loop, sock, address, tls)
         self.address = address
         self.is_to_members = authenticator.is_proof
-        #: Of the producer, by which its buffers cost credits; ours until it has said so.
+        #: The producer's segment size, in which its buffers cost credits; this process's size until the producer has
+        #: sent its own.
         self._segment_size_bytes = segment_size_bytes
         self._authenticator = authenticator
         self._on_closed = on_closed
@@ -72,7 +73,7 @@ class ConsumerConnection(FramedConnection):
         self._timer = loop.call_later(connect_timeout_ms, self._on_timeout)
 
     def connect(self, target: Any) -> None:
-        """Begin to connect to the socket address `target`. Thread: I/O."""
+        """Starts to connect to the socket address `target`. Thread: I/O."""
         error = self._socket.connect_ex(target)
         if error not in (0, errno.EINPROGRESS):
             self.fail(PartitionConnectionError(f"cannot connect to {self.address}: {os.strerror(error)}"))
@@ -83,10 +84,10 @@ class ConsumerConnection(FramedConnection):
     def num_channels(self) -> int:
         return len(self._channels)
 
-    # ------------------------------------------------------------ what channels ask for. Thread: any
+    # ------------------------------------------------------------ requests of channels. Thread: any
 
     def request_partition(self, channel: RemoteInputChannel, subpartition_index: int, initial: Grant) -> int:
-        """Ask for a subpartition; returns the channel id on this connection.
+        """Requests a subpartition. Returns the id of the channel on this connection.
 
         Raises:
             PartitionConnectionError: the connection broke.
@@ -120,7 +121,7 @@ class ConsumerConnection(FramedConnection):
         self._send_authenticated(frames.frame(frames.RECLAIM, channel_id, keep))
 
     def close_channel(self, channel_id: int) -> None:
-        """The channel has everything, or is no longer interested."""
+        """Closes a channel that has all data or is not needed any more."""
         with self._lock:
             known = self._channels.pop(channel_id, None) is not None
             unused = not self._channels
@@ -130,7 +131,7 @@ class ConsumerConnection(FramedConnection):
                 self._on_unused(self)
 
     def _send_authenticated(self, frame: bytes) -> None:
-        """Send now, or when the greeting is over."""
+        """Sends the frame now, or after the greeting."""
         with self._lock:
             if self._until_authenticated is not None:
                 self._until_authenticated.append(frame)
@@ -155,18 +156,18 @@ class ConsumerConnection(FramedConnection):
     def _begin_tls(self, tls: TlsTransports) -> None:
         try:
             self._socket, transport = tls.of_consumer(self._socket)
-        except (OSError, ValueError) as error:  # broken meanwhile
+        except (OSError, ValueError) as error:  # the connection broke meanwhile
             self.fail(self._broken(error))
             return
         self.begin_handshake(transport)
 
     def on_established(self) -> None:
-        self._control.append(self._hello.to_frame())  # sent as soon as the socket takes it
+        self._control.append(self._hello.to_frame())  # sent when the socket accepts data
 
     def on_frame(self, kind: int, flags: int, channel: int, a: int, b: int, c: int, d: int, e: int, body: Any) -> None:
         if kind == frames.DATA and self._is_authenticated:
             if body is None or len(body) > most_bytes(e, self._segment_size_bytes):
-                raise BrokenError(f"a buffer of {e} segments has another size")
+                raise BrokenError(f"a DATA frame that costs {e} segments has a wrong size")
             target = self._channels.get(channel)
             if target is not None:
                 target.on_data(bool(flags & frames.PICKLED), bool(flags & frames.MORE), body, a, b, c, d, e)
@@ -183,13 +184,13 @@ class ConsumerConnection(FramedConnection):
         if kind != frames.DATA:
             return body_bytes <= _LIMITS.get(kind, 0)
         target = self._channels.get(channel)
-        # Its channel may have been closed while it was under way.
+        # The channel may have been closed while the frame was on its way.
         has_credit = e <= MAX_WINDOW_SEGMENTS if target is None else target.has_credit(e)
         return has_credit and body_bytes <= most_bytes(e, self._segment_size_bytes)
 
     def _on_control(self, kind: int, flags: int, channel_id: int, a: int, b: int, body: bytes) -> None:
         if kind not in _FROM_PRODUCERS:
-            raise BrokenError(f"a frame of type {kind}, which no producer sends")
+            raise BrokenError(f"a producer must not send a frame of type {kind}")
         channel = self._channels.get(channel_id)
         if channel is None:
             return  # closed while this was on its way
@@ -210,16 +211,20 @@ class ConsumerConnection(FramedConnection):
         self, kind: int, version: int, proof_bytes: int, name_bytes: int, segment: int, body: bytes
     ) -> None:
         if kind == frames.GREETING_OF_VERSION_1:
-            self.fail(PartitionConnectionError(f"{self.address} speaks the old data plane protocol {version}"))
+            self.fail(PartitionConnectionError(f"{self.address} uses the old data plane protocol {version}"))
             return
         if kind != frames.CHALLENGE:
-            raise BrokenError(f"a frame of type {kind} before the greeting")
+            raise BrokenError(f"a frame of type {kind} arrived before the greeting")
         challenge = greeting.Challenge.of_frame(version, proof_bytes, name_bytes, segment, body)
         if not frames.OLDEST_PROTOCOL_VERSION <= version <= frames.PROTOCOL_VERSION:
-            self.fail(PartitionConnectionError(f"{self.address} speaks data plane protocol {version}"))
+            self.fail(
+                PartitionConnectionError(
+                    f"{self.address} uses data plane protocol {version}, which this process does not support"
+                )
+            )
             return
-        said = greeting.introductions(self._hello, version, challenge.producer_id, challenge.nonce)
-        if not self._authenticator.accepts(self._peer_host(), said, PeerRole.PRODUCER, challenge.proof):
+        introductions = greeting.introductions(self._hello, version, challenge.producer_id, challenge.nonce)
+        if not self._authenticator.accepts(self._peer_host(), introductions, PeerRole.PRODUCER, challenge.proof):
             self.fail(
                 PartitionAuthenticationError(
                     f"{self.address} was not authenticated for the data plane: it did not prove that it knows this "
@@ -231,7 +236,7 @@ class ConsumerConnection(FramedConnection):
         if theirs > _LARGEST_SEGMENT_RATIO * ours:
             self.fail(
                 PartitionConnectionError(
-                    f"{self.address} has network buffers of {theirs} bytes, and this process of {ours} "
+                    f"{self.address} has network buffers of {theirs} bytes, but this process has {ours} "
                     f"(taskmanager.memory.segment-size)"
                 )
             )
@@ -241,7 +246,7 @@ class ConsumerConnection(FramedConnection):
         self._is_authenticated = True
         self.allow_large_frames(frames.MAX_BODY_BYTES)
         with self._lock:
-            self._control.append(greeting.proof_frame(self._authenticator.proof(said, PeerRole.CONSUMER)))
+            self._control.append(greeting.proof_frame(self._authenticator.proof(introductions, PeerRole.CONSUMER)))
             self._control.extend(self._until_authenticated or ())
             self._until_authenticated = None
         self.flush()
@@ -250,7 +255,7 @@ class ConsumerConnection(FramedConnection):
         try:
             return str(self._socket.getpeername()[0])
         except (OSError, IndexError):
-            return ""  # it has gone
+            return ""  # the peer has gone
 
     def _on_error(self, channel_id: int, code: int, message: str) -> None:
         if code == frames.REFUSED:
@@ -285,17 +290,17 @@ class ConsumerConnection(FramedConnection):
             channel.on_connection_failed(error)
 
 
-# How much larger than ours a producer's segments may be.
+# The maximum ratio of a producer's segment size to that of this process.
 _LARGEST_SEGMENT_RATIO = 32
 
-#: Besides DATA and ERROR.
+#: The frames that producers send, besides DATA and ERROR.
 _FROM_PRODUCERS = (frames.ELEMENT, frames.SCHEMA, frames.BACKLOG, frames.RETURNED)
 
-#: The longest body of the frames that are not DATA; of the others it is that of a greeting.
+#: The maximum body of frames that are not DATA. For types that are not listed it is that of a greeting.
 _LIMITS = {frames.SCHEMA: frames.MAX_SCHEMA_BYTES, frames.ELEMENT: frames.MAX_ELEMENT_BYTES}
 
 
 def _small(kind: int, body: Any) -> bytes:
     if len(body) > _LIMITS.get(kind, frames.MAX_SMALL_BODY_BYTES):
-        raise BrokenError(f"a frame of type {kind} with {len(body)} bytes")
+        raise BrokenError(f"a frame of type {kind} has {len(body)} bytes, which is too long")
     return bytes(body)

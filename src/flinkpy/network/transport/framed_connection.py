@@ -1,11 +1,12 @@
-"""FramedConnection: a socket that carries frames, either way, without blocking any thread.
+"""FramedConnection: a socket that sends and receives frames without blocking a thread.
 
-Sending: control frames go first; then the sources (channels with data and credit) take turns, one frame each, so a
-source is asked for its next frame only when the socket can take it. Whoever has something to send tries to become the
-writer; if somebody is writing already, that one will see it. What the socket does not take is left to the I/O thread.
+Sending: control frames go first. Then the sources (channels with data and credit) take turns with one frame each, so a
+source creates its next frame only when the socket can take it. A thread that has something to send tries to become the
+writer. If another thread is writing already, that one will also send the new data. The I/O thread sends what the socket
+does not take at once.
 
-Receiving: straight into Arrow memory, as much as there is with one system call; frames are cut out of it without
-copying, and whatever points into the buffer keeps it alive.
+Receiving: one system call reads as much as there is, directly into Arrow memory. Frames are slices of it, not copies,
+and keep the buffer alive.
 """
 
 from __future__ import annotations
@@ -35,39 +36,44 @@ from flinkpy.network.transport.socket_transport import (
 
 _log = logging.getLogger(__name__)
 
-# One receive call fills at most this, unless a larger frame is expected: it bounds what a batch of a few rows keeps
-# alive, and holds some ten batches of a thousand rows, so the call's cost is shared.
+# The maximum size of one receive call, unless a larger frame is expected. It limits the memory that a small batch keeps
+# alive. It holds some ten batches of a thousand rows, so they share the cost of the call.
 _RECEIVE_BYTES = 1 << 18
-# With less room than this left in a buffer, the next receive goes into another one.
+# The next receive call uses another buffer if the current one has less room than this.
 _MIN_ROOM_BYTES = 1 << 14
-# Room for control frames between frames of one size, in a buffer that is made for one of these. Without it a control
-# frame would put the end of the next long frame outside, and all of that would be moved.
+# Room for control frames between data frames of one size, in a buffer made for one data frame. Without it, a control
+# frame would push the end of the next data frame out of the buffer, and all of that frame would be moved.
 _CONTROL_ROOM_BYTES = 1 << 10
-# Gather at least this much before a send call: enough to make its cost small, little enough to stay in the L2 cache.
+# The bytes to gather before a send call: enough to make the cost of the call small, and little enough to stay in the L2
+# cache.
 _SEND_BYTES = 1 << 18
-# Sent in one go before the I/O thread takes over: a task that happens to be the writer must not serve others for ever.
+# The maximum number of bytes that a thread sends before the I/O thread takes over. A task that happens to be the writer
+# must not send for others for ever.
 _SEND_BUDGET_BYTES = 1 << 23
-# Received in one go before other connections get their turn.
+# The maximum number of bytes to receive before other connections get their turn.
 _RECEIVE_BUDGET_BYTES = 1 << 23
-# The buffer of a peer that has not been authenticated: many may connect and say nothing.
+# The buffer size for an unauthenticated peer: many peers may connect and send nothing.
 _GREETING_BYTES = 1 << 13
-# Allocated for a frame because its header says so. What is longer gets memory as it comes, or where the frame before
-# was as long: a header of a few bytes must not cost much more than those bytes.
+# The maximum memory allocated because a header announces a frame. A longer frame gets memory as its data arrives, or if
+# the previous frame was as long. A header of a few bytes must not cost much more than those bytes.
 _UNPROVEN_BYTES = 1 << 22
 
 
 class FrameSource(Protocol):
-    """Something with frames to send under flow control."""
+    """A source of frames under flow control."""
 
     is_queued: bool
 
     def next_frames(self, parts: list[Any], on_sent: list[BufferedBatch]) -> int:
-        """Append the parts of the next frame, and the buffer to recycle when it is sent; returns the bytes."""
+        """Appends the parts of the next frame to `parts`, and the buffer to recycle when it is sent to `on_sent`.
+
+        Returns: the number of bytes.
+        """
         ...
 
     @property
     def is_ready(self) -> bool:
-        """Whether `next_frames` would give something."""
+        """True if `next_frames` would add a frame."""
         ...
 
 
@@ -80,7 +86,7 @@ class FramedConnection:
         self._socket = sock
         self._transport: SocketTransport = PlainTransport(sock)
         self._tls = tls
-        #: While a TLS handshake is going on.
+        #: The transport while a TLS handshake is in progress.
         self._handshake: TlsTransport | None = None
         self._fd = sock.fileno()
         self._is_registered = False
@@ -100,7 +106,7 @@ class FramedConnection:
         self._view = memoryview(self._buffer)
         self._start = 0
         self._end = 0
-        #: Of the last frame with data, so likely of the next one; 0 before the first frame.
+        #: The size of the last DATA frame, which the next one probably has too; 0 before the first frame.
         self._expected_bytes = 0
         self.bytes_sent = 0
         self.bytes_received = 0
@@ -116,55 +122,55 @@ class FramedConnection:
     # ------------------------------------------------------------ what subclasses implement
 
     def on_frame(self, kind: int, flags: int, channel: int, a: int, b: int, c: int, d: int, e: int, body: Any) -> None:
-        """A frame arrived; `body` is a pa.Buffer of the padded body. Thread: I/O."""
+        """Handles a received frame; `body` is a pa.Buffer with the padded body. Thread: I/O."""
         raise NotImplementedError
 
     def on_failed(self, error: ExternalError) -> None:
-        """The connection is of no use any more. Called once. Thread: any."""
+        """Handles the failure of the connection. Called once. Thread: any."""
         raise NotImplementedError
 
     def may_send_long(self, kind: int, channel: int, body_bytes: int, e: int) -> bool:
-        """Whether a frame of some megabytes, of which the header has come, is wanted. Thread: I/O."""
+        """True if a frame of some megabytes, whose header was received, is expected. Thread: I/O."""
         return True
 
     def refuse(self, error: PartitionAuthenticationError) -> None:
-        """Give the connection up, and tell the peer why where it can be told."""
+        """Fails the connection, and tells the peer the reason if possible."""
         self.fail(error)
 
     def answer_in_plaintext(self) -> None:
-        """The peer does not speak TLS, and waits. Thread: I/O."""
+        """Answers a peer that does not use TLS, and waits. Thread: I/O."""
 
     def on_established(self) -> None:
-        """The TLS handshake is over; frames may be sent. Thread: I/O."""
+        """Called after the TLS handshake. Frames may be sent from now on. Thread: I/O."""
         raise NotImplementedError
 
     # ------------------------------------------------------------ sending
 
     def send(self, frame: bytes) -> None:
-        """Send a control frame, before any data that has not been handed to the socket yet."""
+        """Sends a control frame, before all data that has not been handed to the socket yet."""
         self._control.append(frame)
         self.flush()
 
     @property
     def write_lock(self) -> threading.Lock:
-        """Whoever holds it is the only one to take items from the sources. Call `flush` after releasing it."""
+        """The lock for taking items from the sources. Call `flush` after releasing it."""
         return self._write_lock
 
     def add_control(self, frame: bytes) -> None:
-        """`send`, for the holder of the write lock."""
+        """Like `send`, but requires the write lock."""
         self._control.append(frame)
 
     def add_source(self, source: FrameSource) -> None:
-        """`source` has something to send."""
+        """Adds a source that has something to send."""
         if not source.is_queued:
             source.is_queued = True
             self._sources.append(source)
         self.flush()
 
     def flush(self) -> None:
-        """Send what can be sent now, unless another thread is doing so.
+        """Sends what can be sent now, unless another thread does so.
 
-        Invariant: whoever takes the write lock, for whatever reason, calls this after releasing it.
+        Invariant: every thread that takes the write lock, for any reason, calls this after releasing it.
         """
         while (self._parts or self._control or self._sources) and not self._is_blocked:
             if not self._write_lock.acquire(blocking=False):
@@ -178,14 +184,14 @@ class FramedConnection:
                 return
 
     def allow_large_frames(self, max_body_bytes: int) -> None:
-        """The peer has been authenticated, and may send frames of that size."""
+        """Allows frames of up to this size, because the peer was authenticated."""
         self._max_body_bytes = max_body_bytes
         self._receive_bytes = _RECEIVE_BYTES
 
     def _drain(self) -> bool:
-        """Send until there is nothing, or the socket is full, or (False) this thread has done enough for others.
+        """Sends until there is no more data or the socket is full.
 
-        Thread: the holder of the write lock.
+        Returns False if this thread has sent enough for others. Requires the write lock.
         """
         budget = _SEND_BUDGET_BYTES
         while not self._is_blocked:
@@ -217,20 +223,20 @@ class FramedConnection:
             size += len(part)
         while sources and size < _SEND_BYTES:
             source = sources.popleft()
-            source.is_queued = False  # before asking: what comes from now on queues the source again
+            source.is_queued = False  # before the call, so that later data queues the source again
             size += source.next_frames(parts, self._on_sent)
             if source.is_ready and not source.is_queued:
                 source.is_queued = True
                 sources.append(source)
 
     def _advance(self, sent: int) -> None:
-        """Drop what was sent from the front of the parts."""
+        """Removes sent bytes from the front of the parts."""
         parts = self._parts
         if sent == sum(map(len, parts)):
             parts.clear()
             if self._on_sent:
-                done, self._on_sent = self._on_sent, []
-                recycle_all(done)
+                sent_buffers, self._on_sent = self._on_sent, []
+                recycle_all(sent_buffers)
             return
         whole = 0
         for part in parts:
@@ -244,7 +250,7 @@ class FramedConnection:
             parts[0] = memoryview(parts[0])[sent:]
 
     def _block(self) -> None:
-        """The socket is full: the I/O thread goes on when it is not."""
+        """Lets the I/O thread go on when the full socket can take data again."""
         self._is_blocked = True
         try:
             self._loop.modify(self._fd, READ | WRITE)
@@ -263,7 +269,7 @@ class FramedConnection:
     # ------------------------------------------------------------ receiving
 
     def register(self, events: int) -> None:
-        """Begin to be called. Thread: I/O."""
+        """Registers the socket with the I/O loop. Thread: I/O."""
         self._loop.register(self._fd, self, events)
         self._is_registered = True
 
@@ -283,10 +289,10 @@ class FramedConnection:
             self._receive()
         except BrokenError as error:
             if self._begins_as_tls:
-                self.refuse(self._speaks_tls())
+                self.refuse(self._tls_mismatch())
                 return
             self.fail(PartitionConnectionError(f"the data connection to {self.peer} carries no valid frames: {error}"))
-        except Exception as error:  # channels must not wait for frames that were lost in it
+        except Exception as error:  # channels must not wait for the lost frames
             self.fail(PartitionConnectionError(f"receiving from {self.peer} failed: {error!r}"))
             raise
 
@@ -294,7 +300,7 @@ class FramedConnection:
         budget = _RECEIVE_BUDGET_BYTES
         while self._failure is None:
             if budget <= 0:
-                if self._transport.has_pending:  # the socket may be empty, and would not be reported again
+                if self._transport.has_pending:  # an empty socket would not be reported again
                     self._loop.call_soon(self._receive_rest)
                 return
             room = len(self._view) - self._end
@@ -307,7 +313,7 @@ class FramedConnection:
                 return
             if not got:
                 closed = PartitionConnectionError(f"the data connection to {self.peer} was closed by the peer")
-                self.fail(self._speaks_tls() if self._begins_as_tls else closed)
+                self.fail(self._tls_mismatch() if self._begins_as_tls else closed)
                 return
             self.bytes_received += got
             self._end += got
@@ -328,11 +334,11 @@ class FramedConnection:
         while end - start >= header_bytes:
             body_bytes, kind, flags, _, channel, a, b, c, d, e = unpack(view, start)
             if body_bytes > self._max_body_bytes or body_bytes & 7:
-                raise BrokenError(f"a frame of type {kind} with {body_bytes} bytes")
+                raise BrokenError(f"a frame of type {kind} has an invalid size of {body_bytes} bytes")
             needed = header_bytes + body_bytes
             if end - start < needed:
                 if body_bytes > _UNPROVEN_BYTES and not self.may_send_long(kind, channel, body_bytes, e):
-                    raise BrokenError(f"a frame of type {kind} with {body_bytes} bytes, which nobody asked for")
+                    raise BrokenError(f"a frame of type {kind} has {body_bytes} bytes, which were not requested")
                 break
             body = buffer.slice(start + header_bytes, body_bytes) if body_bytes else None
             start += needed
@@ -342,14 +348,14 @@ class FramedConnection:
             needed = header_bytes
         self._start = start
         room = len(view) - start
-        # The front of a long frame fills the buffer before it gets another one.
+        # A new buffer is needed only when the front of a long frame has filled this one.
         if room < max(needed, self._expected_bytes, _MIN_ROOM_BYTES) and not (start == 0 and end < len(view)):
             self._new_buffer(needed)
 
     def _new_buffer(self, needed: int) -> None:
-        """Go on in another buffer, since what was received is being pointed at. A partial frame is moved there.
+        """Switches to another buffer, because frames point into the current one. A partial frame is moved.
 
-        A stream of large frames of one size is received without moving any: each buffer is as large as the last frame.
+        In a stream of large frames of one size nothing is moved: each buffer has room for a frame of the last size.
         """
         rest = self._view[self._start : self._end]
         due = min(needed, max(_UNPROVEN_BYTES, 2 * len(rest)))
@@ -362,7 +368,7 @@ class FramedConnection:
     # ------------------------------------------------------------ TLS
 
     def begin_handshake(self, transport: TlsTransport) -> None:
-        """Nothing is sent or received before it is over. Thread: I/O."""
+        """Starts the TLS handshake. No frames are sent or received before its end. Thread: I/O."""
         self._transport = transport
         self._handshake = transport
         self._continue_handshake(transport)
@@ -391,17 +397,17 @@ class FramedConnection:
         self._handshake = None
         self.on_established()
         self._unblock()
-        self._receive_rest()  # what came with the end of the handshake is in the TLS layer
+        self._receive_rest()  # data after the handshake is already in the TLS layer
 
     @property
     def _begins_as_tls(self) -> bool:
-        """Whether the first bytes of a plaintext connection are those of TLS."""
+        """True if the first bytes of a plaintext connection are those of TLS."""
         is_first = not self._expected_bytes and self._tls is None
         return is_first and bytes(self._view[: min(2, self._end)]) in frames.TLS_RECORDS
 
-    def _speaks_tls(self) -> PartitionAuthenticationError:
+    def _tls_mismatch(self) -> PartitionAuthenticationError:
         return PartitionAuthenticationError(
-            f"the data connection to {self.peer} was refused: {self.peer} speaks TLS, and this process does not "
+            f"the data connection to {self.peer} was refused: {self.peer} uses TLS, but this process does not "
             f"(security.ssl.internal.enabled)"
         )
 
@@ -415,7 +421,10 @@ class FramedConnection:
         return PartitionConnectionError(f"the data connection to {self.peer} broke{during}: {error}")
 
     def _fail_after_last_words(self, cause: ExternalError) -> None:
-        """The peer may have said why it ended the connection, which tells more than that it did."""
+        """Reads the remaining data before it fails the connection.
+
+        The peer may have sent the reason for closing it, which is more useful than `cause`.
+        """
 
         def read_and_fail() -> None:
             self._receive_rest()
@@ -425,27 +434,30 @@ class FramedConnection:
         self._loop.call_soon(read_and_fail)
 
     def fail(self, error: ExternalError) -> None:
-        """Give the connection up. Only the first call counts. Thread: any."""
+        """Closes the connection. Only the first call counts. Thread: any."""
         with self._fail_lock:
             if self._failure is not None:
                 return
             self._failure = error
             self._is_blocked = True
         with contextlib.suppress(OSError):
-            # Not that of a TLS socket: it would take the TLS layer away from under those that are using it.
+            # `SSLSocket.shutdown` would remove the TLS layer while other threads use it.
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
         self._loop.call_soon(self._close_socket)
         self.on_failed(error)
 
     def _close_socket(self) -> None:
-        """Thread: I/O, so that the descriptor is not reused under an event that is being handled."""
+        """Closes the socket on the I/O thread.
+
+        On another thread, the descriptor could be reused while an event of this socket is handled.
+        """
         with self._write_lock:
             self._is_blocked = True
             if self._is_registered:
                 self._loop.unregister(self._fd)
             self._socket.close()
-            done, self._on_sent = self._on_sent, []
+            sent_buffers, self._on_sent = self._on_sent, []
             self._parts.clear()
             self._control.clear()
             self._sources.clear()
-        recycle_all(done)
+        recycle_all(sent_buffers)

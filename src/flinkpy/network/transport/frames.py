@@ -3,32 +3,32 @@
 A frame is a header of 32 bytes and a body that is padded to a multiple of eight, so that Arrow buffers inside a receive
 buffer are aligned. All numbers are little-endian.
 
-| type              | from | channel | a            | b          | c          | d     | e    | body                 |
-|-------------------|------|---------|--------------|------------|------------|-------|------|----------------------|
-| HELLO             | C    |         | newest       | oldest     | id size    | size  |      | nonce, id, address   |
-| CHALLENGE         | P    |         | version      | proof size | id size    | unit  |      | nonce, proof, id     |
-| PROOF             | C    |         |              | proof size |            |       |      | proof                |
-| PARTITION_REQUEST | C    | new     | first        | credits    | window     | size  | many | partition id         |
-| SCHEMA            | P    | x       | size         |            |            |       |      | Arrow IPC schema     |
-| DATA              | P    | x       | backlog      | payload    | timestamps | kinds | cost | those three          |
-| ELEMENT           | P    | x       | size         |            |            |       |      | `flags`: the kind    |
-| CREDIT            | C    | x       | credits      | window     |            |       |      |                      |
-| BACKLOG           | P    | x       | backlog      | next cost  |            |       |      |                      |
-| RECLAIM           | C    | x       | keep         |            |            |       |      |                      |
-| RETURNED          | P    | x       | credits      |            |            |       |      |                      |
-| CLOSE             | C    | x       |              |            |            |       |      |                      |
-| ERROR             | P    | x       | code         | size       |            |       |      | message              |
+| type              | from | channel | a            | b          | c          | d     | e     | body                 |
+|-------------------|------|---------|--------------|------------|------------|-------|-------|----------------------|
+| HELLO             | C    |         | newest       | oldest     | id size    | size  |       | nonce, id, address   |
+| CHALLENGE         | P    |         | version      | proof size | id size    | unit  |       | nonce, proof, id     |
+| PROOF             | C    |         |              | proof size |            |       |       | proof                |
+| PARTITION_REQUEST | C    | new     | first        | credits    | window     | size  | count | partition id         |
+| SCHEMA            | P    | x       | size         |            |            |       |       | Arrow IPC schema     |
+| DATA              | P    | x       | backlog      | payload    | timestamps | kinds | cost  | those three          |
+| ELEMENT           | P    | x       | size         |            |            |       |       | `flags`: the kind    |
+| CREDIT            | C    | x       | credits      | window     |            |       |       |                      |
+| BACKLOG           | P    | x       | backlog      | next cost  |            |       |       |                      |
+| RECLAIM           | C    | x       | keep         |            |            |       |       |                      |
+| RETURNED          | P    | x       | credits      |            |            |       |       |                      |
+| CLOSE             | C    | x       |              |            |            |       |       |                      |
+| ERROR             | P    | x       | code         | size       |            |       |       | message              |
 
-P: the producer's process, C: the consumer's. Sizes are in bytes without padding; credits, costs, windows and backlogs
-in segments, whose size is the producer's `unit`.
+P: the producer's process, C: the consumer's. Sizes are in bytes without padding. Credits, costs, windows and backlogs
+are in segments, whose size is the producer's `unit`.
 
-A PARTITION_REQUEST asks for `many` subpartitions from `first` on.
+A PARTITION_REQUEST asks for `count` subpartitions from `first` on.
 
-The consumer connects and speaks first, so that each side sees from the first bytes whether the other one uses TLS as
-it does. HELLO says which versions of the protocol it speaks and what address it wants to be connected to; the producer
-chooses the newest version of both and proves itself in CHALLENGE; the consumer proves itself in PROOF, and may ask for
-partitions from then on. Nothing else is accepted before the authenticator of the receiving side has passed the peer,
-and frames are small until then; those that consumers send stay small.
+The consumer connects and sends the first frame, so each side sees from the first bytes whether the other one also uses
+TLS or not. HELLO has the protocol versions that the consumer supports and the address that it wants to reach. The
+producer chooses the newest common version and proves its identity in CHALLENGE. The consumer proves its identity in
+PROOF, and may request partitions from then on. A side accepts no other frames until its authenticator has accepted the
+peer, and frames are small until then. Frames of consumers are always small.
 """
 
 from __future__ import annotations
@@ -41,38 +41,40 @@ HEADER = struct.Struct("<IBBHIIIIII")
 HEADER_BYTES = HEADER.size
 
 PROTOCOL_VERSION = 2
-#: Of the peers that can still be understood, as during a rolling update.
+#: The oldest version that this process still supports, for rolling updates.
 OLDEST_PROTOCOL_VERSION = 2
 NONCE_BYTES = 32
 
 HELLO, CHALLENGE, PROOF, PARTITION_REQUEST, SCHEMA, DATA, ELEMENT = range(1, 8)
-#: With which a producer of protocol 1 began; of producers of today none begins.
+#: The first frame of a producer of protocol version 1. Later versions do not begin with it.
 GREETING_OF_VERSION_1 = 1
 CREDIT, BACKLOG, RECLAIM, RETURNED, CLOSE, ERROR = range(8, 14)
 
 # Flags of DATA.
 PICKLED = 1
-#: Part of one record that is larger than the credit can ever be; more parts follow.
+#: Part of a record that is larger than the credit can ever be; more parts follow.
 MORE = 2
 # Flag of CREDIT.
 FINAL = 1
-#: Of PARTITION_REQUEST: the partition is finished, so if it is not there it will not come.
+#: Flag of PARTITION_REQUEST: the partition is finished, so if it does not exist now, it never will.
 IS_FINISHED = 1
 
 # Codes of ERROR.
 PARTITION_NOT_FOUND, PRODUCER_FAILED, ALREADY_CONSUMED, REFUSED, PARTITION_CORRUPTED = range(1, 6)
 
-# No frame may be larger: a batch is cut to the credit window long before, so a longer one is not ours.
+# The maximum size of a frame. Batches are cut to the credit window, which is far smaller, so a larger frame is invalid.
 MAX_BODY_BYTES = 1 << 30
-# Until the peer is authenticated it cannot make us allocate more than this; nothing that a consumer sends is longer.
+# The maximum size of frames of unauthenticated peers and of consumers. It limits the memory that a stranger can make
+# this process allocate.
 MAX_SMALL_BODY_BYTES = 1 << 12
-# A control element is some bytes; a barrier carries the location of a savepoint, and a marker an operator's id.
+# Control elements have some bytes. A barrier contains the location of a savepoint, and a marker the id of an operator.
 MAX_ELEMENT_BYTES = 1 << 16
-# Ten thousand columns with their metadata fit.
+# Enough for ten thousand columns with their metadata.
 MAX_SCHEMA_BYTES = 1 << 24
-# Of a resource id or an address in a greeting.
+# The maximum size of a resource id or address in a greeting.
 MAX_NAME_BYTES = 512
-# What a TLS connection begins with, a handshake or an alert. Read as our header it is a frame that is too long.
+# The first bytes of a TLS connection: a handshake or an alert. Read as a header of ours, they declare a frame that is
+# too long.
 TLS_RECORDS = (b"\x16\x03", b"\x15\x03")
 
 
@@ -88,13 +90,17 @@ def frame(
     flags: int = 0,
     body: bytes = b"",
 ) -> bytes:
-    """A whole frame with a small body."""
+    """Returns a whole frame with a small body."""
     padding = -len(body) % 8
     return HEADER.pack(len(body) + padding, kind, flags, 0, channel, a, b, c, d, e) + body + bytes(padding)
 
 
 def data_header(flags: int, channel: int, backlog: int, cost: int, encoded: Any, body_bytes: int) -> bytes:
-    """The header of a DATA frame whose body follows in parts. `encoded`: an `EncodedBatch`."""
+    """Returns the header of a DATA frame whose body follows in parts.
+
+    Args:
+        encoded: an `EncodedBatch` or `StoredBatch`.
+    """
     return HEADER.pack(
         body_bytes,
         DATA,

@@ -1,6 +1,6 @@
-"""The frames with which a data connection begins: HELLO, CHALLENGE, PROOF; see `frames`.
+"""The first frames of a data connection: HELLO, CHALLENGE, PROOF; see `frames`.
 
-They come from peers that have not shown who they are, so nothing in them is believed before it has been looked at.
+They come from peers that are not authenticated, so their contents are checked before they are used.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from flinkpy.network.transport.authenticator import Introductions
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """What the consumer says first."""
+    """The consumer's first frame."""
 
     newest: int
     oldest: int
@@ -34,20 +34,20 @@ class Hello:
         return cls(newest, oldest, nonce, _text(name), _text(address))
 
     def version(self) -> int | None:
-        """The newest version that both sides speak, None where there is none."""
+        """Returns the newest version that both sides support, or None if there is none."""
         version = min(self.newest, frames.PROTOCOL_VERSION)
         return version if version >= max(self.oldest, frames.OLDEST_PROTOCOL_VERSION) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """What the producer answers."""
+    """The producer's answer."""
 
     version: int
     nonce: bytes
     proof: bytes
     producer_id: str
-    #: In which a buffer's cost is counted.
+    #: The size of the segments in which the cost of a buffer is counted.
     segment_size_bytes: int
 
     def to_frame(self) -> bytes:
@@ -71,7 +71,7 @@ class Challenge:
 
 
 def proof_frame(proof: bytes) -> bytes:
-    """What the consumer says last."""
+    """Returns the consumer's last frame of the greeting."""
     return frames.frame(frames.PROOF, b=len(proof), body=proof)
 
 
@@ -94,19 +94,19 @@ def introductions(hello: Hello, version: int, producer_id: str, producer_nonce: 
 
 
 def _cut(body: bytes, *sizes: int) -> list[bytes]:
-    """The fields of a body that is as long as they are, and padded to a multiple of eight."""
+    """Cuts a body into fields of these sizes. The body must have their total size, padded to a multiple of eight."""
     size = sum(sizes)
     if len(body) != size + -size % 8 or any(size > frames.MAX_NAME_BYTES for size in sizes):
-        raise BrokenError(f"a greeting of {len(body)} bytes that says it has {size}")
-    found = []
+        raise BrokenError(f"a greeting of {len(body)} bytes declares {size} bytes")
+    fields = []
     for length in sizes:
-        found.append(body[:length])
+        fields.append(body[:length])
         body = body[length:]
-    return found
+    return fields
 
 
 def _text(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise BrokenError(f"a greeting with a name that is no text: {error}") from error
+        raise BrokenError(f"a name in a greeting is not valid UTF-8: {error}") from error

@@ -1,10 +1,10 @@
-"""IoLoop: the one I/O thread of the data plane of a process.
+"""IoLoop: the I/O thread for the data plane of a process.
 
-It accepts and connects, receives, continues sends that a socket did not take at once, and runs timers. Task threads
-send inline where the socket allows, so in the usual case nothing waits for this thread on the way out.
+It accepts and connects sockets, receives, continues sends that a socket did not take at once, and runs timers. Task
+threads send directly if the socket allows it, so outgoing data usually does not wait for this thread.
 
-One thread for all connections, not one for each: under the GIL more threads would not receive faster, and a process
-of a hundred peers would have hundreds. Its system calls release the GIL.
+There is one thread for all connections instead of one for each: under the GIL more threads would not receive faster,
+and a process with a hundred peers would have hundreds of them. The system calls of the thread release the GIL.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ _CLOSE_TIMEOUT_S = 5.0
 
 
 class Selectable(Protocol):
+    """A handler of socket events."""
+
     def on_events(self, events: int) -> None:
-        """Thread: I/O."""
+        """Handles epoll events. Thread: I/O."""
         ...
 
 
@@ -49,7 +51,7 @@ class Timer:
 
 
 class IoLoop:
-    """Thread: `call_soon`, `call_later`, `register`, `modify` from any; what is registered runs on the I/O thread."""
+    """Thread: `call_soon`, `call_later`, `register`, `modify` from any. Handlers and actions run on the I/O thread."""
 
     def __init__(self, name: str = "network-io", clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
@@ -78,12 +80,12 @@ class IoLoop:
         return self._clock.monotonic_ms()
 
     def call_soon(self, action: Callable[[], None]) -> None:
-        """Run `action()` on the I/O thread."""
+        """Runs `action()` on the I/O thread."""
         self._soon.append(action)
         self._wake()
 
     def call_later(self, delay_ms: int, action: Callable[[], None]) -> Timer:
-        """Run `action()` on the I/O thread after `delay_ms`."""
+        """Runs `action()` on the I/O thread after `delay_ms`."""
         timer = Timer(action)
         due = self._clock.monotonic_ms() + delay_ms
         with self._timer_lock:
@@ -105,7 +107,7 @@ class IoLoop:
             self._epoll.unregister(fd)
 
     def close(self) -> None:
-        """Run what is still due now, end the thread and free its descriptors. Not on the I/O thread."""
+        """Runs the actions of `call_soon`, ends the thread and closes its descriptors. Not on the I/O thread."""
         if self.is_current_thread:
             raise AssertionError("the I/O thread cannot wait for its own end")
         self._stopping = True
@@ -168,7 +170,7 @@ class IoLoop:
             return max(0, self._timers[0][0] - self._clock.monotonic_ms()) / 1000
 
     def _guarded(self, action: Callable[..., None], *args: Any) -> None:
-        """One connection's bug must not end the thread that all connections need."""
+        """Runs an action. An error of one connection must not end the thread that all connections need."""
         try:
             action(*args)
         except Exception:  # noqa: BLE001 - see above; logged with its traceback

@@ -1,4 +1,4 @@
-"""ProducerConnection: the producer's side of a data connection; it serves the requests of one consumer process.
+"""ProducerConnection: the producer's side of a data connection. It serves the requests of one consumer process.
 
 Source: org.apache.flink.runtime.io.network.netty.{PartitionRequestServerHandler, PartitionRequestQueue}.
 """
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from flinkpy.network.result_partition import ResultPartition
 
 
-# Of one consumer's process: thousands of subtasks that read from thousands.
+# The maximum number of channels to one consumer's process: thousands of subtasks that read from thousands.
 _MAX_CHANNELS = 1 << 20
-# Far more than a consumer has for one channel.
+# The maximum credit of a channel, far more than a consumer can grant.
 _MAX_CREDITS = 1 << 20
 
 
@@ -60,7 +60,7 @@ class ProducerConnection(FramedConnection):
     ) -> None:
         super().__init__(loop, sock, peer_host, tls)
         self._resource_id = resource_id[: frames.MAX_NAME_BYTES // 4]
-        #: The data address of this process, "" where it is not known.
+        #: The data address of this process, "" if it is not known.
         self._address = address
         self._on_authenticated = on_authenticated
         self._manager = manager
@@ -69,23 +69,23 @@ class ProducerConnection(FramedConnection):
         self._request_timeout_ms = request_timeout_ms
         self._on_closed = on_closed
         self._peer_host = peer_host
-        #: What both sides have said, from the answer to HELLO on.
+        #: The introductions of both sides, known once HELLO is answered.
         self._introductions: Introductions | None = None
         self._is_authenticated = False
         self._senders: dict[int, SubpartitionSender] = {}
         self._requests: dict[int, PartitionRequest] = {}
-        #: Of every channel, from its request on: what is granted before the partition appears must not be lost,
-        #: since the consumer counts on it.
+        #: The credit of every channel since its request. Credit that is granted before the partition appears must be
+        #: kept, since the consumer relies on it.
         self._credits: dict[int, SenderCredit] = {}
         self._handshake_timer = loop.call_later(handshake_timeout_ms, self._on_handshake_timeout)
 
     def start(self) -> None:
-        """Thread: I/O."""
+        """Starts to serve the accepted socket. Thread: I/O."""
         transport = None
         if self._tls is not None:
             try:
                 self._socket, transport = self._tls.of_producer(self._socket)
-            except (OSError, ValueError) as error:  # it has gone already
+            except (OSError, ValueError) as error:  # the peer has gone already
                 self.fail(PartitionConnectionError(f"the data connection to {self.peer} broke: {error}"))
                 return
         self.register(READ)
@@ -102,7 +102,7 @@ class ProducerConnection(FramedConnection):
         return self._is_authenticated
 
     def producer_failed(self, channel_id: int, cause: Exception) -> None:
-        """The partition of this channel was released under its consumer. Thread: any."""
+        """Reports to the consumer that the partition of this channel was released. Thread: any."""
         self._credits.pop(channel_id, None)
         if self._senders.pop(channel_id, None) is not None:
             is_corrupted = isinstance(cause, PartitionCorruptedError)
@@ -122,7 +122,7 @@ class ProducerConnection(FramedConnection):
         elif kind == frames.RECLAIM:
             self._on_reclaim(channel, a)
         else:
-            self.fail(PartitionConnectionError(f"{self.peer} sent a frame of type {kind}, which only producers send"))
+            self.fail(PartitionConnectionError(f"{self.peer} sent a frame of type {kind}, which is not allowed"))
 
     def on_failed(self, error: ExternalError) -> None:
         self._handshake_timer.cancel()
@@ -142,41 +142,41 @@ class ProducerConnection(FramedConnection):
         elif kind == frames.PROOF and self._introductions is not None:
             self._on_proof(self._introductions, greeting.proof_of_frame(b, body))
         else:
-            raise BrokenError(f"a frame of type {kind} in place of a greeting")
+            raise BrokenError(f"a frame of type {kind} arrived instead of a greeting")
 
     def _on_hello(self, hello: greeting.Hello) -> None:
         version = hello.version()
         if version is None:
-            ours = f"{frames.OLDEST_PROTOCOL_VERSION} to {frames.PROTOCOL_VERSION}"
-            self._refuse(f"data plane protocol {hello.oldest} to {hello.newest} where {ours} is spoken")
+            supported = f"{frames.OLDEST_PROTOCOL_VERSION} to {frames.PROTOCOL_VERSION}"
+            self._refuse(f"data plane protocol {hello.oldest} to {hello.newest} is not supported, only {supported}")
             return
         if self._address and hello.address != self._address:
-            self._refuse(f"you want to be connected to {hello.address}, and this is {self._address}")
+            self._refuse(f"the address {hello.address} was requested, but the producer has the address {self._address}")
             return
         nonce = secrets.token_bytes(frames.NONCE_BYTES)
-        said = self._introductions = greeting.introductions(hello, version, self._resource_id, nonce)
-        proof = self._authenticator.proof(said, PeerRole.PRODUCER)
+        self._introductions = introductions = greeting.introductions(hello, version, self._resource_id, nonce)
+        proof = self._authenticator.proof(introductions, PeerRole.PRODUCER)
         challenge = greeting.Challenge(version, nonce, proof, self._resource_id, self._segment_size_bytes)
         self.send(challenge.to_frame())
 
-    def _on_proof(self, said: Introductions, proof: bytes) -> None:
-        if not self._authenticator.accepts(self._peer_host, said, PeerRole.CONSUMER, proof):
+    def _on_proof(self, introductions: Introductions, proof: bytes) -> None:
+        if not self._authenticator.accepts(self._peer_host, introductions, PeerRole.CONSUMER, proof):
             self._refuse(
                 f"{self._peer_host} was not authenticated for the data plane: it did not prove that it knows this "
                 f"cluster's secret (security.secret-file)"
             )
             return
         self._handshake_timer.cancel()
-        if said.consumer_id:
-            self.peer = f"{said.consumer_id} at {self._peer_host}"
+        if introductions.consumer_id:
+            self.peer = f"{introductions.consumer_id} at {self._peer_host}"
         self._is_authenticated = True
         self.allow_large_frames(frames.MAX_SMALL_BODY_BYTES)
         self._on_authenticated(self)
 
     def answer_in_plaintext(self) -> None:
-        reason = b"it speaks TLS, and you do not (security.ssl.internal.enabled)"
+        reason = b"it uses TLS, but this process does not (security.ssl.internal.enabled)"
         frame = frames.frame(frames.ERROR, 0, frames.REFUSED, len(reason), body=reason)
-        with contextlib.suppress(OSError):  # it has gone
+        with contextlib.suppress(OSError):  # the peer has gone
             socket.socket.send(self._socket, frame)
 
     def refuse(self, error: PartitionAuthenticationError) -> None:
@@ -189,13 +189,13 @@ class ProducerConnection(FramedConnection):
 
     def _on_handshake_timeout(self) -> None:
         if not self._is_authenticated:
-            self.fail(PartitionAuthenticationError(f"{self.peer} connected and did not say who it is"))
+            self.fail(PartitionAuthenticationError(f"{self.peer} connected and did not authenticate itself"))
 
     def _on_partition_request(
         self, channel_id: int, first: int, count: int, credits: int, window: int, partition_id: str, timeout_ms: int
     ) -> None:
         if channel_id in self._credits or len(self._credits) >= _MAX_CHANNELS:
-            raise BrokenError(f"channel {channel_id} is requested, and {len(self._credits)} are open")
+            raise BrokenError(f"channel {channel_id} is already open, or too many are: {len(self._credits)}")
         _check_credit(credits)
         credit = self._credits[channel_id] = SenderCredit(credits, window)
 
@@ -229,17 +229,17 @@ class ProducerConnection(FramedConnection):
             self._senders.pop(channel_id, None)
             self._send_error(channel_id, frames.ALREADY_CONSUMED, partition.partition_id)
         elif self.is_broken and self._senders.pop(channel_id, None) is not None:
-            sender.close()  # it broke meanwhile, and did not see this sender
+            sender.close()  # the connection failed before it knew this sender
 
     def _on_credit(self, channel_id: int, credits: int, window: int, is_final: bool) -> None:
         credit = self._credits.get(channel_id)
         if credit is None:
-            return  # closed meanwhile
+            return  # the channel was closed meanwhile
         _check_credit(credit.available + credits)
         sender = self._senders.get(channel_id)
         if sender is not None:
             sender.grant(credits, window, is_final)
-        else:  # the partition is not here yet
+        else:  # the partition does not exist yet
             credit.grant(credits, window, is_final)
 
     def _on_close(self, channel_id: int) -> None:
@@ -259,10 +259,10 @@ class ProducerConnection(FramedConnection):
             else:
                 credits = 0 if credit is None else credit.give_back(keep)
             if credits:
-                # Queued under the lock: a BACKLOG that does without these credits must not overtake it, or the consumer
-                # takes the sender to have enough.
+                # Queued under the lock: a later BACKLOG, which does not count these credits, must not be sent first.
+                # Otherwise the consumer assumes that the sender has enough credit.
                 self._control.append(frames.frame(frames.RETURNED, channel_id, credits))
-        self.flush()  # whoever had something to send meanwhile found the lock taken, and relies on its holder
+        self.flush()  # other threads that found the lock taken rely on its holder
 
     def _send_error(self, channel_id: int, code: int, message: str) -> None:
         body = message.encode()[:2048]
@@ -271,11 +271,11 @@ class ProducerConnection(FramedConnection):
 
 def _check_credit(credits: int) -> None:
     if credits > _MAX_CREDITS:
-        raise BrokenError(f"credit for {credits} segments")
+        raise BrokenError(f"a credit of {credits} segments exceeds the maximum of {_MAX_CREDITS}")
 
 
 def _partition_id(body: Any, size: int) -> str:
     try:
         return "" if body is None else bytes(body)[:size].decode()
     except UnicodeDecodeError as error:
-        raise BrokenError(f"a partition id that is no text: {error}") from error
+        raise BrokenError(f"a partition id is not valid UTF-8: {error}") from error

@@ -1,7 +1,7 @@
-"""How bytes get into a socket and out of it: as they are, or encrypted.
+"""Socket transports: they write bytes to a socket and read them, in plaintext or with TLS.
 
-A plain socket takes many parts with one system call, and gives as much as there is. TLS goes record by record, each of
-at most 16 KiB, so parts are put together to fill records, and one call reads as many records as there are.
+A plain socket takes many parts with one system call, and returns as much as there is. TLS works in records of at most
+16 KiB. So small parts are joined to fill records, and one receive call reads as many records as there are.
 """
 
 from __future__ import annotations
@@ -18,39 +18,45 @@ from flinkpy.security import PEER_NAME, TlsMaterial
 _MAX_PARTS = 1024
 _SEND_FLAGS = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 
-# A record of TLS holds at most this much.
+# The maximum size of a TLS record.
 _RECORD_BYTES = 1 << 14
-# Parts that are smaller are put together to this, a multiple of the record: copying that costs a tenth of encrypting
-# it, and every record that is not full costs a system call, of either side.
+# Smaller parts are joined up to this size, a multiple of the record size. Copying them costs a tenth of encrypting
+# them, and every record that is not full costs a system call on both sides.
 _JOINED_BYTES = 4 * _RECORD_BYTES
-# Encrypted with one call, without the interpreter's lock; a reader of the same connection waits as long.
+# The maximum size to encrypt with one call, which releases the GIL. A reader of the same connection waits as long.
 _CHUNK_BYTES = 16 * _RECORD_BYTES
 
 
 class SocketTransport(Protocol):
-    """Thread: `send` by one at a time and `receive_into` by one at a time, both at once."""
+    """Thread: one at a time in `send` and one at a time in `receive_into`; both may run at once."""
 
     @property
     def has_pending(self) -> bool:
-        """Whether there is something to receive of which the socket itself does not know."""
+        """True if there is data to receive which the socket itself does not report."""
         ...
 
     def send(self, parts: list[Any]) -> int:
-        """Take bytes from the front of `parts`; returns how many. After an error the same parts have to come again.
+        """Sends bytes from the front of `parts`. Returns their number.
 
-        Raises: BlockingIOError; OSError where the connection is broken.
+        After an error, the same parts must be sent again.
+
+        Raises: BlockingIOError; OSError if the connection is broken.
         """
         ...
 
     def receive_into(self, view: memoryview) -> int:
-        """Fill `view` from its front; returns the bytes, 0 at the end. Less than the whole: there is no more now.
+        """Fills `view` from its start. Returns the number of bytes; 0 at the end of the stream.
 
-        Raises: BlockingIOError; OSError where the connection is broken.
+        If it is less than the size of `view`, there is no more data now.
+
+        Raises: BlockingIOError; OSError if the connection is broken.
         """
         ...
 
 
 class PlainTransport:
+    """A plaintext connection."""
+
     has_pending = False
 
     def __init__(self, sock: socket.socket) -> None:
@@ -66,16 +72,16 @@ class PlainTransport:
 
 
 class TlsTransport:
-    """A TLS connection. Its state is one for both directions, so a lock guards every call into it.
+    """A TLS connection. Both directions share its state, so a lock guards every call.
 
-    `SSLSocket.read` and `write` are used, and never `recv` and `send`: these go on in plaintext where the TLS layer has
-    been taken away.
+    It uses `SSLSocket.read` and `write`, never `recv` and `send`: these continue in plaintext after the TLS layer was
+    removed.
     """
 
     def __init__(self, sock: ssl.SSLSocket) -> None:
         self._socket = sock
         self._lock = threading.Lock()
-        #: What the socket did not take: it has been encrypted, so exactly that has to be offered again.
+        #: Encrypted data that the socket did not take. Exactly this data has to be offered again.
         self._unsent: Any = None
 
     @property
@@ -84,12 +90,12 @@ class TlsTransport:
             return self._socket.pending() > 0
 
     def handshake(self) -> None:
-        """Raises: ssl.SSLWantReadError, ssl.SSLWantWriteError; OSError where it has failed."""
+        """Continues the handshake. Raises: ssl.SSLWantReadError, ssl.SSLWantWriteError; OSError if it has failed."""
         with self._lock:
             self._socket.do_handshake()
 
     def peer_certificate(self) -> tuple[bytes, list[str]]:
-        """That of the peer, in DER, and the DNS names in it."""
+        """Returns the certificate of the peer in DER, and the DNS names in it."""
         with self._lock:
             encoded = self._socket.getpeercert(binary_form=True) or b""
             decoded: Any = self._socket.getpeercert() or {}
@@ -105,7 +111,7 @@ class TlsTransport:
         except ssl.SSLWantWriteError:
             self._unsent = chunk
             raise BlockingIOError from None
-        except ValueError as error:  # closed meanwhile
+        except ValueError as error:  # the socket was closed meanwhile
             raise ConnectionAbortedError(str(error)) from error
         self._unsent = None
         return sent
@@ -123,15 +129,15 @@ class TlsTransport:
             if not total:
                 raise BlockingIOError from None
         except OSError:
-            if not total:  # else what has come counts; the next call says it again
+            if not total:  # otherwise return the received data; the next call raises again
                 raise
-        except ValueError as error:  # closed meanwhile
+        except ValueError as error:  # the socket was closed meanwhile
             raise ConnectionAbortedError(str(error)) from error
         return total
 
 
 def _chunk(parts: list[Any]) -> Any:
-    """What to encrypt next from the front of `parts`."""
+    """Returns the data to encrypt next, from the front of `parts`."""
     first = parts[0]
     size = len(first)
     if size > _CHUNK_BYTES:
@@ -151,7 +157,7 @@ def _chunk(parts: list[Any]) -> Any:
 
 
 class TlsTransports:
-    """Makes the TLS transports of a process, of either side of a connection. Both sides show a certificate."""
+    """Creates the TLS transports of a process, for both sides of a connection. Both sides show a certificate."""
 
     def __init__(self, material: TlsMaterial) -> None:
         self._material = material
@@ -163,24 +169,24 @@ class TlsTransports:
         return self._material.handshake_timeout_ms
 
     def of_producer(self, sock: socket.socket) -> tuple[socket.socket, TlsTransport]:
-        """The socket in place of `sock`, which is connected, and its transport."""
+        """Returns the TLS socket that replaces the connected `sock`, and its transport."""
         wrapped = self._server_context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
         return wrapped, TlsTransport(wrapped)
 
     def of_consumer(self, sock: socket.socket) -> tuple[socket.socket, TlsTransport]:
-        """As `of_producer`."""
+        """Returns the TLS socket that replaces the connected `sock`, and its transport."""
         wrapped = self._client_context.wrap_socket(sock, do_handshake_on_connect=False, server_hostname=PEER_NAME)
         return wrapped, TlsTransport(wrapped)
 
     def check_peer(self, transport: TlsTransport, peer: str) -> None:
-        """What the library does not check of a certificate.
+        """Checks the parts of a certificate that the TLS library does not check.
 
         Raises: PartitionAuthenticationError.
         """
         certificate, names = transport.peer_certificate()
         if PEER_NAME not in names:
             raise PartitionAuthenticationError(
-                f"the certificate of {peer} is none of a member of this cluster: it has no name {PEER_NAME}"
+                f"the certificate of {peer} is not that of a member of this cluster: it lacks the name {PEER_NAME}"
             )
         if self._material.is_pinned_out(certificate):
             raise PartitionAuthenticationError(
@@ -189,30 +195,30 @@ class TlsTransports:
 
 
 def _without_extras(context: ssl.SSLContext) -> ssl.SSLContext:
-    """Neither renegotiation nor resumption: connections are few and long, and neither is needed."""
+    """Disables renegotiation and resumption. Connections are few and long, so neither is needed."""
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_NO_TICKET
     if context.protocol is ssl.PROTOCOL_TLS_SERVER:
         context.num_tickets = 0
-    # Of TLS 1.2; the suites of 1.3 are all of this kind.
+    # The cipher suites of TLS 1.2. All suites of TLS 1.3 are of this kind.
     context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")
     return context
 
 
-_NO_TLS = "{peer} does not speak TLS, which this process does (security.ssl.internal.enabled)"
-#: Parts of the library's reasons, and what they mean for whoever reads the message. The first that fits counts.
+_NO_TLS = "{peer} does not use TLS, but this process does (security.ssl.internal.enabled)"
+#: Parts of the library's reasons, and messages for users. The first match counts.
 _REASONS = (
     ("PEER_DID_NOT_RETURN_A_CERTIFICATE", "{peer} showed no certificate"),
-    ("ALERT_CERTIFICATE_REQUIRED", "{peer} asks for a certificate, and this process showed none"),
+    ("ALERT_CERTIFICATE_REQUIRED", "{peer} requires a certificate, but this process showed none"),
     ("ALERT_UNKNOWN_CA", "{peer} does not trust the authority of this process's certificate"),
-    ("ALERT_CERTIFICATE_EXPIRED", "{peer} says that this process's certificate has expired"),
+    ("ALERT_CERTIFICATE_EXPIRED", "{peer} reports that this process's certificate has expired"),
     ("ALERT_CERTIFICATE_UNKNOWN", "{peer} did not accept this process's certificate"),
     ("ALERT_BAD_CERTIFICATE", "{peer} did not accept this process's certificate"),
     ("ALERT_UNSUPPORTED_CERTIFICATE", "{peer} did not accept this process's certificate"),
     ("ALERT_ACCESS_DENIED", "{peer} did not accept this process's certificate"),
-    ("ALERT_PROTOCOL_VERSION", "{peer} speaks no version of TLS that this process may speak (1.2 or newer)"),
-    ("UNSUPPORTED_PROTOCOL", "{peer} speaks no version of TLS that this process may speak (1.2 or newer)"),
-    ("NO_SHARED_CIPHER", "{peer} speaks no cipher that this process speaks"),
-    ("ALERT_HANDSHAKE_FAILURE", "{peer} found no cipher or version of TLS that it speaks"),
+    ("ALERT_PROTOCOL_VERSION", "{peer} supports no version of TLS that this process allows (1.2 or newer)"),
+    ("UNSUPPORTED_PROTOCOL", "{peer} supports no version of TLS that this process allows (1.2 or newer)"),
+    ("NO_SHARED_CIPHER", "{peer} supports no cipher that this process supports"),
+    ("ALERT_HANDSHAKE_FAILURE", "{peer} supports no cipher or version of TLS of this process"),
     ("HTTP_REQUEST", _NO_TLS),
     ("WRONG_VERSION_NUMBER", _NO_TLS),
     ("PACKET_LENGTH_TOO_LONG", _NO_TLS),
@@ -221,13 +227,13 @@ _REASONS = (
 
 
 def is_plaintext(error: OSError | ValueError) -> bool:
-    """Whether a TLS handshake failed because the peer sent something else."""
+    """True if a TLS handshake failed because the peer does not use TLS."""
     reason = error.reason or "" if isinstance(error, ssl.SSLError) else ""
     return any(part in reason and text is _NO_TLS for part, text in _REASONS)
 
 
 def tls_problem(error: OSError | ValueError, peer: str) -> str | None:
-    """One sentence of why a TLS connection was given up; None where the reason is another."""
+    """Returns one sentence on why a TLS connection failed, or None if TLS was not the reason."""
     if not isinstance(error, ssl.SSLError):
         return None
     if isinstance(error, ssl.SSLCertVerificationError):

@@ -1,4 +1,4 @@
-"""SubpartitionSender: the remote consumer's end of a subpartition, on the producer's side of a connection.
+"""Senders: the consumer's end of subpartitions on the producer's side of a connection.
 
 Source: org.apache.flink.runtime.io.network.netty.CreditBasedSequenceNumberingViewReader.
 """
@@ -28,7 +28,10 @@ from flinkpy.network.blocking.range_reader import StoredBatch
 
 
 class SubpartitionSender:
-    """Thread: `next_frames`, `reclaim` under the connection's write lock; the others as SubpartitionView says."""
+    """Sends a pipelined subpartition.
+
+    Thread: `next_frames`, `reclaim` under the connection's write lock; the others see `SubpartitionView`.
+    """
 
     def __init__(
         self,
@@ -39,16 +42,17 @@ class SubpartitionSender:
         segment_size_bytes: int,
     ) -> None:
         self.channel_id = channel_id
-        #: Whether the connection has it in its line of sources. Set and cleared by the connection only.
+        #: True while it is in the connection's queue of sources. Changed by the connection only.
         self.is_queued = False
         self._connection = connection
         self._subpartition = subpartition
         self._credit = credit
         self._segment_size_bytes = segment_size_bytes
         self._encoder = ColumnEncoder()
-        #: What the next buffer costs, while that is more than the credit: the consumer has been told, and will grant.
+        #: The cost of the next buffer while it exceeds the credit; else 0. The consumer has been told and will grant
+        #: more.
         self._starved_for = 0
-        #: What is left of one record that is larger than the credit can ever be, in parts.
+        #: The unsent rest of a record that is larger than the credit can ever be.
         self._rest: _Fragments | None = None
 
     @property
@@ -67,31 +71,31 @@ class SubpartitionSender:
         self._connection.producer_failed(self.channel_id, cause)
 
     def notify_barrier(self, barrier: CheckpointBarrier) -> None:
-        return None  # its consumer sees it when it arrives
+        return None  # the consumer sees it when it arrives
 
     def notify_priority(self, marker: PriorityMarker) -> None:
-        """Nothing of the queue is sent before this sender is attached, so the barrier is ahead of all of it."""
+        """Sends the barrier. No queued data is sent before this sender is attached, so the barrier is ahead of it."""
         self._connection.send(self._priority_frame(marker))
 
     def overtake(self, marker: PriorityMarker, *, append: bool) -> list[InFlightBatch] | None:
-        """What has been handed to the connection stays in front of the barrier; the consumer captures that."""
+        """Sends the barrier. Data handed to the connection before stays ahead of it, and the consumer captures that."""
         queue = self._subpartition.queue
-        # While the lock is held nobody takes anything out of the queue. It is free within the time of one send call.
+        # Nobody takes items from the queue while the lock is held. It is held by others for one send call at most.
         with self._connection.write_lock:
             if append:
                 position = len(queue)
                 queue.append(marker)
             else:
-                found = position_of(queue, marker)
-                if found is None:
+                barrier_position = position_of(queue, marker)
+                if barrier_position is None:
                     return None
-                position = found
+                position = barrier_position
                 queue[position] = marker
             waiting = items_before(queue, position)
             rest = self._rest
             self._connection.add_control(self._priority_frame(marker))
         self._connection.flush()
-        # Some parts of a record have left and the last has not: the consumer will have it behind the barrier.
+        # If only a part of a record was sent, the consumer gets its end behind the barrier.
         begun = [] if rest is None else [freeze(rest.batch, rest.encoded)]
         return begun + freeze_all(waiting)
 
@@ -101,24 +105,27 @@ class SubpartitionSender:
         return frames.frame(frames.ELEMENT, self.channel_id, len(body), flags=kind, body=body)
 
     def grant(self, credits: int, window: int, is_final: bool) -> None:
-        """Thread: I/O."""
+        """Adds credit. Thread: I/O."""
         self._credit.grant(credits, window, is_final)
-        # Too little is not reported again: the consumer knows, and more is under way.
+        # If the credit is still too small, the consumer knows it and will grant more.
         if is_final or self._credit.available >= self._starved_for:
             self._starved_for = 0
             if self.is_ready:
                 self._connection.add_source(self)
 
     def reclaim(self, keep: int) -> int:
-        """Give back what is beyond `keep`; nothing while starving, since the next buffer waits for that credit."""
+        """Gives up the credits beyond `keep`. Returns their number.
+
+        Gives up nothing while the next buffer waits for more credit.
+        """
         return 0 if self._starved_for else self._credit.give_back(keep)
 
     def close(self) -> None:
-        """The consumer has gone, or has everything."""
+        """Releases the subpartition: the consumer has gone, or has all data."""
         self._subpartition.release()
 
     def next_frames(self, parts: list[Any], on_sent: list[BufferedBatch]) -> int:
-        """One batch (with the schema, if it is another), or all elements up to the next batch."""
+        """Adds one batch (with its schema, if that has changed), or all elements up to the next batch."""
         if self._starved_for:
             return 0
         if self._rest is not None:
@@ -131,7 +138,7 @@ class SubpartitionSender:
             if isinstance(item, BufferedBatch):
                 return size + self._send_batch(item, parts, on_sent)
             if isinstance(item, PriorityMarker):
-                continue  # sent before
+                continue  # it was sent before
             kind, body = encode_element(item)
             element = frames.frame(frames.ELEMENT, self.channel_id, len(body), flags=kind, body=body)
             parts.append(element)
@@ -142,7 +149,7 @@ class SubpartitionSender:
         cost = item.segments
         encoded = item.encoded
         if encoded is not None and encoded.size_bytes <= cost * self._segment_size_bytes and credit.try_spend(cost):
-            # Nearly every small batch.
+            # The usual case for small batches.
             on_sent.append(item)
             size = 0 if encoded.is_pickled else self._open_schema(item.batch.values, parts)
             return size + self._append_whole(encoded, cost, parts)
@@ -161,7 +168,7 @@ class SubpartitionSender:
             return 0
         actual = -(-encoded.size_bytes // self._segment_size_bytes) or 1
         if actual > cost and (encoded.is_pickled or is_undercharged(cost, actual)):
-            # The estimate of its size was too low: rows are seldom alike, and dictionaries are sent decoded.
+            # The estimated size was too low: rows differ in size, and dictionaries are sent decoded.
             item.charge(actual - cost)
             item.encoded = encoded
             cost = actual
@@ -176,7 +183,7 @@ class SubpartitionSender:
         return size + self._append_whole(encoded, cost, parts)
 
     def _append_whole(self, encoded: EncodedBatch, cost: int, parts: list[Any]) -> int:
-        """The frame of a whole batch; returns its bytes."""
+        """Adds the frame of a whole batch. Returns its bytes."""
         flags = frames.PICKLED if encoded.is_pickled else 0
         backlog = self._subpartition.backlog_segments
         parts.append(frames.data_header(flags, self.channel_id, backlog, cost, encoded, encoded.size_bytes))
@@ -184,7 +191,7 @@ class SubpartitionSender:
         return frames.HEADER_BYTES + encoded.size_bytes
 
     def _encode(self, item: BufferedBatch, parts: list[Any]) -> tuple[EncodedBatch | None, int]:
-        """The wire form; the schema goes to `parts` where it changed, with its bytes as the second result."""
+        """Returns the wire form, and the bytes of the schema, which is added to `parts` if it has changed."""
         batch = item.batch
         if isinstance(batch.values, list):
             return item.encoded or self._encode_rows(item), 0
@@ -196,7 +203,7 @@ class SubpartitionSender:
         return self._encoder.encode(batch), size
 
     def _open_schema(self, values: Any, parts: list[Any]) -> int:
-        """The bytes of the schema of columns, which goes to `parts` where it changed."""
+        """Adds the schema of columns to `parts` if it has changed. Returns its bytes."""
         schema = self._encoder.open_schema(values)
         if schema is None:
             return 0
@@ -205,18 +212,21 @@ class SubpartitionSender:
         return len(message)
 
     def _encode_rows(self, item: BufferedBatch) -> EncodedBatch | None:
-        """Rows that were queued before this consumer attached; what cannot be pickled fails the producer's task."""
+        """Encodes rows that were queued before this consumer attached.
+
+        If a row cannot be pickled, the producer's task fails and the result is None.
+        """
         try:
             if item.shared is not None:
                 return item.shared.get(lambda: encode_rows(item.batch))
             return encode_rows(item.batch)
-        except Exception as error:  # noqa: BLE001 - the producer's task gets it, whatever it is
+        except Exception as error:  # noqa: BLE001 - the producer's task fails with it
             item.recycle()
             self._subpartition.parent.release(error)
             return None
 
     def _cut(self, item: BufferedBatch, limit: int) -> BufferedBatch:
-        """The front of `item` that costs about `limit`; the rest goes back to the queue."""
+        """Returns the front of `item`, which costs about `limit`, and puts the rest back to the queue."""
         rows = item.batch.num_rows
         front_rows = max(1, min(rows - 1, rows * limit // item.segments))
         front, rest = item.split(front_rows, self._segment_size_bytes)
@@ -249,7 +259,7 @@ class SubpartitionSender:
 
 
 class _Fragments:
-    """The body of one encoded batch, handed out in pieces."""
+    """The body of one encoded batch, which is sent in pieces."""
 
     def __init__(self, batch: Batch, encoded: EncodedBatch) -> None:
         self.batch = batch
@@ -258,18 +268,21 @@ class _Fragments:
         self._offset = 0
 
     def next_piece(self, size_bytes: int) -> tuple[memoryview, bool]:
-        """At most that many bytes (a multiple of eight), and whether they are the last."""
+        """Returns at most that many bytes (a multiple of eight), and True if they are the last ones."""
         piece = self._body[self._offset : self._offset + size_bytes]
         self._offset += len(piece)
         return piece, self._offset == len(self._body)
 
 
 class StoredSubpartitionSender(SubpartitionSender):
-    """Thread: as SubpartitionSender."""
+    """Sends subpartitions that are stored in a file.
 
-    #: Number of the schema that was sent last.
+    The stored data is sent as it is: this process neither decodes nor decompresses it. Thread: see SubpartitionSender.
+    """
+
+    #: The number of the schema that was sent last.
     _sent_schema = -1
-    #: A frame that is larger than the credit window, and how much of it has been sent.
+    #: A frame that is larger than the credit window, and the number of bytes sent of it.
     _partial: tuple[StoredBatch, int] | None = None
 
     @property

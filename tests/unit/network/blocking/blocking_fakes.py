@@ -100,7 +100,7 @@ class Consumer:
         raise AssertionError("no barriers in a file")
 
     def next(self) -> Any:
-        """The next batch or element. Raises: what the reader failed with."""
+        """Returns the next batch or element. Raises the error of a failed reader."""
         while True:
             item = self.reader.poll()
             if isinstance(item, BufferedBatch):
@@ -116,7 +116,7 @@ class Consumer:
                 self._has_news = False
 
     def rest(self) -> list[Any]:
-        """All that is left, the end of the partition not included; lets go of the reader."""
+        """Returns all remaining items without the end of the partition, and releases the reader."""
         items = []
         while not isinstance(item := self.next(), EndOfPartition):
             items.append(item)
@@ -129,7 +129,7 @@ def read(partition: SortMergeResultPartition, first: int = 0, count: int = 1) ->
 
 
 def records(items: list[Any]) -> list[Any]:
-    """Batches as (value, timestamp, kind), whatever batches they came in; elements as they are."""
+    """Returns the records as (value, timestamp, kind), without batch boundaries; elements unchanged."""
     found: list[Any] = []
     for item in items:
         if isinstance(item, Batch):
@@ -155,7 +155,7 @@ def columns(values: list[int], timestamps: list[int] | None = None, kinds: list[
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """For what another thread is about to do."""
+    """Waits for an action of another thread."""
     event = threading.Event()
     for _ in range(int(WAIT_S * 1000)):
         if condition():

@@ -1,4 +1,4 @@
-"""A record writer over a blocking partition: routed by key, counted, and not flushed early."""
+"""A record writer with a blocking partition routes by key, counts records and does not flush early."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .blocking_fakes import columns, read, rows, shuffle, wait_until
 ROW = Types.ROW_NAMED(["x", "name"], [Types.LONG(), Types.STRING()])
 
 
-def test_every_record_goes_to_the_consumer_of_its_key_and_is_counted(tmp_path: Path) -> None:
+def test_every_record_is_written_for_the_consumer_of_its_key_and_counted(tmp_path: Path) -> None:
     with shuffle(tmp_path) as process:
         partition = process.partition(4)
         writer = RecordWriter(partition, KeyGroupStreamPartitioner(FieldKeySelector(("x",))), ROW)
@@ -41,7 +41,7 @@ def test_a_broadcast_counts_for_every_consumer(tmp_path: Path) -> None:
         assert [value for value, _, _ in read(partition, 0, 3)] == [1, 2, 3]
 
 
-def test_nothing_is_flushed_before_there_is_enough(tmp_path: Path) -> None:
+def test_no_batch_is_flushed_before_there_are_enough_rows(tmp_path: Path) -> None:
     with shuffle(tmp_path) as process:
         partition = process.partition()
         writer = RecordWriter(partition, BroadcastPartitioner(), buffer_timeout_ms=0)

@@ -1,4 +1,4 @@
-"""Reading: in the order of the file, within the memory there is, without anybody waiting for ever."""
+"""The read scheduler reads in the order of the file and within its memory, and no reader waits for ever."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ KIB = 1024
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One frame at a time."""
+    """Makes the scheduler read one frame at a time."""
     monkeypatch.setattr(read_scheduler, "_CHUNK_BYTES", 8 * KIB)
     monkeypatch.setattr(read_scheduler, "_MIN_CHUNK_BYTES", 8 * KIB)
 
 
 def large_partition(process: Shuffle, subpartitions: int, regions: int = 8) -> SortMergeResultPartition:
-    """Of incompressible rows: one frame of about 5 KiB per subpartition and region."""
+    """Returns a partition of incompressible rows: one frame of about 5 KiB per subpartition and region."""
     partition = process.partition(subpartitions)
     for region in range(regions):
         for subpartition in range(subpartitions):
@@ -54,7 +54,7 @@ def test_consumers_that_read_together_read_the_file_in_one_pass(
     with shuffle(tmp_path) as process:
         partition = large_partition(process, 8, regions=7)
         monkeypatch.setattr(os, "preadv", recording)
-        process.scheduler.__dict__["_start"] = lambda: None  # until all are in the line
+        process.scheduler.__dict__["_start"] = lambda: None  # until all readers are queued
         consumers = [Consumer(partition, 7 - index) for index in range(8)]
         del process.scheduler.__dict__["_start"]
         process.scheduler._start()
@@ -64,7 +64,7 @@ def test_consumers_that_read_together_read_the_file_in_one_pass(
     assert offsets == sorted(offsets)
 
 
-def test_what_was_read_and_not_taken_stays_within_the_memory(tmp_path: Path, small_chunks: None) -> None:
+def test_data_read_ahead_stays_within_the_memory_limit(tmp_path: Path, small_chunks: None) -> None:
     memory = 64 * KIB
     with shuffle(tmp_path, read_memory=memory) as process:
         partition = large_partition(process, 2, regions=60)
@@ -79,9 +79,7 @@ def test_what_was_read_and_not_taken_stays_within_the_memory(tmp_path: Path, sma
         wait_until(lambda: process.scheduler.used_bytes == 0, "the memory is free")
 
 
-def test_a_consumer_that_does_not_come_for_its_data_loses_it_to_one_that_waits(
-    tmp_path: Path, small_chunks: None
-) -> None:
+def test_an_idle_consumer_loses_its_queued_data_to_a_waiting_one(tmp_path: Path, small_chunks: None) -> None:
     clock = ManualClock()
     with shuffle(tmp_path, read_memory=24 * KIB, clock=clock) as process:
         partition = large_partition(process, 2, regions=20)
@@ -94,12 +92,12 @@ def test_a_consumer_that_does_not_come_for_its_data_loses_it_to_one_that_waits(
         assert regions_of(idle) == list(range(20))
 
 
-def test_more_consumers_than_there_is_memory_for_all_get_on(tmp_path: Path, small_chunks: None) -> None:
+def test_all_consumers_make_progress_with_too_little_memory(tmp_path: Path, small_chunks: None) -> None:
     with shuffle(tmp_path, read_memory=16 * KIB) as process:
         partition = large_partition(process, 20, regions=3)
         consumers = [Consumer(partition, index) for index in range(20)]
         for consumer in consumers:
-            wait_until(lambda consumer=consumer: consumer.reader.has_data, "each has something")  # type: ignore[misc]
+            wait_until(lambda consumer=consumer: consumer.reader.has_data, "each reader has data")  # type: ignore[misc]
         for consumer in reversed(consumers):
             assert regions_of(consumer) == list(range(3))
 
@@ -115,7 +113,7 @@ def test_a_frame_that_is_larger_than_the_read_memory_is_read(tmp_path: Path, sma
         wait_until(lambda: process.scheduler.used_bytes == 0, "the memory is free")
 
 
-def test_a_process_without_descriptors_does_not_take_the_file_for_damaged(
+def test_a_process_without_descriptors_does_not_report_a_corrupted_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def too_many(path: Path, flags: int) -> int:
@@ -130,7 +128,7 @@ def test_a_process_without_descriptors_does_not_take_the_file_for_damaged(
         assert len(read(partition)) == 8
 
 
-def test_a_file_is_closed_when_nobody_reads_it(tmp_path: Path) -> None:
+def test_a_file_without_readers_is_closed(tmp_path: Path) -> None:
     with shuffle(tmp_path) as process:
         partition = large_partition(process, 1, regions=1)
         consumer = Consumer(partition)
@@ -141,7 +139,7 @@ def test_a_file_is_closed_when_nobody_reads_it(tmp_path: Path) -> None:
         assert len(read(partition)) == 1
 
 
-def test_closing_ends_the_thread_and_what_comes_later_is_removed_at_once(tmp_path: Path) -> None:
+def test_files_are_removed_at_once_after_the_scheduler_was_closed(tmp_path: Path) -> None:
     with shuffle(tmp_path) as process:
         partition = large_partition(process, 1, regions=1)
         consumer = Consumer(partition)

@@ -1,4 +1,4 @@
-"""Whatever is emitted, however it is cut and however little memory there is: each range gets its items, in order."""
+"""Each range gets its items in order, with any batches, cuts and memory sizes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SUBPARTITIONS = 4
 
 @dataclass(frozen=True)
 class Emit:
-    """target: a subpartition, or None for all; count: of records, 0 for a control element."""
+    """Args: target: a subpartition, or None for all; count: the number of records, 0 for a control element."""
 
     target: int | None
     count: int
@@ -37,7 +37,7 @@ class Emit:
     is_sliced: bool
 
     def item(self, numbers: Iterator[int]) -> Any:
-        """No two have a number in common."""
+        """Returns an item with numbers that no other item has."""
         if not self.count:
             return Watermark(next(numbers))
         total = self.count + 2 * self.is_sliced
@@ -80,7 +80,7 @@ _ranges = st.integers(0, SUBPARTITIONS - 1).flatmap(
     revocations=st.integers(0, 3),
     is_compacted=st.booleans(),
 )
-def test_each_range_gets_its_items_in_order_however_they_are_cut(
+def test_each_range_gets_its_items_in_order_with_any_batch_sizes(
     emits: list[Emit],
     range_: tuple[int, int],
     segments: int,

@@ -1,4 +1,4 @@
-"""A blocking partition: what was emitted is what is read, by everyone, as often as they like, until it is released."""
+"""A blocking partition can be read by several consumers, any number of times, until it is released."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def of(batch: Batch) -> list[object]:
     return records([batch])
 
 
-def test_rows_and_columns_come_back_with_their_timestamps_and_kinds(tmp_path: Path, compression: str | None) -> None:
+def test_rows_and_columns_are_read_with_their_timestamps_and_kinds(tmp_path: Path, compression: str | None) -> None:
     sent = [
         columns([1, 2], [10, 20]),
         columns([3], None, [3]),
@@ -51,7 +51,7 @@ def test_rows_and_columns_come_back_with_their_timestamps_and_kinds(tmp_path: Pa
         assert read(partition) == [record for batch in sent for record in of(batch)]
 
 
-def test_columns_of_codes_and_nested_columns_come_back_as_values(tmp_path: Path, compression: str | None) -> None:
+def test_dictionary_and_nested_columns_are_read_as_values(tmp_path: Path, compression: str | None) -> None:
     values = pa.RecordBatch.from_pydict(
         {
             "code": pa.array(["a", None, "b", "a"] * 300).dictionary_encode(),
@@ -67,7 +67,7 @@ def test_columns_of_codes_and_nested_columns_come_back_as_values(tmp_path: Path,
         assert [value for value, _, _ in read(partition)] == values.to_pylist() + values.slice(5, 7).to_pylist()
 
 
-def test_more_than_fits_into_memory_keeps_its_order_per_subpartition(tmp_path: Path) -> None:
+def test_data_larger_than_memory_keeps_its_order_per_subpartition(tmp_path: Path) -> None:
     with shuffle(tmp_path) as process:
         partition = process.partition(3)
         for number in range(300):
@@ -89,7 +89,7 @@ def test_the_memory_of_a_partition_that_is_written_never_exceeds_its_share_by_mo
         partition.finish()
 
 
-def test_a_partition_gets_what_memory_there_is_and_leaves_some_for_others(tmp_path: Path) -> None:
+def test_a_partition_takes_available_memory_and_leaves_some_for_others(tmp_path: Path) -> None:
     with shuffle(tmp_path, segments=64) as process:
         partitions = [process.partition(1, f"p{number}") for number in range(2)]
         assert process.pool.required < process.pool.total
@@ -109,13 +109,13 @@ def test_several_consumers_read_at_once_and_again_from_the_beginning(tmp_path: P
         consumers = [Consumer(partition, 0), Consumer(partition, 0), Consumer(partition, 1)]
         firsts = [consumer.next() for consumer in consumers]
         assert of(firsts[0]) == of(firsts[1]) != of(firsts[2])
-        consumers[0].reader.release()  # it fails, and comes again
+        consumers[0].reader.release()  # it fails, and reads again
         everything = read(partition, 0)
         assert records([firsts[1], *consumers[1].rest()]) == everything
         assert len(everything) == len(records([firsts[2], *consumers[2].rest()])) == 250
 
 
-def test_a_consumer_that_comes_early_waits_for_the_end_of_writing(tmp_path: Path) -> None:
+def test_an_early_consumer_waits_for_the_end_of_writing(tmp_path: Path) -> None:
     with shuffle(tmp_path) as process:
         partition = process.partition()
         consumer = Consumer(partition)
@@ -126,7 +126,7 @@ def test_a_consumer_that_comes_early_waits_for_the_end_of_writing(tmp_path: Path
 
 
 def many_regions(process: Shuffle, subpartitions: int = 5, regions: int = 12) -> SortMergeResultPartition:
-    """With a broadcast in the middle."""
+    """Returns a partition with many regions and a broadcast batch in the middle."""
     partition = process.partition(subpartitions)
     for region in range(regions):
         for subpartition in range(1, subpartitions):
@@ -138,7 +138,7 @@ def many_regions(process: Shuffle, subpartitions: int = 5, regions: int = 12) ->
     return partition
 
 
-def test_many_regions_with_short_runs_become_few(tmp_path: Path) -> None:
+def test_many_regions_with_short_runs_are_merged(tmp_path: Path) -> None:
     with shuffle(tmp_path) as process:
         partition = many_regions(process)
         assert [region.is_broadcast for region in partition._index.regions] == [False, True, False]
@@ -150,7 +150,7 @@ def test_many_regions_with_short_runs_become_few(tmp_path: Path) -> None:
         assert read(partition, 2) == read(partition, 4)
 
 
-def test_regions_stay_as_they_are_where_the_disk_has_no_room_for_a_second_file(
+def test_regions_are_not_merged_without_disk_space_for_a_second_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = os.writev
@@ -168,7 +168,7 @@ def test_regions_stay_as_they_are_where_the_disk_has_no_room_for_a_second_file(
         assert len(read(partition, 3)) == 121
 
 
-def test_a_broadcast_is_stored_once_and_read_by_everyone(tmp_path: Path) -> None:
+def test_a_broadcast_batch_is_stored_once_and_read_by_all_consumers(tmp_path: Path) -> None:
     batch = rows(os.urandom(20_000))
     with shuffle(tmp_path) as process:
         partition = process.partition(100)
@@ -179,7 +179,7 @@ def test_a_broadcast_is_stored_once_and_read_by_everyone(tmp_path: Path) -> None
         assert partition.subpartition_bytes.tolist() == [partition.subpartition_bytes[0]] * 100
 
 
-def test_a_consumer_of_a_range_gets_once_what_all_subpartitions_got(tmp_path: Path) -> None:
+def test_a_consumer_of_a_range_gets_broadcast_data_once(tmp_path: Path) -> None:
     with shuffle(tmp_path) as process:
         partition = process.partition(4)
         for subpartition in range(4):
@@ -198,7 +198,7 @@ def test_a_consumer_of_a_range_gets_once_what_all_subpartitions_got(tmp_path: Pa
     ]
 
 
-def test_subpartitions_that_are_not_there_cannot_be_asked_for(tmp_path: Path) -> None:
+def test_missing_subpartitions_cannot_be_opened(tmp_path: Path) -> None:
     with shuffle(tmp_path) as process:
         partition = process.partition(3)
         for first, count in [(-1, 1), (0, 0), (3, 1), (2, 2)]:
@@ -206,7 +206,7 @@ def test_subpartitions_that_are_not_there_cannot_be_asked_for(tmp_path: Path) ->
         partition.release()
 
 
-def test_latency_markers_are_not_kept_and_barriers_are_refused(tmp_path: Path) -> None:
+def test_latency_markers_are_dropped_and_barriers_are_refused(tmp_path: Path) -> None:
     barrier = CheckpointBarrier(1, 2, None)
     with shuffle(tmp_path) as process:
         partition = process.partition()
@@ -218,7 +218,7 @@ def test_latency_markers_are_not_kept_and_barriers_are_refused(tmp_path: Path) -
         assert read(partition) == []
 
 
-def test_nothing_is_emitted_behind_the_end(tmp_path: Path) -> None:
+def test_a_finished_partition_refuses_data(tmp_path: Path) -> None:
     with shuffle(tmp_path) as process:
         partition = process.partition()
         partition.finish()
@@ -227,7 +227,7 @@ def test_nothing_is_emitted_behind_the_end(tmp_path: Path) -> None:
             partition.emit(0, rows(1))
 
 
-def test_a_row_that_cannot_be_pickled_fails_its_producer_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_row_that_cannot_be_pickled_fails_its_producer_and_removes_the_files(tmp_path: Path) -> None:
     with shuffle(tmp_path) as process:
         partition = process.partition()
         partition.emit(0, rows(1, (number for number in ())))
@@ -238,7 +238,7 @@ def test_a_row_that_cannot_be_pickled_fails_its_producer_and_leaves_nothing(tmp_
         assert process.pool.used == 0
 
 
-def test_releasing_removes_the_files_and_fails_those_who_are_reading(tmp_path: Path) -> None:
+def test_releasing_removes_the_files_and_fails_the_readers(tmp_path: Path) -> None:
     with shuffle(tmp_path) as process:
         partition = process.partition()
         for number in range(3000):
@@ -255,7 +255,7 @@ def test_releasing_removes_the_files_and_fails_those_who_are_reading(tmp_path: P
         wait_until(lambda: process.scheduler.used_bytes == 0, "the memory is free")
 
 
-def test_a_producer_whose_partition_was_released_is_told_when_it_goes_on(tmp_path: Path) -> None:
+def test_a_producer_fails_when_it_emits_to_a_released_partition(tmp_path: Path) -> None:
     with shuffle(tmp_path) as process:
         partition = process.partition()
         early = Consumer(partition)
@@ -272,7 +272,7 @@ def test_a_producer_whose_partition_was_released_is_told_when_it_goes_on(tmp_pat
 
 
 @pytest.mark.parametrize("where", ["_append_region", "_write_index"])
-def test_a_partition_that_is_released_while_it_is_being_written_leaves_no_file(
+def test_a_partition_released_during_a_write_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     with shuffle(tmp_path) as process:
@@ -317,9 +317,7 @@ class TestDamage:
 
     @pytest.mark.parametrize("where", [0, 7, 20, 31, 40, 60, -1])
     @pytest.mark.parametrize("file", ["data_path", "index_path"])
-    def test_a_changed_bit_is_found_by_whoever_reads_it(
-        self, partition: SortMergeResultPartition, file: str, where: int
-    ) -> None:
+    def test_a_reader_detects_a_changed_bit(self, partition: SortMergeResultPartition, file: str, where: int) -> None:
         path: Path = getattr(partition, file)
         data = bytearray(path.read_bytes())
         data[where] ^= 0x10
@@ -328,7 +326,7 @@ class TestDamage:
 
     @pytest.mark.parametrize("file", ["data_path", "index_path"])
     @pytest.mark.parametrize("left", [0.0, 0.5, 0.99])
-    def test_a_file_that_lacks_its_end_is_found(
+    def test_a_reader_detects_a_truncated_file(
         self, partition: SortMergeResultPartition, file: str, left: float
     ) -> None:
         path: Path = getattr(partition, file)
@@ -336,11 +334,13 @@ class TestDamage:
         self.assert_corrupted(partition)
 
     @pytest.mark.parametrize("file", ["data_path", "index_path"])
-    def test_a_file_that_is_missing_is_found(self, partition: SortMergeResultPartition, file: str) -> None:
+    def test_a_reader_detects_a_missing_file(self, partition: SortMergeResultPartition, file: str) -> None:
         getattr(partition, file).unlink()
         self.assert_corrupted(partition)
 
-    def test_what_is_whole_can_still_be_read(self, process: Shuffle, partition: SortMergeResultPartition) -> None:
+    def test_undamaged_subpartitions_can_still_be_read(
+        self, process: Shuffle, partition: SortMergeResultPartition
+    ) -> None:
         extent = partition._index.extents(1, 1)[0]
         with open(partition.data_path, "r+b") as file:
             file.seek(extent[0] + 50)
@@ -350,7 +350,7 @@ class TestDamage:
         wait_until(lambda: process.scheduler.used_bytes == 0, "the memory is free")
 
 
-def test_a_disk_that_fails_fails_the_producer_with_one_error_and_leaves_no_file(
+def test_a_disk_error_fails_the_producer_with_one_error_and_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(descriptor: int, buffers: list[bytes]) -> int:
@@ -370,7 +370,7 @@ def test_a_disk_that_fails_fails_the_producer_with_one_error_and_leaves_no_file(
         assert process.pool.used == 0
 
 
-def test_a_directory_that_is_gone_fails_the_deployment(tmp_path: Path) -> None:
+def test_a_missing_directory_fails_the_deployment(tmp_path: Path) -> None:
     with shuffle(tmp_path / "gone") as process:
         with pytest.raises(PartitionWriteError, match="gone"):
             process.partition()
