@@ -19,8 +19,8 @@ _DEPTH = 3
 def batch_bytes(batch: Batch) -> int:
     """Returns the bytes of `batch`.
 
-    The size of columns is exact, and that of the slice, not of its parent's buffers. The size of Python objects is an
-    estimate.
+    The size of columns is exact: that of the slice, without the rest of its parent's buffers. The size of Python
+    objects is an estimate.
     """
     values = batch.values
     if isinstance(values, list):

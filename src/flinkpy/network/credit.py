@@ -42,8 +42,9 @@ from flinkpy.network.buffer_pool import LocalBufferPool
 # the other is processed. A larger window would only add latency under backpressure.
 MAX_WINDOW_SEGMENTS = 128
 
-# The cost of a buffer is determined before it is encoded, and encoding adds some bytes per column. A buffer with more
-# than twice its cost, and these segments, is charged its real size. So a receiver knows the maximum length of a frame.
+# The cost of a buffer is determined before it is encoded, and encoding adds some bytes per column. A buffer larger than
+# `_SLACK_FACTOR` times its cost plus `_SLACK_SEGMENTS` is charged its real size. So a receiver knows the maximum length
+# of a frame.
 _SLACK_FACTOR, _SLACK_SEGMENTS = 2, 8
 
 

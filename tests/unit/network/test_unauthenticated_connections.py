@@ -53,6 +53,5 @@ def test_an_authenticated_peer_takes_no_room() -> None:
 def test_log_lines_about_refused_peers_are_limited() -> None:
     connections = UnauthenticatedConnections(1)
 
-    assert [connections.may_report(now_ms) for now_ms in (0, 1, 2, 4_999, 5_000)] == [True, False, False, False, True]
-    assert connections.take_unreported() == 3
-    assert connections.take_unreported() == 0
+    assert [connections.next_report(now_ms) for now_ms in (0, 1, 2, 4_999, 5_000)] == [0, None, None, None, 3]
+    assert connections.next_report(10_000) == 0

@@ -113,7 +113,7 @@ def frame_parts(
     rows: int = 0,
     decoded_bytes: int = 0,
 ) -> tuple[list[Any], int]:
-    """Returns a frame as parts to write one after the other, and its bytes.
+    """Returns the parts of a frame, in the order to write them, and its bytes.
 
     Args:
         body: a multiple of eight bytes.

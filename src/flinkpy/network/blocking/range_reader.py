@@ -35,9 +35,9 @@ Position = tuple[int, int]
 
 
 class Chunk:
-    """The data of one read call. Its memory is freed when the last of its batches was taken.
+    """The data of one read call. Its memory is freed when its last batch was taken.
 
-    It is the `SegmentPool` of its batches. Thread: any.
+    A chunk is the `SegmentPool` of its batches. Thread: any.
     """
 
     __slots__ = ("_lock", "_on_freed", "_segments", "size_bytes")

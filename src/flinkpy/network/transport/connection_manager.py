@@ -110,18 +110,16 @@ class UnauthenticatedConnections:
         with self._lock:
             self._since.pop(connection, None)
 
-    def may_report(self, now_ms: int) -> bool:
-        """True if enough time has passed since the last log line. Otherwise counts the failure as unreported."""
+    def next_report(self, now_ms: int) -> int | None:
+        """Returns the number of failures that were not logged since the last line, or None if it is too early to log.
+
+        A failure for which it is too early is counted.
+        """
         with self._lock:
             if self._reported_ms is not None and now_ms - self._reported_ms < _REPORT_INTERVAL_MS:
                 self._unreported += 1
-                return False
+                return None
             self._reported_ms = now_ms
-            return True
-
-    def take_unreported(self) -> int:
-        """Returns the number of failures that were not logged since the last line, and resets it."""
-        with self._lock:
             count, self._unreported = self._unreported, 0
             return count
 
@@ -318,9 +316,11 @@ class ConnectionManager:
     def _log_unauthenticated(self, connection: ProducerConnection) -> None:
         """Logs the failure of a connection. Many failures make one line, so that outsiders cannot fill the log."""
         failure = connection.failure
-        if self._is_closed or failure is None or not self._unauthenticated.may_report(self._loop.now_ms):
+        if self._is_closed or failure is None:
             return
-        others = self._unauthenticated.take_unreported()
+        others = self._unauthenticated.next_report(self._loop.now_ms)
+        if others is None:
+            return
         _log.warning("%s%s", failure, f"; {others} more such failures since the last line" if others else "")
 
     def _close_listener(self, listener: socket.socket) -> None:
