@@ -65,7 +65,7 @@ class NetworkStatistics:
 
 
 class NetworkEnvironment:
-    """Thread: any.
+    """The data plane of a process. Thread: any.
 
     Args:
         bind_address, port: the address to listen on for consumers; port 0 takes a free one.

@@ -36,15 +36,15 @@ class RequestBackoff:
     """The pauses between requests for a partition that its producer does not have yet."""
 
     def __init__(self, initial_ms: int, maximum_ms: int) -> None:
-        self._next_ms = max(1, initial_ms)
+        first_ms = max(1, initial_ms)
+        self._next_ms: int | None = first_ms if first_ms <= maximum_ms else None
         self._maximum_ms = maximum_ms
 
     def next_pause_ms(self) -> int | None:
-        """Returns twice the previous pause, or None after the longest one."""
+        """Returns the next pause, twice the previous one up to the maximum. None after the longest pause."""
         pause = self._next_ms
-        if pause > self._maximum_ms:
-            return None
-        self._next_ms = self._maximum_ms if pause < self._maximum_ms < pause * 2 else pause * 2
+        if pause is not None:
+            self._next_ms = min(2 * pause, self._maximum_ms) if pause < self._maximum_ms else None
         return pause
 
 

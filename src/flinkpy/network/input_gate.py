@@ -80,7 +80,16 @@ class ChannelCapture:
 
 
 class InputGate:
-    """Thread: the consumer's task thread, except where a method says "any"."""
+    """Reads the channels of one input.
+
+    Thread: the consumer's task thread, except where a method says "any".
+
+    Args:
+        owner: the name of the task, for messages.
+        on_failure: called once, on any thread, with the first failure of a channel.
+        pool: the memory of remote channels; None if all channels are local.
+        on_closed: called when the gate was closed.
+    """
 
     def __init__(
         self,
@@ -170,8 +179,10 @@ class InputGate:
         while True:
             if self._failure is not None:
                 raise self._failure
-            if self._priority and (first := self.poll_priority()) is not None:
-                return first
+            if self._priority:
+                barrier = self.poll_priority()
+                if barrier is not None:
+                    return barrier
             try:
                 channel = self._ready.popleft()
             except IndexError:

@@ -37,7 +37,7 @@ class PartitionRequest:
         self.timer: TimerHandle | None = None
 
     def cancel(self) -> None:
-        """Thread: any."""
+        """Cancels the request; neither callback runs after that. Thread: any."""
         self._claim()
 
     def partition_registered(self, partition: ResultPartition) -> None:
@@ -63,7 +63,7 @@ class PartitionRequest:
 
 
 class ResultPartitionManager:
-    """Thread: any."""
+    """The registered partitions and the waiting requests of a process. Thread: any."""
 
     def __init__(self, timers: Timers) -> None:
         self._timers = timers

@@ -273,8 +273,12 @@ def scatter(channels: np.ndarray, num_channels: int) -> Routing:
     used = np.flatnonzero(counts)
     if len(used) == 1:
         return Routing(None, [(int(used[0]), 0, len(channels))])
-    # NumPy sorts integers of up to 16 bits by radix: linear, where wider ones cost n log n.
-    narrow = np.uint8 if num_channels <= 1 << 8 else np.uint16 if num_channels <= 1 << 16 else np.uint32
+    # NumPy sorts integers of up to 16 bits with a radix sort in linear time. Wider integers cost n log n.
+    narrow: Any = np.uint32
+    if num_channels <= 1 << 8:
+        narrow = np.uint8
+    elif num_channels <= 1 << 16:
+        narrow = np.uint16
     order = np.argsort(channels.astype(narrow), kind="stable")
     ends = np.cumsum(counts)[used].tolist()
     return Routing(order, list(zip(used.tolist(), [0, *ends[:-1]], ends)))

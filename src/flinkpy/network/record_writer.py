@@ -32,7 +32,9 @@ _ENOUGH_BYTES = 1 << 20
 
 
 class RecordWriter:
-    """Thread: the producer's task thread.
+    """Gathers, routes and emits the output of an operator chain.
+
+    Thread: the producer's task thread.
 
     Args:
         type_info: TypeInformation of the records. Rows are checked against it and sent as columns. If None, rows are
@@ -120,7 +122,7 @@ class RecordWriter:
         return self.partition.emit_priority(barrier)
 
     def convert_to_unaligned(self, checkpoint_id: int) -> Overtaken | None:
-        """See `ResultPartition`."""
+        """Lets the ordinary barrier of that checkpoint overtake queued batches. See `ResultPartition`."""
         return self.partition.convert_to_unaligned(checkpoint_id)
 
     def flush(self) -> None:

@@ -29,7 +29,7 @@ class PartitionRequestClient(Protocol):
     """A connection to a producer's process, as a channel uses it. Thread: any."""
 
     #: True if that process has to prove that it belongs to this cluster before it may send data.
-    is_to_members: bool
+    verifies_membership: bool
 
     def send_grant(self, channel_id: int, grant: Grant) -> None: ...
 
@@ -91,13 +91,13 @@ class RemoteInputChannel(InputChannel):
         initial = self._credits.open_channel(self.index)
         try:
             client, self._channel_id = self._connect(self, self._subpartition_index, initial)
-            self._is_from_member = client.is_to_members
+            self._is_from_member = client.verifies_membership
             self._client = client
         except PartitionConnectionError as error:
             self.on_connection_failed(error)
         else:
             self.gate.send_grants(self._credits.resume_channel(self.index))
-        if self._is_closed:  # by another thread, which may not have seen this connection
+        if self._is_closed:  # meanwhile, by a thread that may not have seen this connection
             self._release()
 
     @property
@@ -246,13 +246,10 @@ class RemoteInputChannel(InputChannel):
         super().on_partition_not_found()
 
     def on_connection_failed(self, error: Exception) -> None:
-        is_authentication = isinstance(error, PartitionAuthenticationError)
-        self._fail(
-            (PartitionAuthenticationError if is_authentication else PartitionConnectionError)(
-                f"channel to partition {self.partition_id} broke: {error}",
-                details=self._details,
-            )
-        )
+        error_class: type[PartitionConnectionError] = PartitionConnectionError
+        if isinstance(error, PartitionAuthenticationError):
+            error_class = PartitionAuthenticationError
+        self._fail(error_class(f"channel to partition {self.partition_id} broke: {error}", details=self._details))
 
     def _release(self) -> None:
         client, self._client = self._client, None

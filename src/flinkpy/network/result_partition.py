@@ -33,7 +33,15 @@ _SMALL_BYTES = 1 << 17
 
 
 class ResultPartition:
-    """Thread: the producer's task thread, except where a method says "any"."""
+    """A pipelined partition, whose data is dropped when it was consumed.
+
+    Thread: the producer's task thread, except where a method says "any".
+
+    Args:
+        pool: the memory for queued batches; the partition destroys it.
+        owner: the name of the producing task, for messages.
+        on_released: called once, on any thread, when all data was consumed or dropped.
+    """
 
     def __init__(
         self,

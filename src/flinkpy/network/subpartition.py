@@ -194,7 +194,10 @@ class Subpartition(Protocol):
 
 
 class PipelinedSubpartition:
-    """Thread: `add` on the producer's task thread, `poll` on the thread that drives the attached view."""
+    """The queue of one consumer.
+
+    Thread: `add` on the producer's task thread, `poll` on the thread that drives the attached view.
+    """
 
     def __init__(self, parent: ResultPartition, index: int) -> None:
         self.parent = parent

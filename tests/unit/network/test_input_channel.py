@@ -15,7 +15,7 @@ from .network_fakes import UNIT, ManualTimers
 
 
 class Client:
-    is_to_members = True
+    verifies_membership = True
 
     def __init__(self) -> None:
         self.closed: list[int] = []

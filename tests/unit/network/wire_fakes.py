@@ -24,7 +24,7 @@ class Wire:
     `connect` is given to the channel; the partition is attached by `attach`.
     """
 
-    is_to_members = True
+    verifies_membership = True
 
     def __init__(self, unit: int) -> None:
         self.write_lock = threading.Lock()

@@ -1,1 +1,1 @@
-"""The blocking shuffle: partitions that are written to a file, finished, and then read, as often as need be."""
+"""The blocking shuffle: partitions that are written to a file, finished, and then read any number of times."""

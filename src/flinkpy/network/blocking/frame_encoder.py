@@ -27,7 +27,7 @@ SizedItem = tuple[Batch | Element, int]
 
 
 class FrameEncoder:
-    """Thread: any, several at once.
+    """Encodes frames and numbers their schemas. Thread: any, several at once.
 
     Args:
         compression: "lz4", "zstd" or None.

@@ -115,7 +115,10 @@ class StoredBatch(BufferedBatch):
 
 
 class SubpartitionRangeReader:
-    """Implements `Subpartition`. Thread: any; `_lock` is held for a few instructions only."""
+    """Reads a range of subpartitions; implements `Subpartition`.
+
+    Thread: any; `_lock` is held for a few instructions only.
+    """
 
     def __init__(
         self, parent: SortMergeResultPartition, first: int, count: int, scheduler: SortMergeReadScheduler

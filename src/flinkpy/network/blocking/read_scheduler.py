@@ -101,7 +101,9 @@ class _OpenFile:
 
 
 class SortMergeReadScheduler:
-    """Thread: any; its own thread starts with the first request.
+    """Reads blocking partitions for all readers of a process.
+
+    Thread: any; its own thread starts with the first request.
 
     Args:
         memory_bytes: the limit for bytes that were read and not taken.
@@ -296,7 +298,7 @@ class SortMergeReadScheduler:
 
         If the first frame is longer, reads that frame.
         """
-        buffer = self._pread(file, begin, size, size)
+        buffer = self._pread(file, begin, size)
         needed = FRAME_HEADER_BYTES
         if size >= FRAME_HEADER_BYTES:
             needed += FrameHeader.unpack_from(buffer, 0).body_bytes
@@ -308,7 +310,7 @@ class SortMergeReadScheduler:
         if needed > size:
             self._take_beyond(needed - size)
             size = needed
-            buffer = self._pread(file, begin, size, size)
+            buffer = self._pread(file, begin, size)
         chunk = Chunk(size, self._free)
         try:
             items, used = self._cut(file, buffer, begin, chunk)
@@ -317,7 +319,8 @@ class SortMergeReadScheduler:
         self.bytes_read += used
         reader.add(begin, items, begin + used)
 
-    def _pread(self, file: _OpenFile, offset: int, size: int, taken: int) -> pa.Buffer:
+    def _pread(self, file: _OpenFile, offset: int, size: int) -> pa.Buffer:
+        """Reads `size` bytes, for which memory was taken. If that fails, it returns the memory."""
         buffer = pa.allocate_buffer(size)
         view = memoryview(buffer)
         try:
@@ -328,7 +331,7 @@ class SortMergeReadScheduler:
                     raise corrupted(file.partition_id, f"{file.data_path} ends at byte {offset + done}")
                 done += got
         except (OSError, PartitionCorruptedError) as error:
-            self._free(taken)
+            self._free(size)
             if isinstance(error, PartitionCorruptedError):
                 raise
             raise unreadable(file.partition_id, file.data_path, error) from error

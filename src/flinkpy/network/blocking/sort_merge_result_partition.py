@@ -55,7 +55,9 @@ _MAX_ELEMENTS = 10_000
 
 
 class SortMergeResultPartition(ResultPartition):
-    """Thread: the producer's task thread, except where a method says "any".
+    """A blocking partition, which is stored in a file until it is released.
+
+    Thread: the producer's task thread, except where a method says "any".
 
     Args:
         path: the path of the files, without suffixes.

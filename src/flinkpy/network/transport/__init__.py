@@ -1,1 +1,3 @@
-"""The sockets of the data plane: frames, connections and the I/O thread. The only socket code of the data path."""
+"""The sockets of the data plane: frames, connections and the I/O thread. No other package of the data path uses
+sockets.
+"""

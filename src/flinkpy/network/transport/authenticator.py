@@ -64,7 +64,7 @@ class DataPlaneAuthenticator(Protocol):
 
     #: True if an accepted peer is known to be a member of the cluster, which may run any code in this process. Data of
     #: other peers is checked more closely.
-    is_proof: bool
+    verifies_membership: bool
 
     def proof(self, introductions: Introductions, role: PeerRole) -> bytes:
         """Returns this process's proof in that role, at most 64 bytes."""
@@ -84,7 +84,7 @@ class HmacAuthenticator:
         key: derived from the secret for this purpose only.
     """
 
-    is_proof = True
+    verifies_membership = True
 
     def __init__(self, key: bytes) -> None:
         if len(key) < 32:
@@ -105,7 +105,7 @@ class HmacAuthenticator:
 class LoopbackAuthenticator:
     """Accepts peers on this host, whose users are trusted. Used by environments without a cluster."""
 
-    is_proof = False
+    verifies_membership = False
 
     def proof(self, introductions: Introductions, role: PeerRole) -> bytes:
         return b""

@@ -125,7 +125,7 @@ class UnauthenticatedConnections:
 
 
 class ConnectionManager:
-    """Thread: any, except where noted."""
+    """Accepts and opens the data connections of a process. Thread: any, except where noted."""
 
     def __init__(
         self,
@@ -254,7 +254,7 @@ class ConnectionManager:
             connection.start()
 
     def _pause_accepting(self) -> None:
-        """Thread: I/O."""
+        """Stops to accept connections for a short time. Thread: I/O."""
         if self._listener is not None:
             fd = self._listener.fileno()
             self._loop.modify(fd, 0)

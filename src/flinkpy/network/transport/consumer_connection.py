@@ -32,7 +32,10 @@ _MAX_NAME = frames.MAX_NAME_BYTES // 4
 
 
 class ConsumerConnection(FramedConnection):
-    """Thread: requests, credits and closing from any; frames on the I/O thread."""
+    """A connection to a producer's process, which all channels to that process share.
+
+    Thread: requests, credits and closing from any; frames on the I/O thread.
+    """
 
     def __init__(
         self,
@@ -50,7 +53,7 @@ class ConsumerConnection(FramedConnection):
     ) -> None:
         super().__init__(loop, sock, address, tls)
         self.address = address
-        self.is_to_members = authenticator.is_proof
+        self.verifies_membership = authenticator.verifies_membership
         #: The producer's segment size, in which its buffers cost credits; this process's size until the producer has
         #: sent its own.
         self._segment_size_bytes = segment_size_bytes

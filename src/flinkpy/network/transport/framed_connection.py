@@ -78,7 +78,7 @@ class FrameSource(Protocol):
 
 
 class FramedConnection:
-    """Thread: sending from any thread; receiving on the I/O thread."""
+    """Base class of data connections. Thread: sending from any thread; receiving on the I/O thread."""
 
     def __init__(self, loop: IoLoop, sock: socket.socket, peer: str, tls: TlsTransports | None = None) -> None:
         self.peer = peer
@@ -258,7 +258,7 @@ class FramedConnection:
             self.fail(PartitionConnectionError(f"the data connection to {self.peer} broke: {error}"))
 
     def _unblock(self) -> None:
-        """Thread: I/O."""
+        """Continues to send, because the socket can take data again. Thread: I/O."""
         with self._write_lock:
             if self._failure is not None:
                 return

@@ -51,7 +51,10 @@ class Timer:
 
 
 class IoLoop:
-    """Thread: `call_soon`, `call_later`, `register`, `modify` from any. Handlers and actions run on the I/O thread."""
+    """Runs socket handlers, timers and actions on one thread.
+
+    Thread: `call_soon`, `call_later`, `register`, `modify` from any. Handlers and actions run on the I/O thread.
+    """
 
     def __init__(self, name: str = "network-io", clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()

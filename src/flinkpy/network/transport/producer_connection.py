@@ -39,7 +39,10 @@ _MAX_CREDITS = 1 << 20
 
 
 class ProducerConnection(FramedConnection):
-    """Thread: frames on the I/O thread; partitions appear and fail on any."""
+    """A connection of a consumer's process, with one sender for each of its channels.
+
+    Thread: frames on the I/O thread; partitions appear and fail on any.
+    """
 
     def __init__(
         self,

@@ -28,7 +28,10 @@ _CHUNK_BYTES = 16 * _RECORD_BYTES
 
 
 class SocketTransport(Protocol):
-    """Thread: one at a time in `send` and one at a time in `receive_into`; both may run at once."""
+    """Writes bytes to a socket and reads them.
+
+    Thread: one at a time in `send` and one at a time in `receive_into`; both may run at once.
+    """
 
     @property
     def has_pending(self) -> bool:
