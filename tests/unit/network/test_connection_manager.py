@@ -1,8 +1,12 @@
-"""The bound on connections of peers that have not been authenticated."""
+"""The limit for unauthenticated connections, and the socket options of data connections."""
 
 from __future__ import annotations
 
+import contextlib
+import socket
+
 from flinkpy.common.errors import ExternalError
+from flinkpy.network.transport import connection_manager
 from flinkpy.network.transport.connection_manager import UnauthenticatedConnections
 
 
@@ -55,3 +59,17 @@ def test_log_lines_about_refused_peers_are_limited() -> None:
 
     assert [connections.next_report(now_ms) for now_ms in (0, 1, 2, 4_999, 5_000)] == [0, None, None, None, 3]
     assert connections.next_report(10_000) == 0
+
+
+def test_a_silent_connection_ends_with_and_without_unacknowledged_data() -> None:
+    with socket.socket() as sock:
+        connection_manager._configure(sock)
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        idle_s, pause_s, count = (
+            sock.getsockopt(socket.IPPROTO_TCP, option)
+            for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        )
+        assert idle_s + pause_s * count == 25
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000
+        with contextlib.suppress(OSError):  # Linux before 6.15
+            assert sock.getsockopt(socket.IPPROTO_TCP, connection_manager._TCP_RTO_MAX_MS) == 5_000
