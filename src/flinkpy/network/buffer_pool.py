@@ -2,7 +2,7 @@
 
 A segment is a unit of accounting (`taskmanager.memory.segment-size`), not a piece of memory: Arrow and Python own the
 bytes. The `NetworkBufferPool` of a process has a fixed number of segments and divides them among `LocalBufferPool`s,
-one per result partition and one per gate with remote channels. Each local pool is sure of the segments that it
+one per result partition and one per gate with remote channels. Each local pool is guaranteed the segments that it
 requires. The spare ones are redistributed whenever a pool is created or removed.
 
 Invariant: the quota of a pool is never less than the pool requires. So two tasks never wait for segments that the other
@@ -23,7 +23,7 @@ from flinkpy.common.errors import InsufficientNetworkBuffersError
 
 
 @dataclass(frozen=True, slots=True)
-class Ample:
+class PauseLevel:
     """The fill level at which a producer pauses.
 
     It is a number of segments or of maximum-size buffers, whichever is larger.
@@ -40,7 +40,9 @@ def _ignore() -> None:
 class LocalBufferPool:
     """The share of one partition or gate. Thread: any; the lock is held for a few instructions only."""
 
-    def __init__(self, parent: NetworkBufferPool, name: str, required: int, maximum: int, ample: Ample) -> None:
+    def __init__(
+        self, parent: NetworkBufferPool, name: str, required: int, maximum: int, pause_level: PauseLevel
+    ) -> None:
         self.name = name
         self.required = required
         self.maximum = maximum
@@ -49,11 +51,11 @@ class LocalBufferPool:
         #: The segments that it may use now, and those in use. Changed by this class only.
         self.quota = 0
         self.used = 0
-        self._ample = ample
+        self._pause_level = pause_level
         self._largest_buffer = 0
         #: A producer should pause when more than `_stop_above` segments are in use, and go on at `_resume_at`.
         self._stop_above = self._resume_at = 0
-        #: The reserve of segments while the pool is available, so that one more buffer of this size fits into the
+        #: The segments kept free while the pool is available, so that one more buffer of this size fits into the
         #: quota.
         self.headroom = 1
         self._available = True
@@ -128,8 +130,8 @@ class LocalBufferPool:
 
     def _set_limits(self) -> None:
         """Requires the lock."""
-        ample = max(self._ample.segments, self._ample.buffers * self._largest_buffer)
-        self._stop_above = min(self.quota - self.headroom, ample)
+        pause_level = max(self._pause_level.segments, self._pause_level.buffers * self._largest_buffer)
+        self._stop_above = min(self.quota - self.headroom, pause_level)
         self._resume_at = max(0, min(self.quota // 2, -(-2 * self._stop_above // 3)))
 
     def _notify_quota_change(self) -> None:
@@ -169,7 +171,7 @@ class NetworkBufferPool:
 
     @property
     def required(self) -> int:
-        """The segments that the current pools are sure of."""
+        """The segments that are guaranteed to the current pools."""
         with self._lock:
             return sum(pool.required for pool in self._pools)
 
@@ -178,18 +180,18 @@ class NetworkBufferPool:
         return -(-size_bytes // self.segment_size_bytes) or 1
 
     def create_local_pool(
-        self, name: str, required: int, maximum: int | None = None, ample: Ample | None = None
+        self, name: str, required: int, maximum: int | None = None, pause_level: PauseLevel | None = None
     ) -> LocalBufferPool:
-        """Creates a pool that is sure of `required` segments and gets a share of the spare ones, up to `maximum`.
+        """Creates a pool that is guaranteed `required` segments and gets a share of the spare ones, up to `maximum`.
 
         Args:
-            ample: the fill level at which a producer pauses, if that is less than the quota.
+            pause_level: the fill level at which a producer pauses, if that is less than the quota.
 
         Raises:
             InsufficientNetworkBuffersError: the required segments of all pools together would exceed the total.
         """
         maximum = self.total if maximum is None else max(maximum, required)
-        pool = LocalBufferPool(self, name, required, maximum, ample or Ample(maximum, 1))
+        pool = LocalBufferPool(self, name, required, maximum, pause_level or PauseLevel(maximum, 1))
         with self._lock:
             taken = sum(other.required for other in self._pools)
             if taken + required > self.total:

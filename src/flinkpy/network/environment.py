@@ -17,7 +17,7 @@ from pathlib import Path
 
 from flinkpy.common.errors import InsufficientNetworkBuffersError
 from flinkpy.network.blocking.blocking_shuffle import BlockingShuffle
-from flinkpy.network.buffer_pool import Ample, LocalBufferPool, NetworkBufferPool
+from flinkpy.network.buffer_pool import LocalBufferPool, NetworkBufferPool, PauseLevel
 from flinkpy.network.credit import MAX_WINDOW_SEGMENTS, CreditManager
 from flinkpy.network.input_channel import InputChannel, LocalInputChannel, RequestBackoff
 from flinkpy.network.input_gate import InputGate
@@ -37,9 +37,9 @@ _PARTITION_SEGMENTS = 256
 # The segments of small batches at which a producer pauses. This bridges the time until a suspended task runs again. A
 # longer queue of small batches falls out of the cache before it is sent, which costs a sixth of the work on such a
 # batch.
-_AMPLE_SEGMENTS = 40
+_PAUSE_SEGMENTS = 40
 # The number of maximum-size batches per consumer at which a producer pauses, if they take more segments.
-_AMPLE_BUFFERS = 4
+_PAUSE_BUFFERS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class NetworkEnvironment:
             f"partition {partition_id}",
             num_subpartitions + 1,
             _PARTITION_SEGMENTS + 8 * num_subpartitions,
-            Ample(_AMPLE_SEGMENTS + 8 * num_subpartitions, _AMPLE_BUFFERS * num_subpartitions),
+            PauseLevel(_PAUSE_SEGMENTS + 8 * num_subpartitions, _PAUSE_BUFFERS * num_subpartitions),
         )
         partition = ResultPartition(
             partition_id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flinkpy.common.errors import InsufficientNetworkBuffersError
-from flinkpy.network.buffer_pool import Ample, NetworkBufferPool
+from flinkpy.network.buffer_pool import NetworkBufferPool, PauseLevel
 
 UNIT = 32 * 1024
 
@@ -144,7 +144,7 @@ def test_recycling_more_segments_than_taken_raises() -> None:
 
 
 def test_a_producer_of_small_buffers_stops_before_the_quota_is_used() -> None:
-    pool = network_pool(100).create_local_pool("a", 2, ample=Ample(12, 4))
+    pool = network_pool(100).create_local_pool("a", 2, pause_level=PauseLevel(12, 4))
 
     for _ in range(12):
         pool.reserve(1)
@@ -159,7 +159,7 @@ def test_a_producer_of_small_buffers_stops_before_the_quota_is_used() -> None:
 
 
 def test_a_producer_of_large_buffers_has_room_for_several_of_them() -> None:
-    pool = network_pool(100).create_local_pool("a", 2, ample=Ample(12, 4))
+    pool = network_pool(100).create_local_pool("a", 2, pause_level=PauseLevel(12, 4))
 
     for _ in range(4):
         pool.reserve(10)
@@ -170,7 +170,7 @@ def test_a_producer_of_large_buffers_has_room_for_several_of_them() -> None:
 
 
 def test_the_fill_level_of_a_paused_producer_is_limited_by_the_quota() -> None:
-    pool = network_pool(100).create_local_pool("a", 2, ample=Ample(12, 4))
+    pool = network_pool(100).create_local_pool("a", 2, pause_level=PauseLevel(12, 4))
 
     pool.reserve(70)
     assert pool.is_available
