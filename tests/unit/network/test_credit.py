@@ -134,6 +134,36 @@ def test_a_sender_gets_parcels_again_after_it_was_answered() -> None:
     assert manager.consumed(0, 1) == [Grant(0, 1, 4)]
 
 
+def test_a_sender_that_was_answered_is_told_of_parcels_only() -> None:
+    manager = opened(gate_pool(80))  # a window of 40 of 80
+    assert manager.starving(0, backlog=40, next_cost=40) == [Grant(0, 0, 40)]
+    manager.received(0, 5, backlog=0)
+
+    assert manager.consumed(0, 5) == []
+
+
+def test_a_starving_sender_is_told_of_a_parcel_though_the_task_has_more_to_free() -> None:
+    manager = opened(gate_pool(80))  # a window of 40 of 80
+    manager.received(0, 30, backlog=0)
+    assert manager.starving(0, backlog=20, next_cost=20) == [Grant(0, 10, 40)]
+    manager.received(0, 10, backlog=10)
+
+    assert [manager.consumed(0, 1) for _ in range(9)] == [[]] * 9
+    assert manager.consumed(0, 1) == [Grant(0, 10, 40)]
+
+
+def test_a_channel_counts_what_it_has_not_announced_towards_its_window() -> None:
+    pool = gate_pool(200)
+    manager = opened(pool, channels=2)  # windows of 50
+    manager.received(0, 50, backlog=40)  # grows by 40
+    assert manager.consumed(0, 8) == [], "less than a quarter of the window"
+    manager.received(0, 40, backlog=0)
+
+    manager.consumed(0, 42)
+    assert pool.used == 100
+    manager.validate()
+
+
 def test_a_starving_sender_gets_a_final_grant_when_the_task_can_free_nothing() -> None:
     manager = opened(gate_pool(8))  # a window of 4 of 8
 
@@ -391,6 +421,18 @@ def test_a_growing_pool_widens_the_windows() -> None:
 
     assert grants == [Grant(0, 20, 40)]
     assert pool.used == 40
+
+
+def test_a_window_that_grows_by_a_single_segment_is_filled() -> None:
+    parent = NetworkBufferPool(4 * UNIT, UNIT)
+    other = parent.create_local_pool("other", 1)
+    manager = opened(pool := parent.create_local_pool("gate", 1), exclusive=1)
+    assert (manager.window, pool.used) == (1, 1)
+
+    other.destroy()
+    manager.quota_changed()
+
+    assert (manager.window, pool.used) == (2, 2)
 
 
 def test_the_sender_counts_its_credit() -> None:
