@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from coordinator_fakes import FakeJob, source_and_sink, vertex
 
-from flinkpy.checkpoint.coordinator.checkpoint_plan import calculate_plan
+from flinkpy.checkpoint.coordinator.checkpoint_plan import calculate_plan, may_have_plan_later
 from flinkpy.common.errors import CheckpointError
 from flinkpy.common.states import ExecutionState as E
 
@@ -88,3 +88,27 @@ def test_a_job_that_has_finished_takes_no_checkpoint():
 def test_a_blocking_result_refuses_the_checkpoint():
     source = vertex("source", 1, blocking=True)
     assert reason(FakeJob(source, vertex("sink", 1, [source]))) == "BLOCKING_OUTPUT_EXIST"
+
+
+@pytest.mark.parametrize(
+    ("states", "after_tasks_finish", "may_come"),
+    [
+        ((E.SCHEDULED, E.CREATED), True, True),
+        ((E.SCHEDULED, E.CREATED), False, True),
+        ((E.FINISHED, E.CANCELED), True, True),
+        ((E.FINISHED, E.CANCELED), False, False),
+        ((E.FINISHED, E.FINISHED), True, False),
+        ((E.FINISHED, E.FINISHED), False, False),
+    ],
+)
+def test_a_starting_job_is_waited_for_unless_finished_tasks_rule_a_checkpoint_out(states, after_tasks_finish, may_come):
+    job = source_and_sink()
+    job.set("source", states[0])
+    job.set("sink", states[1])
+    assert may_have_plan_later(job, after_tasks_finish=after_tasks_finish) is may_come
+
+
+def test_a_starting_job_with_a_blocking_result_is_not_waited_for():
+    source = vertex("source", 1, blocking=True)
+    job = FakeJob(source, vertex("sink", 1, [source]), state=E.SCHEDULED)
+    assert not may_have_plan_later(job, after_tasks_finish=True)
