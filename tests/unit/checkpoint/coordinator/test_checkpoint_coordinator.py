@@ -1229,6 +1229,51 @@ def test_a_completed_checkpoint_that_was_replaced_is_shown_as_discarded():
     assert older.discarded
 
 
+def test_a_failed_checkpoint_is_shown_as_discarded_with_the_time_of_its_end():
+    job = Coordination(tolerable_failures=10)
+    checkpoint_id = job.start()
+    job.advance(25)
+    job.decline(checkpoint_id, job.job.attempt("sink"))
+    failed = job.coordinator.statistics.response().latest_failed
+    assert failed.discarded and failed.end_timestamp_ms == job.now_ms
+
+
+def test_the_statistics_tell_how_long_checkpoints_took():
+    job = Coordination()
+    checkpoint_id = job.start()
+    job.advance(40)
+    job.ack_all(checkpoint_id)
+    job.finalized(checkpoint_id)
+    told = job.coordinator.statistics.response()
+    assert told.summary.duration_ms.maximum == job.now_ms - told.latest_completed.trigger_timestamp_ms
+
+
+def test_a_savepoint_is_shown_apart_and_outlives_the_retention_of_checkpoints():
+    job = Coordination()
+    job.complete()
+    job.request(SAVEPOINT, directory="/s")
+    savepoint_id = job.begun()
+    job.trigger(savepoint_id)
+    job.ack_all(savepoint_id)
+    job.finalized(savepoint_id, "/s/savepoint-2")
+    job.complete()
+    told = job.coordinator.statistics.response()
+    assert told.latest_savepoint.checkpoint_id == savepoint_id
+    assert told.latest_completed.checkpoint_id == savepoint_id + 1
+    assert [(entry.checkpoint_id, entry.discarded) for entry in told.history] == [(3, False), (2, False), (1, True)]
+
+
+def test_the_statistics_tell_the_metrics_of_each_subtask_and_the_size_of_coordinators():
+    job = Coordination()
+    checkpoint_id = job.begin()
+    job.trigger(checkpoint_id, {"source-op": b"12345", "stateless": None})
+    job.ack(checkpoint_id, job.job.attempt("source"), metrics=pb.CheckpointMetrics(state_size_bytes=7))
+    newest = job.coordinator.statistics.response().history[0]
+    subtasks = {vertex.vertex_id: list(vertex.subtasks) for vertex in newest.vertices}
+    assert newest.state_size_bytes == 12 and subtasks["sink"] == []
+    assert [(one.subtask_index, one.metrics.state_size_bytes) for one in subtasks["source"]] == [(0, 7)]
+
+
 def test_what_was_restored_is_shown():
     job = Coordination(running=False)
     job.coordinator.start_from(restored_from(7), 8, must_be_full=False)
