@@ -133,7 +133,7 @@ def test_results_are_collected_beside_each_other(env: StreamExecutionEnvironment
     numbers = env.from_sequence(1, 10)
     even = numbers.filter(lambda n: n % 2 == 0).collect_async()
     odd = numbers.filter(lambda n: n % 2).collect_async()
-    with pytest.raises(UserError, match="only after execute_async"):
+    with pytest.raises(UserError, match="before execute_async"):
         next(even)
     with pytest.raises(UserError, match="call execute_async, not execute"):
         env.execute()

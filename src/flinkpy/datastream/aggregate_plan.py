@@ -1,4 +1,4 @@
-"""What aggregates of expressions, and AVG, become: a selection, aggregates of columns, and another selection."""
+"""Plans aggregates of expressions, and AVG, as a selection, aggregates of columns, and another selection."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from flinkpy.graph.operator_specs import ColumnAggregate
 
 @dataclass(frozen=True, slots=True)
 class AggregatePlan:
-    """Attributes:
-    before: columns to select first, the keys among them; None: the stream has all that is aggregated.
-    aggregates: of columns.
-    after: columns of the result, the keys among them; None: they are those of the aggregation.
+    """The steps that compute aggregates.
+
+    Attributes:
+        before: the columns to select first, including the keys. None if the stream has all columns that are aggregated.
+        aggregates: the aggregates, of columns only.
+        after: the columns to select from the result, including the keys. None if the result needs no change.
     """
 
     before: tuple[Alias, ...] | None
@@ -30,9 +32,9 @@ class AggregatePlan:
 def plan_aggregates(
     keys: list[str], wanted: tuple[ColumnAggregate, ...], columns: Mapping[str, TypeInformation]
 ) -> AggregatePlan:
-    """How the aggregates are computed over a stream with these columns.
+    """Returns the plan of the aggregates over a stream with these columns.
 
-    Raises: UserError: an expression does not fit the columns, or two columns of the result have one name.
+    Raises: UserError if an expression does not fit the columns, or two columns of the result have the same name.
     """
     names = [*keys, *(aggregate.name for aggregate in wanted)]
     for name in names:
@@ -55,12 +57,12 @@ def plan_aggregates(
 class _Planner:
     def __init__(self, columns: Mapping[str, TypeInformation]) -> None:
         self._columns = columns
-        #: Name -> the expression that is computed before.
+        #: The expressions that are computed before the aggregation, by the name of their column.
         self.computed: dict[str, Expression] = {}
         self.aggregates: list[ColumnAggregate] = []
 
     def columns(self) -> list[str]:
-        """Of the input of the aggregation."""
+        """Returns the names of the columns that are aggregated."""
         names: list[str] = []
         for aggregate in self.aggregates:
             names.extend([aggregate.column] if aggregate.column is not None else aggregate.columns)
@@ -100,7 +102,7 @@ class _Planner:
         if is_decimal(kind):
             digits = decimals.digits_of(kind)
             assert digits is not None
-            # Rounded once, to the type that the average has.
+            # The division rounds once, to the type of the average.
             return Call("divide", (total, number), (decimals.average_of(digits),))
         double = Types.DOUBLE()
         return Call("divide", (Call("cast", (total,), (double,)), Call("cast", (number,), (double,))))

@@ -3,7 +3,7 @@
 ```python
 stream.key_by("carrier", "origin").aggregate(count("flights"), mean("dep_delay"), max_("dep_delay", "worst"))
 ```
-The result has the key columns, then one column per aggregate, and never makes a Python object per row.
+The result has the key columns, then one column per aggregate. No Python object is made per row.
 """
 
 from __future__ import annotations
@@ -55,75 +55,80 @@ _FLOATS = frozenset({BasicType.FLOAT, BasicType.DOUBLE})
 
 
 def count(name: str = "count", column: str | Expression | None = None) -> ColumnAggregate:
-    """Number of rows, or of those where `column` is not null. LONG."""
+    """Counts rows, or the rows whose `column` is not null. The result is a LONG."""
     return ColumnAggregate(name, COUNT) if column is None else _aggregate(COUNT, column, name)
 
 
 def count_distinct(column: str | Expression, name: str | None = None) -> ColumnAggregate:
-    """Number of different values of a column or expression that are not null. LONG. All of them are kept, in memory or
-    in the state backend, for as long as the aggregate lives.
+    """Counts the different values of a column or expression that are not null. The result is a LONG.
+
+    The aggregate keeps all different values, in memory or in the state backend.
     """
     return _aggregate(COUNT_DISTINCT, column, name)
 
 
 def sum_(column: str | Expression, name: str | None = None) -> ColumnAggregate:
-    """Sum of a column or expression: LONG of integers, DOUBLE of floats, BIG_DEC of BIG_DEC, of a DECIMAL one with ten
-    digits more.
+    """Sums a column or expression.
+
+    The result is a LONG for integers, a DOUBLE for floats, a BIG_DEC for BIG_DEC, and for a DECIMAL a DECIMAL with ten
+    more digits.
     """
     return _aggregate(SUM, column, name)
 
 
 def min_(column: str | Expression, name: str | None = None) -> ColumnAggregate:
-    """Smallest value of a column or expression, of its type."""
+    """Returns the smallest value of a column or expression, of the same type."""
     return _aggregate(MIN, column, name)
 
 
 def max_(column: str | Expression, name: str | None = None) -> ColumnAggregate:
-    """Largest value of a column or expression, of its type."""
+    """Returns the largest value of a column or expression, of the same type."""
     return _aggregate(MAX, column, name)
 
 
 def mean(column: str | Expression, name: str | None = None) -> ColumnAggregate:
-    """Mean of a column or expression. DOUBLE."""
+    """Returns the mean of a column or expression, a DOUBLE."""
     return _aggregate(MEAN, column, name)
 
 
 def avg(column: str | Expression, name: str | None = None) -> ColumnAggregate:
-    """SQL's AVG of a column or expression: of decimals a DECIMAL with four digits more behind the point, rounded half
-    up; else DOUBLE.
+    """Returns SQL's AVG of a column or expression.
+
+    The result is a DOUBLE. For decimals it is a DECIMAL with four more digits after the point, rounded half up.
     """
     return _aggregate(AVG, column, name)
 
 
 def var_pop(column: str | Expression, name: str | None = None) -> ColumnAggregate:
-    """Variance of all values of a column or expression of numbers: the mean square of their distances to the mean.
-    DOUBLE.
+    """Returns the population variance of a column or expression of numbers, a DOUBLE.
+
+    It is the mean of the squared distances to the mean.
     """
     return _aggregate(VAR_POP, column, name)
 
 
 def var_samp(column: str | Expression, name: str | None = None) -> ColumnAggregate:
-    """Variance that a sample suggests: divided by one less than there are values, and null of a single one. DOUBLE."""
+    """Returns the sample variance, a DOUBLE: divided by the number of values minus one, and null for a single value."""
     return _aggregate(VAR_SAMP, column, name)
 
 
 def stddev_pop(column: str | Expression, name: str | None = None) -> ColumnAggregate:
-    """Standard deviation: the root of `var_pop`. DOUBLE."""
+    """Returns the population standard deviation, the square root of `var_pop`. The result is a DOUBLE."""
     return _aggregate(STDDEV_POP, column, name)
 
 
 def stddev_samp(column: str | Expression, name: str | None = None) -> ColumnAggregate:
-    """Standard deviation that a sample suggests: the root of `var_samp`. DOUBLE."""
+    """Returns the sample standard deviation, the square root of `var_samp`. The result is a DOUBLE."""
     return _aggregate(STDDEV_SAMP, column, name)
 
 
 def first(column: str | Expression, name: str | None = None) -> ColumnAggregate:
-    """The value of the record that came first of those where it is not null, of the column's type."""
+    """Returns the first value that is not null, in the order of arrival. The result is of the column's type."""
     return _aggregate(FIRST, column, name)
 
 
 def last(column: str | Expression, name: str | None = None) -> ColumnAggregate:
-    """The value of the record that came last of those where it is not null, of the column's type."""
+    """Returns the last value that is not null, in the order of arrival. The result is of the column's type."""
     return _aggregate(LAST, column, name)
 
 
@@ -137,9 +142,9 @@ def _aggregate(function: str, column: str | Expression, name: str | None) -> Col
 
 
 def named(aggregates: tuple[Any, ...], by_name: dict[str, Any]) -> tuple[ColumnAggregate, ...]:
-    """The arguments of an `aggregate` call: a keyword gives its aggregate that name.
+    """Returns the aggregates of an `aggregate` call. A keyword is the name of its aggregate.
 
-    Raises: TypeError, ValueError (none at all, or a name twice).
+    Raises: TypeError; ValueError if there is no aggregate, or two have the same name.
     """
     for aggregate in (*aggregates, *by_name.values()):
         if not isinstance(aggregate, ColumnAggregate):
@@ -150,9 +155,7 @@ def named(aggregates: tuple[Any, ...], by_name: dict[str, Any]) -> tuple[ColumnA
     names = [aggregate.name for aggregate in wanted]
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(
-                f"aggregates need distinct names, and {name!r} is there twice; a keyword gives another one"
-            )
+            raise ValueError(f"two aggregates have the name {name!r}; give one another name with a keyword")
     return wanted
 
 
@@ -162,16 +165,17 @@ def output_type(
     wanted: tuple[ColumnAggregate, ...],
     times: tuple[str, ...] = (),
 ) -> RowTypeInfo:
-    """Type of the result: the key columns, then `times` (LONG), then one column per aggregate.
+    """Returns the type of the result: the key columns, then `times` (LONG), then one column per aggregate.
 
     Raises:
-        UserError: the stream or its key are no columns, there is no such column, or two of the result have one name.
+        UserError: the stream or its key are not columns, there is no such column, or two columns of the result have the
+            same name.
     """
     columns = checks.columns_of_type(stream_type)
     if columns is None:
         raise UserError("aggregate works on columns: the stream must be of a declared TUPLE or ROW type")
     if not isinstance(key_selector, FieldKeySelector):
-        raise UserError('aggregate works on columns: key by columns too, e.g. key_by("name")')
+        raise UserError('aggregate works on columns: the key must be columns too, as in key_by("name")')
     keys = [field if isinstance(field, str) else list(columns)[field] for field in key_selector.fields]
     names = [*keys, *times, *(aggregate.name for aggregate in wanted)]
     for name in names:
@@ -183,11 +187,12 @@ def output_type(
 
 
 def result_type(aggregate: ColumnAggregate, columns: Mapping[str, TypeInformation]) -> TypeInformation:
-    """Type of an aggregate's column over a stream with these columns; AVG and expressions are not among them: a plan
-    has none.
+    """Returns the type of an aggregate's result over a stream with these columns.
+
+    The aggregate is neither AVG nor of an expression: a plan contains none of these.
 
     Raises:
-        UserError: there is no such column, or it cannot be aggregated so; names it.
+        UserError: there is no such column, or it cannot be aggregated in this way. The error names it.
     """
     for column in (aggregate.column, *aggregate.columns):
         if column is not None and column not in columns:

@@ -1,4 +1,4 @@
-"""AsyncDataStream: functions that wait for something outside, for many records at a time.
+"""AsyncDataStream: applies asynchronous functions, which call external services for many records at a time.
 
 Source: pyflink.datastream.async_data_stream.
 """
@@ -27,15 +27,35 @@ DEFAULT_BATCH_CAPACITY = 1000
 
 
 class AsyncDataStream:
-    """Applies an AsyncFunction to a stream.
+    """Applies asynchronous functions to a stream.
 
-    `async_invoke` runs on an asyncio loop of the subtask, so it must await whatever takes time; up to `capacity`
-    records are under way at once. A record that takes longer than `timeout`, retries included, is given to
-    `AsyncFunction.timeout`, and its call is cancelled. An exception fails the job. Beyond PyFlink, `open` and `close`
-    may be coroutines: they run on the loop of the calls, where most clients must be made.
+    `async_invoke` runs on an asyncio loop of the subtask, so it must await everything that takes time. Up to `capacity`
+    records are in flight at once. If a record takes longer than `timeout`, retries included, its call is cancelled and
+    `AsyncFunction.timeout` is called with it. An exception fails the job. Beyond PyFlink, `open` and `close` may be
+    coroutines: they run on the same loop as the calls, as most clients need it.
 
-    No result crosses a watermark. A checkpoint holds the records whose results have not been emitted; they are started
-    again after a restore, so `async_invoke` may be called more than once for a record, while its results count once.
+    No result overtakes a watermark. A checkpoint holds the records whose results have not been emitted. After a restore
+    they are invoked again, so `async_invoke` may be called more than once for a record, but its results count once.
+
+    Every method takes these arguments:
+
+    * `data_stream`: the input.
+    * `timeout`: the longest time for one record, as a Time.
+    * `capacity`: the number of records that may be in flight.
+    * `output_type`: the type of the results. None pickles them.
+
+    Example:
+        ```
+        class LookUp(AsyncFunction):
+            async def open(self, runtime_context):
+                self.session = aiohttp.ClientSession()
+
+            async def async_invoke(self, value):
+                async with self.session.get(f"http://prices/{value}") as response:
+                    return [(value, await response.text())]
+
+        AsyncDataStream.unordered_wait(items, LookUp(), Time.seconds(5), capacity=200)
+        ```
     """
 
     @staticmethod
@@ -46,7 +66,7 @@ class AsyncDataStream:
         capacity: int = DEFAULT_CAPACITY,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """Results as they come."""
+        """Applies an AsyncFunction. Results are emitted as soon as they arrive."""
         return _async_wait(
             data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type, is_ordered=False
         )
@@ -60,7 +80,11 @@ class AsyncDataStream:
         capacity: int = DEFAULT_CAPACITY,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """Results as they come; calls are tried again as the strategy says."""
+        """Applies an AsyncFunction with retries. Results are emitted as soon as they arrive.
+
+        Args:
+            async_retry_strategy: decides which calls are repeated, how often and after what delay.
+        """
         return _async_wait(
             data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, is_ordered=False
         )
@@ -73,7 +97,7 @@ class AsyncDataStream:
         capacity: int = DEFAULT_CAPACITY,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """Results in the order of the records."""
+        """Applies an AsyncFunction. Results are emitted in the order of the records."""
         return _async_wait(
             data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type, is_ordered=True
         )
@@ -87,7 +111,11 @@ class AsyncDataStream:
         capacity: int = DEFAULT_CAPACITY,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """Results in the order of the records; calls are tried again as the strategy says."""
+        """Applies an AsyncFunction with retries. Results are emitted in the order of the records.
+
+        Args:
+            async_retry_strategy: decides which calls are repeated, how often and after what delay.
+        """
         return _async_wait(
             data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, is_ordered=True
         )
@@ -101,12 +129,14 @@ class AsyncDataStream:
         capacity: int = DEFAULT_BATCH_CAPACITY,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """Results as they come, asked for up to `max_batch_size` records a call. Beyond PyFlink.
+        """Applies an AsyncBatchFunction. Results are emitted as soon as they arrive. Beyond PyFlink.
 
-        A call takes what there is and waits for no more, so batches are large where records come faster than answers.
+        A call takes the records that have arrived and does not wait for more. Batches are therefore large if records
+        arrive faster than answers.
 
         Args:
-            capacity: records that may be under way, in all calls together.
+            max_batch_size: the largest number of records of one call.
+            capacity: the number of records in flight in all calls together.
         """
         return _async_wait_batch(
             data_stream, async_batch_function, timeout, max_batch_size, capacity, output_type, is_ordered=False
@@ -121,7 +151,10 @@ class AsyncDataStream:
         capacity: int = DEFAULT_BATCH_CAPACITY,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """As `unordered_wait_batch`, with the results in the order of the records. Beyond PyFlink."""
+        """Applies an AsyncBatchFunction, and emits results in the order of the records. Beyond PyFlink.
+
+        It works as `unordered_wait_batch` otherwise.
+        """
         return _async_wait_batch(
             data_stream, async_batch_function, timeout, max_batch_size, capacity, output_type, is_ordered=True
         )

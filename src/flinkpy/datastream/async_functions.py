@@ -1,4 +1,4 @@
-"""Functions that wait for something outside, and how they retry."""
+"""AsyncFunction and AsyncBatchFunction, which call external services, and the interface of their retry strategies."""
 
 from __future__ import annotations
 
@@ -17,29 +17,35 @@ OUT = TypeVar("OUT")
 
 
 class AsyncRetryPredicate(ABC, Generic[OUT]):
-    """Which results and which exceptions are worth another attempt."""
+    """Decides which results and which exceptions of an AsyncFunction cause another attempt."""
 
     @abstractmethod
-    def result_predicate(self) -> Callable[[list[OUT]], bool] | None: ...
+    def result_predicate(self) -> Callable[[list[OUT]], bool] | None:
+        """Returns a function that is True for results that cause another attempt; None if no result does."""
 
     @abstractmethod
-    def exception_predicate(self) -> Callable[[Exception], bool] | None: ...
+    def exception_predicate(self) -> Callable[[Exception], bool] | None:
+        """Returns a function that is True for exceptions that cause another attempt; None if no exception does."""
 
 
 class AsyncRetryStrategy(ABC, Generic[OUT]):
-    """How often and after what delay to try again."""
+    """Decides how often and after what delay an AsyncFunction is called again."""
 
     @abstractmethod
-    def can_retry(self, current_attempts: int) -> bool: ...
+    def can_retry(self, current_attempts: int) -> bool:
+        """Returns True if there may be another attempt after this number of attempts."""
 
     @abstractmethod
-    def get_backoff_time_millis(self, current_attempts: int) -> int: ...
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        """Returns the delay before the next attempt in milliseconds."""
 
     @abstractmethod
-    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]: ...
+    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
+        """Returns the predicate of results and exceptions that cause another attempt."""
 
     @staticmethod
     def no_restart() -> AsyncRetryStrategy:
+        """Returns the strategy that never retries."""
         from flinkpy.datastream.async_retry_strategies import NO_RETRY_STRATEGY
 
         return NO_RETRY_STRATEGY
@@ -51,6 +57,14 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
         result_predicate: Callable[[list[OUT]], bool] | None,
         exception_predicate: Callable[[Exception], bool] | None,
     ) -> AsyncRetryStrategy:
+        """Returns a strategy with a fixed delay.
+
+        Args:
+            max_attempts: the number of retries.
+            backoff_time_millis: the delay in milliseconds.
+            result_predicate: True for results that cause another attempt.
+            exception_predicate: True for exceptions that cause another attempt.
+        """
         from flinkpy.datastream.async_retry_strategies import FixedDelayRetryStrategy
 
         return FixedDelayRetryStrategy(max_attempts, backoff_time_millis, result_predicate, exception_predicate)
@@ -64,6 +78,16 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
         result_predicate: Callable[[list[OUT]], bool] | None,
         exception_predicate: Callable[[Exception], bool] | None,
     ) -> AsyncRetryStrategy:
+        """Returns a strategy whose delay grows with every attempt.
+
+        Args:
+            max_attempts: the number of retries.
+            initial_delay: the first delay in milliseconds.
+            max_retry_delay: the longest delay in milliseconds.
+            multiplier: the factor by which the delay grows.
+            result_predicate: True for results that cause another attempt.
+            exception_predicate: True for exceptions that cause another attempt.
+        """
         from flinkpy.datastream.async_retry_strategies import ExponentialBackoffDelayRetryStrategy
 
         return ExponentialBackoffDelayRetryStrategy(
@@ -72,29 +96,31 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
 
 
 class AsyncFunction(Function, Generic[IN, OUT]):
+    """A function that awaits an external service, for `AsyncDataStream`."""
+
     @abstractmethod
     async def async_invoke(self, value: IN) -> list[OUT]:
-        """The results of one record."""
+        """Returns the results of one record, a list of any length."""
 
     def timeout(self, value: IN) -> list[OUT]:
-        """The results of a record whose `async_invoke` took too long."""
+        """Returns the results of a record whose `async_invoke` took too long. By default it raises a TimeoutError."""
         raise TimeoutError("Async function call has timed out for input: " + str(value))
 
 
 class AsyncBatchFunction(Function, Generic[IN, OUT]):
-    """Asks for the results of many records in one call. Beyond PyFlink."""
+    """A function that awaits an external service with many records per call. Beyond PyFlink."""
 
     @abstractmethod
     async def async_invoke_batch(self, values: list[IN]) -> list[list[OUT]]:
-        """The results of each record, in the order of the records."""
+        """Returns a list of results for each record, in the order of the records."""
 
     def timeout(self, value: IN) -> list[OUT]:
-        """The results of a record whose call took too long."""
+        """Returns the results of a record whose call took too long. By default it raises a TimeoutError."""
         raise TimeoutError("Async function call has timed out for input: " + str(value))
 
 
 class AsyncFunctionDescriptor:
-    """An AsyncFunction with the way to run it."""
+    """An AsyncFunction and its settings."""
 
     class OutputMode(Enum):
         ORDERED = 0

@@ -21,6 +21,8 @@ ExceptionPredicate = Callable[[Exception], bool] | None
 
 
 class RetryPredicate(AsyncRetryPredicate, Generic[OUT]):
+    """A predicate that is made of two functions."""
+
     def __init__(
         self,
         result_predicate: Callable[[list[OUT]], bool] | None,
@@ -37,6 +39,8 @@ class RetryPredicate(AsyncRetryPredicate, Generic[OUT]):
 
 
 class NoRetryStrategy(AsyncRetryStrategy, Generic[OUT]):
+    """Never retries."""
+
     def can_retry(self, current_attempts: int) -> bool:
         return False
 
@@ -47,11 +51,13 @@ class NoRetryStrategy(AsyncRetryStrategy, Generic[OUT]):
         return RetryPredicate(None, None)
 
 
-#: What `AsyncRetryStrategy.no_restart` gives.
+#: The strategy that `AsyncRetryStrategy.no_restart` returns.
 NO_RETRY_STRATEGY: AsyncRetryStrategy = NoRetryStrategy()
 
 
 class FixedDelayRetryStrategy(AsyncRetryStrategy, Generic[OUT]):
+    """Retries after a fixed delay."""
+
     def __init__(
         self,
         max_attempts: int,
@@ -75,7 +81,7 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy, Generic[OUT]):
 
 
 class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy, Generic[OUT]):
-    """The delay grows by `multiplier` with every attempt, up to `max_retry_delay`."""
+    """Multiplies the delay by `multiplier` after every attempt, up to `max_retry_delay`."""
 
     def __init__(
         self,

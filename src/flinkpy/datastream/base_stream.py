@@ -1,4 +1,4 @@
-"""DataStream and DataStreamSink."""
+"""DataStream, a stream of records, and DataStreamSink, its end."""
 
 from __future__ import annotations
 
@@ -49,9 +49,19 @@ _MAX_TUPLE_FIELDS = 25
 
 
 class DataStream(StreamExtensions):
-    """Records of one type, and what can be done with them. Every operation gives a new stream.
+    """A stream of records of one type.
 
-    Source: pyflink.datastream.DataStream.
+    Every operation returns a new stream and leaves this one as it is. Nothing runs before `execute` of the environment.
+
+    Example:
+        ```
+        lines = env.from_collection(["to be", "or not"], Types.STRING())
+        words = lines.flat_map(str.split, output_type=Types.STRING())
+        words.filter(lambda word: len(word) > 2).print()
+        env.execute()
+        ```
+
+    Source: pyflink.datastream.DataStream. Beyond it are operations of Java's DataStream, and operations on columns.
     """
 
     def __init__(self, j_data_stream: Transformation, environment: StreamExecutionEnvironment | None = None) -> None:
@@ -60,93 +70,165 @@ class DataStream(StreamExtensions):
         self._environment = environment
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Say what to do where a stream without keys is asked for what only a keyed one has."""
+        """Raises an AttributeError, with a hint if only a KeyedStream has the attribute."""
         from flinkpy.datastream.keyed_stream import KeyedStream
 
         text = f"{type(self).__name__!r} object has no attribute {name!r}"
         if not isinstance(self, KeyedStream) and not name.startswith("_") and hasattr(KeyedStream, name):
-            text += f". It is there once the stream has keys: stream.key_by(lambda value: ...).{name}(...)"
+            text += f". Only a keyed stream has it: stream.key_by(lambda value: ...).{name}(...)"
         raise AttributeError(text, name=name, obj=self)
 
-    # -- what it is ------------------------------------------------------------------------------------------------
+    # -- properties ------------------------------------------------------------------------------------------------
 
     def get_name(self) -> str:
+        """Returns the name of the operator that produces the stream."""
         return self._operator("get_name").name
 
     def get_type(self) -> TypeInformation:
-        """The type of the records; PICKLED_BYTE_ARRAY where none was declared."""
+        """Returns the type of the records; PICKLED_BYTE_ARRAY if none was declared."""
         return self._transformation.output_type or Types.PICKLED_BYTE_ARRAY()
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:
+        """Returns the environment that the stream belongs to."""
         return self._environment
 
     def get_execution_config(self) -> ExecutionConfig:
+        """Returns the execution settings of the environment."""
         return self._environment.get_config()
 
-    # -- settings of the operator that produces it -----------------------------------------------------------------
+    # -- settings of the operator that produces the stream ---------------------------------------------------------
 
     def name(self, name: str) -> DataStream:
-        """Name the operator: in the names of its tasks, and in errors."""
+        """Sets the name of the operator, which appears in task names, metrics and errors. Returns this stream."""
         self._operator("name").name = name
         return self
 
     def uid(self, uid: str) -> DataStream:
-        """Identify the operator across changes of the program; its state is found by this."""
+        """Sets the id under which checkpoints store the state of the operator.
+
+        An operator with a uid finds its state again after other parts of the program have changed.
+
+        Args:
+            uid: a text that is unique in the job and stays the same in later versions of the program.
+
+        Returns:
+            this stream.
+
+        Example:
+            ```
+            stream.key_by(lambda order: order.user).process(CountOrders()).uid("count-orders")
+            ```
+        """
         self._operator("uid").set_uid(uid)
         return self
 
     def set_uid_hash(self, uid_hash: str) -> DataStream:
-        """Give the operator this id: 32 hex digits."""
+        """Sets the operator id itself, as 32 hex digits, for the state of a job whose operator had no uid."""
         self._operator("set_uid_hash").set_uid_hash(uid_hash)
         return self
 
     def set_parallelism(self, parallelism: int) -> DataStream:
+        """Sets the number of subtasks of the operator.
+
+        Args:
+            parallelism: from 1 to 32,768, and not above the maximum parallelism.
+
+        Returns:
+            this stream.
+        """
         self._operator("set_parallelism").set_parallelism(parallelism)
         return self
 
     def set_max_parallelism(self, max_parallelism: int) -> DataStream:
-        """The number of key groups, and so the highest parallelism there can ever be."""
+        """Sets the number of key groups, which is the highest parallelism that the operator can be rescaled to.
+
+        A job that is restored from a checkpoint must keep it.
+
+        Args:
+            max_parallelism: from 1 to 32,768.
+
+        Returns:
+            this stream.
+        """
         self._operator("set_max_parallelism").set_max_parallelism(max_parallelism)
         return self
 
     def force_non_parallel(self) -> DataStream:
-        """Fix the parallelism at 1."""
+        """Fixes the parallelism at 1. It cannot be raised afterwards. Returns this stream."""
         self._operator("force_non_parallel").force_non_parallel()
         return self
 
     def set_buffer_timeout(self, timeout_millis: int) -> DataStream:
-        """Longest time a record waits in a batch; -1: until the batch is full, 0: not at all."""
+        """Sets how long a record of this operator may wait in an incomplete batch before the batch is sent.
+
+        Args:
+            timeout_millis: the time in milliseconds. 0 sends each record at once; -1 sends full batches only.
+
+        Returns:
+            this stream.
+        """
         self._operator("set_buffer_timeout").set_buffer_timeout(timeout_millis)
         return self
 
     def start_new_chain(self) -> DataStream:
-        """Do not chain this operator to the one before it."""
+        """Starts a new task with this operator: it is not chained to its input. Returns this stream."""
         self._operator("start_new_chain").chaining_strategy = ChainingStrategy.HEAD
         return self
 
     def disable_chaining(self) -> DataStream:
-        """Run this operator in a task of its own."""
+        """Runs this operator in a task of its own, chained neither to its input nor to its consumers."""
         self._operator("disable_chaining").chaining_strategy = ChainingStrategy.NEVER
         return self
 
     def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> DataStream:
-        """Only operators of the same group share slots. The default is the group of the inputs."""
+        """Sets the slot sharing group of the operator. Only operators of the same group share slots.
+
+        Args:
+            slot_sharing_group: the name of the group, or the group. The default is the group of the inputs.
+
+        Returns:
+            this stream.
+        """
         _set_slot_sharing_group(self._operator("slot_sharing_group"), slot_sharing_group, self._environment)
         return self
 
     def set_description(self, description: str) -> DataStream:
+        """Sets the description of the operator, which the execution plan shows. Returns this stream."""
         self._operator("set_description").description = description
         return self
 
     def set_batch_backend(self, backend: str) -> DataStream:
-        """What runs this operator in batch mode: `native`, `spark` or `auto`. Beyond PyFlink."""
+        """Sets the engine that runs this operator in batch mode. Beyond PyFlink.
+
+        Args:
+            backend: `native`, `spark` or `auto`.
+
+        Returns:
+            this stream.
+        """
         self._operator("set_batch_backend").set_batch_backend(backend)
         return self
 
     # -- operations ------------------------------------------------------------------------------------------------
 
     def map(self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None) -> DataStream:
-        """One result per record."""
+        """Applies a function to every record. Each record has one result.
+
+        Args:
+            func: a function of one record, or a MapFunction.
+            output_type: the type of the results. None pickles them.
+
+        Returns:
+            the stream of the results.
+
+        Raises:
+            TypeError: `func` is neither of these.
+
+        Example:
+            ```
+            numbers.map(lambda number: number * 2, output_type=Types.LONG())
+            ```
+        """
         return self._one_input(
             "Map", specs.MapSpec(checks.map_function(func), **self._types(checks.output_type_of(output_type)))
         )
@@ -154,7 +236,23 @@ class DataStream(StreamExtensions):
     def flat_map(
         self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
-        """Any number of results per record."""
+        """Applies a function to every record. Each record has any number of results.
+
+        Args:
+            func: a function of one record that returns an iterable or yields its results, or a FlatMapFunction.
+            output_type: the type of the results. None pickles them.
+
+        Returns:
+            the stream of the results.
+
+        Raises:
+            TypeError: `func` is neither of these.
+
+        Example:
+            ```
+            lines.flat_map(lambda line: line.split(), output_type=Types.STRING())
+            ```
+        """
         function = checks.flat_map_function(func)
         return self._one_input(
             "Flat Map", specs.FlatMapSpec(function, **self._types(checks.output_type_of(output_type)))
@@ -165,10 +263,26 @@ class DataStream(StreamExtensions):
         key_selector: Callable[[Any], Any] | KeySelector | str | int | tuple[str | int, ...],
         key_type: TypeInformation | None = None,
     ) -> KeyedStream:
-        """Bring records of the same key together.
+        """Partitions the stream by key: all records of a key go to the same subtask, which keeps the state of the key.
 
-        Beyond PyFlink: a field's name or position, or a tuple of them, keys by columns, without a Python object per row
-        where the stream is in columns; the key is the bare value, or a tuple of several.
+        Args:
+            key_selector: a function of one record that returns its key, or a KeySelector. It must always return the
+                same key for the same record. Beyond PyFlink: the name or position of a field, or a tuple of them. A key
+                of one field is its value, a key of several is a tuple. If the stream is in columns, such a key needs no
+                Python object per row.
+            key_type: the type of the key. None pickles keys, unless the fields of a typed stream determine the type.
+
+        Returns:
+            the keyed stream.
+
+        Raises:
+            TypeError: the selector is none of these, or values of the key's type cannot be keys.
+
+        Example:
+            ```
+            orders.key_by(lambda order: order.user, key_type=Types.STRING())
+            orders.key_by("user")
+            ```
         """
         from flinkpy.datastream.keyed_stream import KeyedStream
 
@@ -181,18 +295,50 @@ class DataStream(StreamExtensions):
         return KeyedStream(partitioned, self.get_type(), self, selector, checked_type)
 
     def filter(self, func: Callable[[Any], Any] | FilterFunction) -> DataStream:
-        """Only the records for which the function gives a true value."""
+        """Keeps the records for which a function returns a true value.
+
+        Args:
+            func: a function of one record, or a FilterFunction.
+
+        Returns:
+            the stream of the records that are kept, of the same type.
+
+        Raises:
+            TypeError: `func` is neither of these.
+        """
         function = checks.filter_function(func)
         return self._one_input("Filter", specs.FilterSpec(function, **self._types(self._transformation.output_type)))
 
     def process(self, func: ProcessFunction, output_type: TypeInformation | None = None) -> DataStream:
-        """Any number of results per record, with side outputs and time."""
+        """Applies a ProcessFunction, which has access to timestamps, side outputs and the time service.
+
+        Args:
+            func: the function. It may yield any number of results per record, and `tag, value` for a side output.
+            output_type: the type of the results. None pickles them.
+
+        Returns:
+            the stream of the results. `get_side_output` returns the streams of its side outputs.
+
+        Raises:
+            TypeError: `func` is not a ProcessFunction.
+        """
         if not isinstance(func, ProcessFunction):
             raise TypeError("The input must be a ProcessFunction (a KeyedProcessFunction needs a keyed stream)")
         return self._one_input("Process", specs.ProcessSpec(func, **self._types(checks.output_type_of(output_type))))
 
     def project(self, *field_indexes: int) -> DataStream:
-        """These positions of the tuples, in this order."""
+        """Selects fields of a stream of tuples.
+
+        Args:
+            field_indexes: the positions of 1 to 25 fields, in the order of the result.
+
+        Returns:
+            a stream of tuples of these fields.
+
+        Raises:
+            TypeError: the stream is not of a TUPLE type.
+            ValueError: there is no such field, or the number of fields is out of range.
+        """
         input_type = self.get_type()
         if not isinstance(input_type, TupleTypeInfo):
             raise TypeError("Only Tuple DataStreams can be projected.")
@@ -206,7 +352,24 @@ class DataStream(StreamExtensions):
         return self._one_input("Projection", specs.ProjectSpec(tuple(field_indexes), **self._types(output_type)))
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
-        """Give records their event time, and the stream its watermarks."""
+        """Assigns event time to the records, and generates watermarks.
+
+        Args:
+            watermark_strategy: extracts the timestamps and generates the watermarks.
+
+        Returns:
+            the same records with timestamps and watermarks.
+
+        Raises:
+            TypeError: it is not a WatermarkStrategy, or its timestamp column is not a time.
+            ValueError: the records have no such timestamp column.
+
+        Example:
+            ```
+            strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(5))
+            orders.assign_timestamps_and_watermarks(strategy.with_timestamp_column("at"))
+            ```
+        """
         from flinkpy.common.watermark_strategy import WatermarkStrategy
         from flinkpy.datastream.event_time_checks import check_timestamp_column
 
@@ -217,7 +380,17 @@ class DataStream(StreamExtensions):
         return self._one_input("Timestamps/Watermarks", specs.TimestampsAndWatermarksSpec(watermark_strategy, **types))
 
     def union(self, *streams: DataStream) -> DataStream:
-        """The records of all streams, which must be of the same type."""
+        """Merges this stream with others of the same type.
+
+        Args:
+            streams: at least one stream of the same environment.
+
+        Returns:
+            a stream with the records of all of them. Records of different streams have no order.
+
+        Raises:
+            ValueError: there is no stream, or the types or the environments differ.
+        """
         if not streams:
             raise ValueError("union needs at least one other stream")
         for stream in streams:
@@ -239,7 +412,17 @@ class DataStream(StreamExtensions):
     def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream: ...
 
     def connect(self, ds: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
-        """Let one operator read this stream and another, of whatever type."""
+        """Connects this stream with another one of any type, so that one operator reads both and can share state.
+
+        Args:
+            ds: a stream, or a BroadcastStream for the broadcast state pattern.
+
+        Returns:
+            the connected streams, with `map`, `flat_map` and `process`.
+
+        Raises:
+            TypeError: it is neither.
+        """
         from flinkpy.datastream.connected_streams import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
 
         if isinstance(ds, BroadcastStream):
@@ -249,7 +432,18 @@ class DataStream(StreamExtensions):
         raise TypeError(f"connect: the input must be a DataStream or a BroadcastStream, not {ds!r}")
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
-        """What this stream's operator emits with the tag."""
+        """Returns the stream of the records that this stream's operator emits to a side output.
+
+        Args:
+            output_tag: the tag of the side output. Its type is the type of the stream.
+
+        Example:
+            ```
+            late = OutputTag("late", Types.STRING())
+            result = stream.process(SplitLate(late))
+            result.get_side_output(late).print()
+            ```
+        """
         if not isinstance(output_tag, OutputTag):
             raise TypeError("The input must be an OutputTag")
         side_type = checks.output_type_of(output_tag.type_info)
@@ -259,19 +453,19 @@ class DataStream(StreamExtensions):
     # -- partitioning ----------------------------------------------------------------------------------------------
 
     def shuffle(self) -> DataStream:
-        """Each record to a random subtask of the next operator."""
+        """Sends each record to a random subtask of the next operator."""
         return self._partitioned(Partitioning(partitioning.SHUFFLE))
 
     def rescale(self) -> DataStream:
-        """In turn to some subtasks, without connecting all with all."""
+        """Sends records round-robin to a part of the next operator's subtasks, over fewer connections."""
         return self._partitioned(Partitioning(partitioning.RESCALE))
 
     def rebalance(self) -> DataStream:
-        """In turn to all subtasks."""
+        """Sends records round-robin to all subtasks of the next operator."""
         return self._partitioned(Partitioning(partitioning.REBALANCE))
 
     def forward(self) -> DataStream:
-        """To the subtask of the same number; both operators must have the same parallelism."""
+        """Sends records to the subtask with the same index. Both operators must have the same parallelism."""
         return self._partitioned(Partitioning(partitioning.FORWARD))
 
     @overload
@@ -289,7 +483,15 @@ class DataStream(StreamExtensions):
         broadcast_state_descriptor: MapStateDescriptor | None = None,
         *other_broadcast_state_descriptors: MapStateDescriptor,
     ) -> DataStream | BroadcastStream:
-        """Every record to every subtask; with descriptors, a stream to connect another with (see `connect`)."""
+        """Sends every record to every subtask of the next operator.
+
+        Args:
+            broadcast_state_descriptor: the broadcast state that the records may change.
+            other_broadcast_state_descriptors: further broadcast states.
+
+        Returns:
+            a DataStream; or with descriptors a BroadcastStream, which another stream can `connect` with.
+        """
         everywhere = self._partitioned(Partitioning(partitioning.BROADCAST))
         if broadcast_state_descriptor is None:
             return everywhere
@@ -302,36 +504,58 @@ class DataStream(StreamExtensions):
         partitioner: Callable[[Any, int], int] | Partitioner,
         key_selector: Callable[[Any], Any] | KeySelector,
     ) -> DataStream:
-        """To the subtask that `partitioner(key, number of subtasks)` names."""
+        """Sends each record to the subtask that a partitioner chooses.
+
+        Args:
+            partitioner: a function of the key and the number of subtasks that returns the index of a subtask, or a
+                Partitioner.
+            key_selector: a function of one record that returns its key, or a KeySelector.
+        """
         function = checks.partitioner_function(partitioner)
         selector = checks.key_selector(key_selector, self._transformation.output_type)
         return self._partitioned(Partitioning(partitioning.CUSTOM, selector, None, function))
 
-    # -- where it ends ---------------------------------------------------------------------------------------------
+    # -- sinks -----------------------------------------------------------------------------------------------------
 
     def sink_to(self, sink: Any) -> DataStreamSink:
-        """Write the records with `sink`, a `flinkpy.connector_api.sink.SinkBase`."""
+        """Writes the records to a sink.
+
+        Args:
+            sink: a `flinkpy.connector_api.sink.SinkBase`, such as a KafkaSink or a FileSink.
+
+        Returns:
+            the end of the stream, whose name, uid and parallelism can be set.
+
+        Raises:
+            TypeError: it is not a sink.
+        """
         if not isinstance(sink, SinkBase):
             raise TypeError("The input must be a Sink (an implementation of flinkpy.connector_api.sink.SinkBase)")
         return self._sink("Sink: Writer", sink)
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
-        """Print each record in the terminal of an embedded cluster, or in a TaskExecutor's output."""
+        """Prints each record: to the terminal on an embedded cluster, else to the TaskExecutor's standard output.
+
+        Args:
+            sink_identifier: a prefix of the lines.
+        """
         from flinkpy.connectors.print_sink import PrintSink
 
         return self._sink("Sink: Print to Std. Out", PrintSink(sink_identifier))
 
     def add_sink(self, sink_func: SinkFunction) -> DataStreamSink:
-        """Have every record taken by a SinkFunction written in Python; in PyFlink, by one of Java's.
+        """Passes every record to a SinkFunction. PyFlink takes a Java function here, flinkpy a Python one.
 
-        Raises: UnsupportedOperationError for the name of a Java class.
+        Raises:
+            UnsupportedOperationError: `sink_func` is the name of a Java class.
+            TypeError: it is not a SinkFunction.
         """
         if isinstance(sink_func, str):
             sink_func = SinkFunction(sink_func)
         if not isinstance(sink_func, SinkFunction):
             raise TypeError(
-                f"add_sink needs a flinkpy.datastream.functions.SinkFunction, not {type(sink_func).__name__}; other "
-                "sinks are for sink_to"
+                f"add_sink needs a flinkpy.datastream.functions.SinkFunction, not {type(sink_func).__name__}; pass "
+                "other sinks to sink_to"
             )
         return self._sink("Sink: Unnamed", sink_func.to_sink())
 
@@ -344,10 +568,26 @@ class DataStream(StreamExtensions):
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
     ) -> CloseableIterator | list[Any]:
-        """Execute the program and bring this stream's records here, while it runs.
+        """Executes the program and returns the records of this stream to this process while the job runs.
+
+        Args:
+            job_execution_name: the name of the job.
+            limit: the number of records to wait for. The job is cancelled once they have arrived.
 
         Returns:
-            an iterator, which must be closed where it is not read to its end; or with `limit` a list of the first ones.
+            without a limit a CloseableIterator, which must be closed unless it is read to its end; with a limit a list
+            of the first records.
+
+        Raises:
+            ValueError: the limit is not positive.
+            JobExecutionError: the job failed. The iterator raises it too.
+
+        Example:
+            ```
+            with stream.execute_and_collect() as records:
+                for record in records:
+                    print(record)
+            ```
         """
         from flinkpy.datastream.closeable_iterator import CloseableIterator
 
@@ -362,13 +602,22 @@ class DataStream(StreamExtensions):
     # -- windows ---------------------------------------------------------------------------------------------------
 
     def window_all(self, window_assigner: WindowAssigner) -> AllWindowedStream:
-        """All records in windows, whatever their key; one subtask does it."""
+        """Groups all records of the stream into windows, without keys. The operator has parallelism 1.
+
+        Args:
+            window_assigner: assigns each record to its windows.
+        """
         from flinkpy.datastream.windowed_stream import AllWindowedStream
 
         return AllWindowedStream(self, window_assigner)
 
     def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream:
-        """Windows of `size` records: one after the other, or with `slide` one every `slide` records. Beyond PyFlink."""
+        """Groups all records of the stream into windows of a number of records. Beyond PyFlink.
+
+        Args:
+            size: the number of records of a window.
+            slide: the number of records between the starts of two windows. 0 makes tumbling windows.
+        """
         from flinkpy.datastream.window import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 
         if slide == 0:
@@ -376,14 +625,18 @@ class DataStream(StreamExtensions):
         return self.window_all(CountSlidingWindowAssigner.of(size, slide))
 
     def cache(self) -> CachedDataStream:
-        """The same records, computed by the first job that uses them and read by later ones. Bounded streams only."""
+        """Caches the records of a bounded stream: the first job that uses them computes them, later jobs read them.
+
+        Returns:
+            the cached stream, with `invalidate`.
+        """
         return self._environment.cluster_datasets.cached(self, self._environment)
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
     @property
     def transformation(self) -> Transformation:
-        """Where the records come from: what the JobGraph is made of."""
+        """The node of the program's graph that produces the records."""
         return self._transformation
 
     def _types(self, output_type: TypeInformation | None) -> dict[str, Any]:
@@ -406,13 +659,16 @@ class DataStream(StreamExtensions):
         if not isinstance(self._transformation, OperatorTransformation):
             raise UnsupportedOperationError(
                 f"{method}: this stream comes from a partitioning, a union or a side output, not from an operator; "
-                "call it on the operator before or after"
+                "call it on the stream of the operator before or after"
             )
         return self._transformation
 
 
 class DataStreamSink:
-    """The end of a stream; its settings. Source: pyflink.datastream.DataStreamSink."""
+    """The end of a stream: the settings of a sink operator. Every method returns this object.
+
+    Source: pyflink.datastream.DataStreamSink.
+    """
 
     def __init__(
         self, j_data_stream_sink: OperatorTransformation, environment: StreamExecutionEnvironment | None = None
@@ -422,41 +678,48 @@ class DataStreamSink:
         self._environment = environment
 
     def name(self, name: str) -> DataStreamSink:
+        """Sets the name of the sink."""
         is_writer = self._transformation.name.endswith(": Writer")
         self._transformation.name = f"{name}: Writer" if is_writer else f"Sink: {name}"
         return self
 
     def uid(self, uid: str) -> DataStreamSink:
+        """Sets the id of the sink's state, as `DataStream.uid` does."""
         self._transformation.set_uid(uid)
         return self
 
     def set_uid_hash(self, uid_hash: str) -> DataStreamSink:
+        """Sets the operator id itself, as `DataStream.set_uid_hash` does."""
         self._transformation.set_uid_hash(uid_hash)
         return self
 
     def set_parallelism(self, parallelism: int) -> DataStreamSink:
+        """Sets the number of subtasks of the sink."""
         self._transformation.set_parallelism(parallelism)
         return self
 
     def set_max_parallelism(self, max_parallelism: int) -> DataStreamSink:
-        """The highest parallelism there can ever be. Beyond PyFlink."""
+        """Sets the highest parallelism that the sink can be rescaled to. Beyond PyFlink."""
         self._transformation.set_max_parallelism(max_parallelism)
         return self
 
     def set_description(self, description: str) -> DataStreamSink:
+        """Sets the description that the execution plan shows."""
         self._transformation.description = description
         return self
 
     def set_batch_backend(self, backend: str) -> DataStreamSink:
-        """As `DataStream.set_batch_backend`. Beyond PyFlink."""
+        """Sets the engine in batch mode, as `DataStream.set_batch_backend` does. Beyond PyFlink."""
         self._transformation.set_batch_backend(backend)
         return self
 
     def disable_chaining(self) -> DataStreamSink:
+        """Runs the sink in a task of its own."""
         self._transformation.chaining_strategy = ChainingStrategy.NEVER
         return self
 
     def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> DataStreamSink:
+        """Sets the slot sharing group, by its name or as an object."""
         _set_slot_sharing_group(self._transformation, slot_sharing_group, self._environment)
         return self
 

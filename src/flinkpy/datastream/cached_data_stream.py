@@ -1,7 +1,7 @@
-"""CachedDataStream: a stream that is computed once, and read by the jobs after the one that computed it.
+"""CachedDataStream: a stream that one job computes and later jobs read.
 
 Source: pyflink.datastream.CachedDataStream, org.apache.flink.streaming.api.transformations.CacheTransformation.
-Differs: it works in STREAMING mode too, where all sources are bounded.
+Differs: it works in STREAMING mode too, if all sources are bounded.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["CachedDataStream"]
 
 
 class CacheTransformation(UnionTransformation):
-    """Stands for the stream itself until a job has written it down, and for what was written from then on."""
+    """The stream itself until a job has written its records; from then on a source that reads them."""
 
     def __init__(self, stream: Transformation) -> None:
         super().__init__((stream,))
@@ -42,24 +42,27 @@ class CacheTransformation(UnionTransformation):
         self.dataset_id = uuid.uuid4().hex
         self.directory = ""
         self.num_writers = 0
-        #: Of the job that writes it down: whether it has finished; None: no job does.
+        #: The result of the job that writes the records: True once it has finished, False if it ended in another way,
+        #: None while it runs. The attribute is None if no job writes them.
         self.writing: Callable[[], bool | None] | None = None
         self.is_complete = False
 
 
 class CachedDataStream(DataStream):
-    """Made by `DataStream.cache()`: the first job that uses it computes it and writes it down on the cluster, later
-    jobs of the same environment read it. A job that starts while the first one still runs computes it too, and so does
-    `execute()` where what was written has disappeared.
+    """A stream whose records are cached on the cluster. `DataStream.cache` creates it.
+
+    The first job that uses the stream computes its records and writes them. Later jobs of the same environment read
+    them. A job that starts while the first one still runs computes them too. `execute()` computes them again if the
+    written records have disappeared.
     """
 
     def invalidate(self) -> None:
-        """Delete what was written down; the next job that uses the stream computes it again."""
+        """Deletes the cached records. The next job that uses the stream computes them again."""
         self._environment.invalidate_cluster_dataset(self.dataset_id)
 
     @property
     def dataset_id(self) -> str:
-        """Beyond PyFlink."""
+        """The id of the cached records, for `invalidate_cluster_dataset`. Beyond PyFlink."""
         assert isinstance(self._transformation, CacheTransformation)
         return self._transformation.dataset_id
 
@@ -98,17 +101,18 @@ class CachedDataStream(DataStream):
 
 
 class ClusterDatasets:
-    """The cached streams of one environment, and where their records are."""
+    """The cached streams of one environment, and the directories of their records."""
 
     def __init__(self) -> None:
         self._caches: dict[str, CacheTransformation] = {}
-        #: Those the job graph last made writes down, until its job is known.
+        #: The streams that the latest job graph writes, until its job is submitted.
         self._planned: list[CacheTransformation] = []
-        #: What lies on the disk; gone with the environment, or with the program.
+        #: The directories on disk. They are deleted with the environment, or when the program exits.
         self._directories: set[str] = set()
         weakref.finalize(self, _remove, self._directories)
 
     def cached(self, stream: DataStream, environment: StreamExecutionEnvironment) -> CachedDataStream:
+        """Returns the cached form of a stream."""
         cache = CacheTransformation(stream.transformation)
         self._caches[cache.dataset_id] = cache
         return CachedDataStream(cache, environment)
@@ -116,10 +120,12 @@ class ClusterDatasets:
     def plan(
         self, operators: Iterable[OperatorTransformation], configuration: Configuration, parallelism: int
     ) -> list[OperatorTransformation]:
-        """Have every cached stream that these operators use read or written down; returns the operators with those that
-        write.
+        """Plans for every cached stream that these operators use if the job reads or writes its records.
 
-        Raises: UnsupportedOperationError where one is not bounded.
+        Returns:
+            the operators, and the sinks that write cached records.
+
+        Raises: UnsupportedOperationError if a cached stream is not bounded.
         """
         program = list(operators)
         self._planned = []
@@ -139,14 +145,17 @@ class ClusterDatasets:
         return program
 
     def submitted(self, has_finished: Callable[[], bool | None]) -> None:
-        """The job of the last plan was submitted. `has_finished`: True, False where it ended in another way, None while
-        it runs."""
+        """Handles that the job of the latest plan was submitted.
+
+        Args:
+            has_finished: returns True if the job has finished, False if it ended in another way, None while it runs.
+        """
         for cache in self._planned:
             cache.writing = has_finished
         self._planned = []
 
     def invalidate(self, dataset_id: str) -> None:
-        """Idempotent; without effect for a data set of another environment."""
+        """Deletes the records of a cached stream. It has no effect for an unknown id, or one of another environment."""
         cache = self._caches.pop(dataset_id, None)
         if cache is None:
             return
@@ -155,7 +164,7 @@ class ClusterDatasets:
         self._caches[cache.dataset_id] = cache
 
     def forget_corrupted(self, error: BaseException) -> bool:
-        """Whether a job failed because something that was written down is gone; the next one computes it again."""
+        """Returns True if a job failed because cached records are gone. The next job computes them again."""
         link: BaseException | None = error.cause if isinstance(error, JobExecutionError) else error
         while link is not None and not isinstance(link, ClusterDatasetCorruptedError):
             link = link.__cause__
@@ -166,6 +175,7 @@ class ClusterDatasets:
         return bool(corrupted)
 
     def close(self) -> None:
+        """Deletes all cached records."""
         for cache in self._caches.values():
             self._reset(cache)
 
@@ -221,13 +231,13 @@ def _check_bounded(stream: Transformation) -> None:
             seen.add(current.id)
             if isinstance(current, OperatorTransformation) and current.is_source and not current.is_bounded:
                 raise UnsupportedOperationError(
-                    f"cache: the source '{current.name}' never ends; only bounded streams can be cached"
+                    f"cache: the source '{current.name}' is unbounded; only bounded streams can be cached"
                 )
             waiting.extend(current.inputs)
 
 
 def has_finished(end: Future[Any]) -> Callable[[], bool | None]:
-    """For `ClusterDatasets.submitted`; `end`: of the JobResult."""
+    """Returns the argument of `ClusterDatasets.submitted` for the future of a JobResult."""
 
     def answer() -> bool | None:
         from flinkpy.common.states import JobState
@@ -240,12 +250,12 @@ def has_finished(end: Future[Any]) -> Callable[[], bool | None]:
 
 
 def _own_root() -> str:
-    """Returns a directory of this process in the temporary directory; those of killed processes are removed.
+    """Returns the name of this process's directory in the temporary directory. Removes those of dead processes.
 
-    Raises: PrivateDirectoryError where another user was there first.
+    Raises: PrivateDirectoryError if another user owns the parent directory.
     """
-    me = ProcessIdentity.of(os.getpid())
-    assert me is not None
+    process = ProcessIdentity.of(os.getpid())
+    assert process is not None
     from flinkpy.connectors.cluster_dataset import OWN_ROOT_PREFIX
 
     with PrivateDirectory.make(Path(tempfile.gettempdir()), f"{OWN_ROOT_PREFIX}{os.getuid()}") as base:
@@ -253,7 +263,7 @@ def _own_root() -> str:
             pid, _, start_ticks = name.partition("-")
             if pid.isdigit() and start_ticks.isdigit() and not ProcessIdentity(int(pid), int(start_ticks)).is_alive:
                 base.remove(name)
-        return str(base.path / f"{me.pid}-{me.start_ticks}")
+        return str(base.path / f"{process.pid}-{process.start_ticks}")
 
 
 def _remove(directories: set[str]) -> None:

@@ -1,4 +1,4 @@
-"""Checkpoint storages as objects. A job's storage is set by `execution.checkpointing.*` in its configuration.
+"""Checkpoint storages as objects. `env.configure(storage.to_configuration())` sets the storage of a job.
 
 Source: pyflink.datastream.checkpoint_storage.
 """
@@ -20,19 +20,19 @@ __all__ = [
 
 
 class CheckpointStorage:
-    """Where checkpoints are kept."""
+    """The base of checkpoint storages."""
 
     def __init__(self, j_checkpoint_storage: Any = None) -> None:
         if j_checkpoint_storage is not None:
             raise _no_java(type(self).__name__, j_checkpoint_storage)
 
     def to_configuration(self) -> Configuration:
-        """The options that mean this storage, for `env.configure`. Beyond PyFlink."""
+        """Returns the options that select this storage, for `env.configure`. Beyond PyFlink."""
         raise NotImplementedError
 
 
 class JobManagerCheckpointStorage(CheckpointStorage):
-    """State travels to the JobMaster and into the checkpoint's metadata: for small state."""
+    """Sends state to the JobMaster, which stores it in the checkpoint's metadata. It suits small state."""
 
     DEFAULT_MAX_STATE_SIZE = 5 * 1024 * 1024
 
@@ -49,11 +49,11 @@ class JobManagerCheckpointStorage(CheckpointStorage):
             raise ValueError("maxStateSize must be > 0")
 
     def get_checkpoint_path(self) -> str | None:
-        """Where metadata goes; None: a directory of the cluster's own."""
+        """Returns the directory of the metadata; None for a directory of the cluster."""
         return self._checkpoint_path
 
     def get_max_state_size(self) -> int:
-        """Bytes that the state of one task may have."""
+        """Returns the largest size of one task's state in bytes."""
         return self._max_state_size
 
     def get_savepoint_path(self) -> str | None:
@@ -62,8 +62,8 @@ class JobManagerCheckpointStorage(CheckpointStorage):
     def to_configuration(self) -> Configuration:
         if self._max_state_size != self.DEFAULT_MAX_STATE_SIZE:
             raise UnsupportedOperationError(
-                f"JobManagerCheckpointStorage: the state of a task may have {self.DEFAULT_MAX_STATE_SIZE} bytes; no "
-                "option changes that"
+                f"JobManagerCheckpointStorage: max_state_size must be {self.DEFAULT_MAX_STATE_SIZE} bytes, not "
+                f"{self._max_state_size}: no option changes it"
             )
         configuration = Configuration().set_string(options.STORAGE.key, "jobmanager")
         if self._checkpoint_path is not None:
@@ -75,7 +75,13 @@ class JobManagerCheckpointStorage(CheckpointStorage):
 
 
 class FileSystemCheckpointStorage(CheckpointStorage):
-    """State is written to files below `checkpoint_path`, small state into the checkpoint's metadata."""
+    """Writes state to files, and small state into the checkpoint's metadata.
+
+    Args:
+        checkpoint_path: the directory of the checkpoints, a path or a URI such as `s3://bucket/checkpoints`.
+        file_state_size_threshold: the size in bytes below which state goes into the metadata, up to 1 MiB.
+        write_buffer_size: the size in bytes of the buffer of a file. -1 is the default.
+    """
 
     MAX_FILE_STATE_THRESHOLD = 1024 * 1024
 
@@ -106,7 +112,7 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         return None
 
     def get_min_file_size_threshold(self) -> int:
-        """State below this is part of the metadata."""
+        """Returns the size in bytes below which state is part of the metadata."""
         return options.DATA_INLINE_THRESHOLD.default if self._threshold < 0 else self._threshold
 
     def get_write_buffer_size(self) -> int:
@@ -128,7 +134,7 @@ class FileSystemCheckpointStorage(CheckpointStorage):
 
 
 class CustomCheckpointStorage(CheckpointStorage):
-    """Exists for its name: such a storage is a Java object."""
+    """PyFlink's wrapper of a Java object. It always raises, because flinkpy has no JVM."""
 
     def __init__(self, j_custom_checkpoint_storage: Any) -> None:
         raise _no_java("CustomCheckpointStorage", j_custom_checkpoint_storage)

@@ -1,7 +1,7 @@
-"""CheckpointedFunction and CheckpointListener: user functions that take part in checkpoints.
+"""CheckpointedFunction and CheckpointListener: interfaces of user functions that take part in checkpoints.
 
-PyFlink has neither; the names are those of Flink's Java API. Any function object may implement them beside its own
-interface (a MapFunction, a key selector, a process function, ...), by inheriting or just by having the methods.
+PyFlink has neither; the names are those of Flink's Java API. Any function object (a MapFunction, a key selector, a
+process function, ...) may implement them too, by inheritance or just by having the methods.
 
 ```python
 class Buffering(MapFunction, CheckpointedFunction):
@@ -31,58 +31,69 @@ __all__ = ["CheckpointListener", "CheckpointedFunction", "FunctionInitialization
 
 
 class FunctionInitializationContext(ABC):
-    """What `initialize_state` is given. Thread: task thread."""
+    """The context of `initialize_state`. Thread: task thread."""
 
     @abstractmethod
     def is_restored(self) -> bool:
-        """Whether the job starts from a checkpoint; the state is empty all the same where the operator is new in it."""
+        """Returns True if the job starts from a checkpoint. The state is empty nevertheless if the operator is new."""
 
     @abstractmethod
     def get_restored_checkpoint_id(self) -> int | None:
-        """The id of that checkpoint; None where it starts from the beginning."""
+        """Returns the id of that checkpoint; None if the job does not start from one."""
 
     @abstractmethod
     def get_operator_state_store(self) -> OperatorStateStore:
-        """State of this subtask: lists, union lists and broadcast states."""
+        """Returns the access to the state of this subtask: lists, union lists and broadcast states."""
 
     @abstractmethod
     def get_keyed_state_store(self) -> KeyedStateStore:
-        """State by key. Raises: UnsupportedOperationError where the stream has no keys."""
+        """Returns the access to keyed state.
+
+        Raises:
+            UnsupportedOperationError: the stream has no keys.
+        """
 
 
 class FunctionSnapshotContext(ABC):
-    """What `snapshot_state` is given."""
+    """The context of `snapshot_state`."""
 
     @abstractmethod
-    def get_checkpoint_id(self) -> int: ...
+    def get_checkpoint_id(self) -> int:
+        """Returns the id of the checkpoint."""
 
     @abstractmethod
     def get_checkpoint_timestamp(self) -> int:
-        """When the checkpoint was triggered, in ms since the epoch."""
+        """Returns the time at which the checkpoint was triggered, in milliseconds since the epoch."""
 
 
 class CheckpointedFunction(ABC):
-    """A function with state of its subtask."""
+    """A function with operator state, which belongs to the subtask."""
 
     @abstractmethod
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """Put what is to be kept into the states. Called between two records; an error here fails the task."""
+        """Writes the content of the function's fields to its states.
+
+        It is called between two records, for every checkpoint. An error fails the task.
+        """
 
     @abstractmethod
     def initialize_state(self, context: FunctionInitializationContext) -> None:
-        """Ask for the states, and take over what was restored. Called once, before `open`."""
+        """Asks for the states, and restores the function's fields from them. It is called once, before `open`."""
 
 
 class CheckpointListener:
-    """A function that is told of the end of checkpoints it was part of.
+    """A function that is notified when a checkpoint it took part in has completed or was aborted.
 
-    A notification may be lost when a task fails; the next one then stands for all before it.
+    A notification may be lost when a task fails. The next one then stands for all before it.
     """
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """The checkpoint will be restored from if a failure comes now. An error here fails the task."""
+        """Handles a completed checkpoint: after a failure the job restarts from this or a later one.
+
+        An error fails the task.
+        """
         return
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """The checkpoint will never be completed; what belongs to it must wait for a later one."""
+        """Handles an aborted checkpoint. The changes that it covered become part of a later one."""
         return

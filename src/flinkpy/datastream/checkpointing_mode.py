@@ -1,4 +1,4 @@
-"""CheckpointingMode."""
+"""CheckpointingMode: the guarantee of checkpoints."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["CheckpointingMode"]
 
 
 class CheckpointingMode(Enum):
-    """What a recovery promises for each record."""
+    """The number of times that a record affects the state if a job fails and recovers."""
 
     EXACTLY_ONCE = 0
     AT_LEAST_ONCE = 1

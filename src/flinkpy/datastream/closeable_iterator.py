@@ -1,4 +1,4 @@
-"""CloseableIterator: the records of `execute_and_collect`."""
+"""CloseableIterator: the results of `execute_and_collect`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ __all__ = ["CloseableIterator"]
 
 
 class CloseableIterator(Iterator[Any]):
-    """Iterates over the results of a job while it runs; also a context manager.
+    """Iterates over the results of a job while it runs. It is also a context manager.
 
-    Closing it before its end cancels the job. Source: pyflink CloseableIterator.
+    Closing it before its end cancels the job.
+
+    Source: pyflink CloseableIterator.
     """
 
     def __init__(self, j_closeable_iterator: Any, type_info: TypeInformation | None = None) -> None:
@@ -27,10 +29,11 @@ class CloseableIterator(Iterator[Any]):
         return next(self._results)
 
     def next(self) -> Any:
-        """The next record; StopIteration after the last one."""
+        """Returns the next record. Raises: StopIteration after the last one."""
         return next(self)
 
     def close(self) -> None:
+        """Cancels the job if it still runs."""
         self._results.close()
 
     def __enter__(self) -> CloseableIterator:

@@ -1,4 +1,4 @@
-"""CoGroupedStreams: the records of one key and window of two streams, together. Beyond PyFlink.
+"""CoGroupedStreams: groups the records of two streams by key and window. Beyond PyFlink.
 
 ```
 first.co_group(second).where(key).equal_to(key).window(assigner).apply(function)
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 
 class PairedWindows(WindowedStream):
-    """The settings of the windows of both streams; those of WindowedStream, whose checks they get."""
+    """The settings of the windows of both streams. It inherits the checks of WindowedStream."""
 
     def spec(self) -> WindowSpec:
-        """For pairs (input, record), which the operator makes of what comes in."""
+        """Returns the spec of windows over pairs (input, record), which the operator makes of its records."""
         keyed = self._keyed_stream
         return WindowSpec(
             keyed.key_selector,
@@ -51,9 +51,9 @@ class PairedWindows(WindowedStream):
 
 
 class WithWindow:
-    """Two keyed streams and their windows, of which the function is still to be said.
+    """Two keyed streams with windows, to which a function can be applied.
 
-    A trigger, an evictor and an assigner that look at records get pairs (input, record), input being 0 or 1.
+    Triggers, evictors and assigners that look at records get pairs (input, record), where `input` is 0 or 1.
     """
 
     def __init__(self, first: KeyedStream, second: KeyedStream, window_assigner: WindowAssigner) -> None:
@@ -62,17 +62,21 @@ class WithWindow:
         self._windows = PairedWindows(first, window_assigner)
 
     def trigger(self, trigger: Trigger) -> Self:
-        """Call the function of a window when this trigger says so, in place of the assigner's own."""
+        """Sets the trigger that decides when a window fires, in place of the assigner's default trigger."""
         self._windows.trigger(trigger)
         return self
 
     def evictor(self, evictor: Evictor) -> Self:
-        """Remove records from a window before or after its function."""
+        """Sets an evictor, which removes records from a window before or after its function."""
         self._windows.evictor(evictor)
         return self
 
     def allowed_lateness(self, new_lateness: Time | int) -> Self:
-        """Keep event-time windows for so long (ms) after the watermark has passed their end; then they are late."""
+        """Sets how long an event-time window is kept after the watermark has passed its end.
+
+        Args:
+            new_lateness: a Time, or a number of milliseconds.
+        """
         lateness_ms = new_lateness if isinstance(new_lateness, int) else new_lateness.to_milliseconds()
         self._windows.allowed_lateness(lateness_ms)
         return self
@@ -92,7 +96,7 @@ class WithWindow:
 
 
 class PairedStreams:
-    """Two streams, of any types, of which the keys are still to be said."""
+    """Two streams of any types, before their keys are known."""
 
     def __init__(self, input1: DataStream, input2: DataStream) -> None:
         for stream in (input1, input2):
@@ -107,7 +111,7 @@ class PairedStreams:
 
 
 class PairedKeys:
-    """One stream is keyed, the other is to be."""
+    """A keyed stream and a stream without keys."""
 
     def __init__(self, first: KeyedStream, other: DataStream) -> None:
         self._first = first
@@ -123,13 +127,15 @@ class PairedKeys:
 
 
 class CoGroupedStreams(PairedStreams):
+    """Two streams whose records are to be grouped by key and window. `DataStream.co_group` creates it."""
+
     def where(self, key_selector: Selector, key_type: TypeInformation | None = None) -> CoGroupedStreams.Where:
-        """The key of the first stream's records; as of `key_by`."""
+        """Sets the key of the first stream, as `DataStream.key_by` does."""
         return CoGroupedStreams.Where(self._where(key_selector, key_type), self._input2)
 
     class Where(PairedKeys):
         def equal_to(self, key_selector: Selector, key_type: TypeInformation | None = None) -> CoGroupedStreams.EqualTo:
-            """The key of the second stream's records, of the same type."""
+            """Sets the key of the second stream. It must be of the same type."""
             return CoGroupedStreams.EqualTo(self._first, self._equal_to(key_selector, key_type))
 
     class EqualTo:
@@ -142,7 +148,12 @@ class CoGroupedStreams(PairedStreams):
 
     class WithWindow(WithWindow):
         def apply(self, function: CoGroupFunction, output_type: TypeInformation | None = None) -> DataStream:
-            """Any number of results per key and window, also where one stream has no records in it."""
+            """Applies a CoGroupFunction to the records of each key and window, even if one stream has none.
+
+            Args:
+                function: the function.
+                output_type: the type of the results. None pickles them.
+            """
             if not isinstance(function, CoGroupFunction):
                 raise TypeError("The input must be a CoGroupFunction")
             return self._apply("CoGroup", function, "CO_GROUP", output_type)

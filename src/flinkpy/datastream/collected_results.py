@@ -1,4 +1,4 @@
-"""CollectedResults: what a CollectSink sends back, with the fate of its job."""
+"""CollectedResults: the records that a CollectSink sends back, and the outcome of its job."""
 
 from __future__ import annotations
 
@@ -17,22 +17,25 @@ from flinkpy.common.errors import (
 )
 from flinkpy.common.interruptible import wait_for
 
-#: One question to the sink's coordinator; it answers at once, so this only covers a busy cluster.
+#: The timeout of one request to the sink's coordinator. It answers at once, so this only covers a busy cluster.
 _REQUEST_TIMEOUT_S = 30.0
-#: How long after a failed request the job's own failure is waited for: tasks are canceled before a job has failed.
+#: The time to wait for the failure of the job after a failed request. Tasks are canceled before the job has failed.
 _JOB_END_WAIT_S = 10.0
-#: How long a JobMaster or Dispatcher may take to be replaced, and the pause between two questions meanwhile.
+#: The time in which a dead JobMaster or Dispatcher must be replaced, and the pause between two requests meanwhile.
 _REPLACEMENT_WAIT_S = 60.0
 _RETRY_PAUSE_S = 0.2
 
 
 class CollectedResults(Iterator[Any]):
-    """Ends when the job has finished; where it fails, raises why, the user's own traceback first.
+    """Iterates over the records until the job has finished. If the job fails, raises its error.
+
+    If a user function raised, the message of the error begins with its traceback.
 
     Args:
-        client: `flinkpy.client.job_client.RemoteJobClient` of the job.
-        operator_id: of its CollectSink.
-        is_one_of_many: the job has others, whose results somebody may read after these: their end is not the job's.
+        client: the `flinkpy.client.job_client.RemoteJobClient` of the job.
+        operator_id: the id of the CollectSink.
+        is_one_of_many: True if the job may have other collect sinks. The end of these results is then not the end of
+            the job.
     """
 
     def __init__(self, client: Any, operator_id: str, *, is_one_of_many: bool = False) -> None:
@@ -61,11 +64,11 @@ class CollectedResults(Iterator[Any]):
                 self._raise_unless_finished(after=error)
             finally:
                 if not self._end.done():
-                    self._client.cancel()  # nobody will read its results any more
+                    self._client.cancel()  # its results can no longer be read
             raise
 
     def close(self) -> None:
-        """Want no more: cancels the job where it still runs, and waits for its end."""
+        """Cancels the job if it still runs, and waits for its end."""
         if not self._is_over:
             self._is_over = True
             self._records.close()
@@ -76,14 +79,14 @@ class CollectedResults(Iterator[Any]):
         try:
             self._client.cancel().result()
         except FlinkError as error:
-            # The sink lets go of a job whose results nobody wants, so it may have ended by itself meanwhile.
+            # The closed iterator released the sink, so the job may have ended by itself meanwhile.
             if not isinstance(error, JobTerminatedWithoutCancellationError) and not self._end.done():
                 raise
         wait_for(self._end)
         self._end.result()
 
     def _request(self, payload: bytes) -> bytes:
-        """Asked again where nobody answers: JobMaster and Dispatcher are replaced when they die."""
+        """Sends a request. Repeats it while the JobMaster or the Dispatcher is being replaced."""
         deadline_s = time.monotonic() + _REPLACEMENT_WAIT_S
         while True:
             if self._end.done() and not self._is_over:
@@ -98,10 +101,11 @@ class CollectedResults(Iterator[Any]):
                 wait([self._end], _RETRY_PAUSE_S)
 
     def _raise_unless_finished(self, after: FlinkError | None = None) -> None:
-        """Raises why the job failed, which says more than the request that failed `after` the job had.
+        """Raises the error of the job, unless it has finished.
 
-        A request may fail a moment before the job's end is known, or while the job goes on: then `after` is all there
-        is to say.
+        Args:
+            after: the error of a request that failed. The error of the job says more, so it is waited for. If it does
+                not arrive in time, or the job was cancelled, `after` is raised.
         """
         from flinkpy.client.job_client import execution_result
 
@@ -113,19 +117,19 @@ class CollectedResults(Iterator[Any]):
 
 
 class ResultsToCome(Iterator[Any]):
-    """What `collect_async` gives: the results of a job that is still to be executed."""
+    """The results of `collect_async`, for a job that is executed later."""
 
     def __init__(self, operator_id: str) -> None:
         self._operator_id = operator_id
         self._results: CollectedResults | None = None
 
     def start(self, client: Any) -> None:
-        """The program is executed."""
+        """Connects the results to the job that now runs."""
         self._results = CollectedResults(client, self._operator_id, is_one_of_many=True)
 
     def __next__(self) -> Any:
         if self._results is None:
-            raise UserError("collect_async: there are results only after execute_async of the environment")
+            raise UserError("collect_async: there are no results before execute_async of the environment is called")
         return next(self._results)
 
     def close(self) -> None:

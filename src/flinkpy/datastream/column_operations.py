@@ -37,12 +37,23 @@ class ColumnOperations:
         def _types(self, output_type: TypeInformation | None) -> dict[str, Any]: ...
 
     def select(self, *expressions: Expression | str) -> DataStream:
-        """A column per expression: `stream.select(col("name"), (col("price") * 2).alias("twice"))`.
+        """Computes one column per expression. Beyond PyFlink's DataStream; the names are those of its Table.
 
-        A name stands for the column of that name; what has no name is called `_c0`, `_c1`, ... by its place.
+        Args:
+            expressions: names of columns, or expressions of `flinkpy.datastream.expressions`. An expression without an
+                alias gets the name `_c0`, `_c1`, ... of its position.
+
+        Returns:
+            a stream of ROWs with these columns.
 
         Raises:
-            UserError: a column is not there (names it and those there are), the types do not fit, or a name is twice.
+            UserError: a column does not exist (the error names it and those that do), the types do not fit, or two
+                columns have the same name.
+
+        Example:
+            ```
+            stream.select("name", (col("price") * 2).alias("twice"))
+            ```
         """
         if not expressions:
             raise ValueError("select needs at least one expression")
@@ -52,14 +63,22 @@ class ColumnOperations:
         return self._beside("Select", specs.SelectSpec(named, **self._types(output_type)))
 
     def aggregate_columns(self, *aggregates: ColumnAggregate, **named: ColumnAggregate) -> DataStream:
-        """One row of aggregates of all records, when the input ends; also where there is no record: then COUNT is 0
-        and the others are null.
+        """Aggregates all records of a bounded stream into one row. Beyond PyFlink.
+
+        The row is emitted when the input ends. If there is no record, COUNT is 0 and the other aggregates are null.
 
         Args:
-            aggregates: of `flinkpy.datastream.aggregates`, not `first` and `last`, of columns or expressions; a keyword
-                gives its aggregate that name.
+            aggregates: aggregates of `flinkpy.datastream.aggregates`, except `first` and `last`, over columns or
+                expressions.
+            named: more aggregates, each with the name of its column.
 
-        Raises: UnsupportedOperationError: the stream does not end.
+        Raises:
+            UnsupportedOperationError: a source of the stream is unbounded, or the aggregate is not available here.
+
+        Example:
+            ```
+            orders.aggregate_columns(count(), total=sum_("price"))
+            ```
         """
         from flinkpy.datastream.aggregate_plan import plan_aggregates
 
@@ -69,13 +88,13 @@ class ColumnOperations:
         for aggregate in wanted:
             if aggregate.compiled is not None or aggregate.function in (functions.FIRST, functions.LAST):
                 raise UnsupportedOperationError(
-                    f"aggregate_columns: {aggregate.name!r}: there are count, count_distinct, sum_, min_, max_, mean, "
-                    "avg, var_pop, var_samp, stddev_pop and stddev_samp"
+                    f"aggregate_columns: {aggregate.name!r} is not one of count, count_distinct, sum_, min_, max_, "
+                    "mean, avg, var_pop, var_samp, stddev_pop and stddev_samp"
                 )
         plan = plan_aggregates([], wanted, columns)
         stream: Any = self if plan.before is None else self.select(*plan.before)
         if any(aggregate.function in _UNSPLIT for aggregate in plan.aggregates):
-            # Results of parts cannot be put together: one subtask gets the records, and of them what is aggregated.
+            # Partial results of these cannot be merged, so one subtask gets the aggregated columns of all records.
             names = dict.fromkeys(each.column for each in plan.aggregates if each.column is not None)
             whole = stream.select(*names).global_()._aggregated("Global Aggregation", plan.aggregates)
             whole.force_non_parallel()
@@ -91,25 +110,30 @@ class ColumnOperations:
         return total if plan.after is None else total.select(*plan.after)
 
     def sort_columns(self, *keys: Expression | str, limit: int | None = None) -> DataStream:
-        """All records in one order, when the input ends: `stream.sort_columns(col("revenue").desc, "name", limit=10)`.
+        """Sorts all records of a bounded stream. They are emitted when the input ends. Beyond PyFlink.
 
-        Nulls come first in ascending order and last in descending order, as in Flink. The last step has parallelism 1.
-        Without a limit all records are in its memory.
+        Nulls come first in ascending order and last in descending order, as in Flink. The last step has parallelism 1;
+        without a limit it holds all records in memory.
 
         Args:
-            keys: names of columns, or `col(name).asc` or `.desc`; ascending where nothing is said.
-            limit: only the first so many; each subtask then sends no more than that.
+            keys: names of columns (ascending), or `col(name).asc` or `col(name).desc`.
+            limit: the number of records to keep. No subtask then sends more records than that to the last step.
 
         Raises:
             UserError: there is no such column.
-            UnsupportedOperationError: the stream does not end.
+            UnsupportedOperationError: a source of the stream is unbounded.
+
+        Example:
+            ```
+            stream.sort_columns(col("revenue").desc, "name", limit=10)
+            ```
         """
         columns = self._columns("sort_columns")
         self._check_bounded("sort_columns")
         if not keys and limit is None:
             raise ValueError("sort_columns needs a column or a limit")
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-            raise ValueError(f"sort_columns: a limit is a number of records from 1 on, not {limit!r}")
+            raise ValueError(f"sort_columns: the limit must be a number of records of at least 1, not {limit!r}")
         order = tuple(map(_sort_key, keys))
         for name, _ in order:
             try:
@@ -123,7 +147,7 @@ class ColumnOperations:
         return ordered
 
     def _beside(self, name: str, spec: specs.OperatorSpec) -> DataStream:
-        """Where the operator before can have one subtask only, this one has too: what is in order stays so."""
+        """Adds an operator. It has one subtask if its input is limited to one, so that the records keep their order."""
         stream = self._one_input(name, spec)
         before = self._transformation
         if isinstance(before, OperatorTransformation) and before.is_non_parallel:
@@ -137,7 +161,7 @@ class ColumnOperations:
         return self._one_input(name, specs.GlobalColumnAggregateSpec(aggregates, **self._types(output_type)))
 
     def _columns(self, method: str) -> dict[str, TypeInformation]:
-        """Raises: UserError: the records are no columns."""
+        """Returns the types of the columns by name. Raises: UserError if the stream is not of a TUPLE or ROW type."""
         columns = checks.columns_of_type(self._transformation.output_type)
         if columns is None:
             raise UserError(f"{method} works on columns: the stream must be of a declared TUPLE or ROW type")
@@ -147,12 +171,12 @@ class ColumnOperations:
         unbounded = unbounded_source([self._transformation])
         if unbounded is not None:
             raise UnsupportedOperationError(
-                f"{method} gives its result when its input ends, and the source '{unbounded}' does not end"
+                f"{method} emits its result when its input ends, but the source '{unbounded}' is unbounded"
             )
 
 
 def unbounded_source(transformations: Sequence[Transformation]) -> str | None:
-    """The name of a source from which these get records and which does not end; None: all do."""
+    """Returns the name of an unbounded source that these transformations read; None if all are bounded."""
     pending, seen = list(transformations), set()
     while pending:
         transformation = pending.pop()
@@ -180,7 +204,7 @@ def _named(expression: Any, place: int) -> Alias:
 
 
 def _mean_as_avg(aggregate: ColumnAggregate) -> ColumnAggregate:
-    """The mean of floats is what AVG gives."""
+    """Returns MEAN as AVG of a DOUBLE, which gives the same result. Returns other aggregates unchanged."""
     if aggregate.function != functions.MEAN:
         return aggregate
     value: Any = aggregate.expression

@@ -1,4 +1,4 @@
-"""Functions over numbers, compiled by numba: written for one row, run over columns without the GIL. Beyond PyFlink.
+"""Functions of numbers that numba compiles: written for one row, run over columns without the GIL. Beyond PyFlink.
 
 ```python
 def total(price, quantity):
@@ -13,8 +13,8 @@ last_jump = compiled_aggregate(
 )
 orders.key_by("item").aggregate(jump=last_jump)
 ```
-What such a function can be is numba's nopython mode: arithmetic, branches, loops, `math`, NumPy. Needs numba:
-`pip install 'flinkpy[numba]'`. A function is compiled once in each task, when it meets its first records.
+A function may use what numba's nopython mode supports: arithmetic, branches, loops, `math`, NumPy. It needs numba:
+`pip install 'flinkpy[numba]'`. Each task compiles a function once, when its first records arrive.
 """
 
 from __future__ import annotations
@@ -40,50 +40,56 @@ COMPILED = "COMPILED"
 def compiled(
     func: Callable[..., Any], output_type: TypeInformation, columns: Sequence[str] | None = None
 ) -> CompiledFunction:
-    """A function of one row's numbers as a function of columns, for `map_columns` and `filter_batches`.
+    """Turns a function of one row's numbers into a function of columns, for `map_columns` and `filter_batches`.
 
-    Where one of its arguments is null it is not called and the result is null.
+    If one of its arguments is null, the function is not called and the result is null.
 
     Args:
-        func: takes and gives numbers or booleans.
-        output_type: of the result: a number or BOOLEAN.
-        columns: what it is called with; None: the columns that are named like its arguments.
+        func: a function of numbers or booleans that returns a number or a boolean.
+        output_type: the type of the result, a number or BOOLEAN.
+        columns: the names of the columns that are its arguments. None takes the columns named like its parameters.
 
     Raises:
-        TypeError: it is no function, or what it is to be called with cannot be told.
+        TypeError: it is not a function, or its arguments are unknown.
     """
     _check_function("compiled", func)
     return CompiledFunction(func, _number_type("compiled", output_type), tuple(columns or _arguments(func)))
 
 
 class CompiledFunction:
-    """`function(RecordBatch) -> array`. Made by `compiled`.
+    """A compiled function of a RecordBatch that returns an array with one element per row. `compiled` creates it.
 
     Attributes:
-        columns: names of the columns it is called with. output_type: of its result.
+        columns: the names of the columns that are its arguments.
+        output_type: the type of its result.
     """
 
     def __init__(self, func: Callable[..., Any], output_type: TypeInformation, columns: tuple[str, ...]) -> None:
         if not columns:
-            raise TypeError(f"compiled: {name_of(func)} is a function of no columns")
+            raise TypeError(f"compiled: {name_of(func)} has no arguments: it needs at least one column")
         self.columns = columns
         self.output_type = output_type
         self._func = func
         self._loop: ColumnLoop | None = None
 
     def __call__(self, batch: pa.RecordBatch) -> pa.Array:
-        """Raises: TypeMismatchError (a column is not there or not of numbers, or numba fails), FunctionError."""
+        """Returns the results for a batch.
+
+        Raises:
+            TypeMismatchError: a column is missing or not of numbers, or numba cannot compile the function.
+            FunctionError: the function failed.
+        """
         arrays = []
         for name in self.columns:
             position = batch.schema.get_field_index(name)
             if position < 0:
                 raise TypeMismatchError(
-                    f"the compiled function {name_of(self._func)} needs a column {name!r}, not among "
+                    f"the compiled function {name_of(self._func)} needs a column {name!r}, which is not among "
                     f"{batch.schema.names}"
                 )
             if not is_number(batch.schema.types[position]):
                 raise TypeMismatchError(
-                    f"the compiled function {name_of(self._func)} takes numbers, and column {name!r} is "
+                    f"the compiled function {name_of(self._func)} takes numbers, but column {name!r} is "
                     f"{batch.schema.types[position]}"
                 )
             arrays.append(batch.column(position))
@@ -105,25 +111,29 @@ def compiled_aggregate(
     result: Callable[[Any], Any] | None = None,
     name: str | None = None,
 ) -> ColumnAggregate:
-    """An aggregate function of the program's own, for `KeyedStream.aggregate` and `aggregate` of windows.
+    """Creates a custom aggregate, for `KeyedStream.aggregate` and `aggregate` of windows.
 
-    Rows with a null in one of the columns are left out; a key or window without others has a null as its result.
+    Rows with a null in one of the columns are skipped. If a key or window has only such rows, its result is null.
 
     Args:
-        columns: what `add` is called with.
-        initial: accumulator of a new key: an int (int64), float (float64) or bool, or a tuple of them.
-        add: `(accumulator, value, ...)` gives the next accumulator, of the same types. Records of a key are added in
-            their order.
-        merge: `(accumulator, accumulator)` gives that of both; sliding and session windows need it.
-        result: `accumulator` gives the result; None: the accumulator, which has to be one number.
-        name: of the result's column; a keyword of `aggregate` does the same.
+        columns: the names of the columns that `add` is called with.
+        initial: the accumulator of a new key: an int (int64), float (float64) or bool, or a tuple of them.
+        add: a function of the accumulator and the values that returns the next accumulator, of the same types. The
+            records of a key are added in their order.
+        output_type: the type of the result, a number or BOOLEAN.
+        merge: a function of two accumulators that returns their combination. Sliding and session windows need it.
+        result: a function of the accumulator that returns the result. None returns the accumulator, which must then be
+            one number.
+        name: the name of the result's column. A keyword of `aggregate` sets it too.
 
-    Raises: TypeError, ValueError.
+    Raises:
+        TypeError: an argument is of another kind.
+        ValueError: there is no column, or an accumulator that is a tuple has no `result`.
     """
     _check_function("compiled_aggregate: add", add)
     numbers = initial if isinstance(initial, tuple) else (initial,)
     if not numbers or not all(isinstance(number, bool | int | float) for number in numbers):
-        raise TypeError(f"compiled_aggregate: initial is a number or a tuple of numbers, not {initial!r}")
+        raise TypeError(f"compiled_aggregate: initial must be a number or a tuple of numbers, not {initial!r}")
     if merge is not None:
         _check_function("compiled_aggregate: merge", merge)
     if result is not None:
@@ -147,7 +157,7 @@ def compiled_aggregate(
 
 
 class AddColumns:
-    """What `map_columns` does to a batch."""
+    """The function of a batch that `map_columns` applies."""
 
     def __init__(self, functions: dict[str, Callable[[pa.RecordBatch], Any]]) -> None:
         self._functions = functions
@@ -160,9 +170,9 @@ class AddColumns:
 
 
 def type_with_columns(stream_type: TypeInformation | None, functions: dict[str, CompiledFunction]) -> RowTypeInfo:
-    """The type of what `map_columns` gives.
+    """Returns the type of `map_columns`.
 
-    Raises: TypeError: the stream has no columns, or not those that a function needs.
+    Raises: TypeError if the stream has no columns, or lacks one that a function needs.
     """
     columns = checks.columns_of_type(stream_type)
     if columns is None:
@@ -175,7 +185,7 @@ def type_with_columns(stream_type: TypeInformation | None, functions: dict[str, 
         missing = [column for column in function.columns if column not in columns]
         if missing:
             raise TypeError(
-                f"map_columns: {name} is a function of {', '.join(map(repr, missing))}, and the stream has only "
+                f"map_columns: {name} is a function of {', '.join(map(repr, missing))}, but the stream has only "
                 f"{list(columns)}"
             )
     types = {**columns, **{name: function.output_type for name, function in functions.items()}}
@@ -192,13 +202,13 @@ def _check_function(what: str, func: Any) -> None:
 
 
 def _arguments(func: Callable[..., Any]) -> list[str]:
-    """Names of the function's arguments."""
+    """Returns the names of the function's parameters."""
     try:
         parameters = inspect.signature(func).parameters.values()
     except (TypeError, ValueError) as error:
-        raise TypeError(f"compiled: the arguments of {name_of(func)} cannot be told: give columns=[...]") from error
+        raise TypeError(f"compiled: the arguments of {name_of(func)} are unknown: pass columns=[...]") from error
     if any(each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD, each.KEYWORD_ONLY) for each in parameters):
-        raise TypeError(f"compiled: {name_of(func)} has arguments without a place: give columns=[...]")
+        raise TypeError(f"compiled: {name_of(func)} has arguments without a position: pass columns=[...]")
     return [each.name for each in parameters]
 
 

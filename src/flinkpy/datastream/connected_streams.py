@@ -1,4 +1,4 @@
-"""ConnectedStreams, BroadcastStream and BroadcastConnectedStream: operators with two inputs.
+"""ConnectedStreams, BroadcastStream and BroadcastConnectedStream: streams for operators with two inputs.
 
 Source: pyflink.datastream.data_stream.
 """
@@ -33,7 +33,7 @@ Selector = Callable[[Any], Any] | KeySelector | str | int | tuple[str | int, ...
 
 
 class TwoStreams:
-    """What may be asked of two streams that are connected. Beyond PyFlink."""
+    """The base of connected streams. Beyond PyFlink."""
 
     def __init__(self, first: DataStream, second: DataStream) -> None:
         check_same_environment(first, second)
@@ -41,27 +41,35 @@ class TwoStreams:
         self._second = second
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:
+        """Returns the environment of both streams."""
         return self._first.get_execution_environment()
 
     def get_first_input(self) -> DataStream:
+        """Returns the first stream."""
         return self._first
 
     def get_second_input(self) -> DataStream:
+        """Returns the second stream."""
         return self._second
 
     def get_type1(self) -> TypeInformation:
-        """Of the records of the first input."""
+        """Returns the type of the first stream's records."""
         return self._first.get_type()
 
     def get_type2(self) -> TypeInformation:
-        """Of the records of the second input."""
+        """Returns the type of the second stream's records."""
         return self._second.get_type()
 
 
 class ConnectedStreams(TwoStreams):
-    """Two streams, of any types, that one operator reads: input 0 is the first.
+    """Two streams of any types that one operator reads. The first stream is input 0.
 
-    Where both are keyed, the function has the state and timers of the record's key, whichever stream it came from.
+    If both streams are keyed, the function has access to the state and timers of the record's key, which both share.
+
+    Example:
+        ```
+        orders.connect(payments).key_by(order_id, payment_id).process(MatchPayments()).print()
+        ```
     """
 
     def __init__(self, stream1: DataStream, stream2: DataStream) -> None:
@@ -72,20 +80,36 @@ class ConnectedStreams(TwoStreams):
     def key_by(
         self, key_selector1: Selector, key_selector2: Selector, key_type: TypeInformation | None = None
     ) -> ConnectedStreams:
-        """Bring records of the same key of both streams together. The two keys must be of the same type."""
+        """Partitions both streams by key: records with equal keys of either stream go to the same subtask.
+
+        Args:
+            key_selector1: the key of the first stream's records, as for `DataStream.key_by`.
+            key_selector2: the key of the second stream's records, of the same type.
+            key_type: the type of both keys.
+        """
         return ConnectedStreams(
             self.stream1.key_by(key_selector1, key_type),
             self.stream2.key_by(key_selector2, key_type),
         )
 
     def map(self, func: CoMapFunction, output_type: TypeInformation | None = None) -> DataStream:
-        """One result per record of either stream; a result that is None is dropped."""
+        """Applies a CoMapFunction. Each record of either stream has one result; a result of None is dropped.
+
+        Args:
+            func: the function.
+            output_type: the type of the results. None pickles them.
+        """
         if not isinstance(func, CoMapFunction):
             raise TypeError("The input function must be a CoMapFunction!")
         return self._operator("Co-Map", func, "MAP", output_type)
 
     def flat_map(self, func: CoFlatMapFunction, output_type: TypeInformation | None = None) -> DataStream:
-        """Any number of results per record of either stream."""
+        """Applies a CoFlatMapFunction. Each record of either stream has any number of results.
+
+        Args:
+            func: the function.
+            output_type: the type of the results. None pickles them.
+        """
         if not isinstance(func, CoFlatMapFunction):
             raise TypeError("The input must be a CoFlatMapFunction!")
         return self._operator("Co-Flat Map", func, "FLAT_MAP", output_type)
@@ -93,7 +117,15 @@ class ConnectedStreams(TwoStreams):
     def process(
         self, func: CoProcessFunction | KeyedCoProcessFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
-        """Any number of results per record of either stream, with side outputs and time; with keys, with timers too."""
+        """Applies a function with access to side outputs and time, and if the streams are keyed to state and timers.
+
+        Args:
+            func: a CoProcessFunction, or a KeyedCoProcessFunction if both streams are keyed.
+            output_type: the type of the results. None pickles them.
+
+        Raises:
+            TypeError: the function is neither, or it needs keys and the streams have none.
+        """
         if not isinstance(func, (CoProcessFunction, KeyedCoProcessFunction)):
             raise TypeError("The input must be a CoProcessFunction or KeyedCoProcessFunction!")
         if isinstance(func, KeyedCoProcessFunction) and not self._is_keyed_stream():
@@ -119,7 +151,10 @@ class ConnectedStreams(TwoStreams):
 
 
 class BroadcastStream:
-    """A stream of which every subtask gets every record, and the broadcast states that those records may change."""
+    """A stream that every subtask gets all of, and the broadcast states that its records may change.
+
+    `DataStream.broadcast` creates it. `connect` another stream with it.
+    """
 
     def __init__(
         self, input_stream: DataStream | KeyedStream, broadcast_state_descriptors: Sequence[MapStateDescriptor]
@@ -129,7 +164,14 @@ class BroadcastStream:
 
 
 class BroadcastConnectedStream(TwoStreams):
-    """A stream, keyed or not, connected with a broadcast stream."""
+    """A stream, keyed or not, that is connected with a broadcast stream.
+
+    Example:
+        ```
+        rules = MapStateDescriptor("rules", Types.STRING(), Types.STRING())
+        orders.connect(rule_stream.broadcast(rules)).process(ApplyRules())
+        ```
+    """
 
     def __init__(
         self,
@@ -147,10 +189,17 @@ class BroadcastConnectedStream(TwoStreams):
         func: BroadcastProcessFunction | KeyedBroadcastProcessFunction,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """Any number of results per record of either side.
+        """Applies a function to the records of both sides.
 
-        The broadcast side may write the broadcast states, the other side read them; with keys, the other side has the
-        state and timers of its key. What the broadcast side writes must be the same in every subtask.
+        The broadcast side may write the broadcast states, and must write the same in every subtask. The other side may
+        read them. If it is keyed, it has access to the state and timers of its key.
+
+        Args:
+            func: a KeyedBroadcastProcessFunction if the first stream is keyed, else a BroadcastProcessFunction.
+            output_type: the type of the results. None pickles them.
+
+        Raises:
+            TypeError: the function is of another class.
         """
         first, second = self.non_broadcast_stream, self.broadcast_stream.input_stream
         descriptors = tuple(self.broadcast_state_descriptors)
@@ -173,7 +222,7 @@ class BroadcastConnectedStream(TwoStreams):
             name = "Co-Process-Broadcast"
             spec = specs.BroadcastProcessSpec(func, descriptors, **types)
         stream = two_inputs(name, spec, first, second)
-        # As in Flink, the parallelism counts as set: batch mode does not decide another one.
+        # As in Flink, the parallelism counts as set by the program: batch mode does not change it.
         stream.set_parallelism(stream.get_execution_environment().get_parallelism())
         return stream
 
@@ -193,9 +242,9 @@ def _types(first: DataStream, second: DataStream, output_type: TypeInformation |
 
 
 def common_key_type(first: KeyedStream, second: KeyedStream) -> TypeInformation | None:
-    """The type of the keys of both sides, which share state. One that only one side has declared is that of both.
+    """Returns the type of the keys of both sides, which share state. If only one side declares a type, both have it.
 
-    Raises: TypeError: the sides have declared different types.
+    Raises: TypeError if the sides declare different types.
     """
     one, other = first.key_type, second.key_type
     if one is not None and other is not None and one != other:
@@ -204,14 +253,15 @@ def common_key_type(first: KeyedStream, second: KeyedStream) -> TypeInformation 
 
 
 def with_common_key_type(first: KeyedStream, second: KeyedStream) -> tuple[KeyedStream, KeyedStream]:
-    """Both streams, keyed by the type of `common_key_type`: the same key is then the same on either side."""
+    """Returns both streams keyed by their `common_key_type`, so that equal keys of both sides are the same key."""
     key_type = common_key_type(first, second)
     return first.with_key_type(key_type), second.with_key_type(key_type)
 
 
 def check_same_environment(first: DataStream, second: DataStream) -> None:
+    """Raises: UserError if the streams belong to different environments."""
     if first.get_execution_environment() is not second.get_execution_environment():
-        raise UserError("connect: both streams must be of the same StreamExecutionEnvironment")
+        raise UserError("connect: both streams must belong to the same StreamExecutionEnvironment")
 
 
 def _checked_descriptors(descriptors: Sequence[MapStateDescriptor]) -> list[MapStateDescriptor]:

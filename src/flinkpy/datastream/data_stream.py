@@ -1,4 +1,4 @@
-"""The streams, under the name PyFlink has them. The classes are in modules of their own."""
+"""PyFlink's `pyflink.datastream.data_stream`: re-exports the stream classes, which have modules of their own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flinkpy.datastream.connected_streams import BroadcastConnectedStream, Broad
 from flinkpy.datastream.keyed_stream import KeyedStream
 from flinkpy.datastream.windowed_stream import AllWindowedStream, WindowedStream
 
-#: What PyFlink calls the state that has the records of a window.
+#: PyFlink's name for the state that holds the records of a window.
 WINDOW_STATE_NAME = "window-contents"
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Types that are declared after the operation: `stream.map(f).returns(Types.INT())`.
+"""Declares types after the operation, as in `stream.map(f).returns(Types.INT())`.
 
 Source: org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator.returns.
 """
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 def declare_type(stream: DataStream, type_info: Any) -> None:
-    """See `StreamExtensions.returns`."""
+    """Implements `DataStream.returns`."""
     operator = stream.transformation
     if not isinstance(operator, OperatorTransformation) or not specs.is_type_declarable(operator.spec):
-        raise TypeError("returns: what this operation gives is decided by its input, not by a function")
+        raise TypeError("returns: the type of this operation's results follows from its input and cannot be declared")
     if any(_reads(one, operator) for one in stream.get_execution_environment().get_transformations()):
-        raise UserError(f"returns: '{operator.name}' is read already; declare its type before anything else")
+        raise UserError(f"returns: another operation reads '{operator.name}' already; declare the type before")
     declared = checks.output_type_of(type_info)
     operator.spec = replace(operator.spec, output_type=declared)
     operator.output_type = declared
 
 
 def _reads(reader: Transformation, operator: OperatorTransformation) -> bool:
-    """Directly, or through partitionings and unions."""
+    """Returns True if the reader reads the operator, directly or through partitionings and unions."""
     pending = list(reader.inputs)
     while pending:
         one = pending.pop()

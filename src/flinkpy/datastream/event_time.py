@@ -1,4 +1,4 @@
-"""Whether event time can advance: for a warning where a program waits for watermarks that never come."""
+"""Finds sources without watermarks, for the warning about windows that never end."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from flinkpy.graph.transformation import OperatorTransformation, Transformation
 
 
 def sources_without_watermarks(stream: Transformation) -> Iterator[OperatorTransformation]:
-    """The sources whose records reach `stream` and that neither end, which is a watermark too, nor get watermarks on
-    the way."""
+    """Yields the unbounded sources whose records reach `stream` without passing a generator of watermarks.
+
+    Bounded sources are left out: their end is a watermark too.
+    """
     seen: set[int] = set()
     waiting = [stream]
     while waiting:

@@ -1,4 +1,4 @@
-"""What can be said of a WatermarkStrategy when the program is built, before a task finds out."""
+"""Checks of a WatermarkStrategy when the program is built, before a task fails."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def check_timestamp_column(strategy: WatermarkStrategy, type_info: TypeInformation | None) -> None:
-    """That the records have the field which is their event time, and that it is a time.
+    """Checks that the records have the timestamp column of the strategy, and that it is a time.
 
     Raises:
         ValueError: the type has no such field.
@@ -31,6 +31,6 @@ def check_timestamp_column(strategy: WatermarkStrategy, type_info: TypeInformati
     kind = schema.types[position]
     if not pa.types.is_integer(kind) and not pa.types.is_timestamp(kind):
         raise TypeError(
-            f"with_timestamp_column({column!r}): the field is {kind}, and event time is milliseconds as an integer, or "
-            "a timestamp"
+            f"with_timestamp_column({column!r}): the field is {kind}, but event time must be an integer (milliseconds) "
+            "or a timestamp"
         )

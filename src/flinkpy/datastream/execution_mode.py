@@ -1,4 +1,4 @@
-"""RuntimeExecutionMode."""
+"""RuntimeExecutionMode: streaming or batch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ __all__ = ["RuntimeExecutionMode"]
 
 
 class RuntimeExecutionMode(Enum):
-    """STREAMING emits every intermediate result; BATCH, for bounded input, only final ones; AUTOMATIC decides."""
+    """The execution mode of a program.
+
+    STREAMING emits all intermediate results. BATCH, for bounded sources only, emits final results. AUTOMATIC chooses
+    BATCH if all sources are bounded.
+    """
 
     STREAMING = 0
     BATCH = 1

@@ -1,4 +1,4 @@
-"""Expressions over columns, with the names of `pyflink.table.expressions`. Beyond PyFlink's DataStream.
+"""Expressions of columns, with the names of `pyflink.table.expressions`. Beyond PyFlink's DataStream.
 
 ```python
 from flinkpy.datastream.expressions import col, lit

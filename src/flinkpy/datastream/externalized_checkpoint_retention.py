@@ -1,4 +1,4 @@
-"""ExternalizedCheckpointRetention."""
+"""ExternalizedCheckpointRetention: when checkpoints are kept after the end of their job."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ __all__ = ["ExternalizedCheckpointRetention"]
 
 
 class ExternalizedCheckpointRetention(Enum):
-    """Whether the retained checkpoints outlive their job.
+    """Decides if checkpoints are kept when a job is cancelled or fails.
 
-    A job that has finished keeps none in any case; a failed one keeps them unless NO_EXTERNALIZED_CHECKPOINTS says
-    otherwise.
+    A finished job keeps none. A failed job keeps them, except with NO_EXTERNALIZED_CHECKPOINTS.
     """
 
     DELETE_ON_CANCELLATION = 0

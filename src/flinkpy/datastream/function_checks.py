@@ -1,4 +1,4 @@
-"""Checks and wrapping of what users pass to the operations of a stream."""
+"""Checks the arguments that users pass to the operations of a stream, and wraps plain callables."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def partitioner_function(func: Any) -> Partitioner:
     return _wrapped(func, Partitioner, PartitionerFunctionWrapper, message)
 
 
-#: Types that are no key, alone or within a ROW or TUPLE; bytes are one.
+#: Types that cannot be keys, alone or within a ROW or TUPLE. Bytes can.
 _NO_KEYS = (
     BasicArrayTypeInfo,
     EitherTypeInfo,
@@ -92,10 +92,10 @@ _KEY_MESSAGE = "Parameter key_selector should be type of KeySelector or a callab
 
 
 def key_selector(selector: Any, input_type: TypeInformation | None) -> KeySelector | FieldKeySelector:
-    """A selector object. A field's name or position, or several in a tuple or list, make a FieldKeySelector.
+    """Returns a selector object: a FieldKeySelector for the name or position of a field, or a tuple or list of them.
 
     Raises:
-        TypeError: it is none of these, or the stream's type has no such field.
+        TypeError: it is neither that nor a function, or the stream's type has no such field.
     """
     if isinstance(selector, FieldKeySelector):
         return selector
@@ -107,10 +107,10 @@ def key_selector(selector: Any, input_type: TypeInformation | None) -> KeySelect
 
 
 def key_type_of(selector: Any, key_type: Any, input_type: TypeInformation | None) -> TypeInformation | None:
-    """The declared key type, or that of the fields where those are known; None: any object.
+    """Returns the declared key type, or that of the key's fields; None if keys are pickled.
 
     Raises:
-        TypeError: keys of that type cannot be keys, or the fields are of another type.
+        TypeError: values of that type cannot be keys, or the fields are of another type.
     """
     declared = output_type_of(key_type)
     if declared is not None:
@@ -123,21 +123,21 @@ def key_type_of(selector: Any, key_type: Any, input_type: TypeInformation | None
     _check_is_key_type(of_fields)
     if declared is not None and declared != of_fields:
         raise TypeError(
-            f"key_by: the key is {of_fields!r} by the fields {list(selector.fields)} of the stream, and {declared!r} "
-            "by its declared type: leave the type out, or use a function that gives the key"
+            f"key_by: the fields {list(selector.fields)} of the stream are {of_fields!r}, but the declared key type is "
+            f"{declared!r}: omit the type, or use a function that returns the key"
         )
     return of_fields
 
 
 def _check_is_key_type(key_type: TypeInformation) -> None:
-    """Refuses types whose values can change or have no hash. Source: KeyedStream.validateKeyType."""
+    """Refuses types whose values are mutable or have no hash. Source: KeyedStream.validateKeyType."""
     if isinstance(key_type, (RowTypeInfo, TupleTypeInfo)):
         for field in key_type.get_field_types():
             _check_is_key_type(field)
     elif isinstance(key_type, ExternalTypeInfo):
         _check_is_key_type(key_type.wrapped_type)
     elif isinstance(key_type, _NO_KEYS) and not _is_bytes(key_type):
-        raise TypeError(f"key_by: {key_type!r} cannot be the type of a key: its values can change, or have no hash")
+        raise TypeError(f"key_by: {key_type!r} cannot be the type of a key: its values are mutable or have no hash")
 
 
 def _is_bytes(type_info: TypeInformation) -> bool:
@@ -148,7 +148,7 @@ def _is_bytes(type_info: TypeInformation) -> bool:
 
 
 def output_type_of(type_info: Any) -> TypeInformation | None:
-    """A declared type as specs hold it: a list of types is a ROW; None and PICKLED_BYTE_ARRAY are None."""
+    """Returns a declared type as specs hold it: a list of types as a ROW, None and PICKLED_BYTE_ARRAY as None."""
     if type_info is None or isinstance(type_info, PickledBytesTypeInfo):
         return None
     if isinstance(type_info, list):
@@ -159,7 +159,7 @@ def output_type_of(type_info: Any) -> TypeInformation | None:
 
 
 def columns_of_type(type_info: TypeInformation | None) -> dict[str, TypeInformation] | None:
-    """Names and types of the columns of a ROW or TUPLE type; None for any other."""
+    """Returns the types of the columns of a ROW or TUPLE type by name; None for other types."""
     if isinstance(type_info, RowTypeInfo):
         return dict(zip(type_info.get_field_names(), type_info.get_field_types()))
     if isinstance(type_info, TupleTypeInfo):
@@ -172,7 +172,7 @@ def field_type(columns: dict[str, TypeInformation], field: int | str) -> TypeInf
 
 
 def check_position(what: str, position: Any, type_info: TypeInformation | None) -> int | str:
-    """A field's position or name, which the stream's type has; a TUPLE's `"f1"` becomes 1.
+    """Returns the position or name of a field that the stream's type has. `"f1"` of a TUPLE becomes 1.
 
     Raises:
         TypeError, ValueError: it is neither, or there is no such field.
@@ -198,7 +198,7 @@ def check_position(what: str, position: Any, type_info: TypeInformation | None) 
 
 
 def check_aggregated_position(what: str, position: Any, type_info: TypeInformation | None) -> int | str:
-    """As `check_position`; a stream of a basic type has one field, the value itself, at 0."""
+    """Checks a position as `check_position` does. A stream of a basic type has one field at 0, the value itself."""
     if isinstance(type_info, BasicTypeInfo) and isinstance(position, (int, str)):
         if position != 0:
             raise TypeError(
@@ -217,16 +217,16 @@ def _field_selector(fields: tuple[Any, ...], input_type: TypeInformation | None)
     if columns is not None:
         for field in checked:
             if isinstance(field_type(columns, field), (EitherTypeInfo, EnumTypeInfo, SetTypeInfo)):
-                # Its column says less than the object: the two would not be the same key.
-                raise TypeError(f"key_by: field {field!r} is no key by itself; use a function that gives it")
+                # The column holds less than the object, so both would not be the same key.
+                raise TypeError(f"key_by: field {field!r} cannot be a key itself; use a function that returns the key")
         if any(_holds_objects(field_type(columns, field)) for field in checked):
-            # Equal objects may be different columns: two pickles of one object may have different bytes.
+            # Equal objects may differ in their columns: two pickles of one object may have different bytes.
             return KeySelectorFunctionWrapper(itemgetter(*checked))
     return FieldKeySelector(checked)
 
 
 def _holds_objects(type_info: TypeInformation) -> bool:
-    """True if a value is not one value in its column, but a pickle or the name of an object."""
+    """Returns True if the column holds a pickle or the name of an object instead of the value."""
     if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
         return any(map(_holds_objects, type_info.get_field_types()))
     return isinstance(type_info, (PickledBytesTypeInfo, EnumTypeInfo))

@@ -1,7 +1,8 @@
-"""One way to call every kind of window function: with a key, a window and what is in it.
+"""PyFlink's InternalWindowFunction classes, which give all kinds of window functions the same signature.
 
-Source: pyflink.datastream.functions (InternalWindowFunction and those derived from it). The window operator does not
-use them: it calls the user's function itself.
+They are here for programs that import them. The window operator does not use them: it calls the user's function itself.
+
+Source: pyflink.datastream.functions (InternalWindowFunction and its subclasses).
 """
 
 from __future__ import annotations
@@ -45,14 +46,14 @@ class InternalWindowFunction(Function, Generic[IN, OUT, KEY, W]):
 
     @abstractmethod
     def clear(self, window: W, context: InternalWindowFunction.InternalWindowContext) -> None:
-        """The window is over."""
+        """Removes the state of a window that has ended."""
 
 
 _Context = InternalWindowFunction.InternalWindowContext
 
 
 class _WrappingFunction(InternalWindowFunction[IN, OUT, KEY, W]):
-    """Around a user's function, which it opens and closes."""
+    """Wraps a user's function, and opens and closes it."""
 
     def __init__(self, wrapped_function: Any) -> None:
         self._wrapped_function = wrapped_function
@@ -68,7 +69,7 @@ class _WrappingFunction(InternalWindowFunction[IN, OUT, KEY, W]):
 
 
 class InternalSingleValueWindowFunction(_WrappingFunction[IN, OUT, KEY, W]):
-    """A WindowFunction for windows of one value: what was reduced or aggregated."""
+    """Calls a WindowFunction with one value: the result of `reduce` or `aggregate`."""
 
     def __init__(self, wrapped_function: WindowFunction) -> None:
         super().__init__(wrapped_function)
@@ -79,7 +80,7 @@ class InternalSingleValueWindowFunction(_WrappingFunction[IN, OUT, KEY, W]):
 
 
 class InternalSingleValueAllWindowFunction(_WrappingFunction[IN, OUT, int, W]):
-    """As InternalSingleValueWindowFunction, for streams without keys."""
+    """The variant of InternalSingleValueWindowFunction for streams without keys."""
 
     def __init__(self, wrapped_function: AllWindowFunction) -> None:
         super().__init__(wrapped_function)
@@ -90,7 +91,7 @@ class InternalSingleValueAllWindowFunction(_WrappingFunction[IN, OUT, int, W]):
 
 
 class InternalIterableWindowFunction(_WrappingFunction[Iterable[IN], OUT, KEY, W]):
-    """A WindowFunction for windows that keep their records."""
+    """Calls a WindowFunction with all records of a window."""
 
     def __init__(self, wrapped_function: WindowFunction) -> None:
         super().__init__(wrapped_function)
@@ -101,7 +102,7 @@ class InternalIterableWindowFunction(_WrappingFunction[Iterable[IN], OUT, KEY, W
 
 
 class InternalIterableAllWindowFunction(_WrappingFunction[Iterable[IN], OUT, int, W]):
-    """As InternalIterableWindowFunction, for streams without keys."""
+    """The variant of InternalIterableWindowFunction for streams without keys."""
 
     def __init__(self, wrapped_function: AllWindowFunction) -> None:
         super().__init__(wrapped_function)
@@ -112,7 +113,7 @@ class InternalIterableAllWindowFunction(_WrappingFunction[Iterable[IN], OUT, int
 
 
 class _UnderlyingContext(Generic[W]):
-    """Answers for the window that is processed now."""
+    """The context of the window that is being processed."""
 
     _window: Any = None
     _underlying: Any = None
@@ -160,7 +161,7 @@ class _WrappingProcessFunction(_WrappingFunction[IN, OUT, KEY, W]):
 
 
 class InternalSingleValueProcessWindowFunction(_WrappingProcessFunction[IN, OUT, KEY, W]):
-    """A ProcessWindowFunction for windows of one value."""
+    """Calls a ProcessWindowFunction with one value: the result of `reduce` or `aggregate`."""
 
     def __init__(self, wrapped_function: ProcessWindowFunction) -> None:
         super().__init__(wrapped_function)
@@ -174,7 +175,7 @@ class InternalSingleValueProcessWindowFunction(_WrappingProcessFunction[IN, OUT,
 
 
 class InternalSingleValueProcessAllWindowFunction(_WrappingProcessFunction[IN, OUT, int, W]):
-    """As InternalSingleValueProcessWindowFunction, for streams without keys."""
+    """The variant of InternalSingleValueProcessWindowFunction for streams without keys."""
 
     def __init__(self, wrapped_function: ProcessAllWindowFunction) -> None:
         super().__init__(wrapped_function)
@@ -188,7 +189,7 @@ class InternalSingleValueProcessAllWindowFunction(_WrappingProcessFunction[IN, O
 
 
 class InternalIterableProcessWindowFunction(_WrappingProcessFunction[Iterable[IN], OUT, KEY, W]):
-    """A ProcessWindowFunction for windows that keep their records."""
+    """Calls a ProcessWindowFunction with all records of a window."""
 
     def __init__(self, wrapped_function: ProcessWindowFunction) -> None:
         super().__init__(wrapped_function)
@@ -202,7 +203,7 @@ class InternalIterableProcessWindowFunction(_WrappingProcessFunction[Iterable[IN
 
 
 class InternalIterableProcessAllWindowFunction(_WrappingProcessFunction[Iterable[IN], OUT, int, W]):
-    """As InternalIterableProcessWindowFunction, for streams without keys."""
+    """The variant of InternalIterableProcessWindowFunction for streams without keys."""
 
     def __init__(self, wrapped_function: ProcessAllWindowFunction) -> None:
         super().__init__(wrapped_function)

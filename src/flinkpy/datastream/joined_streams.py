@@ -1,4 +1,4 @@
-"""JoinedStreams: pairs of records of one key and window of two streams. Beyond PyFlink.
+"""JoinedStreams: joins two streams by key and window. Beyond PyFlink.
 
 ```
 first.join(second).where(key).equal_to(key).window(assigner).apply(function)
@@ -25,13 +25,15 @@ if TYPE_CHECKING:
 
 
 class JoinedStreams(paired.PairedStreams):
+    """Two streams that are to be joined by key and window. `DataStream.join` creates it."""
+
     def where(self, key_selector: Selector, key_type: TypeInformation | None = None) -> JoinedStreams.Where:
-        """The key of the first stream's records; as of `key_by`."""
+        """Sets the key of the first stream, as `DataStream.key_by` does."""
         return JoinedStreams.Where(self._where(key_selector, key_type), self._input2)
 
     class Where(paired.PairedKeys):
         def equal_to(self, key_selector: Selector, key_type: TypeInformation | None = None) -> JoinedStreams.EqualTo:
-            """The key of the second stream's records, of the same type."""
+            """Sets the key of the second stream. It must be of the same type."""
             return JoinedStreams.EqualTo(self._first, self._equal_to(key_selector, key_type))
 
     class EqualTo:
@@ -48,9 +50,14 @@ class JoinedStreams(paired.PairedStreams):
             function: JoinFunction | FlatJoinFunction | Callable[[Any, Any], Any],
             output_type: TypeInformation | None = None,
         ) -> DataStream:
-            """A JoinFunction, or a callable, gives one result per pair; a FlatJoinFunction any number.
+            """Applies a function to each pair of records with the same key and window.
 
             A record without a partner in its window has no results.
+
+            Args:
+                function: a JoinFunction or a function of two records, with one result per pair; or a FlatJoinFunction,
+                    with any number of results.
+                output_type: the type of the results. None pickles them.
             """
             if isinstance(function, FlatJoinFunction):
                 return self._apply("Join", function, "FLAT_JOIN", output_type)

@@ -1,4 +1,4 @@
-"""Aggregates and joins of keyed streams over columns."""
+"""The column operations of KeyedStream: `aggregate` and `join_columns`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HOW = ("inner", "left", "semi", "anti")
 
 
 def aggregate(keyed: KeyedStream, wanted: tuple[ColumnAggregate, ...], emit: str) -> DataStream:
-    """As `KeyedStream.aggregate`. Raises: UserError."""
+    """Implements `KeyedStream.aggregate`. Raises: UserError."""
     columns, keys = _keyed_columns(keyed, "aggregate")
     plan = plan_aggregates(keys, wanted, columns)
     if plan.before is not None:
@@ -36,14 +36,14 @@ def aggregate(keyed: KeyedStream, wanted: tuple[ColumnAggregate, ...], emit: str
 
 
 def join_columns(left: KeyedStream, right: Any, how: str, broadcast: bool) -> DataStream:
-    """As `KeyedStream.join_columns`. Raises: UserError, UnsupportedOperationError, ValueError, TypeError."""
+    """Implements `KeyedStream.join_columns`. Raises: UserError, UnsupportedOperationError, ValueError, TypeError."""
     from flinkpy.datastream.base_stream import DataStream
     from flinkpy.datastream.keyed_stream import KeyedStream
 
     if not isinstance(right, KeyedStream):
         raise TypeError(f"join_columns: the other stream must be a KeyedStream, not {right!r}")
     if how not in _HOW:
-        raise ValueError(f"join_columns: how is one of {', '.join(_HOW)}, not {how!r}")
+        raise ValueError(f"join_columns: how must be one of {', '.join(_HOW)}, not {how!r}")
     left_columns, left_keys = _keyed_columns(left, "join_columns")
     right_columns, right_keys = _keyed_columns(right, "join_columns")
     left_types = [left_columns[key] for key in left_keys]
@@ -56,7 +56,7 @@ def join_columns(left: KeyedStream, right: Any, how: str, broadcast: bool) -> Da
     unbounded = unbounded_source([left.transformation, right.transformation])
     if unbounded is not None:
         raise UnsupportedOperationError(
-            f"join_columns gives its result when its inputs end, and the source '{unbounded}' does not end"
+            f"join_columns emits its result when its inputs end, but the source '{unbounded}' is unbounded"
         )
     output_type = join_type(left_columns, left_keys, right_columns, right_keys, how)
     selectors = (FieldKeySelector(tuple(left_keys)), FieldKeySelector(tuple(right_keys)))
@@ -84,7 +84,7 @@ def join_type(
     right_keys: list[str],
     how: str,
 ) -> RowTypeInfo:
-    """The type of a join's result. Raises: UserError: a name would be there twice."""
+    """Returns the type of a join's result. Raises: UserError if two of its columns would have the same name."""
     names, types = list(left), list(left.values())
     if how in ("inner", "left"):
         same_keys = {one for one, other in zip(left_keys, right_keys) if one == other}
@@ -92,18 +92,18 @@ def join_type(
             if name in same_keys:
                 continue
             if name in left:
-                raise UserError(f"join_columns: both streams have a column {name!r}; give one another name by select()")
+                raise UserError(f"join_columns: both streams have a column {name!r}; rename one with select()")
             names.append(name)
             types.append(kind)
     return RowTypeInfo(types, names)
 
 
 def _keyed_columns(keyed: KeyedStream, method: str) -> tuple[dict[str, TypeInformation], list[str]]:
-    """Types of the stream's columns, and the names of its keys."""
+    """Returns the types of the stream's columns by name, and the names of its key columns."""
     columns = checks.columns_of_type(keyed.transformation.output_type)
     if columns is None:
         raise UserError(f"{method} works on columns: the stream must be of a declared TUPLE or ROW type")
     selector = keyed.key_selector
     if not isinstance(selector, FieldKeySelector):
-        raise UserError(f'{method} works on columns: key by columns too, e.g. key_by("name")')
+        raise UserError(f'{method} works on columns: the key must be columns too, as in key_by("name")')
     return columns, [field if isinstance(field, str) else list(columns)[field] for field in selector.fields]

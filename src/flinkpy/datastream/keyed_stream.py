@@ -1,4 +1,4 @@
-"""KeyedStream."""
+"""KeyedStream: a stream partitioned by key."""
 
 from __future__ import annotations
 
@@ -41,7 +41,15 @@ _NO_PARTITIONING = "Cannot override partitioning for KeyedStream."
 
 
 class KeyedStream(DataStream):
-    """A stream whose records are together by key: operations on it have state and timers of each key.
+    """A stream that is partitioned by key. Functions on it have state and timers for each key.
+
+    `DataStream.key_by` creates it.
+
+    Example:
+        ```
+        orders.key_by(lambda order: order.user).reduce(lambda one, other: one + other)
+        orders.key_by("user").window(TumblingEventTimeWindows.of(Time.minutes(1))).sum("price")
+        ```
 
     Source: pyflink.datastream.KeyedStream.
     """
@@ -70,64 +78,125 @@ class KeyedStream(DataStream):
     # -- operations with state -------------------------------------------------------------------------------------
 
     def map(self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None) -> DataStream:
-        """One result per record; a MapFunction may use state of the key."""
+        """Applies a function to every record, as `DataStream.map` does. A MapFunction may use state of the key."""
         return self._keyed("Map", checks.map_function(func), "MAP", checks.output_type_of(output_type))
 
     def flat_map(
         self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
-        """Any number of results per record; a FlatMapFunction may use state of the key."""
+        """Applies a function with any number of results per record. A FlatMapFunction may use state of the key."""
         return self._keyed("Flat Map", checks.flat_map_function(func), "FLAT_MAP", checks.output_type_of(output_type))
 
     def filter(self, func: Callable[[Any], Any] | FilterFunction) -> DataStream:
-        """Only the records for which the function gives a true value; a FilterFunction may use state of the key."""
+        """Keeps the records for which a function returns a true value. A FilterFunction may use state of the key."""
         return self._keyed("Filter", checks.filter_function(func), "FILTER", self._transformation.output_type)
 
     def process(  # type: ignore[override]
         self, func: KeyedProcessFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
-        """Any number of results per record, with state and timers of the key."""
+        """Applies a KeyedProcessFunction, which has access to the state and the timers of the record's key.
+
+        Args:
+            func: the function. It may yield any number of results per record and per timer, and `tag, value` for a side
+                output.
+            output_type: the type of the results. None pickles them.
+
+        Returns:
+            the stream of the results.
+
+        Raises:
+            TypeError: `func` is not a KeyedProcessFunction.
+        """
         if not isinstance(func, KeyedProcessFunction):
             raise TypeError("KeyedProcessFunction is required for KeyedStream.")
         spec = specs.KeyedProcessSpec(self._key_selector, func, **self._keyed_types(checks.output_type_of(output_type)))
         return self._one_input("KeyedProcess", spec)
 
     def reduce(self, func: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
-        """Each record reduced with what there was of its key before: one result per record."""
+        """Combines each record with the previous result of its key, and emits the new result (a rolling reduce).
+
+        Args:
+            func: a function of the previous result and the record that returns a value of the same type, or a
+                ReduceFunction.
+
+        Returns:
+            a stream of the same type with one result per record.
+
+        Raises:
+            TypeError: `func` is neither of these.
+
+        Example:
+            ```
+            pairs.key_by(lambda pair: pair[0]).reduce(lambda one, other: (one[0], one[1] + other[1]))
+            ```
+        """
         function = checks.reduce_function(func)
         types = self._keyed_types(self._transformation.output_type)
         return self._one_input("Keyed Reduce", specs.ReduceSpec(self._key_selector, function, **types))
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
-        """The rolling sum of a field; other fields are those of the first record of the key."""
+        """Emits the rolling sum of a field for every record. The other fields are those of the key's first record.
+
+        Args:
+            position_to_sum: the position or the name of the field.
+        """
         return self._rolling(RollingKind.SUM, "sum", position_to_sum)
 
     def min(self, position_to_min: int | str = 0) -> DataStream:
-        """The rolling minimum of a field; other fields are those of the first record of the key."""
+        """Emits the rolling minimum of a field for every record. The other fields are those of the key's first record.
+
+        Args:
+            position_to_min: the position or the name of the field.
+        """
         return self._rolling(RollingKind.MIN, "min", position_to_min)
 
     def max(self, position_to_max: int | str = 0) -> DataStream:
-        """The rolling maximum of a field; other fields are those of the first record of the key."""
+        """Emits the rolling maximum of a field for every record. The other fields are those of the key's first record.
+
+        Args:
+            position_to_max: the position or the name of the field.
+        """
         return self._rolling(RollingKind.MAX, "max", position_to_max)
 
     def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
-        """The record with the smallest field so far, the first one of several."""
+        """Emits, for every record, the key's record with the smallest field so far; the first one if several are equal.
+
+        Args:
+            position_to_min_by: the position or the name of the field.
+        """
         return self._rolling(RollingKind.MIN_BY, "min_by", position_to_min_by)
 
     def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
-        """The record with the largest field so far, the first one of several."""
+        """Emits, for every record, the key's record with the largest field so far; the first one if several are equal.
+
+        Args:
+            position_to_max_by: the position or the name of the field.
+        """
         return self._rolling(RollingKind.MAX_BY, "max_by", position_to_max_by)
 
     def aggregate(self, *aggregates: ColumnAggregate, emit: str = "UPDATES", **named: ColumnAggregate) -> DataStream:
-        """Aggregate columns per key without a Python object per row. Beyond PyFlink.
+        """Aggregates columns per key, without a Python object per row. Beyond PyFlink.
 
-        The key must be columns (`key_by("carrier")`) of a ROW or TUPLE stream. The result is a ROW of the key columns
-        and one column per aggregate; a keyword gives its aggregate that name.
+        The stream must be of a ROW or TUPLE type and keyed by columns, as by `key_by("carrier")`.
 
         Args:
-            aggregates: of `flinkpy.datastream.aggregates`: `count() sum_(c) min_(c) max_(c) mean(c) avg(c) first(c)
-                last(c)`; `c` is a column's name or an expression.
-            emit: UPDATES gives after each batch the new row of every key it touched; FINAL one row per key at the end.
+            aggregates: aggregates of `flinkpy.datastream.aggregates`, such as `count()`, `sum_(c)` or `mean(c)`, where
+                `c` is the name of a column or an expression.
+            emit: "UPDATES" emits after each batch the new row of every key in it. "FINAL" emits one row per key when
+                the input ends.
+            named: more aggregates, each with the name of its column.
+
+        Returns:
+            a stream of ROWs with the key columns and one column per aggregate.
+
+        Raises:
+            UserError: the stream or its key are not columns, or there is no such column.
+            ValueError: `emit` is neither, or there is no aggregate.
+
+        Example:
+            ```
+            flights.key_by("carrier").aggregate(count("flights"), delay=mean("dep_delay"))
+            ```
         """
         if emit not in ("UPDATES", "FINAL"):
             raise ValueError(f"emit must be 'UPDATES' or 'FINAL', not {emit!r}")
@@ -136,32 +205,38 @@ class KeyedStream(DataStream):
         return aggregate(self, column_aggregates.named(aggregates, named), emit)
 
     def join_columns(self, other_keyed: KeyedStream, how: str = "inner", broadcast: bool = False) -> DataStream:
-        """Pairs of records with equal keys, as columns, when the input ends. Beyond PyFlink.
+        """Joins two bounded streams on equal keys, as columns. Beyond PyFlink.
 
-        Both streams must be keyed by columns of the same types. The result has the columns of this stream, then those
-        of the other that are not its key columns of the same names. A null in a key is equal to nothing.
+        Both streams must be keyed by columns of the same types. The result is emitted when the inputs end. A null in a
+        key equals nothing.
 
         Args:
-            how: "inner"; "left": also records of this stream without a partner, with nulls; "semi": only this stream's
-                columns, of records that have a partner; "anti": of those that have none.
-            broadcast: every subtask gets all of the other stream, which should be small; this one stays where it is.
+            other_keyed: the other stream.
+            how: "inner" emits the pairs; "left" also the records of this stream without a partner, with nulls; "semi"
+                the records of this stream that have a partner; "anti" those that have none.
+            broadcast: True sends all of the other stream, which should be small, to every subtask, and does not
+                repartition this one.
+
+        Returns:
+            a stream of ROWs with the columns of this stream, and for "inner" and "left" those of the other one. A key
+            column with the same name in both appears once.
 
         Raises:
-            UserError: the keys do not fit, or two columns of the result have one name.
-            UnsupportedOperationError: a stream does not end.
+            UserError: the types of the keys differ, or two columns of the result have the same name.
+            UnsupportedOperationError: a source of the streams is unbounded.
         """
         from flinkpy.datastream.keyed_columns import join_columns
 
         return join_columns(self, other_keyed, how, broadcast)
 
-    # -- the same as on the stream before key_by -------------------------------------------------------------------
+    # -- operations without state, as on the stream before key_by --------------------------------------------------
 
     def key_by(
         self,
         key_selector: Callable[[Any], Any] | KeySelector | str | int | tuple[str | int, ...],
         key_type: TypeInformation | None = None,
     ) -> KeyedStream:
-        """Key the original stream in another way."""
+        """Partitions the original stream by another key."""
         return self._origin_stream.key_by(key_selector, key_type)
 
     def get_type(self) -> TypeInformation:
@@ -201,20 +276,26 @@ class KeyedStream(DataStream):
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
     ) -> CloseableIterator | list[Any]:
-        """Executes the program and brings each record here as `Row(key, value)`, in its order before `key_by`.
+        """Executes the program and returns the records as `Row(key, value)`, in their order before `key_by`.
 
         Returns:
             a CloseableIterator; or with `limit` a list of the first records.
         """
         pairs = self._origin_stream.map(_KeyAndValue(self._key_selector))
-        # As in PyFlink, the key is added where the record comes from: no exchange changes the order of one subtask.
+        # As in PyFlink, the key is added before the exchange, so the records of a subtask keep their order.
         origin = self._origin_stream.transformation
         if isinstance(origin, OperatorTransformation) and origin.parallelism is not None:
             pairs.set_parallelism(origin.parallelism)
         return pairs.execute_and_collect(job_execution_name, limit)
 
     def interval_join(self, other_stream: KeyedStream) -> IntervalJoin:
-        """Pair records of the same key whose times are near each other. Beyond PyFlink."""
+        """Joins records of the same key whose event times are close to each other. Beyond PyFlink.
+
+        Example:
+            ```
+            orders.key_by("id").interval_join(payments.key_by("order")).between(Time.minutes(0), Time.hours(1))
+            ```
+        """
         from flinkpy.datastream.interval_join import IntervalJoin
 
         if not isinstance(other_stream, KeyedStream):
@@ -222,7 +303,7 @@ class KeyedStream(DataStream):
         return IntervalJoin(self, other_stream)
 
     def full_window_partition(self) -> KeyedPartitionWindowedStream:  # type: ignore[override]
-        """All records of each key as one window, which ends when the stream does. Beyond PyFlink."""
+        """Collects all records of each key into one window, which ends when the stream ends. Beyond PyFlink."""
         from flinkpy.datastream.partition_windowed_stream import KeyedPartitionWindowedStream
 
         return KeyedPartitionWindowedStream(self)
@@ -230,20 +311,34 @@ class KeyedStream(DataStream):
     # -- windows ---------------------------------------------------------------------------------------------------
 
     def window(self, window_assigner: WindowAssigner) -> WindowedStream:
-        """The records of each key in windows."""
+        """Groups the records of each key into windows.
+
+        Args:
+            window_assigner: assigns each record to its windows.
+
+        Example:
+            ```
+            keyed.window(TumblingEventTimeWindows.of(Time.seconds(10))).reduce(add)
+            ```
+        """
         from flinkpy.datastream.windowed_stream import WindowedStream
 
         return WindowedStream(self, window_assigner)
 
     def count_window(self, size: int, slide: int = 0) -> WindowedStream:
-        """Windows of `size` records of a key: one after the other, or with `slide` one every `slide` records."""
+        """Groups the records of each key into windows of a number of records.
+
+        Args:
+            size: the number of records of a window.
+            slide: the number of records between the starts of two windows. 0 makes tumbling windows.
+        """
         from flinkpy.datastream.window import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 
         if slide == 0:
             return self.window(CountTumblingWindowAssigner.of(size))
         return self.window(CountSlidingWindowAssigner.of(size, slide))
 
-    # -- what a keyed stream has not -------------------------------------------------------------------------------
+    # -- operations that a keyed stream does not support -----------------------------------------------------------
 
     def shuffle(self) -> DataStream:
         raise UnsupportedOperationError(_NO_PARTITIONING)
@@ -299,20 +394,20 @@ class KeyedStream(DataStream):
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def get_key_selector(self) -> Any:
-        """What gives the key of a record: it has `get_key(value)`. Beyond PyFlink."""
+        """Returns the selector of the keys, an object with `get_key(value)`. Beyond PyFlink."""
         return self._key_selector
 
     def get_key_type(self) -> TypeInformation:
-        """The type of the keys; PICKLED_BYTE_ARRAY where none was declared. Beyond PyFlink."""
+        """Returns the type of the keys; PICKLED_BYTE_ARRAY if none was declared. Beyond PyFlink."""
         return self._key_type or Types.PICKLED_BYTE_ARRAY()
 
     @property
     def key_selector(self) -> Any:
-        """Has `get_key(value)`. Beyond PyFlink."""
+        """The selector of the keys, an object with `get_key(value)`. Beyond PyFlink."""
         return self._key_selector
 
     def with_key_type(self, key_type: TypeInformation | None) -> KeyedStream:
-        """This stream with keys of another declared type. Beyond PyFlink."""
+        """Returns this stream with keys of another declared type. Beyond PyFlink."""
         if key_type == self._key_type:
             return self
         origin, selector = self._origin_stream, self._key_selector
@@ -323,11 +418,11 @@ class KeyedStream(DataStream):
 
     @property
     def key_type(self) -> TypeInformation | None:
-        """None: any object. Beyond PyFlink."""
+        """The declared type of the keys; None if keys are pickled. Beyond PyFlink."""
         return self._key_type
 
     def _values(self) -> DataStream:
-        """The same records, still partitioned by key, as a plain stream."""
+        """Returns the same records, still partitioned by key, as a plain stream."""
         return DataStream(self._transformation, self._environment)
 
     def _keyed_types(self, output_type: TypeInformation | None) -> dict[str, Any]:

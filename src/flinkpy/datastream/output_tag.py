@@ -8,9 +8,21 @@ __all__ = ["OutputTag"]
 
 
 class OutputTag:
-    """Marks records of a side output: a process function gives `yield tag, value`.
+    """The name and the type of a side output. A process function emits to it with `yield tag, value`.
 
     Tags with the same id are the same side output.
+
+    Args:
+        tag_id: the name of the side output.
+        type_info: the type of its records. A list of types is a ROW type. None pickles them.
+
+    Raises:
+        ValueError: the name is empty.
+
+    Example:
+        ```
+        late = OutputTag("late", Types.STRING())
+        ```
     """
 
     def __init__(self, tag_id: str, type_info: TypeInformation | list[TypeInformation] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""PartitionWindowedStream: all records of a subtask, or of a key, as one window that ends with the stream.
+"""PartitionWindowedStream: collects all records of a subtask, or of a key, into one window that ends with the stream.
 
 Only a bounded stream has results. Beyond PyFlink.
 
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from flinkpy.datastream.windowed_stream import WindowedStream
 
 
-#: Methods that a function has if it wants to.
+#: The optional methods of a function that takes part in checkpoints.
 _CHECKPOINT_METHODS = frozenset(
     ("initialize_state", "snapshot_state", "notify_checkpoint_complete", "notify_checkpoint_aborted")
 )
 
 
 class Order(enum.Enum):
-    """Source: org.apache.flink.api.common.operators.Order."""
+    """The order of `sort_partition`. Source: org.apache.flink.api.common.operators.Order."""
 
     ASCENDING = "ASCENDING"
     DESCENDING = "DESCENDING"
 
 
 class PartitionWindowedStream(ABC):
-    """Where there are no records there are no results."""
+    """A stream whose partitions are windows that end with the stream. An empty partition has no results."""
 
     @abstractmethod
     def map_partition(
@@ -48,13 +48,21 @@ class PartitionWindowedStream(ABC):
         map_partition_function: Callable[[Iterable[Any]], Any] | MapPartitionFunction,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """Any number of results for all records of a partition, which the function may iterate over once."""
+        """Applies a function to all records of each partition, which it may iterate over once.
+
+        Args:
+            map_partition_function: a function of an iterable of records that returns an iterable of results, or a
+                MapPartitionFunction.
+            output_type: the type of the results. None pickles them.
+        """
 
     @abstractmethod
     def sort_partition(self, field: Selector, order: Order = Order.ASCENDING) -> DataStream:
-        """The records of each partition in the order of a field (name or position) or of what a key selector gives.
+        """Sorts the records of each partition. Records with equal keys keep their order.
 
-        Records with equal keys stay in their order.
+        Args:
+            field: the name or the position of a field, or a key selector.
+            order: ASCENDING or DESCENDING.
         """
 
     @abstractmethod
@@ -64,17 +72,18 @@ class PartitionWindowedStream(ABC):
         output_type: TypeInformation | None = None,
         accumulator_type: TypeInformation | None = None,
     ) -> DataStream:
-        """One result for each partition, aggregated as the records come."""
+        """Aggregates the records of each partition as they arrive. Each partition has one result."""
 
     @abstractmethod
     def reduce(self, reduce_function: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
-        """One result for each partition, reduced as the records come."""
+        """Reduces the records of each partition to one as they arrive."""
 
 
 class NonKeyedPartitionWindowedStream(PartitionWindowedStream):
-    """A partition is what one subtask of the operator gets: give it the parallelism of the stream, or another.
+    """The variant without keys: a partition is the input of one subtask of the operator.
 
-    `map_partition` and `sort_partition` hold a partition in memory, and every checkpoint writes it.
+    The operator has the parallelism of the stream unless it is set. `map_partition` and `sort_partition` hold a
+    partition in memory, and every checkpoint writes it.
     """
 
     def __init__(self, input_stream: DataStream) -> None:
@@ -123,7 +132,7 @@ class NonKeyedPartitionWindowedStream(PartitionWindowedStream):
 
 
 class KeyedPartitionWindowedStream(PartitionWindowedStream):
-    """A partition is the records of one key. They are kept by the state backend of the job."""
+    """The variant with keys: a partition consists of the records of one key. The state backend keeps them."""
 
     def __init__(self, input_stream: KeyedStream) -> None:
         self._input = input_stream
@@ -157,7 +166,7 @@ class KeyedPartitionWindowedStream(PartitionWindowedStream):
 
 
 class EndOfStreamTrigger(Trigger[Any, GlobalWindow]):
-    """Fires when event time has ended. Source: GlobalWindows.EndOfStreamTrigger."""
+    """Fires when the stream ends, which is the last watermark. Source: GlobalWindows.EndOfStreamTrigger."""
 
     def on_element(
         self, element: Any, timestamp: int, window: GlobalWindow, ctx: Trigger.TriggerContext
@@ -189,7 +198,7 @@ class _MapPartition(WindowFunction[Any, Any, Any, Any]):
         self._function.close()
 
     def __getattr__(self, name: str) -> Any:
-        """What it does for checkpoints, where it does anything."""
+        """Returns the function's methods for checkpoints, if it has them."""
         if name not in _CHECKPOINT_METHODS:
             raise AttributeError(name)
         return getattr(self._function, name)

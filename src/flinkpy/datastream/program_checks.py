@@ -1,4 +1,4 @@
-"""Checks of a program before it is submitted: what this release would have to ignore, and must not."""
+"""Checks of a program before it is submitted: refuses settings that flinkpy could not honour."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def check_types_are_declared(graph: StreamGraph, config: ExecutionConfig) -> None:
-    """Where `pipeline.generic-types` is false. Raises: JobSubmissionError, naming the operator."""
+    """Checks that all types are declared if `pipeline.generic-types` is false.
+
+    Raises: JobSubmissionError, which names the operator.
+    """
     if not config.has_generic_types_disabled():
         return
     for node in graph.nodes:
@@ -40,9 +43,11 @@ def check_state_backend(configuration: Configuration) -> None:
 
 
 def check_unaligned_checkpoints(graph: StreamGraph, config: CheckpointConfig) -> None:
-    """Records in flight behind a custom partitioner cannot be given to other subtasks when the job is rescaled.
+    """Refuses unaligned checkpoints with custom partitioners, unless they are forced.
 
-    Raises: UnsupportedOperationError, naming the operator.
+    In-flight records behind a custom partitioner cannot be redistributed when the job is rescaled.
+
+    Raises: UnsupportedOperationError, which names the operator.
     """
     if not config.is_unaligned_checkpoints_enabled() or config.is_force_unaligned_checkpoints():
         return
@@ -57,9 +62,10 @@ def check_unaligned_checkpoints(graph: StreamGraph, config: CheckpointConfig) ->
 
 
 def warn_of_sinks_that_never_commit(graph: StreamGraph, configuration: Configuration) -> None:
-    """Warn where a sink commits at checkpoints, its input never ends, and there are no periodic checkpoints.
+    """Warns of sinks that commit at checkpoints if their input is unbounded and there are no periodic checkpoints.
 
-    It is no error: the configuration of the cluster may set the interval, and checkpoints may be asked for by hand.
+    This is not an error: the configuration of the cluster may set the interval, or checkpoints may be triggered by
+    hand.
     """
     from flinkpy.configuration import read_option
     from flinkpy.configuration.checkpointing_options import INTERVAL
@@ -80,7 +86,7 @@ def warn_of_sinks_that_never_commit(graph: StreamGraph, configuration: Configura
 
 
 def _ends(node: StreamNode) -> bool:
-    """Returns whether everything that the operator reads is bounded."""
+    """Returns True if all sources that the operator reads are bounded."""
     pending, seen = [node], {node.id}
     while pending:
         one = pending.pop()
@@ -94,7 +100,7 @@ def _ends(node: StreamNode) -> bool:
 
 
 def configured_job_id(configuration: Configuration) -> JobID | None:
-    """The JobID that the configuration fixes; None: a new one. Raises: JobSubmissionError where it is none."""
+    """Returns the configured JobID; None if a new one is to be made. Raises: JobSubmissionError if it is malformed."""
     from flinkpy.configuration import pipeline_options
     from flinkpy.configuration.options import read_option
 

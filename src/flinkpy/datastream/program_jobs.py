@@ -1,4 +1,4 @@
-"""What a StreamExecutionEnvironment knows of its program and its jobs, and other ways to make one. Beyond PyFlink.
+"""Methods of StreamExecutionEnvironment about its program and its jobs, and other ways to create one. Beyond PyFlink.
 
 Source: org.apache.flink.streaming.api.environment.StreamExecutionEnvironment.
 """
@@ -22,13 +22,15 @@ if TYPE_CHECKING:
 
 
 class JobListeners(list[JobListener]):
-    """Calls each of them."""
+    """The job listeners of an environment."""
 
     def submitted(self, job_client: JobClient | None, error: BaseException | None = None) -> None:
+        """Notifies all listeners that a job was submitted, or that its submission failed."""
         for listener in tuple(self):
             listener.on_job_submitted(job_client, error)
 
     def executed(self, result: JobExecutionResult | None, error: BaseException | None = None) -> None:
+        """Notifies all listeners that a job has finished, or that it failed."""
         for listener in tuple(self):
             listener.on_job_executed(result, error)
 
@@ -44,14 +46,26 @@ class ProgramJobs:
     def create_local_environment(
         parallelism: int | None = None, configuration: Configuration | None = None
     ) -> StreamExecutionEnvironment:
-        """An environment whose jobs run on the cluster inside this program, whatever the configuration files say."""
+        """Creates an environment whose jobs run on an embedded cluster, whatever the configuration file says.
+
+        Args:
+            parallelism: the default parallelism. None takes the configured one.
+            configuration: options that take precedence over those of the configuration file.
+        """
         return _environment(parallelism, configuration, {"execution.target": "local"})
 
     @staticmethod
     def create_remote_environment(
         host: str, port: int, parallelism: int | None = None, configuration: Configuration | None = None
     ) -> StreamExecutionEnvironment:
-        """An environment whose jobs run on the cluster whose Dispatcher answers at `host:port`."""
+        """Creates an environment whose jobs run on the cluster whose Dispatcher listens at `host:port`.
+
+        Args:
+            host: the host of the Dispatcher.
+            port: its RPC port.
+            parallelism: the default parallelism. None takes the configured one.
+            configuration: options that take precedence over those of the configuration file.
+        """
         remote = {
             "execution.target": "remote",
             "jobmanager.rpc.address": host,
@@ -60,15 +74,19 @@ class ProgramJobs:
         return _environment(parallelism, configuration, remote)
 
     def get_configuration(self) -> Configuration:
-        """The options of this environment; changing them changes it."""
+        """Returns the options of this environment. Changes to them take effect in this environment."""
         return self._configuration
 
     def get_transformations(self) -> list[OperatorTransformation]:
-        """The operators built since the last execution, sources left out, in the order they were made."""
+        """Returns the operators built since the last execution in the order of their creation, without sources."""
         return list(self._operators)
 
     def get_stream_graph(self, clear_transformations: bool = True) -> StreamGraph:
-        """The graph of the program so far, which is forgotten by this unless `clear_transformations` is false."""
+        """Returns the graph of the program built so far.
+
+        Args:
+            clear_transformations: True makes the environment forget the program.
+        """
         graph = self._stream_graph(None)
         if clear_transformations:
             self._operators.clear()
@@ -76,15 +94,17 @@ class ProgramJobs:
         return graph
 
     def register_job_listener(self, job_listener: JobListener) -> None:
-        """Tell it of every job that is executed from now on."""
+        """Registers a listener that is notified of every job executed from now on."""
         if not isinstance(job_listener, JobListener):
             raise TypeError(f"register_job_listener: {job_listener!r} is not a JobListener")
         self._listeners.append(job_listener)
 
     def get_job_listeners(self) -> list[JobListener]:
+        """Returns the registered listeners."""
         return list(self._listeners)
 
     def clear_job_listeners(self) -> None:
+        """Removes all listeners."""
         self._listeners.clear()
 
     def _submit(self, job_graph: job_pb2.JobGraph, *, needs_client: bool = False) -> RemoteJobClient:
@@ -111,7 +131,7 @@ class ProgramJobs:
             result: JobExecutionResult = result_of(client, self._configuration)
         except Exception as error:  # noqa: BLE001 - raised again
             self._listeners.executed(None, error)
-            # What flinkpy did to learn of it would stand between the user's call and the message.
+            # The frames of flinkpy would stand between the user's call and the message.
             raise error.with_traceback(None) from None
         except KeyboardInterrupt as interrupt:
             raise interrupt.with_traceback(None) from None

@@ -36,13 +36,22 @@ class ProgramSources:
     ) -> DataStream: ...
 
     def from_elements(self, *elements: Any, type_info: TypeInformation | None = None) -> DataStream:
-        """The elements in their order, in one subtask; as `from_collection` of a list of them."""
+        """Creates a stream of the arguments, as `from_collection` does for a list of them. Beyond PyFlink.
+
+        Raises:
+            ValueError: there is no argument.
+        """
         if not elements:
             raise ValueError("from_elements needs at least one element; an empty stream is from_collection([], type)")
         return self.from_collection(list(elements), type_info)
 
     def from_data(self, *data: Any, type_info: TypeInformation | None = None) -> DataStream:
-        """The elements of one list, or the elements themselves where there are several or it is no list."""
+        """Creates a stream of the elements of one list, or of the arguments themselves. Beyond PyFlink.
+
+        Args:
+            data: one list or tuple of elements; or the elements.
+            type_info: the type of the elements. None pickles them.
+        """
         if len(data) == 1 and isinstance(data[0], (list, tuple)):
             return self.from_collection(list(data[0]), type_info)
         return self.from_elements(*data, type_info=type_info)
@@ -50,7 +59,14 @@ class ProgramSources:
     def from_parallel_collection(
         self, collection: Iterable[Any], type_info: TypeInformation | None = None
     ) -> DataStream:
-        """The elements of a list, shared by all subtasks: each emits a part of them in their order."""
+        """Creates a stream of the elements of a collection, split among all subtasks. Beyond PyFlink.
+
+        Each subtask emits its part in the order of the collection.
+
+        Args:
+            collection: a list or another iterable.
+            type_info: the type of the elements. None pickles them.
+        """
         from flinkpy.connectors.collection import CollectionSource
 
         declared = checks.output_type_of(type_info)
@@ -58,13 +74,20 @@ class ProgramSources:
         return self._source(source, None, "Parallel Collection Source", declared)
 
     def socket_text_stream(self, hostname: str, port: int, delimiter: str = "\n", max_retry: int = 0) -> DataStream:
-        """What a server sends, as text in UTF-8, cut at the delimiter; in one subtask.
+        """Creates a stream of the text that a server sends over a socket. Beyond PyFlink.
+
+        One subtask reads the socket. A socket cannot be read again: after a failure, text that was read but not
+        processed is lost.
 
         Args:
-            max_retry: how often to connect altogether before the stream ends, when the server closes the connection,
-                half a second apart; 0: once, -1: for ever.
+            hostname: the host of the server.
+            port: the port of the server.
+            delimiter: the end of each record. It is not part of the record.
+            max_retry: the number of connections, half a second apart, after which the stream ends if the server closes
+                each of them. 0 connects once, -1 connects again forever.
 
-        What was read and not processed when a failure comes is lost: a socket cannot be read again.
+        Returns:
+            a stream of texts, decoded as UTF-8.
         """
         from flinkpy.connectors.socket_source import SocketTextStreamFunction
 
@@ -73,11 +96,19 @@ class ProgramSources:
     def add_source(
         self, source_func: Any, source_name: str = "Custom Source", type_info: TypeInformation | None = None
     ) -> DataStream:
-        """The records of a SourceFunction written in Python; in PyFlink, of one of Java's.
+        """Creates a stream of the records of a SourceFunction: a Java one in PyFlink, a Python one in flinkpy.
 
-        It runs in one subtask, unless it is a ParallelSourceFunction or its `to_source` gives a source with splits.
+        The function runs in one subtask, unless it is a ParallelSourceFunction or its `to_source` returns a source with
+        splits.
 
-        Raises: UnsupportedOperationError for the name of a Java class.
+        Args:
+            source_func: the SourceFunction.
+            source_name: the name of the operator.
+            type_info: the type of the records. None takes the type that the function declares.
+
+        Raises:
+            UnsupportedOperationError: `source_func` is the name of a Java class.
+            TypeError: it is not a SourceFunction.
         """
         from flinkpy.datastream.source_sink_functions import SourceFunction
 
@@ -86,29 +117,37 @@ class ProgramSources:
         if not isinstance(source_func, SourceFunction):
             raise TypeError(
                 f"add_source needs a flinkpy.datastream.functions.SourceFunction, not {type(source_func).__name__}; "
-                "other sources are for from_source"
+                "pass other sources to from_source"
             )
         source = source_func.to_source()
         declared = checks.output_type_of(type_info) or checks.output_type_of(source.produced_type)
-        # Of connectors whose older names have watermarks of their own.
+        # The legacy functions of some connectors, such as FlinkKafkaConsumer, carry a watermark strategy.
         strategy = getattr(source_func, "watermark_strategy", None)
         return in_its_subtasks(self._source(source, strategy, source_name, declared), source)
 
     def create_input(self, input_format: Any, type_info: TypeInformation | None = None) -> DataStream:
-        """The records of an AvroInputFormat, or of another object with `to_source` and `get_produced_type`.
+        """Creates a stream of the records of an input format, such as AvroInputFormat.
 
-        Raises: UnsupportedOperationError for anything else: PyFlink's own InputFormats are Java objects.
+        Args:
+            input_format: an object with `to_source` and `get_produced_type`.
+            type_info: the type of the records. None takes the type that the format declares.
+
+        Raises:
+            UnsupportedOperationError: it is something else. PyFlink's InputFormats are Java objects.
         """
         if not hasattr(input_format, "to_source"):
             raise UnsupportedOperationError(
-                "create_input: an InputFormat of Java cannot be used, flinkpy has no JVM; use from_source"
+                "create_input: flinkpy has no JVM and cannot run a Java InputFormat; use from_source"
             )
         declared = checks.output_type_of(type_info) or checks.output_type_of(input_format.get_produced_type())
         return self._source(input_format.to_source(), None, "Custom File Source", declared)
 
 
 def in_its_subtasks(stream: DataStream, source: SourceBase) -> DataStream:
-    """A SourceFunction makes the same records in every subtask, unless it says that it is parallel."""
+    """Runs the source in one subtask if it is a SourceFunction that is not parallel.
+
+    Such a function would emit the same records in every subtask.
+    """
     from flinkpy.datastream.source_sink_functions import ParallelSourceFunction
 
     if source.source_function is not None and not isinstance(source.source_function, ParallelSourceFunction):
@@ -117,7 +156,7 @@ def in_its_subtasks(stream: DataStream, source: SourceBase) -> DataStream:
 
 
 def elements_of(collection: Any, method: str) -> list[Any]:
-    """Raises: TypeError where it is no list, or a text or a dict, which somebody has mistaken for one."""
+    """Returns the elements as a list. Raises: TypeError if it is not an iterable, or is a text or a dict."""
     if isinstance(collection, (str, bytes, dict)) or not hasattr(collection, "__iter__"):
         raise TypeError(f"{method} needs a list of elements, not a {type(collection).__name__}")
     return list(collection)

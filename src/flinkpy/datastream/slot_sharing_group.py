@@ -1,4 +1,4 @@
-"""SlotSharingGroup and MemorySize: which operators may share a slot, and what the slot should have.
+"""SlotSharingGroup and MemorySize: which operators may share a slot, and the resources of the slot.
 
 Source: pyflink.datastream.slot_sharing_group.
 """
@@ -11,7 +11,7 @@ from typing import Any
 __all__ = ["MemorySize", "SlotSharingGroup"]
 
 _LOG = logging.getLogger(__name__)
-#: The groups whose resources this process has warned of.
+#: The groups whose resources this process has warned about.
 _warned: set[SlotSharingGroup] = set()
 
 _KIBI = 1 << 10
@@ -67,7 +67,7 @@ class MemorySize:
         return hash(self._bytes)
 
     def __str__(self) -> str:
-        """In the largest unit that it is a whole number of."""
+        """Returns the size in the largest unit in which it is a whole number."""
         for unit, name in ((_TEBI, "tb"), (_GIBI, "gb"), (_MEBI, "mb"), (_KIBI, "kb")):
             if self._bytes and self._bytes % unit == 0:
                 return f"{self._bytes // unit} {name}"
@@ -75,10 +75,16 @@ class MemorySize:
 
 
 class SlotSharingGroup:
-    """A named group; made by `SlotSharingGroup.builder(name)`.
+    """A named group of operators that may share slots. `SlotSharingGroup.builder(name)` creates it.
 
-    Differs: slots of a cluster are all alike, so the resources are kept and given back, but have no effect; an
-    environment that is given such a group warns of it.
+    Differs: all slots of a cluster are alike, so the resources can be read back but have no effect. An environment
+        warns when it gets a group with resources.
+
+    Example:
+        ```
+        group = SlotSharingGroup.builder("heavy").build()
+        stream.map(train).slot_sharing_group(group)
+        ```
     """
 
     def __init__(self, j_slot_sharing_group: SlotSharingGroup.Builder) -> None:
@@ -168,11 +174,10 @@ class SlotSharingGroup:
             return self
 
         def build(self) -> SlotSharingGroup:
-            """The group.
+            """Returns the group.
 
             Raises:
-                ValueError: some resources are given, but not both cpu cores and task heap memory, without which a slot
-                    is not described.
+                ValueError: some resources are set, but not both CPU cores and task heap memory.
             """
             if self._cpu_cores is not None and self._task_heap_memory is not None:
                 return SlotSharingGroup(self)
@@ -191,7 +196,7 @@ class SlotSharingGroup:
 
 
 def warn_of_resources(group: SlotSharingGroup) -> None:
-    """Logs, once for each group in a process, that the resources a group asks for have no effect."""
+    """Logs that the resources of a group have no effect, once per group and process."""
     asked = {
         "CPU cores": group.get_cpu_cores(),
         "task heap memory": group.get_task_heap_memory(),

@@ -1,7 +1,7 @@
-"""SourceFunction and SinkFunction: a source that runs in a thread of its own, and a sink called for every record.
+"""SourceFunction, a source that runs in its own thread, and SinkFunction, a sink that is called for every record.
 
-In PyFlink both names stand for Java objects; here they are written in Python, as in Flink's Java API. New sources and
-sinks are better written against `flinkpy.connector_api`, which takes whole batches; these are the short way.
+In PyFlink both names stand for Java objects. Here they are written in Python, as in Flink's Java API. They are the
+short way. `flinkpy.connector_api`, which handles whole batches, is the better base for new sources and sinks.
 
 ```python
 class Ticks(SourceFunction, CheckpointedFunction):
@@ -48,14 +48,14 @@ __all__ = [
 
 
 class SourceFunction(Function):
-    """Makes records in a thread of its own, in one subtask.
+    """A source that emits records from its own thread, in one subtask.
 
-    What it keeps to go on after a failure it stores as a CheckpointedFunction does: in `initialize_state` and
-    `snapshot_state`, in operator state. A record and the change of the function's fields that belongs to it are one
-    step for a checkpoint where both happen under `ctx.get_checkpoint_lock()`. `open`, `close` and the methods of
-    checkpoints are called by the task, `run` by the function's own thread.
+    To continue after a failure, it keeps its position in operator state, as a CheckpointedFunction does. Emitting a
+    record and changing the function's fields are one step for a checkpoint if both happen under
+    `ctx.get_checkpoint_lock()`. The task calls `open`, `close` and the methods of checkpoints; the function's own
+    thread calls `run`.
 
-    A connector that has a better source of its own overrides `to_source`.
+    A connector that has a better source overrides `to_source`.
     """
 
     def __init__(self, source_func: Any = None) -> None:
@@ -64,59 +64,63 @@ class SourceFunction(Function):
             raise _java_error(self, source_func, "run and cancel", "add_source")
 
     def run(self, ctx: SourceFunction.SourceContext) -> None:
-        """Make all records; the source ends when this returns, and fails with what it raises."""
+        """Emits all records. The source ends when this returns, and fails if this raises.
+
+        Args:
+            ctx: emits records and watermarks.
+        """
         raise UnsupportedOperationError(f"{type(self).__name__} has no method run(ctx)")
 
     def cancel(self) -> None:
-        """Have `run` return soon. Called by another thread, also where `run` has returned; may be called twice.
+        """Makes `run` return soon. Another thread calls it, possibly twice or after `run` has returned.
 
-        A `run` that is in one of the context's methods, or comes to one, is ended by an exception there.
+        If `run` is in a method of the context, or calls one, an exception ends it there.
         """
         raise UnsupportedOperationError(f"{type(self).__name__} has no method cancel()")
 
     def to_source(self) -> SourceBase:
-        """The source that runs this function: what `from_source` takes."""
+        """Returns the source that runs this function, which `from_source` accepts."""
         from flinkpy.connectors.source_function import SourceFunctionSource
 
         return SourceFunctionSource(self)
 
     class SourceContext(ABC):
-        """Where `run` puts what it makes. Thread: the function's own.
+        """Emits the records and watermarks of `run`. Thread: the function's own.
 
-        Every method may wait: until there is room for more, and until a checkpoint has been taken.
+        Every method may block until there is room for more records, and until a checkpoint has been taken.
         """
 
         @abstractmethod
         def collect(self, value: Any) -> None:
-            """Emit a record without a timestamp."""
+            """Emits a record without a timestamp."""
 
         @abstractmethod
         def collect_with_timestamp(self, value: Any, timestamp: int) -> None:
-            """Emit a record with its event time, in ms since the epoch."""
+            """Emits a record with its event time in milliseconds since the epoch."""
 
         @abstractmethod
         def emit_watermark(self, watermark: int | Watermark) -> None:
-            """No record at or before this time, in ms, follows."""
+            """Emits a watermark: no record at or before this time, in milliseconds, follows."""
 
         @abstractmethod
         def mark_as_temporarily_idle(self) -> None:
-            """Nobody waits for the watermarks of this subtask until it emits the next record or watermark."""
+            """Marks this subtask as idle: its watermarks are not waited for until it emits a record or watermark."""
 
         @abstractmethod
         def get_checkpoint_lock(self) -> AbstractContextManager[Any]:
-            """No checkpoint is taken while it is held (`with ctx.get_checkpoint_lock():`). Reentrant."""
+            """Returns a reentrant lock. No checkpoint is taken while it is held (`with ctx.get_checkpoint_lock():`)."""
 
         @abstractmethod
         def close(self) -> None:
-            """Nothing more is emitted; what is, is dropped."""
+            """Closes the context. It drops all later records."""
 
 
 class ParallelSourceFunction(SourceFunction):
-    """Runs in every subtask; each has its own copy of the function."""
+    """A SourceFunction that runs in every subtask. Each subtask has its own copy of the function."""
 
 
 class RichSourceFunction(SourceFunction):
-    """A SourceFunction that can ask for its place, and for metrics. Any can here: the name is Flink's."""
+    """A SourceFunction that keeps its RuntimeContext. The name is Flink's; every SourceFunction here has `open`."""
 
     _runtime_context: Any = None
 
@@ -124,21 +128,33 @@ class RichSourceFunction(SourceFunction):
         self._runtime_context = runtime_context
 
     def get_runtime_context(self) -> Any:
-        """The RuntimeContext that `open` was given (a subclass calls `super().open(runtime_context)`)."""
+        """Returns the RuntimeContext that `open` received. A subclass must call `super().open(runtime_context)`."""
         if self._runtime_context is None:
             raise UnsupportedOperationError(f"{type(self).__name__} has no RuntimeContext before it is open")
         return self._runtime_context
 
 
 class RichParallelSourceFunction(RichSourceFunction, ParallelSourceFunction):
-    """Runs in every subtask, and knows in which."""
+    """A RichSourceFunction that runs in every subtask."""
 
 
 class SinkFunction(Function):
-    """Is called for every record, on the task's thread.
+    """A sink whose `invoke` is called for every record, on the task's thread.
 
-    It may take part in checkpoints as a CheckpointedFunction. Records since the last checkpoint come again after a
-    failure. A connector that has a better sink of its own overrides `to_sink`.
+    It may take part in checkpoints as a CheckpointedFunction. After a failure it gets the records since the last
+    checkpoint again. A connector that has a better sink overrides `to_sink`.
+
+    Example:
+        ```
+        class Insert(SinkFunction):
+            def open(self, runtime_context):
+                self.connection = connect()
+
+            def invoke(self, value, context):
+                self.connection.execute("insert into t values (?)", value)
+
+        stream.add_sink(Insert())
+        ```
     """
 
     def __init__(self, sink_func: Any = None) -> None:
@@ -147,37 +163,37 @@ class SinkFunction(Function):
             raise _java_error(self, sink_func, "invoke", "add_sink")
 
     def invoke(self, value: Any, context: SinkFunction.Context) -> None:
-        """Take a record. May block."""
+        """Writes a record. It may block."""
         raise UnsupportedOperationError(f"{type(self).__name__} has no method invoke(value, context)")
 
     def write_watermark(self, watermark: Watermark) -> None:
-        """Event time has come that far."""
+        """Handles a watermark."""
         return
 
     def finish(self) -> None:
-        """All records have been given: write out what is held back. Not called after a failure."""
+        """Writes records that are still buffered. It is called at the end of the input, but not after a failure."""
         return
 
     def to_sink(self) -> SinkBase:
-        """The sink that calls this function: what `sink_to` takes."""
+        """Returns the sink that calls this function, which `sink_to` accepts."""
         from flinkpy.connectors.sink_function import SinkFunctionSink
 
         return SinkFunctionSink(self)
 
     class Context(ABC):
-        """About the record that `invoke` has."""
+        """Times of the current record, in milliseconds."""
 
         @abstractmethod
         def current_processing_time(self) -> int:
-            """In ms since the epoch."""
+            """Returns the time of the machine's clock since the epoch."""
 
         @abstractmethod
         def current_watermark(self) -> int:
-            """In ms; the smallest int64 before the first one."""
+            """Returns the current watermark; the smallest int64 before the first one."""
 
         @abstractmethod
         def timestamp(self) -> int | None:
-            """Event time of the record in ms; None where it has none."""
+            """Returns the event time of the record; None if it has none."""
 
 
 class RichSinkFunction(SinkFunction):
@@ -189,7 +205,7 @@ class RichSinkFunction(SinkFunction):
         self._runtime_context = runtime_context
 
     def get_runtime_context(self) -> Any:
-        """The RuntimeContext that `open` was given (a subclass calls `super().open(runtime_context)`)."""
+        """Returns the RuntimeContext that `open` received. A subclass must call `super().open(runtime_context)`."""
         if self._runtime_context is None:
             raise UnsupportedOperationError(f"{type(self).__name__} has no RuntimeContext before it is open")
         return self._runtime_context

@@ -1,4 +1,4 @@
-"""State as user functions see it: the kinds of state, and the descriptors that ask for them.
+"""The kinds of state that user functions can use, and the descriptors that name and type them.
 
 Source: pyflink.datastream.state. The backends in `flinkpy.state` implement the interfaces.
 """
@@ -40,108 +40,131 @@ OUT = TypeVar("OUT")
 
 
 class OperatorStateStore(ABC):
-    """State of a whole subtask instead of a key."""
+    """Access to operator state, which belongs to a subtask instead of a key."""
 
     @abstractmethod
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState:
-        """The same entries in every subtask."""
+        """Returns a broadcast state, whose entries are the same in every subtask."""
 
     @abstractmethod
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState:
-        """Elements of this subtask; a restore deals all elements out among the subtasks. Beyond PyFlink."""
+        """Returns a list of this subtask. A restore distributes all elements among the subtasks. Beyond PyFlink."""
 
     @abstractmethod
     def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState:
-        """Elements of this subtask; a restore gives all elements to every subtask. Beyond PyFlink."""
+        """Returns a list of this subtask. A restore gives all elements to every subtask. Beyond PyFlink."""
 
 
 class State(ABC):
-    """Belongs to the key of the record being processed."""
+    """The base of all kinds of state. Keyed state belongs to the key of the record that is being processed."""
 
     @abstractmethod
     def clear(self) -> None:
-        """Remove this key's value."""
+        """Removes the value of the current key."""
 
 
 class ValueState(State, Generic[T]):
-    """One value per key."""
+    """State with one value per key.
+
+    Example:
+        ```
+        class Count(MapFunction):
+            def open(self, runtime_context):
+                self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+            def map(self, value):
+                count = (self.count.value() or 0) + 1
+                self.count.update(count)
+                return value, count
+        ```
+    """
 
     @abstractmethod
     def value(self) -> T:
-        """The value, or None where the key has none."""
+        """Returns the value of the current key; None if it has none."""
 
     @abstractmethod
     def update(self, value: T) -> None:
-        """Replace the value; None removes it."""
+        """Replaces the value of the current key. None removes it."""
 
 
 class AppendingState(State, Generic[IN, OUT]):
-    """State that elements are added to."""
+    """State to which elements are added."""
 
     @abstractmethod
-    def get(self) -> OUT: ...
+    def get(self) -> OUT:
+        """Returns the content of the current key."""
 
     @abstractmethod
-    def add(self, value: IN) -> None: ...
+    def add(self, value: IN) -> None:
+        """Adds an element to the current key."""
 
 
 class MergingState(AppendingState[IN, OUT]):
-    """Appending state of which two can be merged, as session windows need."""
+    """Appending state that can be merged with another, as session windows need it."""
 
 
 class ReducingState(MergingState[T, T]):
-    """All added values reduced to one."""
+    """State that a ReduceFunction reduces to one value per key."""
 
 
 class AggregatingState(MergingState[IN, OUT]):
-    """All added values aggregated into an accumulator."""
+    """State that an AggregateFunction aggregates: it keeps one accumulator per key."""
 
 
 class ListState(MergingState[T, Iterable[T]]):
-    """A list per key."""
+    """State with a list per key."""
 
     @abstractmethod
     def update(self, values: list[T]) -> None:
-        """Replace the list."""
+        """Replaces the list of the current key."""
 
     @abstractmethod
     def add_all(self, values: list[T]) -> None:
-        """Append the values."""
+        """Appends the values to the list of the current key."""
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.get())
 
 
 class MapState(State, Generic[K, V]):
-    """A dict per key."""
+    """State with a map per key. It also supports `state[key]`, `del state[key]`, `key in state` and `for`."""
 
     @abstractmethod
     def get(self, key: K) -> V:
-        """The value of this entry, or None."""
+        """Returns the value of an entry; None if there is none."""
 
     @abstractmethod
-    def put(self, key: K, value: V) -> None: ...
+    def put(self, key: K, value: V) -> None:
+        """Adds or replaces an entry."""
 
     @abstractmethod
-    def put_all(self, dict_value: dict[K, V]) -> None: ...
+    def put_all(self, dict_value: dict[K, V]) -> None:
+        """Adds or replaces entries."""
 
     @abstractmethod
-    def remove(self, key: K) -> None: ...
+    def remove(self, key: K) -> None:
+        """Removes an entry. It does nothing if there is none."""
 
     @abstractmethod
-    def contains(self, key: K) -> bool: ...
+    def contains(self, key: K) -> bool:
+        """Returns True if there is such an entry."""
 
     @abstractmethod
-    def items(self) -> Iterable[tuple[K, V]]: ...
+    def items(self) -> Iterable[tuple[K, V]]:
+        """Returns all entries as pairs of key and value."""
 
     @abstractmethod
-    def keys(self) -> Iterable[K]: ...
+    def keys(self) -> Iterable[K]:
+        """Returns the keys of all entries."""
 
     @abstractmethod
-    def values(self) -> Iterable[V]: ...
+    def values(self) -> Iterable[V]:
+        """Returns the values of all entries."""
 
     @abstractmethod
-    def is_empty(self) -> bool: ...
+    def is_empty(self) -> bool:
+        """Returns True if there are no entries."""
 
     def __getitem__(self, key: K) -> V:
         return self.get(key)
@@ -160,25 +183,31 @@ class MapState(State, Generic[K, V]):
 
 
 class ReadOnlyBroadcastState(State, Generic[K, V]):
-    """A dict that every subtask has the same copy of."""
+    """A map of which every subtask has the same copy, for the side that may only read it."""
 
     @abstractmethod
-    def get(self, key: K) -> V: ...
+    def get(self, key: K) -> V:
+        """Returns the value of an entry; None if there is none."""
 
     @abstractmethod
-    def contains(self, key: K) -> bool: ...
+    def contains(self, key: K) -> bool:
+        """Returns True if there is such an entry."""
 
     @abstractmethod
-    def items(self) -> Iterable[tuple[K, V]]: ...
+    def items(self) -> Iterable[tuple[K, V]]:
+        """Returns all entries as pairs of key and value."""
 
     @abstractmethod
-    def keys(self) -> Iterable[K]: ...
+    def keys(self) -> Iterable[K]:
+        """Returns the keys of all entries."""
 
     @abstractmethod
-    def values(self) -> Iterable[V]: ...
+    def values(self) -> Iterable[V]:
+        """Returns the values of all entries."""
 
     @abstractmethod
-    def is_empty(self) -> bool: ...
+    def is_empty(self) -> bool:
+        """Returns True if there are no entries."""
 
     def __getitem__(self, key: K) -> V:
         return self.get(key)
@@ -191,16 +220,19 @@ class ReadOnlyBroadcastState(State, Generic[K, V]):
 
 
 class BroadcastState(ReadOnlyBroadcastState[K, V]):
-    """The same, for the side that receives the broadcast elements."""
+    """A map of which every subtask has the same copy, for the side that receives the broadcast records."""
 
     @abstractmethod
-    def put(self, key: K, value: V) -> None: ...
+    def put(self, key: K, value: V) -> None:
+        """Adds or replaces an entry."""
 
     @abstractmethod
-    def put_all(self, dict_value: dict[K, V]) -> None: ...
+    def put_all(self, dict_value: dict[K, V]) -> None:
+        """Adds or replaces entries."""
 
     @abstractmethod
-    def remove(self, key: K) -> None: ...
+    def remove(self, key: K) -> None:
+        """Removes an entry. It does nothing if there is none."""
 
     def __setitem__(self, key: K, value: V) -> None:
         self.put(key, value)
@@ -210,7 +242,12 @@ class BroadcastState(ReadOnlyBroadcastState[K, V]):
 
 
 class StateDescriptor(ABC):  # noqa: B024  only its subclasses are made
-    """Name and type of a state. A function that asks twice for the same name gets the same state."""
+    """The name and the type of a state. A function that asks twice for the same name gets the same state.
+
+    Args:
+        name: the name of the state, unique in the operator. A restored job finds the state by it.
+        type_info: the type of the values.
+    """
 
     def __init__(self, name: str, type_info: TypeInformation) -> None:
         if not isinstance(name, str) or not name:
@@ -218,15 +255,22 @@ class StateDescriptor(ABC):  # noqa: B024  only its subclasses are made
         self.name = name
         self.type_info = type_info
         self._ttl_config: StateTtlConfig | None = None
-        #: For values restored from a checkpoint that have other fields. Beyond PyFlink.
+        #: Changes of the fields since the checkpoint that the values are restored from. Beyond PyFlink.
         self.renamed_fields: dict[str, str] = {}
         self.field_defaults: dict[str, Any] = {}
 
     def with_renamed_fields(self, renamed: dict[str, str]) -> Self:
-        """Old to new name of fields of a ROW_NAMED type, for values written before: they keep their content.
+        """Declares that fields of a ROW_NAMED type have new names, so that restored values keep their content.
 
-        A field of a row inside another is named with the way to it: `{"address.zip": "address.postcode"}`. Renamings of
-        earlier versions may stay.
+        Args:
+            renamed: the new name of each field by its old name. A field of a nested row has a path, as in
+                `{"address.zip": "address.postcode"}`. Entries of earlier versions of the program may stay.
+
+        Returns:
+            this descriptor.
+
+        Raises:
+            ValueError: a new name would move the field to another row.
         """
         for old, new in renamed.items():
             if old.rpartition(".")[0] != new.rpartition(".")[0]:
@@ -235,7 +279,7 @@ class StateDescriptor(ABC):  # noqa: B024  only its subclasses are made
         return self
 
     def with_field_defaults(self, defaults: dict[str, Any]) -> Self:
-        """What fields that were added since are in values written before; without a default they are None."""
+        """Sets the values of new fields in restored values that lack them. Without a default they are None."""
         self.field_defaults = dict(defaults)
         return self
 
@@ -243,7 +287,11 @@ class StateDescriptor(ABC):  # noqa: B024  only its subclasses are made
         return self.name
 
     def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
-        """Let values expire."""
+        """Lets the values of this state expire.
+
+        Args:
+            ttl_config: how long values live and how expired values are removed.
+        """
         self._ttl_config = ttl_config
 
     @property
@@ -252,11 +300,15 @@ class StateDescriptor(ABC):  # noqa: B024  only its subclasses are made
 
 
 class ValueStateDescriptor(StateDescriptor):
+    """The name and the type of a ValueState, for `RuntimeContext.get_state`."""
+
     def __init__(self, name: str, value_type_info: TypeInformation) -> None:
         super().__init__(name, _checked(value_type_info))
 
 
 class ListStateDescriptor(StateDescriptor):
+    """The name and the element type of a ListState, for `RuntimeContext.get_list_state`."""
+
     def __init__(self, name: str, elem_type_info: TypeInformation) -> None:
         super().__init__(name, _checked(elem_type_info))
 
@@ -266,6 +318,8 @@ class ListStateDescriptor(StateDescriptor):
 
 
 class MapStateDescriptor(StateDescriptor):
+    """The name, the key type and the value type of a MapState or a broadcast state."""
+
     def __init__(self, name: str, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
         from flinkpy.common.typeinfo import MapTypeInfo
 
@@ -275,7 +329,12 @@ class MapStateDescriptor(StateDescriptor):
 
 
 class ReducingStateDescriptor(StateDescriptor):
-    """`reduce_function`: a ReduceFunction or a callable of two values."""
+    """The name, the function and the type of a ReducingState.
+
+    Args:
+        reduce_function: a ReduceFunction, or a function of two values.
+        type_info: the type of the values.
+    """
 
     def __init__(
         self,
@@ -297,7 +356,12 @@ class ReducingStateDescriptor(StateDescriptor):
 
 
 class AggregatingStateDescriptor(StateDescriptor):
-    """`state_type_info` is the type of the accumulator."""
+    """The name, the function and the type of an AggregatingState.
+
+    Args:
+        agg_function: the function of the accumulator.
+        state_type_info: the type of the accumulator.
+    """
 
     def __init__(self, name: str, agg_function: AggregateFunction, state_type_info: TypeInformation) -> None:
         from flinkpy.datastream.functions import AggregateFunction

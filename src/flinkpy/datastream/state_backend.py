@@ -1,4 +1,4 @@
-"""State backends as objects. A job's backend is set by `state.backend.*` in its configuration.
+"""State backends as objects. `env.configure(backend.to_configuration())` sets the backend of a job.
 
 Source: pyflink.datastream.state_backend.
 """
@@ -26,19 +26,19 @@ _DEFAULT_TRANSFER_THREADS = 4
 
 
 class StateBackend:
-    """Where keyed state lives while a job runs."""
+    """The base of state backends, which hold keyed state while a job runs."""
 
     def __init__(self, j_state_backend: Any = None) -> None:
         if j_state_backend is not None:
             raise _no_java(type(self).__name__, j_state_backend)
 
     def to_configuration(self) -> Configuration:
-        """The options that mean this backend, for `env.configure`. Beyond PyFlink."""
+        """Returns the options that select this backend, for `env.configure`. Beyond PyFlink."""
         raise NotImplementedError
 
 
 class HashMapStateBackend(StateBackend):
-    """State as objects in memory."""
+    """Keeps state as Python objects in memory."""
 
     def __init__(self, j_hashmap_state_backend: Any = None) -> None:
         super().__init__(j_hashmap_state_backend)
@@ -51,7 +51,7 @@ class HashMapStateBackend(StateBackend):
 
 
 class PredefinedOptions(Enum):
-    """Settings of RocksDB for a kind of hardware."""
+    """Settings of RocksDB for different kinds of hardware."""
 
     DEFAULT = 0
     SPINNING_DISK_OPTIMIZED = 1
@@ -60,7 +60,12 @@ class PredefinedOptions(Enum):
 
 
 class EmbeddedRocksDBStateBackend(StateBackend):
-    """State in RocksDB on the local disk of each TaskExecutor: as large as that disk."""
+    """Keeps state in RocksDB on the local disk of each TaskExecutor. State can be as large as that disk.
+
+    Args:
+        enable_incremental_checkpointing: True to upload only new files with each checkpoint. None leaves it to the
+            configuration.
+    """
 
     def __init__(
         self, enable_incremental_checkpointing: bool | None = None, j_embedded_rocks_db_state_backend: Any = None
@@ -72,14 +77,14 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._transfer_threads: int | None = None
 
     def set_db_storage_paths(self, *paths: str) -> None:
-        """Local directories for the database files."""
+        """Sets the local directories of the database files."""
         if not paths or any(not isinstance(path, str) or not path for path in paths):
             raise ValueError("Invalid empty path list: give one or more directories")
-        # As in Flink, a URI stands for its path.
+        # As in Flink, only the path of a URI counts.
         self._paths = [urlsplit(path).path.rstrip("/") or "/" for path in paths]
 
     def get_db_storage_paths(self) -> list[str]:
-        """Empty: the TaskExecutors' working directories."""
+        """Returns the local directories of the database files; empty for the TaskExecutors' working directories."""
         return list(self._paths)
 
     def is_incremental_checkpoints_enabled(self) -> bool:
@@ -94,7 +99,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         return self._predefined_options or PredefinedOptions.DEFAULT
 
     def set_options(self, options_factory_class_name: str) -> None:
-        """Always raises: an options factory is a Java class. Use `state.backend.rocksdb.*`."""
+        """Raises UnsupportedOperationError: an options factory is a Java class. Use `state.backend.rocksdb.*`."""
         raise UnsupportedOperationError(
             f"set_options({options_factory_class_name!r}): an options factory is a Java class, and flinkpy has no JVM; "
             "set the options state.backend.rocksdb.* instead"
@@ -136,7 +141,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
 
 
 class CustomStateBackend(StateBackend):
-    """Exists for its name: such a backend is a Java object."""
+    """PyFlink's wrapper of a Java object. It always raises, because flinkpy has no JVM."""
 
     def __init__(self, j_custom_state_backend: Any) -> None:
         raise _no_java("CustomStateBackend", j_custom_state_backend)

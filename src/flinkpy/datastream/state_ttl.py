@@ -1,4 +1,4 @@
-"""StateTtlConfig: how long state lives, and how what has expired is seen and removed."""
+"""StateTtlConfig: how long the values of a state live, and how expired values are removed."""
 
 from __future__ import annotations
 
@@ -10,26 +10,35 @@ __all__ = ["StateTtlConfig"]
 
 
 class StateTtlConfig:
-    """Immutable; made by `StateTtlConfig.new_builder(ttl)`."""
+    """The time to live of a state's values. Immutable.
+
+    Example:
+        ```
+        descriptor = ValueStateDescriptor("session", Types.STRING())
+        descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.hours(1)).update_ttl_on_read_and_write().build())
+        ```
+    """
 
     class UpdateType(Enum):
-        """What renews a value's life."""
+        """The accesses that renew the life of a value."""
 
         Disabled = 0
         OnCreateAndWrite = 1
         OnReadAndWrite = 2
 
     class StateVisibility(Enum):
-        """Whether an expired value not yet removed may be read."""
+        """Tells if an expired value may be read until it is removed."""
 
         ReturnExpiredIfNotCleanedUp = 0
         NeverReturnExpired = 1
 
     class TtlTimeCharacteristic(Enum):
+        """The time by which values expire."""
+
         ProcessingTime = 0
 
     class CleanupStrategies:
-        """When expired values are removed besides on access."""
+        """The ways in which expired values are removed, apart from on access."""
 
         class Strategies(Enum):
             FULL_STATE_SCAN_SNAPSHOT = 0
@@ -37,13 +46,13 @@ class StateTtlConfig:
             ROCKSDB_COMPACTION_FILTER = 2
 
         class CleanupStrategy:
-            """Marker."""
+            """The base of the strategies."""
 
         class EmptyCleanupStrategy(CleanupStrategy):
-            """Has no parameters."""
+            """A strategy without parameters."""
 
         class IncrementalCleanupStrategy(CleanupStrategy):
-            """Look at `cleanup_size` entries on every state access, or also for every record."""
+            """Checks `cleanup_size` entries on every state access, and if wanted for every record too."""
 
             def __init__(self, cleanup_size: int, run_cleanup_for_every_record: bool) -> None:
                 self._cleanup_size = cleanup_size
@@ -56,7 +65,7 @@ class StateTtlConfig:
                 return self._run_cleanup_for_every_record
 
         class RocksdbCompactFilterCleanupStrategy(CleanupStrategy):
-            """Drop expired entries while RocksDB compacts."""
+            """Drops expired entries when RocksDB compacts its files."""
 
             def __init__(self, query_time_after_num_entries: int, periodic_compaction_time: Time | None = None) -> None:
                 self._query_time_after_num_entries = query_time_after_num_entries
@@ -118,6 +127,7 @@ class StateTtlConfig:
 
     @staticmethod
     def new_builder(ttl: Time) -> StateTtlConfig.Builder:
+        """Returns a builder for values that live for `ttl` after the last access that renews them."""
         return StateTtlConfig.Builder(ttl)
 
     def get_update_type(self) -> StateTtlConfig.UpdateType:
@@ -145,6 +155,8 @@ class StateTtlConfig:
         )
 
     class Builder:
+        """Builds a StateTtlConfig. By default writes renew a value, and expired values are never returned."""
+
         def __init__(self, ttl: Time) -> None:
             self._ttl = ttl
             self._update_type = StateTtlConfig.UpdateType.OnCreateAndWrite

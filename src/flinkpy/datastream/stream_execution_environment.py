@@ -1,4 +1,4 @@
-"""StreamExecutionEnvironment: where a program begins, and where it is executed from."""
+"""StreamExecutionEnvironment: the entry point of a program. It creates the sources and executes the job."""
 
 from __future__ import annotations
 
@@ -46,10 +46,11 @@ if TYPE_CHECKING:
 __all__ = ["StreamExecutionEnvironment"]
 
 DEFAULT_JOB_NAME = "Flink Streaming Job"
-#: A subtask is worth a process of its own, and a program that says nothing should not start one for each of many cores.
+#: Each subtask may get a process. A program that sets no parallelism should not start one process per core of a large
+#: machine.
 _MAX_DEFAULT_LOCAL_PARALLELISM = 8
 
-#: A job has one at most, and a restored job must find it again.
+#: The uid of the sink that `execute_and_collect` adds. It is fixed, because a restored job must find its state again.
 _COLLECT_UID = "flinkpy-collect"
 
 _RUNTIME_MODE = "execution.runtime-mode"
@@ -60,7 +61,19 @@ _CHAINING = "pipeline.operator-chaining.enabled"
 
 
 class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
-    """Makes streams from sources, and executes what was built from them.
+    """The context in which a program is built and executed.
+
+    An environment creates streams from sources, holds the configuration of the job, and executes everything that was
+    built from its streams.
+
+    Example:
+        ```
+        env = StreamExecutionEnvironment.get_execution_environment()
+        env.set_parallelism(2)
+        words = env.from_collection(["a", "b", "a"], type_info=Types.STRING())
+        words.map(lambda word: (word, 1)).key_by(lambda pair: pair[0]).sum(1).print()
+        env.execute("word count")
+        ```
 
     Source: pyflink.datastream.StreamExecutionEnvironment.
     """
@@ -71,7 +84,7 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         self._configuration = Configuration(j_stream_execution_environment)
         self._config = ExecutionConfig(self._configuration)
         self._operators: list[OperatorTransformation] = []
-        #: Of `collect_async`, until the program is executed.
+        #: The results that `collect_async` promised. They start when the program is executed.
         self._collecting: list[ResultsToCome] = []
         self._slot_sharing_groups: dict[str, SlotSharingGroup] = {}
         self._artifacts = UserArtifacts()
@@ -80,7 +93,22 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
 
     @staticmethod
     def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
-        """A new environment: the configuration files' options, with those given here over them."""
+        """Creates an environment.
+
+        Args:
+            configuration: options that take precedence over those of the configuration file.
+
+        Returns:
+            a new environment with the options of the configuration file and of `configuration`. Its `execute` submits
+            to the cluster that these options name, or starts an embedded cluster if they name none.
+
+        Example:
+            ```
+            config = Configuration()
+            config.set_string("state.backend.type", "rocksdb")
+            env = StreamExecutionEnvironment.get_execution_environment(config)
+            ```
+        """
         from flinkpy.checkpoint.storage.file_systems import initialize_file_systems
         from flinkpy.configuration.loading import load_configuration
 
@@ -88,67 +116,111 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         if configuration is not None:
             loaded.add_all(configuration)
         environment = StreamExecutionEnvironment(loaded)
-        # For sources that look at their first file while the program is made.
+        # Some sources read their first file while the program is built, so they need the file systems now.
         initialize_file_systems(environment._configuration)
         return environment
 
     # -- configuration ---------------------------------------------------------------------------------------------
 
     def get_config(self) -> ExecutionConfig:
+        """Returns the execution settings of this environment. Changes to them take effect in this environment."""
         return self._config
 
     def configure(self, configuration: Configuration) -> None:
-        """Take over the options; they are checked when the program is executed."""
+        """Adds options to those of this environment, and replaces the ones that are already set.
+
+        Args:
+            configuration: the options. They are checked when the program is executed.
+        """
         self._configuration.add_all(configuration)
 
     def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
-        """Of operators made from now on that set none of their own."""
+        """Sets the default parallelism of operators that are created after this call.
+
+        Args:
+            parallelism: the number of subtasks, from 1 to 32,768. An operator's own `set_parallelism` takes precedence.
+
+        Raises:
+            ValueError: the parallelism is out of this range.
+        """
         self._config.set_parallelism(parallelism)
         return self
 
     def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
+        """Sets the default maximum parallelism of operators: the number of key groups.
+
+        Keyed state cannot be rescaled beyond it, and a restored job must keep it.
+
+        Args:
+            max_parallelism: from 1 to 32,768.
+        """
         self._config.set_max_parallelism(max_parallelism)
         return self
 
     def get_parallelism(self) -> int:
-        """The configured one; else the default local parallelism on an embedded cluster, and 1 on any other."""
+        """Returns the default parallelism of operators.
+
+        This is the configured parallelism. If none is configured, it is the default local parallelism on an embedded
+        cluster, and 1 on any other.
+        """
         configured = self._config.get_parallelism()
         if self._configuration.contains_key("parallelism.default") or self._is_remote():
             return configured
         return self.get_default_local_parallelism()
 
     def get_max_parallelism(self) -> int:
+        """Returns the default maximum parallelism; -1 if it is derived from the parallelism."""
         return self._config.get_max_parallelism()
 
     def get_default_local_parallelism(self) -> int:
-        """The number of cores, but at most 8, unless set otherwise."""
+        """Returns the default parallelism on an embedded cluster: the number of cores, but at most 8, unless set."""
         chosen = type(self)._default_local_parallelism
         return chosen if chosen is not None else min(os.cpu_count() or 1, _MAX_DEFAULT_LOCAL_PARALLELISM)
 
     def set_default_local_parallelism(self, parallelism: int) -> None:
-        """For all environments of this program."""
+        """Sets the default parallelism on an embedded cluster, for all environments of this process.
+
+        Args:
+            parallelism: the number of subtasks, at least 1.
+        """
         check_parallelism(parallelism)
         StreamExecutionEnvironment._default_local_parallelism = parallelism
 
     def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> StreamExecutionEnvironment:
-        """Make a group with its resources known by its name.
+        """Registers a slot sharing group and its resources under its name.
 
-        The resources have no effect yet: a group that asks for some is named in a warning, once.
+        The resources have no effect yet. A group that declares resources causes one warning.
+
+        Args:
+            slot_sharing_group: the group. Operators refer to it by its name.
         """
         warn_of_resources(slot_sharing_group)
         self._slot_sharing_groups[slot_sharing_group.get_name()] = slot_sharing_group
         return self
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
+        """Sets whether the program runs as a streaming or as a batch job.
+
+        Args:
+            execution_mode: STREAMING (the default), BATCH for bounded sources only, or AUTOMATIC, which chooses BATCH
+                if all sources are bounded.
+
+        Raises:
+            TypeError: the mode is not a RuntimeExecutionMode.
+        """
         if not isinstance(execution_mode, RuntimeExecutionMode):
             raise TypeError(
-                f"the mode is a RuntimeExecutionMode, such as RuntimeExecutionMode.BATCH, not {execution_mode!r}"
+                f"the mode must be a RuntimeExecutionMode, such as RuntimeExecutionMode.BATCH, not {execution_mode!r}"
             )
         self._configuration.set_string(_RUNTIME_MODE, execution_mode.name)
         return self
 
     def set_buffer_timeout(self, timeout_millis: int) -> StreamExecutionEnvironment:
-        """Longest time a record waits in a batch; -1: until the batch is full, 0: not at all."""
+        """Sets how long a record may wait in an incomplete batch before the batch is sent.
+
+        Args:
+            timeout_millis: the time in milliseconds. 0 sends each record at once; -1 sends full batches only.
+        """
         check_buffer_timeout(timeout_millis)
         self._configuration.set_boolean(_BUFFER_TIMEOUT_ENABLED, timeout_millis >= 0)
         if timeout_millis >= 0:
@@ -156,6 +228,7 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         return self
 
     def get_buffer_timeout(self) -> int:
+        """Returns the buffer timeout in milliseconds; -1 if only full batches are sent."""
         from flinkpy.configuration.execution_options import BUFFER_TIMEOUT, BUFFER_TIMEOUT_ENABLED
         from flinkpy.configuration.options import read_option
 
@@ -164,16 +237,19 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         return read_option(self._configuration, BUFFER_TIMEOUT)
 
     def disable_operator_chaining(self) -> StreamExecutionEnvironment:
+        """Runs every operator in a task of its own."""
         self._configuration.set_boolean(_CHAINING, False)
         return self
 
     def is_chaining_enabled(self) -> bool:
+        """Returns True if operators may be chained into one task."""
         from flinkpy.configuration.options import read_option
         from flinkpy.configuration.pipeline_options import OPERATOR_CHAINING
 
         return read_option(self._configuration, OPERATOR_CHAINING)
 
     def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
+        """Returns True if operators may be chained although their maximum parallelism differs."""
         from flinkpy.configuration.options import read_option
         from flinkpy.configuration.pipeline_options import OPERATOR_CHAINING_DIFFERENT_MAX_PARALLELISM
 
@@ -182,16 +258,23 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
     # -- checkpoints -----------------------------------------------------------------------------------------------
 
     def get_checkpoint_config(self) -> CheckpointConfig:
-        """How checkpoints are taken; changing it changes this environment."""
+        """Returns the checkpoint settings of this environment. Changes to them take effect in this environment."""
         return CheckpointConfig(self._configuration)
 
     def enable_checkpointing(self, interval: int, mode: CheckpointingMode | None = None) -> StreamExecutionEnvironment:
-        """Take a checkpoint every `interval` ms, and restart a failed job from the last one.
+        """Enables periodic checkpoints. A job that fails restarts from the latest completed checkpoint.
 
         Args:
-            mode: None leaves the configured one, by default EXACTLY_ONCE.
+            interval: the time between the starts of two checkpoints in milliseconds, at least 10.
+            mode: EXACTLY_ONCE or AT_LEAST_ONCE. None keeps the configured mode, which is EXACTLY_ONCE by default.
 
-        Raises: ValueError where the interval is below 10 ms.
+        Raises:
+            ValueError: the interval is below 10 ms.
+
+        Example:
+            ```
+            env.enable_checkpointing(30_000)
+            ```
         """
         config = self.get_checkpoint_config()
         if mode is not None:
@@ -200,7 +283,7 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         return self
 
     def get_checkpoint_interval(self) -> int:
-        """In ms; -1: there are no periodic checkpoints."""
+        """Returns the checkpoint interval in milliseconds; -1 if there are no periodic checkpoints."""
         return self.get_checkpoint_config().get_checkpoint_interval()
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
@@ -210,7 +293,10 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         return self.get_checkpoint_config().get_checkpointing_mode()
 
     def enable_changelog_state_backend(self, enabled: bool) -> StreamExecutionEnvironment:
-        """Set `state.changelog.enabled`. A program that enables it is refused when it is executed."""
+        """Sets `state.changelog.enabled`.
+
+        There is no changelog state backend: `execute` refuses a program that enables it.
+        """
         self._configuration.set_boolean(_CHANGELOG_ENABLED, enabled)
         return self
 
@@ -224,10 +310,16 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         return read_option(self._configuration, CHANGELOG_ENABLED)
 
     def set_default_savepoint_directory(self, directory: str) -> StreamExecutionEnvironment:
+        """Sets the directory of savepoints for which the caller names no directory.
+
+        Args:
+            directory: a path or a URI, such as `s3://bucket/savepoints`.
+        """
         self._configuration.set_string("execution.checkpointing.savepoint-dir", directory)
         return self
 
     def get_default_savepoint_directory(self) -> str | None:
+        """Returns the default savepoint directory; None if it is not set."""
         from flinkpy.configuration.checkpointing_options import SAVEPOINT_DIRECTORY
         from flinkpy.configuration.options import read_option
 
@@ -239,34 +331,53 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
     def is_force_unaligned_checkpoints(self) -> bool:
         return self.get_checkpoint_config().is_force_unaligned_checkpoints()
 
-    # -- what the program brings along -----------------------------------------------------------------------------
+    # -- files and packages of the program -------------------------------------------------------------------------
 
     def add_python_file(self, file_path: str) -> None:
-        """Make a module, a package directory or a zip file importable wherever the program's functions run."""
+        """Ships Python code to the workers, where the program's functions can import it.
+
+        Args:
+            file_path: a module, a package directory or a zip file.
+        """
         self._artifacts.add_python_file(file_path)
 
     def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:
-        """Unpack an archive in the working directory of the program's functions, as `target_dir` or its own name."""
+        """Ships an archive to the workers and unpacks it in the working directory of the program's functions.
+
+        Args:
+            archive_path: a `.zip`, `.tar`, `.tar.gz`, `.tgz` or `.jar` file.
+            target_dir: the name of the directory it is unpacked to. None uses the name of the archive.
+        """
         self._artifacts.add_python_archive(archive_path, target_dir)
 
     def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
-        """Bring a file, or a directory, to every TaskExecutor that runs the program's functions: there
-        `RuntimeContext.get_distributed_cache().get_file(name)` is its path."""
+        """Ships a file or a directory to every TaskExecutor that runs the program's functions.
+
+        A function gets its local path from `RuntimeContext.get_distributed_cache().get_file(name)`.
+
+        Args:
+            file_path: the file or directory.
+            name: the name under which functions ask for it.
+            executable: True to make the copies executable.
+        """
         self._artifacts.add_cached_file(file_path, name, executable)
 
     def set_python_requirements(self, requirements_file_path: str, requirements_cache_dir: str | None = None) -> None:
-        """Install the packages of a requirements.txt wherever the program's functions run, in an environment that only
-        jobs with the same requirements share.
+        """Installs the packages of a requirements.txt on every worker that runs the program's functions.
+
+        They go into an environment that is shared only by jobs with the same requirements. If the installation fails,
+        the job fails with pip's message.
 
         Args:
-            requirements_cache_dir: a directory of packages; nothing is then taken from anywhere else.
-
-        Where they cannot be installed the job fails with pip's message.
+            requirements_file_path: the requirements.txt file.
+            requirements_cache_dir: a directory of packages. If it is given, no package comes from anywhere else.
         """
         self._artifacts.set_requirements(requirements_file_path, requirements_cache_dir)
 
     def set_python_executable(self, python_exec: str) -> None:
-        """Accepted where it names the interpreter that runs this program: functions run inside the TaskExecutors.
+        """Checks that `python_exec` is the interpreter that runs this program.
+
+        Functions run inside the TaskExecutors, so another interpreter cannot be chosen.
 
         Raises:
             UnsupportedOperationError: it is another interpreter.
@@ -274,12 +385,12 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         check_python_executable(python_exec)
 
     def add_jars(self, *jars_path: str) -> None:
-        """Kept in `pipeline.jars`, as in PyFlink; a jar can do nothing here."""
+        """Adds to `pipeline.jars` as PyFlink does, and warns that it has no effect: flinkpy has no JVM."""
         warnings.warn("add_jars has no effect: flinkpy has no JVM", stacklevel=2)
         self._add_to_list("pipeline.jars", jars_path)
 
     def add_classpaths(self, *classpaths: str) -> None:
-        """Kept in `pipeline.classpaths`, as in PyFlink; a class path can do nothing here."""
+        """Adds to `pipeline.classpaths` as PyFlink does, and warns that it has no effect: flinkpy has no JVM."""
         warnings.warn("add_classpaths has no effect: flinkpy has no JVM", stacklevel=2)
         self._add_to_list("pipeline.classpaths", classpaths)
 
@@ -290,10 +401,23 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
     # -- sources ---------------------------------------------------------------------------------------------------
 
     def from_collection(self, collection: Iterable[Any], type_info: TypeInformation | None = None) -> DataStream:
-        """The elements of a list (or other iterable), in their order, in one subtask.
+        """Creates a stream of the elements of a collection. One subtask emits them in their order.
+
+        Args:
+            collection: a list or another iterable. All its elements become part of the job.
+            type_info: the type of the elements. None pickles them.
+
+        Returns:
+            a bounded stream of parallelism 1.
 
         Raises:
-            TypeMismatchError: an element does not match `type_info`; names it.
+            TypeError: `collection` is not an iterable, or is a text or a dict.
+            TypeMismatchError: an element does not match `type_info`. The error names the element.
+
+        Example:
+            ```
+            env.from_collection([(1, "a"), (2, "b")], Types.TUPLE([Types.LONG(), Types.STRING()]))
+            ```
         """
         from flinkpy.connectors.collection import CollectionSource
 
@@ -312,7 +436,26 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         source_name: str,
         type_info: TypeInformation | None = None,
     ) -> DataStream:
-        """The records of `source`, a `flinkpy.connector_api.source.SourceBase`; `type_info` overrides its own type."""
+        """Creates a stream of the records of a source.
+
+        Args:
+            source: a `flinkpy.connector_api.source.SourceBase`, such as a KafkaSource or a FileSource.
+            watermark_strategy: assigns event time and watermarks; `WatermarkStrategy.no_watermarks()` for neither.
+            source_name: the name of the operator.
+            type_info: the type of the records. None takes the type that the source declares.
+
+        Returns:
+            a stream, bounded if the source is.
+
+        Raises:
+            TypeError: `source` or `watermark_strategy` is of another class.
+
+        Example:
+            ```
+            strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(5))
+            orders = env.from_source(source, strategy, "orders")
+            ```
+        """
         if not isinstance(source, SourceBase):
             raise TypeError("The source must be an implementation of flinkpy.connector_api.source.SourceBase")
         if not isinstance(watermark_strategy, WatermarkStrategy):
@@ -322,7 +465,17 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         return in_its_subtasks(self._source(source, watermark_strategy, source_name, declared), source)
 
     def from_sequence(self, start: int, end: int) -> DataStream:
-        """The numbers `start` to `end`, both included, as LONG columns. Beyond PyFlink (Java's `fromSequence`)."""
+        """Creates a stream of the numbers from `start` to `end`, split among all subtasks.
+
+        Beyond PyFlink (Java's `fromSequence`).
+
+        Args:
+            start: the first number.
+            end: the last number, which is included.
+
+        Returns:
+            a bounded stream of type LONG.
+        """
         from flinkpy.common.typeinfo import Types
         from flinkpy.connectors.number_sequence import NumberSequenceSource
 
@@ -331,11 +484,20 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
     # -- execution -------------------------------------------------------------------------------------------------
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
-        """Execute the program and wait for its end.
+        """Executes everything that was built since the last execution, and waits until the job has ended.
+
+        A detached submission does not wait.
+
+        Args:
+            job_name: the name of the job. None takes `pipeline.name`, or "Flink Streaming Job".
+
+        Returns:
+            the result, with the accumulators and the runtime of the job.
 
         Raises:
+            UserError: the program called `collect_async`, whose results need `execute_async`.
             FunctionSerializationError: a function cannot be pickled.
-            JobExecutionError: the job failed; the message begins with the user's own traceback.
+            JobExecutionError: the job failed. If a user function raised, the message begins with its traceback.
         """
         if self._collecting:
             raise UserError("the results of collect_async are read while the job runs: call execute_async, not execute")
@@ -347,12 +509,28 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
                 raise
             self._operators[:] = operators
             result = self._submit_and_await(self.generate_job_graph(job_name))
-        if result.get_net_runtime() >= 0:  # it was waited for
+        if result.get_net_runtime() >= 0:  # -1: detached, the job still runs
             self.cluster_datasets.submitted(lambda: True)
         return result
 
     def execute_async(self, job_name: str = DEFAULT_JOB_NAME) -> JobClient:
-        """Execute the program without waiting for it."""
+        """Submits everything that was built since the last execution, and does not wait for its end.
+
+        Args:
+            job_name: the name of the job.
+
+        Returns:
+            a client of the running job: its status, `cancel`, savepoints and the result.
+
+        Raises:
+            FunctionSerializationError: a function cannot be pickled.
+
+        Example:
+            ```
+            client = env.execute_async("orders")
+            client.stop_with_savepoint(False, "s3://bucket/savepoints").result()
+            ```
+        """
         from flinkpy.common.job_client import JobClient
 
         client = self._submit(self.generate_job_graph(job_name), needs_client=bool(self._collecting))
@@ -363,7 +541,7 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         return JobClient(client)
 
     def get_execution_plan(self) -> str:
-        """The program so far as JSON."""
+        """Returns the plan of the program built so far, as JSON. The program can still be executed afterwards."""
         from flinkpy.graph.batch_mode import runs_in_batch_mode, to_batch_mode
         from flinkpy.graph.column_optimizer import optimize_columns
         from flinkpy.graph.execution_plan import execution_plan
@@ -374,23 +552,30 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         if is_batch:
             choose_backends(graph, to_batch_mode(graph, self._configuration))
         optimize_columns(graph, self._configuration, is_batch)
-        forget_sinks(self)  # a program that shows its plan need not run
+        forget_sinks(self)  # a program that only shows its plan needs no warning that it was not executed
         return execution_plan(graph)
 
     def close(self) -> None:
-        """Forget the program built so far, and what was cached."""
+        """Discards the program built so far, and deletes the results of its cached streams."""
         self._operators.clear()
         forget_sinks(self)
         self.cluster_datasets.close()
 
     def invalidate_cluster_dataset(self, dataset_id: str) -> None:
-        """Delete what was cached under this id, which `CachedDataStream.dataset_id` has. Beyond PyFlink."""
+        """Deletes the result of a cached stream. Beyond PyFlink.
+
+        Args:
+            dataset_id: the id of the result, from `CachedDataStream.dataset_id`.
+        """
         self.cluster_datasets.invalidate(dataset_id)
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def generate_job_graph(self, job_name: str | None = None) -> job_pb2.JobGraph:
-        """The JobGraph of everything built since the last execution, which is forgotten by this. Beyond PyFlink."""
+        """Returns the JobGraph of everything built since the last execution. Beyond PyFlink.
+
+        The environment forgets these operators: the next execution does not contain them.
+        """
         from flinkpy.configuration.key_notices import warn_of_keys
         from flinkpy.graph.batch_mode import runs_in_batch_mode, to_batch_mode
         from flinkpy.graph.batch_sinks import split_sinks
@@ -423,7 +608,11 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         return job_graph
 
     def collect(self, stream: DataStream, job_name: str | None) -> Any:
-        """Execute the program with a sink that brings `stream` here; gives an iterator with `close()`."""
+        """Executes the program with a sink that sends the records of `stream` to this process.
+
+        Returns:
+            an iterator of the records, with `close()`.
+        """
         from flinkpy.datastream.collected_results import CollectedResults
 
         operator_id = _collect(stream, _COLLECT_UID)
@@ -432,7 +621,7 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         return CollectedResults(client, operator_id)
 
     def collect_later(self, stream: DataStream) -> Any:
-        """As `collect`, of the next `execute_async`."""
+        """Adds a sink as `collect` does, but leaves the execution to the next `execute_async`."""
         from flinkpy.datastream.collected_results import ResultsToCome
 
         results = ResultsToCome(_collect(stream, f"{_COLLECT_UID}-{len(self._collecting)}"))
@@ -440,7 +629,7 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         return results
 
     def add_operator(self, operator: OperatorTransformation) -> None:
-        """The operator is part of the program, whether or not anything reads its result."""
+        """Adds an operator to the program, even if nothing reads its result. A source is only added if it is read."""
         if operator.parallelism is None:
             operator.parallelism = self.get_parallelism()
             operator.has_default_parallelism = True
@@ -488,13 +677,13 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
 
 
 def _collect(stream: DataStream, uid: str) -> str:
-    """The id of the operator that brings the stream to the program."""
+    """Adds a sink that sends the records of the stream to this process. Returns the sink's operator id."""
     from flinkpy.configuration.client_options import COLLECT_MAX_RECORD
     from flinkpy.configuration.options import read_option
     from flinkpy.connectors.collect_sink import CollectSink
     from flinkpy.graph.operator_hashes import id_of_uid
 
-    # One subtask, as in Flink: what a stream of parallelism 1 gives arrives in its order.
+    # One subtask, as in Flink, so that the records of a stream of parallelism 1 keep their order.
     configuration = stream.get_execution_environment().get_configuration()
     sink = (
         stream.sink_to(CollectSink(read_option(configuration, COLLECT_MAX_RECORD))).name("Collect").set_parallelism(1)

@@ -41,14 +41,20 @@ class StreamExtensions(ColumnOperations):
     # -- sinks -----------------------------------------------------------------------------------------------------
 
     def print_to_err(self, sink_identifier: str | None = None) -> DataStreamSink:
-        """As `print`, to the standard error. Beyond PyFlink (Java's `printToErr`)."""
+        """Prints each record as `print` does, to the standard error. Beyond PyFlink (Java's `printToErr`)."""
         from flinkpy.connectors.print_sink import PrintSink
 
         return self._sink("Sink: Print to Std. Err", PrintSink(sink_identifier, std_err=True))
 
     def write_to_socket(self, hostname: str, port: int, schema: SerializationSchema) -> DataStreamSink:
-        """Send the bytes that `schema` makes of each record to a server, over one connection. Beyond PyFlink (Java's
-        `writeToSocket`). A connection that breaks fails the job.
+        """Sends each record to a server over one TCP connection. Beyond PyFlink (Java's `writeToSocket`).
+
+        A broken connection fails the job.
+
+        Args:
+            hostname: the host of the server.
+            port: the port of the server.
+            schema: serializes each record to the bytes that are sent.
         """
         from flinkpy.connectors.socket_sink import SocketSink
 
@@ -57,12 +63,23 @@ class StreamExtensions(ColumnOperations):
     # -- columns ---------------------------------------------------------------------------------------------------
 
     def map_batches(self, func: Callable[[Any], Any], output_type: Any = None) -> DataStream:
-        """Vectorised map: `func(pyarrow.RecordBatch) -> pyarrow.RecordBatch`, of any length. Beyond PyFlink.
-
-        Where the result has another length, its records carry no timestamps.
+        """Applies a function to batches of columns (a vectorised map). Beyond PyFlink.
 
         Args:
-            output_type: a TypeInformation or a `pyarrow.Schema`; None: the result has this stream's columns.
+            func: `func(pyarrow.RecordBatch) -> pyarrow.RecordBatch`. The result may have any number of rows. If the
+                number differs from that of the input, the records have no timestamps.
+            output_type: a TypeInformation or a `pyarrow.Schema`. None means that the result has this stream's columns.
+
+        Raises:
+            TypeError: the stream has no declared type, or `func` is not a function.
+
+        Example:
+            ```
+            def double(batch):
+                return pa.RecordBatch.from_arrays([pc.multiply(batch["price"], 2)], names=["price"])
+
+            prices.map_batches(double)
+            ```
         """
         self._check_columns("map_batches")
         if isinstance(func, type) or not callable(func):
@@ -71,12 +88,17 @@ class StreamExtensions(ColumnOperations):
         return self._one_input("Map Batches", specs.MapBatchesSpec(func, **types))
 
     def flat_map_batches(self, func: Callable[[Any], Any], output_type: Any = None) -> DataStream:
-        """Vectorised flat map: `func(pyarrow.RecordBatch)` gives any number of RecordBatches, e.g. as a generator.
+        """Applies a function to batches that returns any number of batches (a vectorised flat map). Beyond PyFlink.
 
-        Its records carry no timestamps. Beyond PyFlink.
+        The resulting records have no timestamps.
 
         Args:
-            output_type: a TypeInformation or a `pyarrow.Schema`; None: the results have this stream's columns.
+            func: a function of a `pyarrow.RecordBatch` that returns an iterable of RecordBatches or yields them.
+            output_type: a TypeInformation or a `pyarrow.Schema`. None means that the results have this stream's
+                columns.
+
+        Raises:
+            TypeError: the stream has no declared type, or `func` is not a function.
         """
         self._check_columns("flat_map_batches")
         if isinstance(func, type) or not callable(func):
@@ -85,10 +107,16 @@ class StreamExtensions(ColumnOperations):
         return self._one_input("Flat Map Batches", specs.FlatMapBatchesSpec(func, **types))
 
     def map_columns(self, **columns: Any) -> DataStream:
-        """The same records with more columns, or with other values in some. Beyond PyFlink.
+        """Adds columns, or replaces them, with functions that numba compiles. Beyond PyFlink.
 
-        `map_columns(total=compiled(lambda price, quantity: price * quantity, Types.DOUBLE()))`; see
-        `flinkpy.datastream.compiled`. All functions see the columns as they were.
+        Args:
+            columns: functions of `flinkpy.datastream.compiled`, by the name of the column. All functions see the
+                columns of the input.
+
+        Example:
+            ```
+            orders.map_columns(total=compiled(lambda price, quantity: price * quantity, Types.DOUBLE()))
+            ```
         """
         from flinkpy.datastream.compiled import AddColumns, type_with_columns
 
@@ -96,12 +124,16 @@ class StreamExtensions(ColumnOperations):
         return self._one_input("Map Columns", specs.MapBatchesSpec(AddColumns(columns), **types))
 
     def filter_batches(self, func: Any) -> DataStream:
-        """Vectorised filter. Beyond PyFlink.
+        """Keeps the rows of each batch that meet a condition (a vectorised filter). Beyond PyFlink.
 
         Args:
-            func: `func(pyarrow.RecordBatch)` gives a boolean array (or NumPy array) with one element per row, or an
-                Arrow compute expression; an expression may also be given itself. An expression of
-                `flinkpy.datastream.expressions`, such as `col("price") > 10`, can also be pushed into sources.
+            func: an expression of `flinkpy.datastream.expressions`, such as `col("price") > 10`, which can also be
+                pushed down into sources; an Arrow compute expression; or a function of a `pyarrow.RecordBatch` that
+                returns an Arrow compute expression, or a boolean Arrow or NumPy array with one element per row.
+
+        Raises:
+            TypeError: the stream has no declared type, or `func` is none of these.
+            UserError: the expression names a missing column, or is not a BOOLEAN.
         """
         if isinstance(func, Expression):
             return self._filter_expression(func)
@@ -123,13 +155,22 @@ class StreamExtensions(ColumnOperations):
     # -- two streams -----------------------------------------------------------------------------------------------
 
     def join(self, other_stream: DataStream) -> JoinedStreams:
-        """Pair records of the same key and window: `join(other).where(key).equal_to(key).window(w).apply(function)`."""
+        """Joins the records of two streams that have the same key and fall into the same window. Beyond PyFlink.
+
+        Example:
+            ```
+            orders.join(payments).where(order_id).equal_to(order_id).window(assigner).apply(pair_them)
+            ```
+        """
         from flinkpy.datastream.joined_streams import JoinedStreams
 
         return JoinedStreams(self, other_stream)  # type: ignore[arg-type]
 
     def co_group(self, other_stream: DataStream) -> CoGroupedStreams:
-        """Bring records of the same key and window together; as `join`, with a CoGroupFunction."""
+        """Groups the records of two streams by key and window, for a CoGroupFunction. Beyond PyFlink.
+
+        It is used as `join` is.
+        """
         from flinkpy.datastream.co_grouped_streams import CoGroupedStreams
 
         return CoGroupedStreams(self, other_stream)  # type: ignore[arg-type]
@@ -137,11 +178,11 @@ class StreamExtensions(ColumnOperations):
     # -- partitions ------------------------------------------------------------------------------------------------
 
     def global_(self) -> DataStream:
-        """All records to the first subtask of the next operator. Java's name is `global`."""
+        """Sends all records to the first subtask of the next operator. Beyond PyFlink (Java's `global`)."""
         return self._partitioned(Partitioning(partitioning.GLOBAL))
 
     def full_window_partition(self) -> PartitionWindowedStream:
-        """All records of each subtask as one window, which ends when the stream does; of a KeyedStream, of each key."""
+        """Collects all records of each subtask into one window, which ends when the stream ends. Beyond PyFlink."""
         from flinkpy.datastream.partition_windowed_stream import NonKeyedPartitionWindowedStream
 
         return NonKeyedPartitionWindowedStream(self)  # type: ignore[arg-type]
@@ -149,13 +190,16 @@ class StreamExtensions(ColumnOperations):
     # -- what it is ------------------------------------------------------------------------------------------------
 
     def returns(self, type_info: TypeInformation | list[TypeInformation]) -> DataStream:
-        """Declare the type of the records that the function gives, as its `output_type` would have. Beyond PyFlink.
+        """Declares the type of the results of the last operation, as its `output_type` does. Beyond PyFlink.
 
-        Call it before anything else is done with this stream.
+        Call it before another operation uses this stream.
+
+        Args:
+            type_info: the type. A list of types is a ROW type.
 
         Raises:
-            TypeError: the operation decides itself what its records are (a filter, a reduce, ...).
-            UserError: the stream is used already.
+            TypeError: the operation determines the type of its results itself (a filter, a reduce, ...).
+            UserError: another operation uses the stream already.
         """
         from flinkpy.datastream.declared_types import declare_type
 
@@ -163,20 +207,21 @@ class StreamExtensions(ColumnOperations):
         return self  # type: ignore[return-value]
 
     def get_id(self) -> int:
-        """Of the stream in its program."""
+        """Returns the id of the stream, unique in its program. Beyond PyFlink."""
         return self._transformation.id
 
     def get_parallelism(self) -> int:
-        """Of the operator that produces it."""
+        """Returns the parallelism of the operator that produces the stream. Beyond PyFlink."""
         transformation = self._transformation
         while (parallelism := getattr(transformation, "parallelism", None)) is None and transformation.inputs:
             transformation = transformation.inputs[0]
         return 1 if parallelism is None else parallelism
 
     def collect_async(self) -> CloseableIterator:
-        """The stream's records, which come once `execute_async` of the environment was called.
+        """Returns an iterator over the records of this stream, for a job that is started later. Beyond PyFlink.
 
-        Closing the iterator before its end cancels the job.
+        The records arrive after `execute_async` of the environment. Closing the iterator before its end cancels the
+        job.
         """
         from flinkpy.datastream.closeable_iterator import CloseableIterator
 
@@ -185,7 +230,7 @@ class StreamExtensions(ColumnOperations):
 
     def _check_columns(self, method: str) -> None:
         if self._transformation.output_type is None:
-            raise TypeError(f"{method} works on columns, but this stream has no declared type; give an output_type")
+            raise TypeError(f"{method} works on columns, but this stream has no declared type; pass an output_type")
 
 
 def _column_type(output_type: Any, input_type: TypeInformation | None) -> TypeInformation | None:
@@ -213,7 +258,7 @@ def _constant_expression(expression: Any) -> Callable[[Any], Any]:
 
 
 class _ConstantExpression:
-    """Gives the same Arrow expression for every batch."""
+    """A function of a batch that always returns the same Arrow expression."""
 
     def __init__(self, expression: Any) -> None:
         self._expression = expression

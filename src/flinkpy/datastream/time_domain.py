@@ -1,4 +1,4 @@
-"""TimeDomain: which clock a timer fired by."""
+"""TimeDomain: event time or processing time."""
 
 from __future__ import annotations
 
@@ -8,5 +8,7 @@ __all__ = ["TimeDomain"]
 
 
 class TimeDomain(Enum):
+    """The kind of time by which a timer fires."""
+
     EVENT_TIME = 0
     PROCESSING_TIME = 1

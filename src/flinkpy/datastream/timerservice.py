@@ -1,4 +1,4 @@
-"""TimerService: what a process function sees of time. Source: pyflink.datastream.timerservice."""
+"""TimerService: current time and timers of a process function. Source: pyflink.datastream.timerservice."""
 
 from __future__ import annotations
 
@@ -8,22 +8,28 @@ __all__ = ["TimerService"]
 
 
 class TimerService(ABC):
-    """Time, and timers of the current key. Times are milliseconds since the epoch."""
+    """The current time, and the timers of the current key. Times are in milliseconds since the epoch."""
 
     @abstractmethod
-    def current_processing_time(self) -> int: ...
+    def current_processing_time(self) -> int:
+        """Returns the time of the machine's clock."""
 
     @abstractmethod
-    def current_watermark(self) -> int: ...
+    def current_watermark(self) -> int:
+        """Returns the current watermark."""
 
     @abstractmethod
-    def register_processing_time_timer(self, timestamp: int) -> None: ...
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        """Registers a timer that fires when the clock reaches `timestamp`. Registering it twice has no effect."""
 
     @abstractmethod
-    def register_event_time_timer(self, timestamp: int) -> None: ...
+    def register_event_time_timer(self, timestamp: int) -> None:
+        """Registers a timer that fires when the watermark reaches `timestamp`. Registering it twice has no effect."""
 
     @abstractmethod
-    def delete_processing_time_timer(self, timestamp: int) -> None: ...
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        """Deletes a processing-time timer. It has no effect if there is none."""
 
     @abstractmethod
-    def delete_event_time_timer(self, timestamp: int) -> None: ...
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        """Deletes an event-time timer. It has no effect if there is none."""

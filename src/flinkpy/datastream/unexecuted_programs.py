@@ -1,8 +1,8 @@
-"""Notices a program that ends without having executed what it built, which otherwise ends in silence.
+"""Reports a program that ends without executing the sinks that it added, which would otherwise end silently.
 
-A sink that a script adds is noted, with the line that added it, until its environment executes, plans or forgets its
-program. What is noted when the interpreter exits is told on standard error. Sinks that other modules add are not noted:
-tests and libraries build programs that nobody means to execute.
+A sink that a script adds is recorded, with the line that added it, until its environment executes, plans or forgets its
+program. If sinks are left when the interpreter exits, a message goes to standard error. Sinks that other modules add
+are not recorded: tests and libraries build programs that are not meant to be executed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import FrameType
 
 _PACKAGE = __name__.partition(".")[0]
 
-#: Sinks that are kept for the message; it names the first one.
+#: The number of recorded sinks. The message names the first one and the number of the others.
 MAX_NOTED = 100
 
 
@@ -33,7 +33,7 @@ _is_registered = False
 
 
 def note_sink(environment: object, name: str) -> None:
-    """A sink was added to a program; called somewhere below the user's own call."""
+    """Records a sink that was added to a program, with the line of the user's call."""
     frame = _users_frame(sys._getframe(1))
     if frame is None or frame.f_globals.get("__name__") != "__main__" or len(_noted) >= MAX_NOTED:
         return
@@ -45,12 +45,12 @@ def note_sink(environment: object, name: str) -> None:
 
 
 def forget_sinks(environment: object | None = None) -> None:
-    """The program of this environment, or of all, was executed, or will not be."""
+    """Forgets the sinks of an environment, or of all: their program was executed, or need not be."""
     _noted[:] = [] if environment is None else [sink for sink in _noted if sink.environment != id(environment)]
 
 
 def describe_unexecuted() -> str | None:
-    """Returns what to tell a user whose program ends now, or None if nothing was left out."""
+    """Returns the message for a program that ends now; None if all its sinks were executed."""
     ours = [sink for sink in _noted if sink.pid == os.getpid()]  # a forked child ends without its parent's program
     if not ours:
         return None

@@ -1,4 +1,4 @@
-"""UserArtifacts: files that a program sends along with its job."""
+"""UserArtifacts: the files that a program ships with its job."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from flinkpy.common.python_environment import (
 from flinkpy.configuration import python_options, read_option
 from flinkpy.configuration.pipeline_options import CACHED_FILES
 
-#: Where the client finds the content of an artifact to upload; removed from the JobGraph once it has.
+#: The attribute with the path of an artifact that the client uploads. The upload removes it from the JobGraph.
 LOCAL_PATH = "local_path"
 
 _ARCHIVE_ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz", ".jar")
@@ -39,7 +39,7 @@ class _Artifact:
 
 
 class UserArtifacts:
-    """Collects files by path; `collect` looks at their content."""
+    """Collects the paths of files. `collect` reads their content."""
 
     def __init__(self) -> None:
         self._artifacts: list[_Artifact] = []
@@ -49,7 +49,7 @@ class UserArtifacts:
 
     def add_python_archive(self, path: str, target_dir: str | None) -> None:
         if not path.endswith(_ARCHIVE_ENDINGS):
-            raise UserError(f"add_python_archive: {path!r} is none of {', '.join(_ARCHIVE_ENDINGS)}")
+            raise UserError(f"add_python_archive: {path!r} must end with one of {', '.join(_ARCHIVE_ENDINGS)}")
         attributes = (("target_dir", target_dir),) if target_dir else ()
         self._add(_Artifact(_existing(path), os.path.basename(path), PYTHON_ARCHIVE, attributes))
 
@@ -64,14 +64,14 @@ class UserArtifacts:
         self._add(artifact)
 
     def set_requirements(self, path: str, packages: str | None) -> None:
-        """In place of those set before."""
+        """Sets the requirements, and replaces those that were set before."""
         kinds = (PYTHON_REQUIREMENTS, PYTHON_REQUIREMENTS_CACHE)
         self._artifacts = [one for one in self._artifacts if one.kind not in kinds]
         self._add(_Artifact(_existing(path), "requirements.txt", PYTHON_REQUIREMENTS))
         if packages is not None:
             directory = _existing(packages)
             if not os.path.isdir(directory):
-                raise UserError(f"set_python_requirements: {packages!r} is no directory of packages")
+                raise UserError(f"set_python_requirements: {packages!r} is not a directory of packages")
             self._add(_Artifact(directory, "packages", PYTHON_REQUIREMENTS_CACHE))
 
     def _add(self, artifact: _Artifact) -> None:
@@ -79,12 +79,12 @@ class UserArtifacts:
             self._artifacts.append(artifact)
 
     def collect(self, configuration: Configuration) -> list[job_pb2.UserArtifact]:
-        """The artifacts with the SHA-256 of their present content.
+        """Returns the artifacts with the SHA-256 of their present content.
 
-        Those of `pipeline.cached-files`, `python.files` and `python.archives` too, and where the program has set no
-        requirements those of `python.requirements`.
+        This includes the files of `pipeline.cached-files`, `python.files` and `python.archives`, and of
+        `python.requirements` if the program has set no requirements.
 
-        Raises: UnsupportedOperationError where `python.executable` is another interpreter, ConfigurationError.
+        Raises: UnsupportedOperationError if `python.executable` is another interpreter; ConfigurationError.
         """
         check_python_executable(read_option(configuration, python_options.PYTHON_EXECUTABLE))
         for name, path, is_executable in _cached_files(read_option(configuration, CACHED_FILES) or ""):
@@ -103,7 +103,7 @@ class UserArtifacts:
 
 
 def check_python_executable(executable: str | None) -> None:
-    """Raises: UnsupportedOperationError where it is not the interpreter that runs this program."""
+    """Raises: UnsupportedOperationError if it is not the interpreter that runs this program."""
     if executable is None or executable in ("python", "python3"):
         return
     if os.path.realpath(executable) != os.path.realpath(sys.executable):
@@ -114,7 +114,7 @@ def check_python_executable(executable: str | None) -> None:
 
 
 def read_artifact(artifact: job_pb2.UserArtifact) -> bytes:
-    """The content of an artifact that `UserArtifacts.collect` described."""
+    """Returns the content of an artifact that `UserArtifacts.collect` described."""
     path = artifact.attributes[LOCAL_PATH]
     if os.path.isdir(path):
         return _zipped(path, artifact.kind)
@@ -125,7 +125,7 @@ def read_artifact(artifact: job_pb2.UserArtifact) -> bytes:
 def _described(artifact: _Artifact) -> job_pb2.UserArtifact:
     name = artifact.name
     if os.path.isdir(artifact.path):
-        # What functions know a cached directory by is its own name.
+        # Functions ask for a cached directory by its own name.
         name += "" if artifact.kind == CACHED_FILE else ".zip"
         digest = hashlib.sha256(_zipped(artifact.path, artifact.kind)).hexdigest()
     else:
@@ -143,9 +143,9 @@ def _digest_of_file(path: str) -> str:
 
 
 def _zipped(directory: str, kind: str) -> bytes:
-    """A zip of what is in the directory; of a package that is to be imported, of the directory itself.
+    """Returns a zip of the content of a directory. For a Python package it contains the directory itself.
 
-    The same files give the same bytes: no times, names in order.
+    The same files give the same bytes: it contains no times, and names are in order.
     """
     is_package = kind == PYTHON_FILE and os.path.isfile(os.path.join(directory, "__init__.py"))
     root = os.path.dirname(directory) if is_package else directory
@@ -172,7 +172,7 @@ def _entries(text: str) -> list[str]:
 
 
 def _cached_files(text: str) -> list[tuple[str, str, bool]]:
-    """(name, path, whether it is executable) of each entry. Raises: ConfigurationError, naming the entry."""
+    """Returns (name, path, is executable) of each entry. Raises: ConfigurationError, which names the entry."""
     files = []
     for entry in filter(None, map(str.strip, text.split(";"))):
         fields = dict(field.strip().partition(":")[::2] for field in entry.split(","))
@@ -180,7 +180,7 @@ def _cached_files(text: str) -> list[tuple[str, str, bool]]:
         is_executable = fields.pop("executable", "false").strip().lower()
         if not name or not path or fields or is_executable not in ("true", "false"):
             raise ConfigurationError(
-                f"{CACHED_FILES.key}: {entry!r} is not name:NAME,path:PATH, with or without executable:true"
+                f"{CACHED_FILES.key}: {entry!r} must be name:NAME,path:PATH, with or without executable:true"
             )
         files.append((name, path, is_executable == "true"))
     return files

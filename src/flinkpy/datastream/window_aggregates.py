@@ -1,17 +1,17 @@
-"""Aggregates over columns of windows: `WindowedStream.aggregate(n=count(), top=max_("price"))`. Beyond PyFlink.
+"""Column aggregates of windows: `WindowedStream.aggregate(n=count(), top=max_("price"))`. Beyond PyFlink.
 
 ```python
 bids.key_by("auction").window(SlidingEventTimeWindows.of(Time.seconds(10), Time.seconds(2))) \\
     .aggregate(n=count(), top=max_("price"))
 ```
 The result is a ROW of the key columns, `window_start` and `window_end` (LONG, ms, the end exclusive), and one column
-per aggregate. Its timestamp is the last ms of the window. No Python object is made per record, and a record costs the
-same however many windows it is in.
+per aggregate. Its timestamp is the last ms of the window. No Python object is made per record, and the cost of a record
+does not depend on the number of windows it belongs to.
 
 Windows fire when the watermark (or the clock) passes their last ms, as with the default triggers. With an allowed
-lateness a window stays until the watermark is that much further; a record that comes for it in between makes it fire
-again at once, for the key of the record, with all that it has by then: one result per such record and window. What
-comes later still is dropped and counted (`numLateRecordsDropped`), or goes to the side output for late data.
+lateness a window is kept until the watermark is that much further. A record that arrives for it in between makes it
+fire again at once, for the key of the record and with its content so far: one result per such record and window. Later
+records are dropped and counted (`numLateRecordsDropped`), or go to the side output for late data.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ _SESSIONS = (EventTimeSessionWindows, ProcessingTimeSessionWindows)
 
 
 def aggregate(windows: WindowedStream | AllWindowedStream, wanted: dict[str, ColumnAggregate]) -> DataStream:
-    """What `aggregate` of a windowed stream does with keywords: the columns of the result by name.
+    """Implements `aggregate` of a windowed stream with keywords, which name the columns of the result.
 
     Raises:
-        UnsupportedOperationError: a trigger or evictor of the program's own, or windows that have no slices of time.
-        UserError: the stream or its key are no columns, there is no such column, or an aggregate cannot be merged.
+        UnsupportedOperationError: the program set a trigger or an evictor, or the windows are not slices of time.
+        UserError: the stream or its key are not columns, there is no such column, or an aggregate cannot be merged.
     """
     from flinkpy.datastream.windowed_stream import AllWindowedStream, _NullByteKeySelector
 
@@ -68,20 +68,20 @@ def aggregate(windows: WindowedStream | AllWindowedStream, wanted: dict[str, Col
     trigger = windows._window_trigger
     if trigger is not None and type(trigger) is not own_trigger:
         raise UnsupportedOperationError(
-            f"aggregates over columns fire when a window ends, not by the trigger {trigger!r}; "
+            f"column aggregates fire when a window ends, and cannot use the trigger {trigger!r}; "
             "an AggregateFunction works with any trigger"
         )
     if windows._evictor is not None:
         raise UnsupportedOperationError(
-            f"aggregates over columns keep no records that {windows._evictor!r} could evict; "
+            f"column aggregates keep no records that {windows._evictor!r} could evict; "
             "an AggregateFunction works with an evictor"
         )
     merges = shape.get("gap_ms") is not None or shape["size_ms"] != shape["slide_ms"] or windows._allowed_lateness
     for each in aggregates:
         if merges and each.compiled is not None and each.compiled.merge is None:
             raise UserError(
-                f"aggregate {each.name!r}: sliding windows, sessions and windows with allowed lateness put "
-                "accumulators together: give compiled_aggregate a `merge`"
+                f"aggregate {each.name!r}: sliding windows, sessions and windows with allowed lateness merge "
+                "accumulators: give compiled_aggregate a `merge`"
             )
     keyed = windows._keyed_stream
     is_all = isinstance(windows, AllWindowedStream)
@@ -94,7 +94,7 @@ def aggregate(windows: WindowedStream | AllWindowedStream, wanted: dict[str, Col
     key_selector = FieldKeySelector(()) if is_all else keyed.key_selector
     stream = keyed._values()
     if is_all:
-        # One subtask has all records: nobody has to ask for their keys.
+        # One subtask gets all records, so their keys are not needed.
         stream = keyed._origin_stream._partitioned(Partitioning(partitioning.HASH, key_selector))
     tag = windows._late_data_output_tag
     spec = specs.WindowAggregateSpec(
@@ -123,20 +123,21 @@ def aggregate(windows: WindowedStream | AllWindowedStream, wanted: dict[str, Col
 def _plan(
     windows: WindowedStream | AllWindowedStream, key_selector: Any, aggregates: tuple[ColumnAggregate, ...]
 ) -> AggregatePlan | None:
-    """None: they are all aggregates of columns."""
+    """Returns the plan of the aggregates; None if all are aggregates of columns and need none."""
     if not any(each.expression is not None or each.function == column_aggregates.AVG for each in aggregates):
         return None
     if windows._late_data_output_tag is not None:
-        # Late records are those that the window operator gets, and come from it.
+        # The side output holds the records that the window operator gets, so no selection may come before it.
         raise UserError(
-            "aggregate: with side_output_late_data aggregates are of columns: compute expressions with select() "
-            "before, and take mean() in place of avg()"
+            "aggregate: with side_output_late_data all aggregates must be of columns: compute expressions with "
+            "select() before, and use mean() instead of avg()"
         )
     keyed = windows._keyed_stream
     columns = checks.columns_of_type(keyed._origin_stream.transformation.output_type)
     if columns is None or not isinstance(key_selector, FieldKeySelector):
         raise UserError(
-            'aggregate works on columns: the stream must be of a declared TUPLE or ROW type, and key_by("name")'
+            "aggregate works on columns: the stream must be of a declared TUPLE or ROW type and keyed by columns, "
+            'as in key_by("name")'
         )
     return plan_aggregates(_key_names(keyed) if key_selector.fields else [], aggregates, columns)
 
@@ -149,7 +150,7 @@ def _key_names(keyed: KeyedStream) -> list[str]:
 
 
 def _shape(assigner: Any) -> dict[str, Any]:
-    """What the operator has to know of the assigner."""
+    """Returns the settings of the operator for an assigner."""
     if type(assigner) in _FIXED:
         return {
             "size_ms": assigner._size,
@@ -160,6 +161,6 @@ def _shape(assigner: Any) -> dict[str, Any]:
     if type(assigner) in _SESSIONS:
         return {"gap_ms": assigner._session_gap, "is_event_time": assigner.is_event_time()}
     raise UnsupportedOperationError(
-        f"aggregates over columns take tumbling and sliding windows, and sessions with a fixed gap, not {assigner!r}; "
+        f"column aggregates need tumbling or sliding windows, or sessions with a fixed gap, not {assigner!r}; "
         "an AggregateFunction works with any windows"
     )

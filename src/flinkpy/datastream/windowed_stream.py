@@ -1,4 +1,4 @@
-"""WindowedStream and AllWindowedStream: records in windows, and the operations on each window.
+"""WindowedStream and AllWindowedStream: streams grouped into windows, and the operations on each window.
 
 Source: pyflink.datastream.{WindowedStream,AllWindowedStream}. Beyond PyFlink: `evictor`, `sum`, `min`, `max`, `min_by`,
 `max_by`, and `aggregate` with column aggregates.
@@ -46,13 +46,13 @@ _Process = TypeVar("_Process")
 
 
 class _Windows(Generic[_Apply, _Process]):
-    """What streams with and without keys share. `_Apply`, `_Process`: the two kinds of window function."""
+    """The base of windows with and without keys. `_Apply` and `_Process` are the two kinds of window function."""
 
-    #: Of the functions that may be given, and how messages name them.
+    #: The classes of the two kinds of window function, and the name of the operation in descriptions.
     _apply_class: type
     _process_class: type
     _description: str
-    #: From the program's call to `__init__`: so that a warning names the program's line.
+    #: The number of frames from `__init__` to the program's call, so that a warning names the program's line.
     _calls_to_here = 3
 
     def __init__(self, keyed_stream: KeyedStream, window_assigner: WindowAssigner) -> None:
@@ -67,21 +67,27 @@ class _Windows(Generic[_Apply, _Process]):
         if window_assigner.is_event_time():
             for source in sources_without_watermarks(keyed_stream.transformation):
                 warnings.warn(
-                    f"{window_assigner}: these windows never end, as {source.display_name!r} has no watermarks; "
+                    f"{window_assigner}: these windows never end, because {source.display_name!r} has no watermarks; "
                     "give it a WatermarkStrategy, or call assign_timestamps_and_watermarks on the stream",
                     stacklevel=self._calls_to_here,
                 )
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:
+        """Returns the environment that the stream belongs to."""
         return self._keyed_stream.get_execution_environment()
 
     def get_input_type(self) -> TypeInformation:
+        """Returns the type of the stream's records."""
         return self._keyed_stream.get_type()
 
     # -- settings --------------------------------------------------------------------------------------------------
 
     def trigger(self, trigger: Trigger) -> Self:
-        """Call the function of a window when this trigger says so, in place of the assigner's own."""
+        """Sets the trigger that decides when a window fires, in place of the assigner's default trigger.
+
+        Raises:
+            TypeError: it is not a Trigger, or it cannot merge and the windows of the assigner merge.
+        """
         if not isinstance(trigger, Trigger):
             raise TypeError(f"trigger should be a Trigger, not {trigger!r}")
         if isinstance(self._window_assigner, MergingWindowAssigner) and not trigger.can_merge():
@@ -90,9 +96,15 @@ class _Windows(Generic[_Apply, _Process]):
         return self
 
     def allowed_lateness(self, time_ms: int) -> Self:
-        """Keep event-time windows for so long (ms) after the watermark has passed their end.
+        """Sets how long an event-time window is kept after the watermark has passed its end.
 
-        A record that comes in this time makes its window fire again; one that comes after it is late.
+        A record that arrives within this time makes its window fire again. A record that arrives later is late.
+
+        Args:
+            time_ms: the time in milliseconds; 0 by default.
+
+        Raises:
+            ValueError: it is not a number of milliseconds of at least 0.
         """
         if isinstance(time_ms, bool) or not isinstance(time_ms, int) or time_ms < 0:
             raise ValueError(f"The allowed lateness must be a number of ms and cannot be negative, not {time_ms!r}")
@@ -100,16 +112,16 @@ class _Windows(Generic[_Apply, _Process]):
         return self
 
     def side_output_late_data(self, output_tag: OutputTag) -> Self:
-        """Late records go to this side output of the result; without it they are dropped."""
+        """Sends late records to a side output of the resulting stream. By default they are dropped."""
         if not isinstance(output_tag, OutputTag):
             raise TypeError(f"output_tag should be an OutputTag, not {output_tag!r}")
         self._late_data_output_tag = output_tag
         return self
 
     def evictor(self, evictor: Evictor) -> Self:
-        """Remove records from a window before or after its function. Beyond PyFlink.
+        """Sets an evictor, which removes records from a window before or after its function. Beyond PyFlink.
 
-        All records of a window are kept then, also for `reduce` and `aggregate`.
+        With an evictor all records of a window are kept in state, also for `reduce` and `aggregate`.
         """
         if not isinstance(evictor, Evictor):
             raise TypeError(f"evictor should be an Evictor, not {evictor!r}")
@@ -124,11 +136,24 @@ class _Windows(Generic[_Apply, _Process]):
         window_function: _Apply | _Process | None = None,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """The records of each window reduced to one as they come, which the window function then gets.
+        """Reduces the records of each window to one as they arrive.
 
         Args:
-            window_function: None: the reduced record is the result.
-            output_type: of the window function's results; without a window function the input's.
+            reduce_function: a function of two records that returns one of the same type, or a ReduceFunction.
+            window_function: a function that gets the reduced record when the window fires. Without it the reduced
+                record is the result.
+            output_type: the type of the window function's results. Without a window function it is the input's type.
+
+        Returns:
+            the stream of the results.
+
+        Raises:
+            TypeError: a function is of another class.
+
+        Example:
+            ```
+            keyed.window(TumblingEventTimeWindows.of(Time.seconds(10))).reduce(lambda a, b: (a[0], a[1] + b[1]))
+            ```
         """
         function = checks.reduce_function(reduce_function)
         self._check_window_function(window_function)
@@ -146,14 +171,29 @@ class _Windows(Generic[_Apply, _Process]):
         output_type: TypeInformation | None = None,
         **aggregates: Any,
     ) -> DataStream:
-        """The records of each window added to an accumulator as they come; the window function gets its result.
-
-        Beyond PyFlink: keywords with aggregates of `flinkpy.datastream.aggregates` in place of a function aggregate
-        columns, without a Python object per row: `aggregate(flights=count(), delay=mean("dep_delay"))`.
+        """Adds the records of each window to an accumulator as they arrive.
 
         Args:
-            window_function: None: the result of the aggregate function is the result.
-            output_type: of the results.
+            aggregate_function: the function of the accumulator.
+            window_function: a function that gets the result of the aggregate function when the window fires. Without it
+                that is the result.
+            accumulator_type: the type of the accumulator in state. None pickles it.
+            output_type: the type of the results. None pickles them.
+            aggregates: beyond PyFlink, in place of a function: aggregates of `flinkpy.datastream.aggregates` by the
+                name of their column, which need no Python object per row.
+
+        Returns:
+            the stream of the results. With `aggregates`, ROWs of the key columns, `window_start`, `window_end` and the
+            aggregates.
+
+        Raises:
+            TypeError: a function is of another class, or there are both a function and columns.
+            UserError: with `aggregates`, the stream or its key are not columns, or there is no such column.
+
+        Example:
+            ```
+            flights.key_by("carrier").window(assigner).aggregate(flights=count(), delay=mean("dep_delay"))
+            ```
         """
         if aggregates:
             if (aggregate_function, window_function, accumulator_type, output_type) != (None,) * 4:
@@ -174,35 +214,46 @@ class _Windows(Generic[_Apply, _Process]):
         )
 
     def apply(self, window_function: _Apply, output_type: TypeInformation | None = None) -> DataStream:
-        """A function over all records of each window, which are kept until then."""
+        """Applies a window function to all records of each window, which are kept in state until it ends.
+
+        Args:
+            window_function: a WindowFunction; an AllWindowFunction for a stream without keys.
+            output_type: the type of the results. None pickles them.
+        """
         if not isinstance(window_function, self._apply_class):
             raise TypeError(f"window_function should be a {self._apply_class.__name__}")
         return self._records_operator(window_function, output_type)
 
     def process(self, process_window_function: _Process, output_type: TypeInformation | None = None) -> DataStream:
-        """A function with time and state over all records of each window, which are kept until then."""
+        """Applies a process window function to all records of each window, which are kept in state until it ends.
+
+        Args:
+            process_window_function: a ProcessWindowFunction, or a ProcessAllWindowFunction for a stream without keys.
+                It has access to time, state and side outputs.
+            output_type: the type of the results. None pickles them.
+        """
         if not isinstance(process_window_function, self._process_class):
             raise TypeError(f"process_window_function should be a {self._process_class.__name__}")
         return self._records_operator(process_window_function, output_type)
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
-        """The sum of a field; other fields are those of the first record. Beyond PyFlink."""
+        """Returns the sum of a field per window. The other fields are those of the first record. Beyond PyFlink."""
         return self._field(RollingKind.SUM, "sum", position_to_sum)
 
     def min(self, position_to_min: int | str = 0) -> DataStream:
-        """The minimum of a field; other fields are those of the first record. Beyond PyFlink."""
+        """Returns the minimum of a field per window. The other fields are those of the first record. Beyond PyFlink."""
         return self._field(RollingKind.MIN, "min", position_to_min)
 
     def max(self, position_to_max: int | str = 0) -> DataStream:
-        """The maximum of a field; other fields are those of the first record. Beyond PyFlink."""
+        """Returns the maximum of a field per window. The other fields are those of the first record. Beyond PyFlink."""
         return self._field(RollingKind.MAX, "max", position_to_max)
 
     def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
-        """The record with the smallest field, the first one of several. Beyond PyFlink."""
+        """Returns the record with the smallest field per window; the first one if several are equal. Beyond PyFlink."""
         return self._field(RollingKind.MIN_BY, "min_by", position_to_min_by)
 
     def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
-        """The record with the largest field, the first one of several. Beyond PyFlink."""
+        """Returns the record with the largest field per window; the first one if several are equal. Beyond PyFlink."""
         return self._field(RollingKind.MAX_BY, "max_by", position_to_max_by)
 
     # -- inside ----------------------------------------------------------------------------------------------------
@@ -226,7 +277,7 @@ class _Windows(Generic[_Apply, _Process]):
         )
 
     def _trigger(self) -> Trigger:
-        """What the program set, or the assigner's own. A count window that fired gets no records any more."""
+        """Returns the trigger of the program, or the assigner's default. A count window is purged when it fires."""
         if self._window_trigger is not None:
             return self._window_trigger
         trigger = self._window_assigner.get_default_trigger(self.get_execution_environment())
@@ -267,12 +318,12 @@ class _Windows(Generic[_Apply, _Process]):
         return DataStream(operator, environment)
 
     def _settle(self, operator: OperatorTransformation) -> None:
-        """What else is to be said of the operator."""
+        """Sets what else the kind of windows needs on the operator."""
         return
 
 
 class WindowedStream(_Windows[WindowFunction, ProcessWindowFunction]):
-    """Windows of each key of a stream."""
+    """A keyed stream whose records are grouped into windows per key. `KeyedStream.window` creates it."""
 
     _apply_class = WindowFunction
     _process_class = ProcessWindowFunction
@@ -280,7 +331,7 @@ class WindowedStream(_Windows[WindowFunction, ProcessWindowFunction]):
 
 
 class AllWindowedStream(_Windows[AllWindowFunction, ProcessAllWindowFunction]):
-    """Windows of a whole stream, which one subtask does."""
+    """A stream whose records are grouped into windows in one subtask. `DataStream.window_all` creates it."""
 
     _apply_class = AllWindowFunction
     _process_class = ProcessAllWindowFunction
@@ -295,7 +346,7 @@ class AllWindowedStream(_Windows[AllWindowFunction, ProcessAllWindowFunction]):
 
 
 class _NullByteKeySelector(KeySelector):
-    """One key for all records."""
+    """A selector that gives all records the same key."""
 
     def get_key(self, value: Any) -> int:
         return 0

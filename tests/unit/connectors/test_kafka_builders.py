@@ -426,7 +426,7 @@ def test_where_the_consumer_starts():
     assert made.set_start_from_earliest().to_source().properties["auto.offset.reset"] == "earliest"
     assert made.set_start_from_timestamp(5).to_source().properties["auto.offset.reset"] == "none"
     assert made.disable_filter_restored_partitions_with_subscribed_topics() is made
-    with pytest.raises(ValueError, match=r"group.id is needed to start from group offsets"):
+    with pytest.raises(ValueError, match=r"starting from group offsets needs the property group.id"):
         made.set_start_from_group_offsets().to_source()
     with pytest.raises(ValueError, match=r"auto.offset.reset must be one of"):
         consumer(**{"group.id": "g", "auto.offset.reset": "middle"}).to_source()

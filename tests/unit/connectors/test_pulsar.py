@@ -721,7 +721,7 @@ def test_mistakes_are_told_when_they_are_made() -> None:
         PulsarSource.builder().build()
     with pytest.raises(ConfigurationError, match="No topic names"):
         source_builder().build()
-    with pytest.raises(ConfigurationError, match="can be set once"):
+    with pytest.raises(ConfigurationError, match="can be set only once"):
         source_builder().set_topics("a").set_topic_pattern("b")
     with pytest.raises(ConfigurationError, match="is 'mine' already"):
         source_builder().set_subscription_name("other")

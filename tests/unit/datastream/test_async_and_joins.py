@@ -151,7 +151,7 @@ class TestIntervalJoin:
 
     def test_what_does_not_fit_is_refused(self, env: StreamExecutionEnvironment, stream: DataStream) -> None:
         keyed = stream.key_by("f0")
-        with pytest.raises(ValueError, match="is above the upper one"):
+        with pytest.raises(ValueError, match="is above the upper bound"):
             keyed.interval_join(keyed).between(Time.seconds(2), Time.seconds(1))
         with pytest.raises(TypeError, match="must be a Time or a Duration"):
             keyed.interval_join(keyed).between(1, 2)  # type: ignore[arg-type]
@@ -162,7 +162,7 @@ class TestIntervalJoin:
         between = keyed.interval_join(keyed).in_event_time().between(Time.seconds(1), Time.seconds(2))
         with pytest.raises(TypeError, match="must be a ProcessJoinFunction"):
             between.process(lambda left, right: left)  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match="late data goes to an OutputTag"):
+        with pytest.raises(TypeError, match="the output tag of late data must be an OutputTag"):
             between.side_output_left_late_data("late")  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="must have keys of one type"):
             keyed.interval_join(stream.key_by("f1")).between(Time.seconds(1), Time.seconds(2)).process(Pair())

@@ -192,7 +192,7 @@ def test_storages_say_what_they_are_and_which_options_mean_them() -> None:
         validate(storage.to_configuration())
     with pytest.raises(ValueError, match="checkpoint_path must not be None"):
         FileSystemCheckpointStorage()
-    with pytest.raises(UnsupportedOperationError, match="no option changes that"):
+    with pytest.raises(UnsupportedOperationError, match="no option changes it"):
         JobManagerCheckpointStorage(max_state_size=100).to_configuration()
 
 

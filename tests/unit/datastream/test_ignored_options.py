@@ -71,5 +71,5 @@ def test_a_file_that_the_program_registers_counts_and_not_the_one_of_the_option(
     "text", ["name:x", "path:/tmp", "name:x,path:/tmp,mode:5", "name:x,path:/tmp,executable:maybe"]
 )
 def test_an_entry_that_says_something_else_is_named(text: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"pipeline\.cached-files: '.*' is not name:NAME,path:PATH"):
+    with pytest.raises(ConfigurationError, match=r"pipeline\.cached-files: '.*' must be name:NAME,path:PATH"):
         cached(text)

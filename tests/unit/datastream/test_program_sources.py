@@ -66,11 +66,13 @@ def test_functions_of_java_and_other_things_are_refused(env):
         env.add_source("org.example.MySource")
     with pytest.raises(UnsupportedOperationError, match="no JVM and cannot run Java functions; give add_sink a sub"):
         stream.add_sink("org.example.MySink")
-    with pytest.raises(TypeError, match="not NumberSequenceSource; other sources are for from_source"):
+    with pytest.raises(TypeError, match="not NumberSequenceSource; pass other sources to from_source"):
         env.add_source(NumberSequenceSource(1, 2))
     with pytest.raises(TypeError, match=r"add_sink needs a .*SinkFunction, not int"):
         stream.add_sink(5)
-    with pytest.raises(UnsupportedOperationError, match="create_input: an InputFormat"):
+    with pytest.raises(
+        UnsupportedOperationError, match="create_input: flinkpy has no JVM and cannot run a Java InputFormat"
+    ):
         env.create_input(None)
 
 

@@ -405,7 +405,7 @@ def test_an_event_time_window_whose_watermark_never_comes_is_warned_of() -> None
     clicks = env.from_source(Endless(), NO_WATERMARKS, "clicks")
     views = env.from_source(Endless(), WATERMARKS, "views")
     for stream in (clicks, clicks.map(lambda value: value, PAIR).union(views), clicks.rebalance()):
-        with pytest.warns(UserWarning, match="never end, as 'Source: clicks' has no watermarks"):
+        with pytest.warns(UserWarning, match="never end, because 'Source: clicks' has no watermarks"):
             stream.key_by(lambda value: value[0]).window(TumblingEventTimeWindows.of(ms(10))).reduce(lambda a, b: a)
         with pytest.warns(UserWarning, match="call assign_timestamps_and_watermarks") as caught:
             stream.window_all(EventTimeSessionWindows.with_gap(ms(10))).apply(ListedAll())

@@ -83,11 +83,11 @@ def test_what_is_no_function_of_numbers_is_refused():
         type_with_columns(ORDERS, {"x": compiled(lambda size: size, Types.LONG())})
     with pytest.raises(TypeError, match="declared TUPLE or ROW"):
         type_with_columns(None, {"x": compiled(lambda size: size, Types.LONG())})
-    with pytest.raises(TypeMismatchError, match="takes numbers, and column 'item' is string"):
+    with pytest.raises(TypeMismatchError, match="takes numbers, but column 'item' is string"):
         compiled(lambda item: item, Types.LONG())(orders(item=["a"], price=[1.0], n=[1]))
     with pytest.raises(ValueError, match="needs a `result`"):
         compiled_aggregate("price", **{**MEAN, "result": None})
-    with pytest.raises(TypeError, match="initial is a number"):
+    with pytest.raises(TypeError, match="initial must be a number"):
         compiled_aggregate("price", **{**MEAN, "initial": "0"})
 
 

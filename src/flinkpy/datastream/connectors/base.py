@@ -1,7 +1,7 @@
-"""What all connectors are.
+"""The common types of connectors.
 
 Source: pyflink.datastream.connectors.base. Differs: `Source` and `Sink` are not wrappers of Java objects but the
-contracts of `flinkpy.connector_api`; a Python class that implements one can be given to `from_source` or `sink_to`.
+contracts of `flinkpy.connector_api`. `from_source` and `sink_to` accept Python classes that implement them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Sink = SinkBase
 
 
 class DeliveryGuarantee(Enum):
-    """How often a record may appear in an external system when a job fails and recovers."""
+    """The number of times that a record may appear in an external system when a job fails and recovers."""
 
     EXACTLY_ONCE = (0,)
     AT_LEAST_ONCE = (1,)
@@ -28,14 +28,16 @@ class DeliveryGuarantee(Enum):
 
 
 class StreamTransformer(ABC):
-    """Changes a stream before it enters a sink."""
+    """Transforms a stream before it enters a sink."""
 
     @abstractmethod
-    def apply(self, ds: Any) -> Any: ...
+    def apply(self, ds: Any) -> Any:
+        """Returns the transformed stream."""
 
 
 class SupportsPreprocessing(ABC):
-    """A sink that wants its stream changed first."""
+    """A sink that transforms its input stream first."""
 
     @abstractmethod
-    def get_transformer(self) -> StreamTransformer | None: ...
+    def get_transformer(self) -> StreamTransformer | None:
+        """Returns the transformer; None if the stream needs none."""

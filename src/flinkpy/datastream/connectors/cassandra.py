@@ -1,4 +1,7 @@
-"""Apache Cassandra. PyFlink's `pyflink.datastream.connectors.cassandra`; needs `pip install 'flinkpy[cassandra]'`."""
+"""The sink of Apache Cassandra: PyFlink's `pyflink.datastream.connectors.cassandra`.
+
+It needs `pip install 'flinkpy[cassandra]'`.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,13 @@ _logger = logging.getLogger(__name__)
 
 
 class CassandraSink:
-    """The end of a stream: `CassandraSink.add_sink(stream).set_query(...).set_host(...).build()`."""
+    """The end of a stream that writes to Cassandra.
+
+    Example:
+        ```
+        CassandraSink.add_sink(rows).set_query("INSERT INTO k.t (a, b) VALUES (?, ?);").set_host("localhost").build()
+        ```
+    """
 
     def __init__(self, j_cassandra_sink: Any) -> None:
         self._sink = j_cassandra_sink
@@ -61,13 +70,15 @@ class CassandraSink:
 
     @staticmethod
     def add_sink(input: Any) -> CassandraSinkBuilder:
-        """Args:
-        input: a DataStream of Rows or tuples.
+        """Returns a builder of a sink.
+
+        Args:
+            input: a DataStream of Rows or tuples.
         """
         return CassandraSink.CassandraSinkBuilder(input)
 
     class CassandraSinkBuilder:
-        """A query and a host are needed."""
+        """Builds a CassandraSink. A query and a host are required."""
 
         def __init__(self, j_cassandra_sink_builder: Any) -> None:
             self._stream = j_cassandra_sink_builder
@@ -76,8 +87,12 @@ class CassandraSink:
             self._settings: dict[str, Any] = {}
 
         def set_query(self, query: str) -> CassandraSink.CassandraSinkBuilder:
-            """`INSERT INTO keyspace.table (a, b) VALUES (?, ?);`, with a place for each field of the records. After a
-            failure it may be executed again: let that make no difference.
+            """Sets the query, with a `?` for each field of the records.
+
+            After a failure it may be executed again for the same records, so it should be idempotent.
+
+            Args:
+                query: a statement such as `INSERT INTO keyspace.table (a, b) VALUES (?, ?);`.
             """
             self._query = query
             return self
@@ -88,7 +103,7 @@ class CassandraSink:
             return self
 
         def set_cluster_builder(self, builder: ClusterBuilder) -> CassandraSink.CassandraSinkBuilder:
-            """For several hosts, credentials, TLS."""
+            """Sets a builder of the connection, for several hosts, credentials or TLS."""
             if not isinstance(builder, ClusterBuilder):
                 raise TypeError(f"{builder!r} is not a ClusterBuilder")
             self._reach()
@@ -98,7 +113,7 @@ class CassandraSink:
         def enable_write_ahead_log(
             self, committer: CassandraCommitter | None = None
         ) -> CassandraSink.CassandraSinkBuilder:
-            """Execute the query only for what is in a completed checkpoint, which has the records until then."""
+            """Executes the query only for records of completed checkpoints, which store the records until then."""
             self._settings.update(has_log=True, log_committer=committer)
             return self
 
@@ -112,7 +127,7 @@ class CassandraSink:
                 self._settings["ignores_null_fields"] = True
             ignored = sorted({"ttl", "timestamp", "if_not_exists"}.intersection(given))
             if ignored:
-                _logger.warning("CassandraSink: %s have no effect: they stand in the query", ", ".join(ignored))
+                _logger.warning("CassandraSink: %s have no effect: put them into the query", ", ".join(ignored))
             return self
 
         def set_failure_handler(self, failure_handler: CassandraFailureHandler) -> CassandraSink.CassandraSinkBuilder:
@@ -124,7 +139,12 @@ class CassandraSink:
         def set_max_concurrent_requests(
             self, max_concurrent_requests: int, duration: Duration | None = None
         ) -> CassandraSink.CassandraSinkBuilder:
-            """Of a subtask; 1024 unless it is set. With more the task waits, so long at most."""
+            """Sets the number of concurrent requests of a subtask; 1024 by default.
+
+            Args:
+                max_concurrent_requests: the number. The task waits while there are so many.
+                duration: the longest time that the task waits.
+            """
             if max_concurrent_requests <= 0:
                 raise ValueError("Max concurrent requests is expected to be positive")
             self._settings["max_concurrent_requests"] = max_concurrent_requests
@@ -132,12 +152,12 @@ class CassandraSink:
             return self
 
         def enable_ignore_null_fields(self) -> CassandraSink.CassandraSinkBuilder:
-            """A field that is None stays what it was, and leaves no tombstone."""
+            """Leaves the columns of fields that are None unchanged, without tombstones."""
             self._settings["ignores_null_fields"] = True
             return self
 
         def build(self) -> CassandraSink:
-            """Raises: ValueError: something is missing."""
+            """Adds the sink to the stream. Raises: ValueError if the query or the host is missing."""
             if not self._query:
                 raise ValueError("Query must not be null or empty.")
             if self._builder is None:
@@ -145,7 +165,7 @@ class CassandraSink:
                     "Cassandra host information must be supplied using either set_host() or set_cluster_builder()."
                 )
             sink = self._stream.sink_to(QuerySink(self._query, self._builder, **self._settings))
-            # In Flink it is a SinkFunction, whose operator's name does not end with ": Writer".
+            # In Flink this is a SinkFunction, and the name of its operator does not end with ": Writer".
             sink.transformation.name = "Sink: Unnamed"
             return CassandraSink(sink).name("Cassandra Sink")
 

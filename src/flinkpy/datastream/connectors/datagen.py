@@ -1,4 +1,4 @@
-"""DataGeneratorSource and what limits its speed. Beyond PyFlink: flink-connector-datagen has no Python there."""
+"""DataGeneratorSource and its rate limiters. Beyond PyFlink, which has no API for flink-connector-datagen."""
 
 from flinkpy.connectors.datagen import DataGeneratorSource, GeneratorFunction
 from flinkpy.connectors.rate_limiter import RateLimiterStrategy

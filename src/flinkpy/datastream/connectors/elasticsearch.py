@@ -1,4 +1,4 @@
-"""Documents into Elasticsearch. PyFlink's `pyflink.datastream.connectors.elasticsearch`; needs no client library."""
+"""The sink of Elasticsearch. PyFlink's `pyflink.datastream.connectors.elasticsearch`; needs no client library."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Builder = TypeVar("_Builder", bound="ElasticsearchSinkBuilderBase")
 
 
 class ElasticsearchSinkBuilderBase(abc.ABC):
-    """Hosts and an emitter are needed. A setter of a limit takes -1 for none."""
+    """Builds a sink. Hosts and an emitter are required. A limit of -1 means no limit."""
 
     @abc.abstractmethod
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class ElasticsearchSinkBuilderBase(abc.ABC):
 
     @abc.abstractmethod
     def get_http_host_class(self) -> Any:
-        """Raises: UnsupportedOperationError: in PyFlink a Java class."""
+        """Raises UnsupportedOperationError: in PyFlink this is a Java class."""
 
     def set_emitter(self: _Builder, emitter: ElasticsearchEmitter) -> _Builder:
         if not isinstance(emitter, ElasticsearchEmitter):
@@ -44,14 +44,20 @@ class ElasticsearchSinkBuilderBase(abc.ABC):
         return self
 
     def set_hosts(self: _Builder, hosts: str | list[str]) -> _Builder:
-        """`host:port`, or a URL of http or https. When one does not answer, the next is asked."""
+        """Sets the hosts. If one does not answer, the next one is tried.
+
+        Args:
+            hosts: `host:port`, or an http or https URL; or a list of them.
+        """
         hosts = hosts if isinstance(hosts, list) else [hosts]
         if not hosts:
             raise ValueError("Hosts cannot be empty.")
         return self._connect(hosts=tuple(hosts))
 
     def set_delivery_guarantee(self: _Builder, delivery_guarantee: DeliveryGuarantee) -> _Builder:
-        """NONE, the default: what waits is lost in a failure. AT_LEAST_ONCE: a checkpoint waits for it."""
+        """Sets the guarantee. With NONE (the default) buffered actions are lost in a failure. With AT_LEAST_ONCE a
+        checkpoint waits until they are written.
+        """
         if delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
             raise ConfigurationError(
                 "Elasticsearch sink does not support the EXACTLY_ONCE guarantee. With a key field, AT_LEAST_ONCE does."
@@ -71,7 +77,10 @@ class ElasticsearchSinkBuilderBase(abc.ABC):
     def set_bulk_flush_backoff_strategy(
         self: _Builder, flush_backoff_type: FlushBackoffType, max_retries: int, delay_millis: int
     ) -> _Builder:
-        """What to do when the cluster is too busy or does not answer; by default the job fails."""
+        """Sets how often and when a request is repeated if the cluster is too busy or does not answer.
+
+        By default the job fails.
+        """
         if not isinstance(flush_backoff_type, FlushBackoffType):
             raise TypeError(f"{flush_backoff_type!r} is not a FlushBackoffType")
         if flush_backoff_type is not FlushBackoffType.NONE and (max_retries <= 0 or delay_millis < 0):
@@ -89,15 +98,15 @@ class ElasticsearchSinkBuilderBase(abc.ABC):
         return self._connect(path_prefix=prefix)
 
     def set_connection_request_timeout(self: _Builder, timeout: int) -> _Builder:
-        """Accepted: a writer has a connection of its own, and need not wait for one."""
+        """Has no effect: each writer has its own connection and never waits for one."""
         return self
 
     def set_connection_timeout(self: _Builder, timeout: int) -> _Builder:
-        """Ms to connect."""
+        """Sets the time to connect in milliseconds."""
         return self._connect(connection_timeout_ms=timeout)
 
     def set_socket_timeout(self: _Builder, timeout: int) -> _Builder:
-        """Ms to wait for an answer."""
+        """Sets the time to wait for an answer in milliseconds."""
         return self._connect(socket_timeout_ms=timeout)
 
     def build(self) -> ElasticsearchSink:
@@ -121,7 +130,7 @@ class ElasticsearchSinkBuilderBase(abc.ABC):
 
 
 class Elasticsearch6SinkBuilder(ElasticsearchSinkBuilderBase):
-    """Of a sink for Elasticsearch 6, whose documents have types: give the emitter a `doc_type`."""
+    """Builds a sink of Elasticsearch 6, whose documents have types: the emitter needs a `doc_type`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,7 +140,7 @@ class Elasticsearch6SinkBuilder(ElasticsearchSinkBuilderBase):
 
 
 class Elasticsearch7SinkBuilder(ElasticsearchSinkBuilderBase):
-    """Of a sink for Elasticsearch 7 and later."""
+    """Builds a sink of Elasticsearch 7 and later."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Rows into a database. PyFlink's `pyflink.datastream.connectors.jdbc`, on the DB-API 2.0 drivers of Python."""
+"""The sink of SQL databases. PyFlink's `pyflink.datastream.connectors.jdbc`, with Python's DB-API 2.0 drivers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["JdbcConnectionOptions", "JdbcExecutionOptions", "JdbcSink"]
 
 
 class JdbcSink(SinkFunction):
-    """Executes a statement for every row; made by `sink` or `exactly_once_sink`, used with `add_sink`."""
+    """Executes a statement for every row, for `add_sink`. `sink` and `exactly_once_sink` create it."""
 
     def __init__(self, j_jdbc_sink: JdbcStatementSink) -> None:
         super().__init__()
@@ -26,10 +26,13 @@ class JdbcSink(SinkFunction):
         jdbc_connection_options: JdbcConnectionOptions,
         jdbc_execution_options: JdbcExecutionOptions | None = None,
     ) -> JdbcSink:
-        """At least once: make the statement one that may come twice (an upsert).
+        """Returns a sink that writes each row at least once. The statement should be idempotent, such as an upsert.
 
         Args:
-            sql: with a `?` for each field of the rows.
+            sql: the statement, with a `?` for each field of the rows.
+            type_info: the type of the rows.
+            jdbc_connection_options: the driver, the URL and the credentials.
+            jdbc_execution_options: the batch size, the batch interval and the retries.
         """
         options = jdbc_execution_options or JdbcExecutionOptions.defaults()
         return JdbcSink(JdbcStatementSink(sql, type_info, jdbc_connection_options, options))
@@ -41,12 +44,12 @@ class JdbcSink(SinkFunction):
         jdbc_connection_options: JdbcConnectionOptions,
         jdbc_execution_options: JdbcExecutionOptions | None = None,
     ) -> JdbcSink:
-        """Rows become visible with the checkpoint that has them, each once. Beyond PyFlink; Java's `exactlyOnceSink`.
+        """Returns a sink that writes each row exactly once. Beyond PyFlink (Java's `exactlyOnceSink`).
 
-        The driver must have DB-API's two-phase commit, as psycopg has; PostgreSQL wants `max_prepared_transactions` of
-        more than twice the parallelism. Without checkpoints rows become visible at the end of the input. The batch
-        interval and the retries of the options mean nothing here: a batch that fails takes the job back to its last
-        checkpoint.
+        Rows become visible when the checkpoint that contains them completes; without checkpoints, at the end of the
+        input. The driver must support the two-phase commit of DB-API, as psycopg does. PostgreSQL needs
+        `max_prepared_transactions` of more than twice the parallelism. The batch interval and the retries of the
+        options have no effect: after a failed batch the job restarts from its last checkpoint.
         """
         options = jdbc_execution_options or JdbcExecutionOptions.defaults()
         return JdbcSink(JdbcStatementSink(sql, type_info, jdbc_connection_options, options, is_exactly_once=True))

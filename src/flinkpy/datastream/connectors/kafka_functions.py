@@ -1,7 +1,7 @@
-"""FlinkKafkaConsumer and FlinkKafkaProducer: the older names, for programs that use `add_source` and `add_sink`.
+"""FlinkKafkaConsumer and FlinkKafkaProducer: the older API, for programs that use `add_source` and `add_sink`.
 
-Source: pyflink.datastream.connectors.kafka. Differs: both are KafkaSource and KafkaSink under another name, so states
-and guarantees are theirs.
+Source: pyflink.datastream.connectors.kafka. Differs: they are built on KafkaSource and KafkaSink, and have the same
+state and guarantees.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from flinkpy.formats.schema import produced_type_of
 
 __all__ = ["FlinkKafkaConsumer", "FlinkKafkaConsumerBase", "FlinkKafkaProducer", "FlinkKafkaProducerBase", "Semantic"]
 
-#: The consumer's name of `partition.discovery.interval.ms`; without it there is no discovery.
+#: The older name of `partition.discovery.interval.ms`. Without it partitions are not discovered.
 _DISCOVERY = "flink.partition-discovery.interval-millis"
-#: A producer property of flinkpy's: what transactional ids begin with.
+#: A producer property of flinkpy: the prefix of transactional ids.
 TRANSACTIONAL_ID_PREFIX = "transactional.id.prefix"
 _RESET = {
     "latest": KafkaOffsetResetStrategy.LATEST,
@@ -38,7 +38,7 @@ _RESET = {
 
 
 class FlinkKafkaConsumerBase(SourceFunction):
-    """Starts from the group's offsets unless told otherwise; `auto.offset.reset` (latest) says where without any."""
+    """Reads topics. By default it starts from the group's offsets, or without any by `auto.offset.reset` (latest)."""
 
     def __init__(
         self, topics: str | list[str], deserialization_schema: DeserializationSchema, properties: dict[str, str]
@@ -51,7 +51,7 @@ class FlinkKafkaConsumerBase(SourceFunction):
         self._commits_offsets = True
 
     def set_commit_offsets_on_checkpoints(self, commit_on_checkpoints: bool) -> FlinkKafkaConsumerBase:
-        """Whether the group is told of completed checkpoints; only for others to see."""
+        """Sets if completed checkpoints commit offsets to the group. They only inform others: recovery ignores them."""
         self._commits_offsets = commit_on_checkpoints
         return self
 
@@ -64,7 +64,7 @@ class FlinkKafkaConsumerBase(SourceFunction):
         return self
 
     def set_start_from_timestamp(self, startup_offsets_timestamp: int) -> FlinkKafkaConsumerBase:
-        """Milliseconds since 1970."""
+        """Starts from the first records at or after a time, in milliseconds since the epoch."""
         self._starting_offsets = KafkaOffsetsInitializer.timestamp(startup_offsets_timestamp)
         return self
 
@@ -73,7 +73,7 @@ class FlinkKafkaConsumerBase(SourceFunction):
         return self
 
     def disable_filter_restored_partitions_with_subscribed_topics(self) -> FlinkKafkaConsumerBase:
-        """Restored partitions are always read on, whatever the topics are now."""
+        """Has no effect: restored partitions are always read, whatever the topics are now."""
         return self
 
     def get_produced_type(self) -> TypeInformation:
@@ -87,7 +87,7 @@ class FlinkKafkaConsumerBase(SourceFunction):
         starting = self._starting_offsets
         if starting is None:
             if "group.id" not in properties:
-                raise ValueError("FlinkKafkaConsumer: property group.id is needed to start from group offsets")
+                raise ValueError("FlinkKafkaConsumer: starting from group offsets needs the property group.id")
             starting = KafkaOffsetsInitializer.committed_offsets(_RESET[reset])
         properties[PARTITION_DISCOVERY_INTERVAL] = properties.pop(_DISCOVERY, "-1")
         if "group.id" in properties:
@@ -103,10 +103,12 @@ class FlinkKafkaConsumerBase(SourceFunction):
 
 
 class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
-    """Deprecated: KafkaSource.
+    """Reads Kafka topics. Deprecated: use KafkaSource.
 
     Args:
-        properties: `bootstrap.servers`, `group.id` and whatever else the Kafka consumer is to be told.
+        topics: the name of a topic, or a list of names.
+        deserialization_schema: deserializes the values of the messages.
+        properties: the properties of the Kafka consumer, such as `bootstrap.servers` and `group.id`.
     """
 
     def __init__(
@@ -117,7 +119,7 @@ class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
 
 
 class Semantic(Enum):
-    """What a FlinkKafkaProducer promises, as DeliveryGuarantee for KafkaSink."""
+    """The guarantee of a FlinkKafkaProducer. KafkaSink has DeliveryGuarantee instead."""
 
     EXACTLY_ONCE = (0,)
     AT_LEAST_ONCE = (1,)
@@ -125,7 +127,7 @@ class Semantic(Enum):
 
 
 class FlinkKafkaProducerBase(SinkFunction):
-    """Settings of a FlinkKafkaProducer."""
+    """The settings of a FlinkKafkaProducer."""
 
     def __init__(
         self,
@@ -145,28 +147,33 @@ class FlinkKafkaProducerBase(SinkFunction):
         self._ignores_timeouts = False
 
     def set_log_failures_only(self, log_failures_only: bool) -> FlinkKafkaProducerBase:
-        """Log records that Kafka did not take, and go on without them."""
+        """Sets if records that Kafka rejects are logged and skipped."""
         self._logs_failures_only = log_failures_only
         return self
 
     def set_flush_on_checkpoint(self, flush_on_checkpoint: bool) -> FlinkKafkaProducerBase:
-        """Whether a checkpoint waits until all records are stored; without, nothing is promised."""
+        """Sets if a checkpoint waits until Kafka has stored all records. Without it there is no guarantee."""
         self._flushes_on_checkpoint = flush_on_checkpoint
         return self
 
     def set_write_timestamp_to_kafka(self, write_timestamp_to_kafka: bool) -> FlinkKafkaProducerBase:
-        """Give Kafka the records' event times; otherwise it is the time of writing."""
+        """Sets if the messages get the records' event times. Otherwise they get the time of writing."""
         self._writes_timestamps = write_timestamp_to_kafka
         return self
 
 
 class FlinkKafkaProducer(FlinkKafkaProducerBase):
-    """Deprecated: KafkaSink. All records of a subtask go to one partition (FlinkFixedPartitioner).
+    """Writes to a Kafka topic. Deprecated: use KafkaSink.
+
+    All records of a subtask go to one partition (FlinkFixedPartitioner).
 
     Args:
-        producer_config: `bootstrap.servers`, and whatever else the Kafka producer is to be told. Jobs that write to one
+        topic: the name of the topic.
+        serialization_schema: serializes the records to the values of the messages.
+        producer_config: the properties of the Kafka producer, such as `bootstrap.servers`. Jobs that write to the same
             topic exactly once need a different `transactional.id.prefix` each.
         kafka_producer_pool_size: has no effect: there is a transaction for every checkpoint.
+        semantic: the guarantee.
     """
 
     def __init__(
@@ -183,7 +190,7 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
         self._producer_pool_size = kafka_producer_pool_size
 
     def ignore_failures_after_transaction_timeout(self) -> FlinkKafkaProducer:
-        """Go on where Kafka has rolled back a transaction of the restored checkpoint; its records are lost."""
+        """Continues if Kafka has rolled back a transaction of the restored checkpoint. Its records are lost."""
         self._ignores_timeouts = True
         return self
 

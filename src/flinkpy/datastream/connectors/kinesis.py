@@ -1,7 +1,7 @@
-"""Amazon Kinesis. PyFlink's `pyflink.datastream.connectors.kinesis`; needs `pip install 'flinkpy[kinesis]'`.
+"""The source and the sinks of Amazon Kinesis: PyFlink's `pyflink.datastream.connectors.kinesis`.
 
-Properties have Flink's keys: `aws.region`, `aws.endpoint`, `aws.credentials.provider...`, `flink.stream.initpos`,
-`flink.shard...`.
+It needs `pip install 'flinkpy[kinesis]'`. Properties have Flink's keys: `aws.region`, `aws.endpoint`,
+`aws.credentials.provider...`, `flink.stream.initpos`, `flink.shard...`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 
 
 class WatermarkTracker:
-    """Lets sources wait that are ahead of others with the same name: watermark alignment."""
+    """Makes sources wait that are ahead of others with the same tracker (watermark alignment)."""
 
     def __init__(self, j_watermark_tracker: str) -> None:
         self.aggregate_name = j_watermark_tracker
@@ -50,18 +50,23 @@ class WatermarkTracker:
     def job_manager_watermark_tracker(
         aggregate_name: str, log_accumulator_interval_millis: int = -1
     ) -> WatermarkTracker:
-        """Args:
-        log_accumulator_interval_millis: accepted: watermarks are metrics.
+        """Returns a tracker.
+
+        Args:
+            aggregate_name: the name of the tracker.
+            log_accumulator_interval_millis: has no effect: watermarks are metrics.
         """
         return WatermarkTracker(aggregate_name)
 
 
 class FlinkKinesisConsumer(SourceFunction):
-    """Reads streams, exactly once, also while they are resharded; for `add_source`.
+    """Reads Kinesis streams exactly once, also while they are resharded, for `add_source`.
 
     Args:
-        streams: names or ARNs.
-        config_props: by default reading begins when the job is started (`flink.stream.initpos` LATEST).
+        streams: the name or the ARN of a stream, or a list of them.
+        deserializer: deserializes the records.
+        config_props: the properties. By default it reads records that arrive after the start of the job
+            (`flink.stream.initpos` LATEST).
     """
 
     def __init__(
@@ -86,14 +91,18 @@ class FlinkKinesisConsumer(SourceFunction):
         return self
 
     def set_periodic_watermark_assigner(self, periodic_watermark_assigner: Any) -> FlinkKinesisConsumer:
-        """Timestamps and watermarks for each shard. A WatermarkStrategy: Java's assigners cannot run here."""
+        """Sets the timestamps and watermarks of each shard.
+
+        Args:
+            periodic_watermark_assigner: a WatermarkStrategy. Java's assigners cannot run here.
+        """
         if not isinstance(periodic_watermark_assigner, WatermarkStrategy):
             raise TypeError(f"{periodic_watermark_assigner!r} is not a WatermarkStrategy")
         self._strategy = periodic_watermark_assigner
         return self
 
     def set_watermark_tracker(self, watermark_tracker: WatermarkTracker) -> FlinkKinesisConsumer:
-        """Wait where this source is more than `flink.watermark.lookahead.millis` ahead. Needs watermarks."""
+        """Makes this source wait if it is more than `flink.watermark.lookahead.millis` ahead. It needs watermarks."""
         if not isinstance(watermark_tracker, WatermarkTracker):
             raise TypeError(f"{watermark_tracker!r} is not a WatermarkTracker")
         self._tracker = watermark_tracker
@@ -101,7 +110,7 @@ class FlinkKinesisConsumer(SourceFunction):
 
     @property
     def watermark_strategy(self) -> WatermarkStrategy | None:
-        """What `add_source` gives the source; None: no watermarks."""
+        """The watermark strategy that `add_source` uses; None for no watermarks."""
         strategy = self._strategy
         if strategy is None:
             return None
@@ -119,7 +128,7 @@ class FlinkKinesisConsumer(SourceFunction):
 
 
 class _BufferSetters:
-    """What both sinks can be told about buffers and requests."""
+    """The settings of buffers and requests that both sinks have."""
 
     def __init__(self, settings: BufferSettings) -> None:
         self._settings = settings
@@ -142,17 +151,17 @@ class _BufferSetters:
 
 
 class KinesisStreamsSinkBuilder(_BufferSetters):
-    """Stream name, schema, partition keys and a region are needed."""
+    """Builds a sink of a data stream. Stream name, schema, partition keys and a region are required."""
 
     def __init__(self) -> None:
         super().__init__(BufferSettings())
         self._key_generator: PartitionKeyGenerator | None = None
 
     def set_stream_name(self, stream_name: str | list[str]) -> KinesisStreamsSinkBuilder:
-        """Or its ARN."""
+        """Sets the stream by its name or ARN."""
         names = [stream_name] if isinstance(stream_name, str) else list(stream_name)
         if len(names) != 1:
-            raise ValueError(f"A sink writes to one stream, not to {names}")
+            raise ValueError(f"A sink writes to exactly one stream, not to {names}")
         self._stream = names[0]
         return self
 
@@ -167,7 +176,10 @@ class KinesisStreamsSinkBuilder(_BufferSetters):
         return self
 
     def set_fail_on_error(self, fail_on_error: bool) -> KinesisStreamsSinkBuilder:
-        """False, the default: what Kinesis is too busy for is sent again; what can never succeed fails the job."""
+        """Sets if every failed record fails the job.
+
+        By default throttled records are sent again, and only records that can never succeed fail the job.
+        """
         self._fails_on_error = fail_on_error
         return self
 
@@ -176,17 +188,17 @@ class KinesisStreamsSinkBuilder(_BufferSetters):
         return self
 
     def set_max_batch_size(self, max_batch_size: int) -> KinesisStreamsSinkBuilder:
-        """Records of one request; 500 at most for Kinesis."""
+        """Sets the number of records of a request. Kinesis allows 500."""
         self._set(max_batch_size=max_batch_size)
         return self
 
     def set_max_in_flight_requests(self, max_in_flight_requests: int) -> KinesisStreamsSinkBuilder:
-        """Requests without an answer; with more, the task waits."""
+        """Sets the number of unanswered requests above which the task waits."""
         self._set(max_in_flight_requests=max_in_flight_requests)
         return self
 
     def set_max_buffered_requests(self, max_buffered_requests: int) -> KinesisStreamsSinkBuilder:
-        """Records that wait; with more, the task does."""
+        """Sets the number of buffered records above which the task waits."""
         self._set(max_buffered_requests=max_buffered_requests)
         return self
 
@@ -199,12 +211,12 @@ class KinesisStreamsSinkBuilder(_BufferSetters):
         return self
 
     def set_max_record_size_in_bytes(self, max_record_size_in_bytes: int) -> KinesisStreamsSinkBuilder:
-        """A longer record fails the job."""
+        """Sets the size in bytes above which a record fails the job."""
         self._set(max_record_size_in_bytes=max_record_size_in_bytes)
         return self
 
     def build(self) -> KinesisStreamsSink:
-        """Raises: ConfigurationError: something is missing, or does not go together."""
+        """Returns the sink. Raises: ConfigurationError if a setting is missing, or settings conflict."""
         stream, schema = self._check("stream name")
         if self._key_generator is None:
             raise ConfigurationError("The partition key generator must be set: call set_partition_key_generator")
@@ -214,7 +226,7 @@ class KinesisStreamsSinkBuilder(_BufferSetters):
 
 
 class KinesisFirehoseSinkBuilder(_BufferSetters):
-    """Delivery stream, schema and a region are needed."""
+    """Builds a sink of a delivery stream. Delivery stream name, schema and a region are required."""
 
     def __init__(self) -> None:
         super().__init__(BufferSettings(max_batch_size_in_bytes=4 << 20, max_record_size_in_bytes=1000 << 10))
@@ -228,7 +240,7 @@ class KinesisFirehoseSinkBuilder(_BufferSetters):
         return self
 
     def set_fail_on_error(self, fail_on_error: bool) -> KinesisFirehoseSinkBuilder:
-        """As for KinesisStreamsSink."""
+        """Sets if every failed record fails the job, as for KinesisStreamsSink."""
         self._fails_on_error = fail_on_error
         return self
 
@@ -261,7 +273,7 @@ class KinesisFirehoseSinkBuilder(_BufferSetters):
         return self
 
     def build(self) -> KinesisFirehoseSink:
-        """Raises: ConfigurationError: something is missing, or does not go together."""
+        """Returns the sink. Raises: ConfigurationError if a setting is missing, or settings conflict."""
         stream, schema = self._check("delivery stream name")
         return KinesisFirehoseSink(stream, schema, self._properties, self._settings, self._fails_on_error)
 

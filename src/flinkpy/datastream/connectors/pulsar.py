@@ -1,7 +1,7 @@
-"""Apache Pulsar. PyFlink's `pyflink.datastream.connectors.pulsar`; needs `pip install 'flinkpy[pulsar]'`.
+"""The source and the sink of Apache Pulsar: PyFlink's `pyflink.datastream.connectors.pulsar`.
 
-Properties have Flink's keys: `pulsar.client...`, `pulsar.consumer...`, `pulsar.producer...`, `pulsar.source...`,
-`pulsar.sink...`.
+It needs `pip install 'flinkpy[pulsar]'`. Properties have Flink's keys: `pulsar.client...`, `pulsar.consumer...`,
+`pulsar.producer...`, `pulsar.source...`, `pulsar.sink...`.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class _PulsarBuilder:
         self._properties: dict[str, str] = {}
 
     def _set(self: _Builder, key: str, value: Any) -> _Builder:
-        """Raises: ConfigurationError: it has another value already."""
+        """Sets a property. Raises: ConfigurationError if it already has another value."""
         text = str(value).lower() if isinstance(value, bool) else str(value)
         known = self._properties.setdefault(key, text)
         if known != text:
-            raise ConfigurationError(f"{key} is {known!r} already and cannot become {text!r}")
+            raise ConfigurationError(f"{key} is already {known!r} and cannot be set to {text!r}")
         return self
 
     def _authenticate(self: _Builder, plugin: str, params: str | dict[str, str]) -> _Builder:
@@ -67,7 +67,7 @@ class _PulsarBuilder:
 
 
 class PulsarSourceBuilder(_PulsarBuilder):
-    """Service URL, admin URL, subscription name, topics and a deserialization schema are needed."""
+    """Builds a source. Service URL, admin URL, subscription name, topics and a deserialization schema are required."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,50 +79,54 @@ class PulsarSourceBuilder(_PulsarBuilder):
         self._boundedness = Boundedness.CONTINUOUS_UNBOUNDED
 
     def set_admin_url(self, admin_url: str) -> PulsarSourceBuilder:
-        """`http://host:8080`."""
+        """Sets the URL of the admin API, such as `http://host:8080`."""
         return self._set(ADMIN_URL, admin_url)
 
     def set_service_url(self, service_url: str) -> PulsarSourceBuilder:
-        """`pulsar://host:6650`."""
+        """Sets the URL of the brokers, such as `pulsar://host:6650`."""
         return self._set(SERVICE_URL, service_url)
 
     def set_subscription_name(self, subscription_name: str) -> PulsarSourceBuilder:
         return self._set(SUBSCRIPTION_NAME, subscription_name)
 
     def set_topics(self, topics: str | list[str]) -> PulsarSourceBuilder:
-        """With all their partitions; or names of partitions."""
+        """Sets the topics by name. A topic is read with all its partitions; a name may also be that of a partition."""
         names = (topics,) if isinstance(topics, str) else tuple(topics)
         if not names:
             raise ValueError("set_topics: no topic is given")
         return self._subscribe(names)
 
     def set_topic_pattern(self, topic_pattern: str) -> PulsarSourceBuilder:
-        """Of whole names: `persistent://tenant/namespace/name.*`, or `name.*` of `public/default`."""
+        """Sets the topics by a pattern of whole names.
+
+        Args:
+            topic_pattern: a pattern such as `persistent://tenant/namespace/name.*`, or `name.*` for `public/default`.
+        """
         return self._subscribe(re.compile(topic_pattern))
 
     def set_consumer_name(self, consumer_name: str) -> PulsarSourceBuilder:
         return self._set(CONSUMER_NAME, consumer_name)
 
     def set_range_generator(self, range_generator: RangeGenerator) -> PulsarSourceBuilder:
-        """Read only some keys, each message at least once (the subscription is Key_Shared then)."""
+        """Reads only a part of the keys. The subscription is then Key_Shared, and messages are read at least once."""
         if not isinstance(range_generator, RangeGenerator):
             raise TypeError(f"{range_generator!r} is not a RangeGenerator")
         self._ranges = range_generator
         return self
 
     def set_start_cursor(self, start_cursor: StartCursor) -> PulsarSourceBuilder:
-        """Where a subscription begins that there was not before; `pulsar.source.resetSubscriptionCursor`: any."""
+        """Sets where a new subscription starts; with `pulsar.source.resetSubscriptionCursor` also an existing one."""
         if not isinstance(start_cursor, StartCursor):
             raise TypeError(f"{start_cursor!r} is not a StartCursor")
         self._start = start_cursor
         return self
 
     def set_unbounded_stop_cursor(self, stop_cursor: StopCursor) -> PulsarSourceBuilder:
-        """End there, in a job that counts as a streaming one."""
+        """Stops at the cursor. The source still counts as unbounded."""
         return self._stop_at(stop_cursor, Boundedness.CONTINUOUS_UNBOUNDED)
 
     def set_bounded_stop_cursor(self, stop_cursor: StopCursor) -> PulsarSourceBuilder:
-        """End there; new partitions are not looked for."""
+        """Stops at the cursor. The source is bounded and does not discover new partitions."""
         return self._stop_at(stop_cursor, Boundedness.BOUNDED)
 
     def set_deserialization_schema(self, deserialization_schema: DeserializationSchema) -> PulsarSourceBuilder:
@@ -132,13 +136,17 @@ class PulsarSourceBuilder(_PulsarBuilder):
     def set_authentication(
         self, auth_plugin_class_name: str, auth_params_string: str | dict[str, str]
     ) -> PulsarSourceBuilder:
-        """Java's name of the plugin, such as `org.apache.pulsar.client.impl.auth.AuthenticationToken`, and `token:...`;
-        or the path of a library of the C++ client.
+        """Sets the authentication.
+
+        Args:
+            auth_plugin_class_name: Java's name of the plugin, such as
+                `org.apache.pulsar.client.impl.auth.AuthenticationToken`; or the path of a library of the C++ client.
+            auth_params_string: the parameters of the plugin, such as `token:...`, or a dict of them.
         """
         return self._authenticate(auth_plugin_class_name, auth_params_string)
 
     def set_config(self, key: str | ConfigOption, value: Any) -> PulsarSourceBuilder:
-        """Once for each key, or with the same value."""
+        """Sets a property. Raises: ConfigurationError if it already has another value."""
         if isinstance(key, ConfigOption):
             warnings.warn(
                 "set_config(key: ConfigOption, value) is deprecated. Use set_config(key: str, value) instead.",
@@ -149,7 +157,7 @@ class PulsarSourceBuilder(_PulsarBuilder):
         return self._set(key, value)
 
     def set_config_with_dict(self, config: dict[str, Any]) -> PulsarSourceBuilder:
-        """Deprecated: set_properties."""
+        """Sets properties. Deprecated: use set_properties."""
         warnings.warn(
             "set_config_with_dict is deprecated. Use set_properties instead.", DeprecationWarning, stacklevel=2
         )
@@ -161,7 +169,7 @@ class PulsarSourceBuilder(_PulsarBuilder):
         return self
 
     def build(self) -> PulsarSource:
-        """Raises: ConfigurationError: something is missing."""
+        """Returns the source. Raises: ConfigurationError if a required setting is missing."""
         self._require(set_service_url=SERVICE_URL, set_admin_url=ADMIN_URL, set_subscription_name=SUBSCRIPTION_NAME)
         if self._topics is None:
             raise ConfigurationError("No topic names or topic pattern are provided.")
@@ -179,7 +187,7 @@ class PulsarSourceBuilder(_PulsarBuilder):
 
     def _subscribe(self, topics: tuple[str, ...] | re.Pattern[str]) -> PulsarSourceBuilder:
         if self._topics is not None:
-            raise ConfigurationError(f"The topics are {self._topics!r} already: they can be set once")
+            raise ConfigurationError(f"The topics are already {self._topics!r}: they can be set only once")
         self._topics = topics
         return self
 
@@ -191,7 +199,7 @@ class PulsarSourceBuilder(_PulsarBuilder):
 
 
 class PulsarSinkBuilder(_PulsarBuilder):
-    """Service URL, admin URL, a serialization schema, and topics or a router are needed."""
+    """Builds a sink. Service URL, admin URL, a serialization schema, and topics or a router are required."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -209,20 +217,22 @@ class PulsarSinkBuilder(_PulsarBuilder):
         return self._set(SERVICE_URL, service_url)
 
     def set_producer_name(self, producer_name: str) -> PulsarSinkBuilder:
-        """How producers are named in Pulsar's statistics.
+        """Sets the name of the producers in Pulsar's statistics.
 
-        Pulsar lets no two producers of a topic have the same name. So each gets a UUID in its name: in the place of
-        `%s`, or at the end ("name - UUID") where there is none.
+        Pulsar does not allow two producers of a topic with the same name. Each name therefore contains a UUID: in place
+        of `%s`, or at the end ("name - UUID") if there is no `%s`.
         """
         return self._set(PRODUCER_NAME, producer_name)
 
     def set_topics(self, topics: str | list[str]) -> PulsarSinkBuilder:
-        """With all their partitions."""
+        """Sets the topics by name. They are written with all their partitions."""
         self._topics = (topics,) if isinstance(topics, str) else tuple(topics)
         return self
 
     def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> PulsarSinkBuilder:
-        """NONE, the default: what is on its way is lost in a failure. AT_LEAST_ONCE: a checkpoint waits for it."""
+        """Sets the guarantee. With NONE (the default) messages in flight are lost in a failure. With AT_LEAST_ONCE a
+        checkpoint waits for them.
+        """
         if delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
             raise ConfigurationError(
                 "PulsarSink does not support the EXACTLY_ONCE guarantee: Pulsar's Python client has no transactions"
@@ -231,7 +241,7 @@ class PulsarSinkBuilder(_PulsarBuilder):
         return self
 
     def set_topic_routing_mode(self, topic_routing_mode: TopicRoutingMode) -> PulsarSinkBuilder:
-        """CUSTOM is set by `set_topic_router`."""
+        """Sets how messages are distributed to partitions. `set_topic_router` sets CUSTOM."""
         if topic_routing_mode is TopicRoutingMode.CUSTOM:
             raise ConfigurationError("CUSTOM mode should be set by using set_topic_router method.")
         if not isinstance(topic_routing_mode, TopicRoutingMode):
@@ -240,13 +250,17 @@ class PulsarSinkBuilder(_PulsarBuilder):
         return self
 
     def set_topic_router(self, topic_router_class_name: Any) -> PulsarSinkBuilder:
-        """A callable `(record, partitions) -> topic`; `partitions` are those of `set_topics`.
+        """Sets a function that chooses the topic of each record.
 
-        Raises: UnsupportedOperationError for the name of a Java class.
+        Args:
+            topic_router_class_name: a function of the record and the partitions of `set_topics` that returns a topic.
+
+        Raises:
+            UnsupportedOperationError: it is the name of a Java class.
         """
         if not callable(topic_router_class_name):
             raise UnsupportedOperationError(
-                f"set_topic_router: {topic_router_class_name!r} is a class of Java, and flinkpy has no JVM; give a "
+                f"set_topic_router: {topic_router_class_name!r} is a Java class, and flinkpy has no JVM; pass a "
                 "callable (record, partitions) -> topic"
             )
         self._routing, self._router = TopicRoutingMode.CUSTOM, topic_router_class_name
@@ -259,7 +273,7 @@ class PulsarSinkBuilder(_PulsarBuilder):
     def set_authentication(
         self, auth_plugin_class_name: str, auth_params_string: str | dict[str, str]
     ) -> PulsarSinkBuilder:
-        """As of PulsarSourceBuilder."""
+        """Sets the authentication, as PulsarSourceBuilder does."""
         return self._authenticate(auth_plugin_class_name, auth_params_string)
 
     def delay_sending_message(self, message_delayer: MessageDelayer) -> PulsarSinkBuilder:
@@ -269,7 +283,7 @@ class PulsarSinkBuilder(_PulsarBuilder):
         return self
 
     def set_config(self, key: str, value: Any) -> PulsarSinkBuilder:
-        """Once for each key, or with the same value."""
+        """Sets a property. Raises: ConfigurationError if it already has another value."""
         return self._set(key, value)
 
     def set_properties(self, config: dict[str, Any]) -> PulsarSinkBuilder:
@@ -278,12 +292,12 @@ class PulsarSinkBuilder(_PulsarBuilder):
         return self
 
     def build(self) -> PulsarSink:
-        """Raises: ConfigurationError: something is missing."""
+        """Returns the sink. Raises: ConfigurationError if a required setting is missing."""
         self._require(set_service_url=SERVICE_URL, set_admin_url=ADMIN_URL)
         if self._schema is None:
             raise ConfigurationError("A serialization schema is needed: call set_serialization_schema")
         if not self._topics and self._router is None:
-            raise ConfigurationError("No topic names are provided, nor a topic router")
+            raise ConfigurationError("Neither topic names nor a topic router are provided")
         properties = dict(self._properties)
         if "%s" not in properties.get(PRODUCER_NAME, "%s"):
             properties[PRODUCER_NAME] += " - %s"

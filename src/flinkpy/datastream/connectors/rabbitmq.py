@@ -1,4 +1,7 @@
-"""Queues of RabbitMQ. PyFlink's `pyflink.datastream.connectors.rabbitmq`; needs `pip install 'flinkpy[rabbitmq]'`."""
+"""The source and the sink of RabbitMQ: PyFlink's `pyflink.datastream.connectors.rabbitmq`.
+
+They need `pip install 'flinkpy[rabbitmq]'`.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,14 @@ __all__ = ["RMQConnectionConfig", "RMQSink", "RMQSource"]
 
 
 class RMQSource(SourceFunction):
-    """Reads a queue, without end; for `add_source`.
+    """Reads a queue, which is unbounded, for `add_source`.
 
     Args:
-        use_correlation_id: messages have correlation ids that are unique: with checkpoints, and a parallelism of 1,
-            each comes exactly once. Otherwise at least once; without checkpoints, at most once.
+        connection_config: the host and the credentials.
+        queue_name: the name of the queue.
+        use_correlation_id: True if all messages have unique correlation ids. With checkpoints and parallelism 1 they
+            are then read exactly once. Otherwise they are read at least once; without checkpoints at most once.
+        deserialization_schema: deserializes the messages.
     """
 
     def __init__(
@@ -36,7 +42,7 @@ class RMQSource(SourceFunction):
 
 
 class RMQSink(SinkFunction):
-    """Writes to a queue, at least once; for `add_sink`."""
+    """Writes to a queue at least once, for `add_sink`."""
 
     def __init__(
         self, connection_config: RMQConnectionConfig, queue_name: str, serialization_schema: SerializationSchema

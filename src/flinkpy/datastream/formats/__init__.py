@@ -1,1 +1,1 @@
-"""PyFlink's `pyflink.datastream.formats`: what files hold."""
+"""PyFlink's `pyflink.datastream.formats`: the formats of files and messages."""

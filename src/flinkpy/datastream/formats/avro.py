@@ -33,9 +33,9 @@ __all__ = [
 
 
 class AvroInputFormat(InputFormat):
-    """An Avro file, or a directory of them, for `StreamExecutionEnvironment.create_input`.
+    """Reads an Avro file, or all files of a directory, for `StreamExecutionEnvironment.create_input`.
 
-    The records are dicts, with what `schema` asks for.
+    The records are dicts with the fields of the schema.
     """
 
     def __init__(self, path: str, schema: AvroSchema) -> None:
@@ -46,7 +46,7 @@ class AvroInputFormat(InputFormat):
         return self._type_info
 
     def to_source(self) -> FileSource:
-        """What reads it."""
+        """Returns the source that reads the files."""
         from flinkpy.connectors.file_source import FileSource
 
         return FileSource.for_bulk_file_format(AvroFormat(self._type_info.schema), self._path).build()
@@ -57,14 +57,14 @@ class AvroBulkWriters:
 
     @staticmethod
     def for_generic_record(schema: AvroSchema) -> AvroBulkWriterFactory:
-        """Records are dicts that `schema` holds; Rows with its fields do as well."""
+        """Returns a writer factory. Records must be dicts that match `schema`, or Rows with its fields."""
         return AvroBulkWriterFactory(schema)
 
 
 class AvroRowDeserializationSchema(DeserializationSchema):
-    """A message that is one record in Avro's binary form, without its schema, to a (nested) Row.
+    """Deserializes messages of one Avro record each, in binary form without the schema, to (nested) Rows.
 
-    `on_error` says what becomes of messages that cannot be read. Beyond PyFlink.
+    `on_error` sets how malformed messages are handled. Beyond PyFlink.
     """
 
     def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:
@@ -87,7 +87,7 @@ class AvroRowDeserializationSchema(DeserializationSchema):
             return self._convert(record)
         except DECODE_ERRORS as error:
             reason = str(error) or type(error).__name__
-            raise ValueError(f"it is no record of the Avro schema {self._schema}: {reason}") from error
+            raise ValueError(f"the message is not a record of the Avro schema {self._schema}: {reason}") from error
 
     def deserialize_batch(self, messages: list[bytes | None]) -> DecodedBatch:
         from flinkpy.formats.schema import decode_each
@@ -99,7 +99,7 @@ class AvroRowDeserializationSchema(DeserializationSchema):
 
 
 class AvroRowSerializationSchema(SerializationSchema):
-    """A Row to Avro's binary form, without the schema."""
+    """Serializes Rows to Avro's binary form, without the schema."""
 
     def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ class AvroRowSerializationSchema(SerializationSchema):
         self._convert: Any = None
 
     def serialize(self, element: Any) -> bytes:
-        """Raises: TypeMismatchError naming the field."""
+        """Raises: TypeMismatchError, which names the field."""
         if self._convert is None:
             self._convert = to_avro_converter(self._row_type)
         output = io.BytesIO()
@@ -135,5 +135,5 @@ def _schema_of(owner: object, record_class: str | None, avro_schema_string: str 
     if record_class is None:
         raise TypeError("record_class or avro_schema_string should be specified.")
     raise UnsupportedOperationError(
-        f"{type(owner).__name__}: record_class names a Java class, and flinkpy has no JVM; give avro_schema_string"
+        f"{type(owner).__name__}: record_class names a Java class, and flinkpy has no JVM; pass avro_schema_string"
     )

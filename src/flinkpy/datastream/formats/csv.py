@@ -1,7 +1,7 @@
 """PyFlink's `pyflink.datastream.formats.csv`.
 
-Differs: column types are TypeInformation (`Types.INT()`), not the Table API's DataTypes. Where Jackson's CSV parser is
-more lenient than pyarrow's (rows with too few fields), the stricter one counts.
+Differs: column types are TypeInformation (`Types.INT()`), not the Table API's DataTypes. Rows with too few fields,
+which Jackson's CSV parser accepts, are refused as pyarrow's parser refuses them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 
 
 class CsvReaderFormat(CsvFormat):
-    """Reads CSV files as rows; batches stay columns."""
+    """Reads CSV files as rows. Batches stay in columns."""
 
     @staticmethod
     def for_schema(schema: CsvSchema) -> CsvReaderFormat:
@@ -48,7 +48,7 @@ class CsvBulkWriters:
 
 
 class CsvRowDeserializationSchema(RowMessageDeserializationSchema):
-    """A message that is one CSV row to a row with the declared fields, by their positions."""
+    """Deserializes messages of one CSV row each to Rows. Fields are matched by position."""
 
     def _make_parser(self, row_type: RowTypeInfo) -> CsvMessageParser:
         from flinkpy.formats.csv_messages import CsvMessageParser
@@ -65,7 +65,7 @@ class CsvRowDeserializationSchema(RowMessageDeserializationSchema):
             return self._set(delimiter=_one_character("field delimiter", delimiter))
 
         def set_allow_comments(self, allow_comments: bool) -> CsvRowDeserializationSchema.Builder:
-            """Lines that start with `#` are passed over."""
+            """Sets if lines that start with `#` are skipped."""
             return self._set(allow_comments=allow_comments)
 
         def set_array_element_delimiter(self, delimiter: str) -> CsvRowDeserializationSchema.Builder:
@@ -78,15 +78,15 @@ class CsvRowDeserializationSchema(RowMessageDeserializationSchema):
             return self._set(escape_char=_one_character("escape character", c))
 
         def set_null_literal(self, null_literal: str) -> CsvRowDeserializationSchema.Builder:
-            """What stands for null; without, nothing is null."""
+            """Sets the text that means null. By default no text does."""
             return self._set(null_literal=_not_none("null literal", null_literal))
 
         def set_ignore_parse_errors(self, ignore_parse_errors: bool) -> CsvRowDeserializationSchema.Builder:
-            """A field that is missing or does not fit its type is null; a message that is no row is passed over."""
+            """Sets if errors are ignored: malformed or missing fields are null, and malformed messages are skipped."""
             return self._set(ignore_parse_errors=ignore_parse_errors)
 
         def on_error(self, on_error: Any) -> CsvRowDeserializationSchema.Builder:
-            """`"fail"`, `"skip"` or an OutputTag. Beyond PyFlink."""
+            """Sets how malformed messages are handled: `"fail"`, `"skip"` or an OutputTag for them. Beyond PyFlink."""
             self._on_error = checked_on_error(on_error)
             return self
 
@@ -97,7 +97,7 @@ class CsvRowDeserializationSchema(RowMessageDeserializationSchema):
             schema._row_type = self._type_info
             schema._options = CsvMessageOptions(**self._changes)
             schema.on_error = self._on_error
-            schema._row_parser()  # types that CSV does not hold are an error now
+            schema._row_parser()  # raises now if CSV does not support a type
             return schema
 
         def _set(self, **changes: Any) -> CsvRowDeserializationSchema.Builder:
@@ -106,7 +106,7 @@ class CsvRowDeserializationSchema(RowMessageDeserializationSchema):
 
 
 class CsvRowSerializationSchema(SerializationSchema):
-    """A row to a CSV line with its line end."""
+    """Serializes Rows to CSV lines with a line end."""
 
     def __init__(self, j_csv_row_serialization_schema: Any = None) -> None:
         super().__init__(j_csv_row_serialization_schema)
@@ -122,7 +122,7 @@ class CsvRowSerializationSchema(SerializationSchema):
         return self.serialize_batch(Batch([element]), None)[0] or b""
 
     def serialize_batch(self, batch: Batch, type_info: TypeInformation | None) -> list[bytes | None]:
-        """Raises: TypeMismatchError naming the record."""
+        """Raises: TypeMismatchError, which names the record."""
         from flinkpy.formats.csv_writer import CsvLineWriter
         from flinkpy.formats.schema import columns_of_batch
 
@@ -145,7 +145,7 @@ class CsvRowSerializationSchema(SerializationSchema):
             return self._set(delimiter=_one_character("field delimiter", c))
 
         def set_line_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
-            r"""At the end of each message: `\n`, `\r`, `\r\n` or nothing."""
+            r"""Sets the end of each message: `\n`, `\r`, `\r\n` or nothing."""
             if _not_none("line delimiter", delimiter) not in ("\n", "\r", "\r\n", ""):
                 raise ValueError(
                     "Unsupported new line delimiter. Only \\n, \\r, \\r\\n, or empty string are supported."
@@ -167,7 +167,7 @@ class CsvRowSerializationSchema(SerializationSchema):
             return self._set(escape_char=_one_character("escape character", c))
 
         def set_null_literal(self, s: str) -> CsvRowSerializationSchema.Builder:
-            """What is written for null; nothing unless it is set."""
+            """Sets the text that is written for null; empty by default."""
             return self._set(null_values=(_not_none("null literal", s),))
 
         def build(self) -> CsvRowSerializationSchema:

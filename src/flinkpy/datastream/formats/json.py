@@ -1,6 +1,6 @@
 """PyFlink's `pyflink.datastream.formats.json`.
 
-Beyond PyFlink: `on_error` of the builder says what becomes of messages that cannot be read.
+Beyond PyFlink: `on_error` of the builder sets how malformed messages are handled.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ __all__ = ["JsonBulkWriters", "JsonReaderFormat", "JsonRowDeserializationSchema"
 
 
 class JsonReaderFormat(JsonFormat):
-    """Reads files of one JSON object a line; batches stay columns. Beyond PyFlink."""
+    """Reads files with one JSON object per line. Batches stay in columns. Beyond PyFlink."""
 
     @staticmethod
     def for_row_type(row_type: Any) -> JsonReaderFormat:
-        """Of `Types.ROW_NAMED(...)`, a `pyarrow.Schema`, or a dict from name to type."""
+        """Returns the format of a row type: `Types.ROW_NAMED(...)`, a `pyarrow.Schema` or a dict of types by name."""
         return JsonReaderFormat(row_type_of(row_type))
 
 
 class JsonBulkWriters:
-    """Writes files of one JSON object a line with a FileSink. Beyond PyFlink."""
+    """Writes files with one JSON object per line, with a FileSink. Beyond PyFlink."""
 
     @staticmethod
     def for_row_type(row_type: Any = None) -> JsonBulkWriterFactory:
-        """None: with the columns of the stream's type."""
+        """Returns a writer factory for a row type; None takes the columns of the stream's type."""
         return JsonBulkWriterFactory(None if row_type is None else row_type_of(row_type))
 
 
 class JsonRowDeserializationSchema(RowMessageDeserializationSchema):
-    """A message that is one JSON object to a row with the declared fields; other fields are passed over."""
+    """Deserializes messages of one JSON object each to Rows with the declared fields. Other fields are ignored."""
 
     def __init__(self, j_deserialization_schema: Any = None) -> None:
         super().__init__(j_deserialization_schema)
@@ -67,29 +67,29 @@ class JsonRowDeserializationSchema(RowMessageDeserializationSchema):
             self._on_error: Any = FAIL
 
         def type_info(self, type_info: TypeInformation) -> JsonRowDeserializationSchema.Builder:
-            """The ROW type whose fields are read, by their names."""
+            """Sets the ROW type. Fields are matched by name."""
             self._type_info = type_info
             return self
 
         def json_schema(self, json_schema: str) -> JsonRowDeserializationSchema.Builder:
-            """The type by a JSON schema; numbers become BIG_DEC."""
+            """Sets the type by a JSON schema. Numbers become BIG_DEC."""
             if json_schema is None:
                 raise TypeError("The json_schema must not be None.")
             self._type_info = row_type_of_json_schema(json_schema)
             return self
 
         def fail_on_missing_field(self) -> JsonRowDeserializationSchema.Builder:
-            """An object without one of the fields is an error; else the field is null."""
+            """Treats a missing field as an error. By default it is null."""
             self._fail_on_missing_field = True
             return self
 
         def ignore_parse_errors(self) -> JsonRowDeserializationSchema.Builder:
-            """A field that does not fit its type is null; a message that is no object gives no row."""
+            """Ignores errors: a malformed field is null, and a message that is not an object is skipped."""
             self._ignore_parse_errors = True
             return self
 
         def on_error(self, on_error: Any) -> JsonRowDeserializationSchema.Builder:
-            """`"fail"`, `"skip"` or an OutputTag. Beyond PyFlink."""
+            """Sets how malformed messages are handled: `"fail"`, `"skip"` or an OutputTag for them. Beyond PyFlink."""
             self._on_error = checked_on_error(on_error)
             return self
 
@@ -106,12 +106,12 @@ class JsonRowDeserializationSchema(RowMessageDeserializationSchema):
             schema._row_type = self._type_info
             schema._options = JsonReadOptions(self._fail_on_missing_field, self._ignore_parse_errors)
             schema.on_error = self._on_error
-            row_converter(self._type_info, schema._options)  # types that JSON does not hold are an error now
+            row_converter(self._type_info, schema._options)  # raises now if JSON does not support a type
             return schema
 
 
 class JsonRowSerializationSchema(SerializationSchema):
-    """A row to a JSON object with all its fields, in the order of the type."""
+    """Serializes Rows to JSON objects with all fields, in the order of the type."""
 
     def __init__(self, j_serialization_schema: Any = None) -> None:
         super().__init__(j_serialization_schema)
@@ -129,7 +129,7 @@ class JsonRowSerializationSchema(SerializationSchema):
         return self.serialize_batch(Batch([element]), None)[0] or b""
 
     def serialize_batch(self, batch: Batch, type_info: TypeInformation | None) -> list[bytes | None]:
-        """Raises: TypeMismatchError naming the record."""
+        """Raises: TypeMismatchError, which names the record."""
         from flinkpy.formats.json_writer import JsonWriter
         from flinkpy.formats.schema import columns_of_batch
 
@@ -146,7 +146,7 @@ class JsonRowSerializationSchema(SerializationSchema):
             self._type_info: TypeInformation | None = None
 
         def with_type_info(self, type_info: TypeInformation) -> JsonRowSerializationSchema.Builder:
-            """The ROW type of the records."""
+            """Sets the ROW type of the records."""
             self._type_info = type_info
             return self
 

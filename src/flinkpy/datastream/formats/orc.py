@@ -1,7 +1,7 @@
 """PyFlink's `pyflink.datastream.formats.orc`.
 
-Differs: a row type is given as `Types.ROW_NAMED(names, types)`, a `pyarrow.Schema`, or a dict from name to type.
-Reading, beyond PyFlink, is `FileSource.for_orc`.
+Differs: a row type is `Types.ROW_NAMED(names, types)`, a `pyarrow.Schema`, or a dict from name to type. Beyond PyFlink,
+`FileSource.for_orc` reads ORC files.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ class OrcBulkWriters:
 
     @staticmethod
     def for_row_type(row_type: Any, writer_properties: Any = None, hadoop_config: Any = None) -> OrcBulkWriterFactory:
-        """Files with the columns of `row_type`; beyond PyFlink, None: with those of the stream's type.
+        """Returns a writer factory.
 
         Args:
+            row_type: the type of the rows. Beyond PyFlink, None takes the columns of the stream's type.
             writer_properties: a Configuration or a dict with `orc.compress`, `orc.stripe.size`, `orc.compress.size`,
                 `orc.row.index.stride`.
-            hadoop_config: there is no Hadoop here: must be empty.
+            hadoop_config: must be empty, because there is no Hadoop here.
         """
         if hadoop_config is not None and _entries(hadoop_config):
             raise UnsupportedOperationError("hadoop_config: flinkpy writes ORC without Hadoop")

@@ -1,6 +1,6 @@
 """PyFlink's `pyflink.datastream.formats.parquet`.
 
-Differs: a row type is given as `Types.ROW_NAMED(names, types)`, a `pyarrow.Schema`, or a dict from name to type.
+Differs: a row type is `Types.ROW_NAMED(names, types)`, a `pyarrow.Schema`, or a dict from name to type.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ __all__ = ["AvroParquetReaders", "AvroParquetWriters", "ParquetBulkWriters", "Pa
 
 
 class ParquetColumnarRowInputFormat(ParquetFormat):
-    """Reads the columns of `row_type` from Parquet files; batches stay columns.
+    """Reads the columns of `row_type` from Parquet files. Batches stay in columns.
 
     Args:
-        hadoop_config: there is no Hadoop here: must be empty.
-        batch_size: no batch has more rows.
-        is_utc_timestamp: has no effect: a timestamp without time zone stays as it is in the file.
-        is_case_sensitive: whether `ID` is another column than `id`.
+        row_type: the type of the rows.
+        hadoop_config: must be empty, because there is no Hadoop here.
+        batch_size: the largest number of rows of a batch.
+        is_utc_timestamp: has no effect: a timestamp without time zone is read as it is in the file.
+        is_case_sensitive: True if `ID` and `id` are different columns.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class ParquetBulkWriters:
 
     @staticmethod
     def for_row_type(row_type: Any, hadoop_config: Any = None, utc_timestamp: bool = False) -> ParquetBulkWriterFactory:
-        """Files with the columns of `row_type`; beyond PyFlink, None: with those of the stream's type."""
+        """Returns a writer factory for `row_type`. Beyond PyFlink, None takes the columns of the stream's type."""
         _refuse_hadoop(hadoop_config)
         return ParquetBulkWriterFactory(None if row_type is None else row_type_of(row_type))
 
@@ -56,7 +57,7 @@ class AvroParquetReaders:
 
     @staticmethod
     def for_generic_record(schema: AvroSchema) -> AvroParquetFormat:
-        """The records are dicts, with what `schema` asks for."""
+        """Returns a format whose records are dicts with the fields of `schema`."""
         return AvroParquetFormat(schema)
 
 
@@ -65,7 +66,7 @@ class AvroParquetWriters:
 
     @staticmethod
     def for_generic_record(schema: AvroSchema) -> AvroParquetWriterFactory:
-        """Records are dicts that `schema` holds; Rows with its fields do as well."""
+        """Returns a writer factory. Records must be dicts that match `schema`, or Rows with its fields."""
         return AvroParquetWriterFactory(schema)
 
 

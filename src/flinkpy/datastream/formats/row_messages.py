@@ -1,4 +1,4 @@
-"""What the schemas of messages that are rows share: CSV and JSON."""
+"""The base of the deserialization schemas of CSV and JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class RowMessageDeserializationSchema(DeserializationSchema):
-    """A message to a row of the declared type. Its parser is made where it is used: it does not travel."""
+    """Deserializes each message to a Row of the declared type. The parser is created on first use and not pickled."""
 
     def __init__(self, j_deserialization_schema: Any = None) -> None:
         super().__init__(j_deserialization_schema)
@@ -25,7 +25,11 @@ class RowMessageDeserializationSchema(DeserializationSchema):
         return self._row_type
 
     def deserialize(self, message: bytes) -> Any:
-        """Raises: ValueError. None where the message is none, or is bad and errors are ignored."""
+        """Returns the Row of a message; None if there is no message, or if it is malformed and errors are ignored.
+
+        Raises:
+            ValueError: the message is malformed.
+        """
         if message is None:
             return None
         try:
@@ -41,7 +45,7 @@ class RowMessageDeserializationSchema(DeserializationSchema):
 
     @abstractmethod
     def _make_parser(self, row_type: RowTypeInfo) -> Any:
-        """With `parse_one` and `parse_messages`."""
+        """Returns a parser with `parse_one` and `parse_messages`."""
 
     def _row_parser(self) -> Any:
         if self._parser is None:

@@ -1,4 +1,4 @@
-"""WindowAssigner: says which windows a record belongs to.
+"""WindowAssigner: assigns records to windows.
 
 Source: pyflink.datastream.window; org.apache.flink.streaming.api.windowing.assigners.
 """
@@ -23,54 +23,69 @@ W2 = TypeVar("W2")
 
 
 class WindowAssigner(ABC, Generic[T, W]):
+    """Assigns each record to any number of windows."""
+
     class WindowAssignerContext(ABC):
+        """Access to the clock and to state."""
+
         @abstractmethod
-        def get_current_processing_time(self) -> int: ...
+        def get_current_processing_time(self) -> int:
+            """Returns the time of the machine's clock in milliseconds since the epoch."""
 
         @abstractmethod
         def get_runtime_context(self) -> RuntimeContext:
-            """Its keyed state is that of the record's key."""
+            """Returns the RuntimeContext. Its keyed state belongs to the record's key."""
 
     @abstractmethod
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> Collection[W]:
-        """The windows of a record, any number. `timestamp` is `-2**63` where it has none."""
+        """Returns the windows of a record.
+
+        Args:
+            element: the record.
+            timestamp: its event time in milliseconds; `-2**63` if it has none.
+            context: access to the clock and to state.
+        """
 
     @abstractmethod
     def get_default_trigger(self, env: Any) -> Trigger[T, W]:
-        """The trigger where the program names none."""
+        """Returns the trigger that is used if the program sets none."""
 
     @abstractmethod
-    def get_window_serializer(self) -> TypeSerializer[W]: ...
+    def get_window_serializer(self) -> TypeSerializer[W]:
+        """Returns the serializer of the windows."""
 
     @abstractmethod
     def is_event_time(self) -> bool:
-        """Whether windows end by the watermark; else by the clock."""
+        """Returns True if windows end by the watermark, False if they end by the clock."""
 
 
 class MergingWindowAssigner(WindowAssigner[T, W]):
-    """Windows of it may grow together."""
+    """An assigner whose windows can be merged, such as sessions."""
 
     class MergeCallback(ABC, Generic[W2]):
+        """Receives the windows that are to be merged."""
+
         @abstractmethod
         def merge(self, to_be_merged: Iterable[W2], merge_result: W2) -> None:
-            """`to_be_merged` are to become `merge_result`."""
+            """Merges the windows `to_be_merged` into `merge_result`."""
 
     @abstractmethod
     def merge_windows(self, windows: Iterable[W], callback: MergingWindowAssigner.MergeCallback[W]) -> None:
-        """Tell `callback` which of the windows are to be merged."""
+        """Calls `callback` for each group of windows that are to be merged."""
 
 
 class SessionWindowTimeGapExtractor(ABC):
-    """Says for each record how long (ms) its session stays open after it."""
+    """Determines the session gap of each record."""
 
     @abstractmethod
-    def extract(self, element: Any) -> int: ...
+    def extract(self, element: Any) -> int:
+        """Returns how long the session stays open after this record, in milliseconds."""
 
 
 def millis_of(time: Time | Duration) -> int:
-    """Whole ms of what a program gives as a length of time."""
+    """Returns a length of time in milliseconds."""
     if isinstance(time, Time):
         return time.to_milliseconds()
     if isinstance(time, Duration):
@@ -79,7 +94,7 @@ def millis_of(time: Time | Duration) -> int:
 
 
 def check_timestamp(timestamp: int) -> None:
-    """An event-time window needs records with timestamps."""
+    """Raises: ValueError if a record of an event-time window has no timestamp."""
     if timestamp <= MIN_TIMESTAMP:
         raise ValueError(
             "Record has Java Long.MIN_VALUE timestamp (= no timestamp marker). Is the time characteristic set to "

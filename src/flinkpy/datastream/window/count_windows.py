@@ -1,4 +1,4 @@
-"""Assigners of windows that do not depend on time: by the number of records, and the one window of everything.
+"""Assigners of windows that do not depend on time: count windows, and the global window.
 
 Source: pyflink.datastream.window.
 """
@@ -20,13 +20,13 @@ T = TypeVar("T")
 
 
 class _CountWindows(WindowAssigner[T, CountWindow]):
-    """Counts the records of each key in state; a window is full with `_window_size` of them."""
+    """Counts the records of each key in state. A window is full with `_window_size` records."""
 
     _window_size: int
     _count_descriptor: ValueStateDescriptor
 
     def _next_position(self, context: WindowAssigner.WindowAssignerContext) -> int:
-        """How many records of the key came before this one."""
+        """Returns the number of records of the key before this one, and counts this one."""
         count_state = context.get_runtime_context().get_state(self._count_descriptor)
         position = count_state.value() or 0
         count_state.update(position + 1)
@@ -43,7 +43,7 @@ class _CountWindows(WindowAssigner[T, CountWindow]):
 
 
 class CountTumblingWindowAssigner(_CountWindows[T]):
-    """Every `window_size` records of a key are a window."""
+    """Tumbling windows of `window_size` records per key."""
 
     def __init__(self, window_size: int) -> None:
         self._window_size = _positive(window_size, "size")
@@ -63,7 +63,7 @@ class CountTumblingWindowAssigner(_CountWindows[T]):
 
 
 class CountSlidingWindowAssigner(_CountWindows[T]):
-    """A window of `window_size` records begins with every `window_slide`-th record of a key."""
+    """Sliding windows of `window_size` records per key. A window starts with every `window_slide`-th record."""
 
     def __init__(self, window_size: int, window_slide: int) -> None:
         self._window_size = _positive(window_size, "size")
@@ -80,7 +80,7 @@ class CountSlidingWindowAssigner(_CountWindows[T]):
         position = self._next_position(context)
         slide = self._window_slide
         latest = position // slide
-        # The earliest window that still has room: it begins after `position - size`.
+        # The earliest window that is not full starts after `position - size`.
         earliest = max(0, (position - self._window_size) // slide + 1)
         return [CountWindow(number) for number in range(latest, earliest - 1, -1)]
 
@@ -89,7 +89,7 @@ class CountSlidingWindowAssigner(_CountWindows[T]):
 
 
 class GlobalWindows(WindowAssigner[T, GlobalWindow]):
-    """Everything in one window, which needs a trigger of the program's own to ever fire."""
+    """Assigns all records of a key to one window. Its default trigger never fires, so the program must set one."""
 
     def __init__(self) -> None:
         super().__init__()

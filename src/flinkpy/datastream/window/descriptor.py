@@ -1,4 +1,4 @@
-"""WindowOperationDescriptor: what a window operation was made of. Source: pyflink.datastream.window."""
+"""WindowOperationDescriptor: the parts of a window operation. Source: pyflink.datastream.window."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 
 class WindowOperationDescriptor:
+    """The assigner, the trigger, the function and the settings of a window operation."""
+
     def __init__(
         self,
         assigner: WindowAssigner,

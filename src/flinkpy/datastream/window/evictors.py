@@ -17,7 +17,7 @@ W = TypeVar("W")
 
 
 class TimestampedValue(Generic[T]):
-    """A record of a window. `timestamp` (ms) is None where it has none."""
+    """A record of a window and its timestamp in milliseconds; None if it has none."""
 
     __slots__ = ("timestamp", "value")
 
@@ -39,34 +39,42 @@ class TimestampedValue(Generic[T]):
 
 
 class Evictor(ABC, Generic[T, W]):
-    """Both methods are given the records in the order they came, as a list, and remove from it with `del` or
-    `remove`; what they remove is gone for good."""
+    """Removes records from a window before or after its function is called.
+
+    Both methods get the records as a list in the order of arrival, and remove records from it with `del` or `remove`.
+    Removed records are lost to the window.
+    """
 
     class EvictorContext(ABC):
-        @abstractmethod
-        def get_current_processing_time(self) -> int: ...
+        """Access to time and metrics."""
 
         @abstractmethod
-        def get_metric_group(self) -> Any: ...
+        def get_current_processing_time(self) -> int:
+            """Returns the time of the machine's clock in milliseconds since the epoch."""
 
         @abstractmethod
-        def get_current_watermark(self) -> int: ...
+        def get_metric_group(self) -> Any:
+            """Returns the MetricGroup of the operator."""
+
+        @abstractmethod
+        def get_current_watermark(self) -> int:
+            """Returns the current watermark in milliseconds."""
 
     @abstractmethod
     def evict_before(
         self, elements: list[TimestampedValue[T]], size: int, window: W, ctx: Evictor.EvictorContext
     ) -> None:
-        """Before the function of the window is called. `size` is the number of elements."""
+        """Removes records before the window function is called. `size` is the number of elements."""
 
     @abstractmethod
     def evict_after(
         self, elements: list[TimestampedValue[T]], size: int, window: W, ctx: Evictor.EvictorContext
     ) -> None:
-        """After the function of the window was called."""
+        """Removes records after the window function was called. `size` is the number of elements."""
 
 
 class _BuiltInEvictor(Evictor[T, W]):
-    """Evicts either before or after."""
+    """Evicts either before or after the window function."""
 
     _evicts_after: bool
 
@@ -102,12 +110,12 @@ class CountEvictor(_BuiltInEvictor[T, W]):
 
 
 class DeltaEvictor(_BuiltInEvictor[T, W]):
-    """Removes the records whose distance to the last one is `threshold` or more."""
+    """Removes the records whose distance to the last record is at least `threshold`."""
 
     def __init__(
         self, threshold: float, delta_function: Callable[[Any, Any], float], do_evict_after: bool = False
     ) -> None:
-        """`delta_function(record, last record)` is their distance."""
+        """Creates an evictor. `delta_function(record, last_record)` returns their distance."""
         if not callable(delta_function):
             raise TypeError("The delta function must be a callable of two records")
         self._threshold = threshold
@@ -125,9 +133,9 @@ class DeltaEvictor(_BuiltInEvictor[T, W]):
 
 
 class TimeEvictor(_BuiltInEvictor[T, W]):
-    """Keeps the records of the last `window_size` ms, counted from the latest record. Without timestamps it keeps all.
+    """Keeps the records of the last `window_size` milliseconds before the latest record.
 
-    Takes ms, or with `of` a Time or Duration.
+    If the records have no timestamps, it keeps all. `of` takes a Time or Duration.
     """
 
     def __init__(self, window_size: int, do_evict_after: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Triggers that fire by the records, and triggers around other triggers.
+"""Triggers that fire by the records, and triggers that wrap other triggers.
 
 Source: pyflink.datastream.window; org.apache.flink.streaming.api.windowing.triggers. DeltaTrigger and
 ProcessingTimeoutTrigger are beyond PyFlink.
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class NeverTrigger(Trigger[T, GlobalWindow]):
-    """Never fires: the default of GlobalWindows."""
+    """Never fires. It is the default trigger of GlobalWindows."""
 
     def on_element(
         self, element: T, timestamp: int, window: GlobalWindow, ctx: Trigger.TriggerContext
@@ -41,7 +41,7 @@ class NeverTrigger(Trigger[T, GlobalWindow]):
 
 
 class PurgingTrigger(Trigger[T, Window]):
-    """As another trigger, but what fires is purged too."""
+    """Fires as another trigger does, and purges the window whenever it fires."""
 
     def __init__(self, nested_trigger: Trigger[T, Window]) -> None:
         self.nested_trigger = nested_trigger
@@ -79,7 +79,7 @@ class _Sum:
 
 
 class CountTrigger(Trigger[T, Window]):
-    """Fires at every `window_size`-th record of a window."""
+    """Fires with every `window_size`-th record of a window."""
 
     def __init__(self, window_size: int) -> None:
         self._window_size = window_size
@@ -114,13 +114,13 @@ class CountTrigger(Trigger[T, Window]):
 
 
 class DeltaTrigger(Trigger[T, Window]):
-    """Fires when a record is further than a threshold from the one that fired last (at first: from the first one).
+    """Fires when the distance of a record to the last record that fired (initially the first one) exceeds a threshold.
 
     Beyond PyFlink.
     """
 
     def __init__(self, threshold: float, delta_function: Callable[[T, T], float]) -> None:
-        """`delta_function(earlier, later)` is the distance of two records."""
+        """Creates a trigger. `delta_function(earlier, later)` returns the distance of two records."""
         if not callable(delta_function):
             raise TypeError("The delta function must be a callable of two records")
         self._threshold = threshold
@@ -155,7 +155,7 @@ class DeltaTrigger(Trigger[T, Window]):
 
 
 class ProcessingTimeoutTrigger(Trigger[T, Window]):
-    """As another trigger, and fires too when the timeout after a record is over by the clock of the machine.
+    """Fires as another trigger does, and also when the machine's clock has passed a timeout after a record.
 
     Beyond PyFlink.
     """
@@ -180,10 +180,14 @@ class ProcessingTimeoutTrigger(Trigger[T, Window]):
         reset_timer_on_new_record: bool = False,
         should_clear_on_timeout: bool = True,
     ) -> ProcessingTimeoutTrigger:
-        """
+        """Returns a trigger with a timeout.
+
         Args:
-            reset_timer_on_new_record: every record begins the timeout anew; else only the first one after a timeout.
-            should_clear_on_timeout: the nested trigger forgets what it knows when the timeout is over.
+            nested_trigger: the other trigger.
+            timeout: the time after a record at which the window fires.
+            reset_timer_on_new_record: True if every record restarts the timeout, False if only the first record after a
+                timeout starts it.
+            should_clear_on_timeout: True to clear the state of the nested trigger at the timeout.
         """
         return ProcessingTimeoutTrigger(
             nested_trigger, millis_of(timeout), reset_timer_on_new_record, should_clear_on_timeout

@@ -1,4 +1,4 @@
-"""Assigners of sessions: windows that last as long as no gap between two records of a key is too long.
+"""Assigners of session windows, which end when no record of a key arrives for the length of a gap.
 
 Source: pyflink.datastream.window; org.apache.flink.streaming.api.windowing.assigners.*SessionWindows.
 """
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class _SessionWindows(MergingWindowAssigner[T, TimeWindow]):
-    """Each record opens a window of its gap; overlapping ones are merged."""
+    """Each record opens a window with the length of its gap. Overlapping windows are merged."""
 
     _session_gap: int
     _event_time = True
@@ -82,46 +82,50 @@ class _DynamicSessionWindows(_SessionWindows[T]):
 
 
 class ProcessingTimeSessionWindows(_StaticSessionWindows[T]):
-    """Sessions by the clock of the machine."""
+    """Session windows by the machine's clock."""
 
     _event_time = False
 
     @staticmethod
     def with_gap(size: Time | Duration) -> ProcessingTimeSessionWindows:
-        """A session ends when for `size` no record has come."""
+        """Returns windows that end when no record has arrived for `size`."""
         return ProcessingTimeSessionWindows(millis_of(size))
 
     @staticmethod
     def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicProcessingTimeSessionWindows:
+        """Returns windows whose gap the extractor determines for each record."""
         return DynamicProcessingTimeSessionWindows(extractor)
 
 
 class EventTimeSessionWindows(_StaticSessionWindows[T]):
-    """Sessions by the timestamps of the records."""
+    """Session windows by the timestamps of the records."""
 
     @staticmethod
     def with_gap(size: Time | Duration) -> EventTimeSessionWindows:
-        """A session ends where two records are further apart than `size`."""
+        """Returns windows that end where the timestamps of two records are further apart than `size`."""
         return EventTimeSessionWindows(millis_of(size))
 
     @staticmethod
     def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicEventTimeSessionWindows:
+        """Returns windows whose gap the extractor determines for each record."""
         return DynamicEventTimeSessionWindows(extractor)
 
 
 class DynamicProcessingTimeSessionWindows(_DynamicSessionWindows[T]):
-    """Sessions by the clock of the machine, whose gap each record says for itself."""
+    """Session windows by the machine's clock, with a gap that depends on the record."""
 
     _event_time = False
 
     @staticmethod
     def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicProcessingTimeSessionWindows:
+        """Returns windows whose gap the extractor determines for each record."""
         return DynamicProcessingTimeSessionWindows(extractor)
 
 
 class DynamicEventTimeSessionWindows(_DynamicSessionWindows[T]):
-    """Sessions by the timestamps of the records, whose gap each record says for itself."""
+    """Session windows by the timestamps of the records, with a gap that depends on the record."""
 
     @staticmethod
     def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicEventTimeSessionWindows:
+        """Returns windows whose gap the extractor determines for each record."""
         return DynamicEventTimeSessionWindows(extractor)

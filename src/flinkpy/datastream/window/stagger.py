@@ -1,4 +1,4 @@
-"""WindowStagger: tumbling windows that do not all end, and so do not all give their results, at the same moment.
+"""WindowStagger: shifts the tumbling windows of each subtask, so that not all of them fire at the same moment.
 
 Source: org.apache.flink.streaming.api.windowing.assigners.WindowStagger. Beyond PyFlink.
 """
@@ -22,25 +22,27 @@ T = TypeVar("T")
 
 
 class WindowStagger(Enum):
-    """How far the windows of each subtask are moved."""
+    """Determines how far the windows of each subtask are shifted."""
 
-    #: Not at all: the windows of all subtasks begin together.
+    #: The windows are not shifted: those of all subtasks start together.
     ALIGNED = "ALIGNED"
-    #: By some part of their size.
+    #: The windows are shifted by a random part of their size.
     RANDOM = "RANDOM"
-    #: They begin when the first record comes.
+    #: The windows start when the first record arrives.
     NATURAL = "NATURAL"
 
     def get_stagger_offset(self, current_processing_time: int, size: int) -> int:
-        """In ms, from 0 to `size`, exclusive."""
+        """Returns the shift in milliseconds, from 0 to `size - 1`."""
         if self is WindowStagger.RANDOM:
             return random.randrange(size)
         return current_processing_time % size if self is WindowStagger.NATURAL else 0
 
 
 class StaggeredWindows(WindowAssigner[T, TimeWindow]):
-    """Tumbling windows of `size` ms of which one begins at `offset`, moved by what `stagger` gives each subtask when
-    its first record comes. That is no part of its state: after a recovery new windows may begin elsewhere.
+    """Tumbling windows of `size` ms, shifted by `offset` and by the stagger of the subtask.
+
+    The stagger is determined when the first record of the subtask arrives. It is not part of the state: after a
+    recovery new windows may start at other times.
     """
 
     def __init__(self, size: int, offset: int, stagger: WindowStagger, is_event_time: bool) -> None:
@@ -72,7 +74,7 @@ class StaggeredWindows(WindowAssigner[T, TimeWindow]):
         return self._event_time
 
     def __getstate__(self) -> dict[str, Any]:
-        """Each subtask finds an offset of its own."""
+        """Omits the stagger, which each subtask determines itself."""
         return {**self.__dict__, "_stagger_offset": None}
 
     def __repr__(self) -> str:

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class EventTimeTrigger(Trigger[T, TimeWindow]):
-    """Fires when the watermark passes the end of the window, and for every record that comes after that."""
+    """Fires when the watermark passes the end of the window, and for every record that arrives after that."""
 
     def on_element(self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
         if window.max_timestamp() <= ctx.get_current_watermark():
@@ -37,7 +37,7 @@ class EventTimeTrigger(Trigger[T, TimeWindow]):
         return True
 
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
-        # Where the end is passed already, the record that caused the merge fires.
+        # If the watermark has passed the end already, the record that caused the merge fires the window.
         if window.max_timestamp() > ctx.get_current_watermark():
             ctx.register_event_time_timer(window.max_timestamp())
 
@@ -78,12 +78,14 @@ class ProcessingTimeTrigger(Trigger[T, TimeWindow]):
 
 
 class Min(ReduceFunction):
+    """Returns the smaller of two values."""
+
     def reduce(self, value1: Any, value2: Any) -> Any:
         return min(value1, value2)
 
 
 class _ContinuousTrigger(Trigger[T, TimeWindow]):
-    """Fires at every multiple of `interval` ms; when the next one is due is in state."""
+    """Fires at every multiple of `interval` ms. The time of the next firing is in state."""
 
     def __init__(self, interval: int) -> None:
         self.interval = interval
@@ -101,7 +103,7 @@ class _ContinuousTrigger(Trigger[T, TimeWindow]):
         return state  # type: ignore[return-value]
 
     def _fires_now(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> bool:
-        """Whether it is the timer of the interval; the next one is registered then."""
+        """Returns True if the interval's timer is due at `time`, and registers the next one."""
         fire_time = self._fire_time(ctx)
         if fire_time.get() != time:
             return False
@@ -165,7 +167,7 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
 
 
 class ContinuousProcessingTimeTrigger(_ContinuousTrigger[T]):
-    """Fires at every multiple of the interval of the machine's clock."""
+    """Fires when the machine's clock passes a multiple of the interval."""
 
     @staticmethod
     def of(interval: Time | Duration) -> ContinuousProcessingTimeTrigger:

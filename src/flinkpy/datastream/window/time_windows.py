@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class _FixedWindows(WindowAssigner[T, TimeWindow]):
-    """Windows of `_size` ms every `_slide` ms, of which one begins at `_offset` after the epoch."""
+    """Windows of `_size` ms that start every `_slide` ms, one of them `_offset` ms after the epoch."""
 
     _size: int
     _slide: int
@@ -30,7 +30,7 @@ class _FixedWindows(WindowAssigner[T, TimeWindow]):
     _event_time = True
 
     def windows_of(self, time: int) -> list[TimeWindow]:
-        """The windows that `time` is in, the latest first."""
+        """Returns the windows that contain `time`, the latest first."""
         size = self._size
         latest = TimeWindow.get_window_start_with_offset(time, self._offset, self._slide)
         return [TimeWindow(start, start + size) for start in range(latest, time - size, -self._slide)]
@@ -61,8 +61,9 @@ class _TumblingWindows(_FixedWindows[T]):
         self._offset = offset
 
     def with_stagger(self, window_stagger: WindowStagger) -> WindowAssigner[T, TimeWindow]:
-        """These windows, moved in each subtask by another stretch of time, so that they do not all give their results
-        at once. Beyond PyFlink (the third argument of Java's `of`).
+        """Returns these windows, shifted by a different time in each subtask, so that not all fire at once.
+
+        Beyond PyFlink (the third argument of Java's `of`).
         """
         if not isinstance(window_stagger, WindowStagger):
             raise TypeError(f"with_stagger needs a WindowStagger, such as WindowStagger.RANDOM, not {window_stagger!r}")
@@ -87,27 +88,48 @@ class _SlidingWindows(_FixedWindows[T]):
 
 
 class TumblingProcessingTimeWindows(_TumblingWindows[T]):
-    """Windows by the clock of the machine, one after the other."""
+    """Windows of a fixed length by the machine's clock, one after the other."""
 
     _event_time = False
 
     @staticmethod
     def of(size: Time | Duration, offset: Time | Duration | None = None) -> TumblingProcessingTimeWindows:
-        """`offset` shifts where windows begin, which without it is at multiples of `size` from the epoch (UTC)."""
+        """Returns windows of a length.
+
+        Args:
+            size: the length of a window.
+            offset: the shift of the starts, which are at multiples of `size` since the epoch (UTC) without it. Its
+                absolute value must be less than `size`.
+        """
         return TumblingProcessingTimeWindows(millis_of(size), _offset_millis(offset))
 
 
 class TumblingEventTimeWindows(_TumblingWindows[T]):
-    """Windows by the timestamps of the records, one after the other."""
+    """Windows of a fixed length by the timestamps of the records, one after the other.
+
+    Example:
+        ```
+        keyed.window(TumblingEventTimeWindows.of(Time.minutes(5))).sum("price")
+        ```
+    """
 
     @staticmethod
     def of(size: Time | Duration, offset: Time | Duration | None = None) -> TumblingEventTimeWindows:
-        """`offset` shifts where windows begin, which without it is at multiples of `size` from the epoch (UTC)."""
+        """Returns windows of a length.
+
+        Args:
+            size: the length of a window.
+            offset: the shift of the starts, which are at multiples of `size` since the epoch (UTC) without it. Its
+                absolute value must be less than `size`.
+        """
         return TumblingEventTimeWindows(millis_of(size), _offset_millis(offset))
 
 
 class SlidingProcessingTimeWindows(_SlidingWindows[T]):
-    """Windows by the clock of the machine, a new one every `slide`; they overlap where `slide` is less than `size`."""
+    """Windows of a fixed length by the machine's clock that start every `slide`.
+
+    They overlap if `slide` is less than `size`.
+    """
 
     _event_time = False
 
@@ -115,19 +137,35 @@ class SlidingProcessingTimeWindows(_SlidingWindows[T]):
     def of(
         size: Time | Duration, slide: Time | Duration, offset: Time | Duration | None = None
     ) -> SlidingProcessingTimeWindows:
-        """`offset` shifts where windows begin, which without it is at multiples of `slide` from the epoch (UTC)."""
+        """Returns windows of a length and a distance.
+
+        Args:
+            size: the length of a window.
+            slide: the time between the starts of two windows.
+            offset: the shift of the starts, which are at multiples of `slide` since the epoch (UTC) without it. Its
+                absolute value must be less than `slide`.
+        """
         return SlidingProcessingTimeWindows(millis_of(size), millis_of(slide), _offset_millis(offset))
 
 
 class SlidingEventTimeWindows(_SlidingWindows[T]):
-    """Windows by the timestamps of the records, a new one every `slide`; they overlap where `slide` is less than
-    `size`."""
+    """Windows of a fixed length by the timestamps of the records that start every `slide`.
+
+    They overlap if `slide` is less than `size`.
+    """
 
     @staticmethod
     def of(
         size: Time | Duration, slide: Time | Duration, offset: Time | Duration | None = None
     ) -> SlidingEventTimeWindows:
-        """`offset` shifts where windows begin, which without it is at multiples of `slide` from the epoch (UTC)."""
+        """Returns windows of a length and a distance.
+
+        Args:
+            size: the length of a window.
+            slide: the time between the starts of two windows.
+            offset: the shift of the starts, which are at multiples of `slide` since the epoch (UTC) without it. Its
+                absolute value must be less than `slide`.
+        """
         return SlidingEventTimeWindows(millis_of(size), millis_of(slide), _offset_millis(offset))
 
 

@@ -1,4 +1,4 @@
-"""Trigger: decides when the function of a window is called.
+"""Trigger: decides when the function of a window is called, and when its content is dropped.
 
 Source: pyflink.datastream.window.Trigger; org.apache.flink.streaming.api.windowing.triggers.Trigger.
 """
@@ -17,7 +17,7 @@ W = TypeVar("W")
 
 
 class TriggerResult(Enum):
-    """What is done with the window: call its function (fire), drop its content (purge), both or neither."""
+    """The action for a window: call its function (fire), drop its content (purge), both or neither."""
 
     CONTINUE = (False, False)
     FIRE_AND_PURGE = (True, True)
@@ -32,63 +32,73 @@ class TriggerResult(Enum):
 
 
 class Trigger(ABC, Generic[T, W]):
-    """One object serves all windows and keys, so what it keeps must be in the state of its context."""
+    """Decides when a window fires and when it is purged.
+
+    One object serves all windows and keys, so it must keep everything in the state of its context.
+    """
 
     class TriggerContext(ABC):
-        """Of the window and key at hand."""
+        """Access to time, timers and state of the current window and key."""
 
         @abstractmethod
-        def get_current_processing_time(self) -> int: ...
+        def get_current_processing_time(self) -> int:
+            """Returns the time of the machine's clock in milliseconds since the epoch."""
 
         @abstractmethod
-        def get_metric_group(self) -> Any: ...
+        def get_metric_group(self) -> Any:
+            """Returns the MetricGroup of the operator."""
 
         @abstractmethod
-        def get_current_watermark(self) -> int: ...
+        def get_current_watermark(self) -> int:
+            """Returns the current watermark in milliseconds."""
 
         @abstractmethod
         def register_processing_time_timer(self, time: int) -> None:
-            """`on_processing_time` is called for this window when the clock has reached `time` (ms)."""
+            """Registers a timer: `on_processing_time` is called for this window when the clock reaches `time` (ms)."""
 
         @abstractmethod
         def register_event_time_timer(self, time: int) -> None:
-            """`on_event_time` is called for this window when the watermark has reached `time` (ms)."""
+            """Registers a timer: `on_event_time` is called for this window when the watermark reaches `time` (ms)."""
 
         @abstractmethod
-        def delete_processing_time_timer(self, time: int) -> None: ...
+        def delete_processing_time_timer(self, time: int) -> None:
+            """Deletes a processing-time timer of this window."""
 
         @abstractmethod
-        def delete_event_time_timer(self, time: int) -> None: ...
+        def delete_event_time_timer(self, time: int) -> None:
+            """Deletes an event-time timer of this window."""
 
         @abstractmethod
         def get_partitioned_state(self, state_descriptor: StateDescriptor) -> State:
-            """State of this window and key."""
+            """Returns the state of this window and key."""
 
     class OnMergeContext(TriggerContext):
+        """Access to the state of windows that are merged."""
+
         @abstractmethod
         def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
-            """Bring the state of the merged windows into that of the new one. Not for value and map state."""
+            """Merges the state of the windows into that of the new one. Value and map state cannot be merged."""
 
     @abstractmethod
     def on_element(self, element: T, timestamp: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """A record came into the window. `timestamp` is `-2**63` where it has none."""
+        """Handles a record that was added to the window. `timestamp` is `-2**63` if it has none."""
 
     @abstractmethod
     def on_processing_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """A processing-time timer of the window is due."""
+        """Handles a processing-time timer of the window."""
 
     @abstractmethod
     def on_event_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """An event-time timer of the window is due."""
+        """Handles an event-time timer of the window."""
 
     def can_merge(self) -> bool:
-        """Whether windows with this trigger can be merged; `on_merge` then has to do it."""
+        """Returns True if windows with this trigger can be merged. It must then implement `on_merge`."""
         return False
 
     @abstractmethod
     def on_merge(self, window: W, ctx: Trigger.OnMergeContext) -> None:
-        """Windows became `window`. Their timers and state are cleared after this call."""
+        """Handles windows that were merged into `window`. Their timers and state are cleared after this call."""
 
     @abstractmethod
     def clear(self, window: W, ctx: Trigger.TriggerContext) -> None:
-        """The window is over: delete its timers and state."""
+        """Deletes the timers and the state of a window that has ended."""

@@ -1,4 +1,4 @@
-"""Windows: the finite pieces that an endless stream is divided into, and their serializers.
+"""Windows, the finite parts of a stream, and their serializers.
 
 Source: pyflink.datastream.window; org.apache.flink.streaming.api.windowing.windows.
 """
@@ -16,23 +16,23 @@ from flinkpy.common.serializer import TypeSerializer
 if TYPE_CHECKING:
     from flinkpy.datastream.window.assigner import MergingWindowAssigner
 
-#: The earliest time; as the timestamp of a record it says that the record has none.
+#: The earliest time. As the timestamp of a record it means that the record has none.
 MIN_TIMESTAMP = -(1 << 63)
 MAX_TIMESTAMP = (1 << 63) - 1
 
 
 class Window(ABC):
-    """A subclass needs `__eq__` and `__hash__`, and must be picklable."""
+    """The base of windows. A subclass needs `__eq__` and `__hash__`, and must be picklable."""
 
     __slots__ = ()
 
     @abstractmethod
     def max_timestamp(self) -> int:
-        """The last time (ms) that belongs to the window."""
+        """Returns the last time that belongs to the window, in milliseconds."""
 
 
 class TimeWindow(Window):
-    """From `start` (inclusive) to `end` (exclusive), in ms."""
+    """The window from `start` (inclusive) to `end` (exclusive), in milliseconds."""
 
     __slots__ = ("end", "start")
 
@@ -44,21 +44,21 @@ class TimeWindow(Window):
         return self.end - 1
 
     def intersects(self, other: TimeWindow) -> bool:
-        """Also where one begins as the other ends."""
+        """Returns True if the windows overlap or touch."""
         return self.start <= other.end and self.end >= other.start
 
     def cover(self, other: TimeWindow) -> TimeWindow:
-        """The smallest window that holds both."""
+        """Returns the smallest window that contains both."""
         return TimeWindow(min(self.start, other.start), max(self.end, other.end))
 
     @staticmethod
     def get_window_start_with_offset(timestamp: int, offset: int, window_size: int) -> int:
-        """The start of the window of that size which `timestamp` is in; also right before the epoch."""
+        """Returns the start of the window of this size that contains `timestamp`, also for times before the epoch."""
         return timestamp - (timestamp - offset) % window_size
 
     @staticmethod
     def merge_windows(windows: Iterable[TimeWindow], callback: MergingWindowAssigner.MergeCallback) -> None:
-        """Tell `callback` which windows overlap or touch, each group in order of time."""
+        """Calls `callback` for each group of windows that overlap or touch, in order of time."""
         merged: list[tuple[TimeWindow, list[TimeWindow]]] = []
         for candidate in sorted(set(windows), key=_bounds):
             if merged and merged[-1][0].intersects(candidate):
@@ -98,7 +98,7 @@ def _time_window(other: object) -> TimeWindow:
 
 
 class CountWindow(Window):
-    """A number of records; `id` counts the windows of a key from 0."""
+    """A window of a number of records. `id` counts the windows of a key from 0."""
 
     __slots__ = ("id",)
 
@@ -119,7 +119,7 @@ class CountWindow(Window):
 
 
 class GlobalWindow(Window):
-    """The one window that holds everything."""
+    """The window that contains all records."""
 
     __slots__ = ()
 
@@ -148,7 +148,7 @@ _LONG = struct.Struct(">q")
 
 
 class TimeWindowSerializer(TypeSerializer[TimeWindow]):
-    """Start and end, 8 bytes each, big endian."""
+    """Serializes start and end as 8 bytes each, big endian."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -161,7 +161,7 @@ class TimeWindowSerializer(TypeSerializer[TimeWindow]):
 
 
 class CountWindowSerializer(TypeSerializer[CountWindow]):
-    """The id, 8 bytes, big endian."""
+    """Serializes the id as 8 bytes, big endian."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -174,7 +174,7 @@ class CountWindowSerializer(TypeSerializer[CountWindow]):
 
 
 class GlobalWindowSerializer(TypeSerializer[GlobalWindow]):
-    """One byte, 0."""
+    """Serializes the window as one byte, 0."""
 
     def __init__(self) -> None:
         super().__init__()
