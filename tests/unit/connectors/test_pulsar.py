@@ -723,9 +723,9 @@ def test_mistakes_are_told_when_they_are_made() -> None:
         source_builder().build()
     with pytest.raises(ConfigurationError, match="can be set only once"):
         source_builder().set_topics("a").set_topic_pattern("b")
-    with pytest.raises(ConfigurationError, match="is 'mine' already"):
+    with pytest.raises(ConfigurationError, match="is already 'mine'"):
         source_builder().set_subscription_name("other")
-    with pytest.raises(ConfigurationError, match="nor a topic router"):
+    with pytest.raises(ConfigurationError, match="nor a topic router are"):
         sink_builder().build()
     with pytest.raises(ConfigurationError, match="EXACTLY_ONCE"):
         sink_builder().set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)

@@ -132,7 +132,7 @@ def test_what_waits_for_the_end_refuses_a_stream_without_one(tmp_path: Path, bui
     endless = source.monitor_continuously(Duration.of_seconds(1)).build()
     lines = env.from_source(endless, WatermarkStrategy.no_watermarks(), "lines").map(lambda line: (line,), ROW)
 
-    with pytest.raises(UnsupportedOperationError, match="the source 'Source: lines' does not end"):
+    with pytest.raises(UnsupportedOperationError, match="the source 'Source: lines' is unbounded"):
         build(lines)
 
 

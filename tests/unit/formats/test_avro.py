@@ -358,7 +358,7 @@ def test_the_row_type_of_a_schema():
 def test_a_bad_message_or_row_is_named():
     schema = str(ENUM[0])
     reading = AvroRowDeserializationSchema(avro_schema_string=schema)
-    with pytest.raises(InputFormatError, match="offset 1: it is no record of the Avro schema"):
+    with pytest.raises(InputFormatError, match="offset 1: the message is not a record of the Avro schema"):
         decode_messages(reading, [b"\x00", b"\x7f"], lambda index: f"offset {index}")
     reading.on_error = "skip"
     result = decode_messages(reading, [b"\x00", b"\x7f", b""])

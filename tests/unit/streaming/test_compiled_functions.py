@@ -77,7 +77,7 @@ def test_what_is_no_function_of_numbers_is_refused():
         compiled(worth, Types.STRING())
     with pytest.raises(TypeError, match="takes a function of numbers, not 7"):
         compiled(7, Types.LONG())
-    with pytest.raises(TypeError, match="arguments without a place"):
+    with pytest.raises(TypeError, match="arguments without a position"):
         compiled(lambda *numbers: 1, Types.LONG())
     with pytest.raises(TypeError, match="x is a function of 'size'"):
         type_with_columns(ORDERS, {"x": compiled(lambda size: size, Types.LONG())})
