@@ -109,7 +109,7 @@ def check_decoded_size(is_pickled: bool, body: Any, payload_bytes: int, *, may_b
     except (struct.error, IndexError, OverflowError, ValueError) as error:
         raise BrokenError(f"the head of a batch does not parse: {error}") from error
     if declared and not may_be_compressed:
-        raise BrokenError("a batch is compressed, but its producer must not compress")
+        raise BrokenError("a compressed batch was received, but its producer must not compress")
     most = max(_MAX_DECODED_BYTES, _MAX_RATIO * payload_bytes)
     if ratio is not None:
         most = min(most, ratio * payload_bytes + _LZ4_SLACK_BYTES)

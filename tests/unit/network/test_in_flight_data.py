@@ -459,7 +459,7 @@ def test_received_batches_are_written_in_their_wire_form(streams: Streams) -> No
     [
         (lambda h, data: data.replace(b"FPYCHAN1", b"notthis1"), "does not begin with the magic number"),
         (lambda h, data: data[:-8], "ends before byte"),
-        (lambda h, data: h.lengths.__setitem__(0, 8) or data, "a batch of 8 bytes"),
+        (lambda h, data: h.lengths.__setitem__(0, 8) or data, "has only 8 bytes"),
         (lambda h, data: h.lengths.__setitem__(0, 56) or data, "longer than its entry"),
     ],
 )
