@@ -1,5 +1,5 @@
-"""One job: from JobGraph to ExecutionGraph, from slots to running tasks, from failures to restarts.
+"""The JobMaster: runs one job.
 
-`executiongraph`, `scheduler`, `slotpool` and `failover` are plain synchronous Python; `job_master` is the RPC shell
-that feeds them events and runs their effects; `coordination` hosts the user's operator coordinators.
+`executiongraph`, `scheduler`, `slotpool` and `failover` are plain synchronous Python. `job_master` is the RPC shell
+that feeds events to the scheduler and runs its effects. `operator_coordinators` hosts the user's operator coordinators.
 """

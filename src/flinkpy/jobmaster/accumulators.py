@@ -1,8 +1,8 @@
-"""The accumulators of a job: what its subtasks have reported, merged by name.
+"""The accumulators of a job: merges the values that subtasks have reported, by name.
 
-The reports are pickles of the user's classes, and only loaded here, in the process of the job itself: the Dispatcher,
-who keeps the results of all jobs, hands them on as bytes. What counts is what the present attempts have reported, and
-the last ones of tasks that have finished; the values of attempts that failed are dropped with them.
+The reports are pickles of the user's classes. They are loaded only in the process of the job: the Dispatcher, which
+keeps the results of all jobs, forwards them as bytes. The merged value includes the reports of the current attempts and
+of finished tasks. The values of failed attempts are dropped.
 
 Source: org.apache.flink.runtime.executiongraph.DefaultExecutionGraph#aggregateUserAccumulators,
 org.apache.flink.runtime.accumulators.StringifiedAccumulatorResult.
@@ -24,21 +24,24 @@ from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
 
 logger = logging.getLogger(__name__)
 
-#: Of all results of a job: they travel, and are kept, with its result.
+#: The maximum size of all accumulator results of a job, which are sent and stored with the job result.
 MAX_BYTES = 8 * 1024 * 1024
-#: Of a value that is shown as text.
+#: The maximum length of a value as text.
 MAX_TEXT_CHARS = 1_000
 
 
 def accumulator_reports(graph: ExecutionGraph) -> list[Mapping[str, bytes]]:
-    """Of the current attempt of each subtask that has any, in the order of the subtasks."""
+    """Returns the reports of the current attempts, in the order of the subtasks."""
     return [vertex.current.accumulators for vertex in graph.vertices if vertex.current.accumulators]
 
 
 def merge_accumulators(reports: Sequence[Mapping[str, bytes]]) -> list[job_pb2.AccumulatorResult]:
-    """One result for each name. Runs code of the user's, so: Thread: I/O.
+    """Merges the reports and returns one result for each name.
 
-    One that cannot be loaded, merged or computed gives an AccumulatorFailure; the others do not suffer from it.
+    An accumulator that cannot be loaded, merged or computed results in an AccumulatorFailure. The others are not
+    affected.
+
+    Thread: I/O, because it runs user code.
     """
     merged: dict[str, Any] = {}
     for report in reports:
@@ -62,7 +65,7 @@ def _merged(name: str, so_far: Any, data: bytes) -> Any:
             return accumulator
         if _class_name(accumulator) != _class_name(so_far):
             kinds = f"{type(so_far).__name__} and {type(accumulator).__name__}"
-            return AccumulatorFailure(name, f"cannot be merged: it is a {kinds} in different tasks")
+            return AccumulatorFailure(name, f"cannot be merged: its type differs between tasks ({kinds})")
         so_far.merge(accumulator)
         return so_far
     except USER_ERRORS as error:
@@ -78,11 +81,14 @@ def _result(name: str, accumulator: Accumulator | AccumulatorFailure, room: int)
             value = accumulator.get_local_value()
         data = cloudpickle.dumps(value)
         if len(data) > room:
-            value = AccumulatorFailure(name, f"its result has {len(data)} bytes; all of a job may have {MAX_BYTES}")
+            value = AccumulatorFailure(
+                name, f"its result has {len(data)} bytes; all results of a job together may have {MAX_BYTES}"
+            )
     except USER_ERRORS as error:  # the user's own class
         value = AccumulatorFailure(name, f"has no result: {describe(error)}")
     if isinstance(value, AccumulatorFailure):
-        data, text = cloudpickle.dumps(value), value.reason
+        data = cloudpickle.dumps(value)
+        text = value.reason
     else:
         text = safe_repr(value, MAX_TEXT_CHARS)
     return job_pb2.AccumulatorResult(

@@ -1,7 +1,7 @@
-"""CheckpointIo: everything of a job's checkpoints that blocks.
+"""CheckpointIo: the blocking operations on the checkpoints of a job.
 
 Source: org.apache.flink.runtime.scheduler.SchedulerUtils, org.apache.flink.runtime.checkpoint.CheckpointCoordinator.
-Thread: any but the main thread; `finalize` and `shut_down` one at a time, in order.
+Thread: I/O threads. Calls of `finalize`, `drop_damaged` and `shut_down` must not overlap.
 """
 
 from __future__ import annotations
@@ -33,17 +33,21 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StartingPoint:
-    """What a job begins from; `checkpoint` None: from the beginning. `next_checkpoint_id` has never been used."""
+    """The checkpoint that a job restores. `checkpoint` None: the job starts without state.
+
+    Attributes:
+        next_checkpoint_id: an id that has never been used.
+        must_be_full: the first checkpoint must not refer to files of `checkpoint`.
+    """
 
     checkpoint: CompletedCheckpoint | None
     next_checkpoint_id: int
-    #: The first checkpoint may not refer to files of that one.
     must_be_full: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Finalized:
-    """`replaced` are to be deleted once the checkpoint has been confirmed."""
+    """A finalized checkpoint. Delete the checkpoints `replaced` after it has been confirmed."""
 
     external_path: str
     retained_ids: tuple[int, ...] = ()
@@ -51,11 +55,13 @@ class Finalized:
 
 
 class CheckpointIo:
-    """Raises at construction: ConfigurationError. Touches no file before `open`.
+    """Reads and writes the checkpoints of one job. Accesses no files before `open`.
 
     Args:
-        recovery_directory: for checkpoints without a place of their own.
-        recovery: what the job's next JobMaster finds them by; None: files in `recovery_directory`.
+        recovery_directory: for checkpoints if no checkpoint directory is configured.
+        recovery: the store of checkpoint pointers for the next JobMaster; None: files in `recovery_directory`.
+
+    Raises at construction: ConfigurationError.
     """
 
     def __init__(
@@ -75,16 +81,17 @@ class CheckpointIo:
 
     @property
     def store(self) -> CompletedCheckpointStore:
-        assert self._store is not None, "before open"
+        assert self._store is not None, "the checkpoint store is not open"
         return self._store
 
     # Before the job starts
 
     def open(self, now_ms: int) -> StartingPoint:
-        """Find what the job begins from: the last checkpoint of an earlier JobMaster, else what the user named.
+        """Finds the checkpoint to restore: the latest one of an earlier JobMaster, else the one that the user named.
 
-        Raises: CheckpointStorageError, CorruptStateError, StateRestoreError, ConfigurationError; each names the path.
-            LeadershipLostError, HighAvailabilityError where pointers are not files.
+        Raises:
+            CheckpointStorageError, CorruptStateError, StateRestoreError, ConfigurationError: each names the path.
+            LeadershipLostError, HighAvailabilityError: from the high-availability store of pointers.
         """
         self._store = CompletedCheckpointStore(
             self._recovery.pointers(),
@@ -111,28 +118,29 @@ class CheckpointIo:
         return StartingPoint(checkpoint, self._counter.next_id, must_be_full)
 
     def keep_everything(self) -> None:
-        """Delete nothing any more: what is there is for whoever takes up the job next, and cleans up first.
+        """Stops all deletions from now on. The next JobMaster of the job cleans up.
 
-        The job cannot start, or this JobMaster does not lead it any more and knows no longer which checkpoints count.
+        Call it if the job cannot start, or if this JobMaster lost its leadership and so does not know which checkpoints
+        are valid.
         """
         self._keeps_everything = True
 
     # While it runs
 
     def check_request(self, properties: CheckpointProperties, target_directory: str) -> None:
-        """Does not block. Raises: ConfigurationError for a savepoint without a place."""
+        """Checks a request. Does not block. Raises: ConfigurationError if a savepoint has no directory."""
         if (
             properties.is_savepoint
             and not target_directory
             and not read_option(self._configuration, options.SAVEPOINT_DIRECTORY)
         ):
             raise ConfigurationError(
-                f"no directory for savepoints: name one, or set `{options.SAVEPOINT_DIRECTORY.key}`",
+                f"no savepoint directory: pass one, or set `{options.SAVEPOINT_DIRECTORY.key}`",
                 details={"option": options.SAVEPOINT_DIRECTORY.key},
             )
 
     def make_location(self, effect: MakeLocation) -> CheckpointStorageLocation:
-        """Raises: CheckpointStorageError, OSError, LeadershipLostError."""
+        """Creates the location of a new checkpoint. Raises: CheckpointStorageError, OSError, LeadershipLostError."""
         assert self._counter is not None
         self._counter.advance_to(effect.checkpoint_id + 1)
         if effect.properties.is_savepoint:
@@ -142,14 +150,17 @@ class CheckpointIo:
         return location
 
     def acknowledged(self, checkpoint_id: int, state: checkpoint_pb2.TaskStateSnapshot) -> None:
-        """A pending checkpoint needs these shared files. Does not block."""
+        """Registers the shared files that a pending checkpoint needs. Does not block."""
         paths = shared_paths_of_snapshot(state)
         if paths:
             self.store.registry.register(checkpoint_id, paths)
 
     def finalize(self, effect: FinalizeCheckpoint) -> Finalized:
-        """Raises: CheckpointStorageError; the checkpoint does not count then. LeadershipLostError: it does not count
-        for this JobMaster.
+        """Completes a checkpoint: writes its metadata and adds it to the store.
+
+        Raises:
+            CheckpointStorageError: the checkpoint is not complete.
+            LeadershipLostError: the checkpoint is not complete for this JobMaster.
         """
         path = self._storage.write_metadata(effect.location, effect.metadata)
         if not effect.properties.counts_for_recovery:
@@ -162,7 +173,7 @@ class CheckpointIo:
     def _retained_ids(self) -> tuple[int, ...]:
         return tuple(checkpoint.checkpoint_id for checkpoint in self.store.checkpoints)
 
-    # What is no longer needed
+    # Deletion
 
     def discard_completed(self, checkpoints: Iterable[CompletedCheckpoint]) -> None:
         for checkpoint in checkpoints:
@@ -178,20 +189,20 @@ class CheckpointIo:
             self.store.cleaner.discard_states(states)
 
     def delete_incomplete(self, below_id: int, keep_ids: Iterable[int]) -> None:
-        """Directories of checkpoints that were given up, and written to after that."""
+        """Deletes leftover directories of discarded checkpoints, which tasks may have written to afterwards."""
         if not self._keeps_everything:
             self.store.cleaner.delete_incomplete(below_id, tuple(keep_ids))
 
     def drop_damaged(self) -> CompletedCheckpoint | None:
-        """A task found the newest checkpoint damaged. Returns: the newest that is whole; None: there never was any.
+        """Drops damaged checkpoints. Returns the newest undamaged one, or None if there never was one.
 
-        Raises: CorruptStateError where none is left, CheckpointStorageError.
+        Raises: CorruptStateError if all are damaged; CheckpointStorageError.
         """
         self.store.drop_damaged()
         return self.store.latest
 
     def remedy(self, state: JobState, cause: FlinkError | None) -> str:
-        """Returns where the user of a job that failed because a sink has lost records finds its checkpoints.
+        """Returns a text about the kept checkpoints for a job that failed because a sink has lost records.
 
         Empty for every other end of a job. Does not block.
         """
@@ -200,12 +211,14 @@ class CheckpointIo:
         kept = self._store.checkpoints if self._store is not None else ()
         if not read_option(self._configuration, options.DIRECTORY):
             return f"No checkpoint is kept, because `{options.DIRECTORY.key}` is not set."
-        return "These are kept: " + ", ".join(map(repr, kept)) if kept else "There is no checkpoint."
+        if not kept:
+            return "There is no checkpoint."
+        return "These are kept: " + ", ".join(map(repr, kept))
 
     def shut_down(self, state: JobState, cause: FlinkError | None) -> None:
-        """Gives up what the retention does not keep.
+        """Deletes all checkpoints except those that the retention policy keeps.
 
-        Call it when the job has ended in `state`, because of `cause`, and that has been noted where it will be found.
+        Call it after the job has ended in `state`, because of `cause`, and its result has been stored durably.
         """
         if self._store is None or self._keeps_everything or not state.is_globally_terminal:
             return

@@ -1,6 +1,6 @@
-"""CheckpointRunner: does what the CheckpointCoordinator wants done, and brings the outcomes back as events.
+"""CheckpointRunner: runs the effects of the CheckpointCoordinator and reports the outcomes as events.
 
-Writes that change which checkpoints count run one after the other; everything else that blocks runs beside them.
+Changes of the checkpoint store run one after the other. Other blocking calls run concurrently.
 
 Thread: JobMaster main thread.
 """
@@ -32,20 +32,24 @@ from flinkpy.rpc.endpoint import OnDone, RpcEndpoint
 
 logger = logging.getLogger(__name__)
 
-#: Clients' requests remembered with their answers, so that one that is repeated gets the same.
+#: The number of client requests that are kept with their answers, so that a repeated request gets the same answer.
 MAX_REMEMBERED_REQUESTS = 256
 
-#: Another one leads the job, or it is open whether what this JobMaster noted last will be found: it must not go on.
+#: Errors after which this JobMaster must not continue: another one leads the job, or it is unknown if its last write to
+#: the high-availability store succeeded.
 LEADERSHIP_ERRORS = (LeadershipLostError, HighAvailabilityError)
 
 
 class CheckpointHost(Protocol):
-    """What the runner needs of the JobMaster."""
+    """The part of the JobMaster that the runner uses."""
 
     def handle(self, event: ev.CheckpointEvent) -> None: ...
 
     def connection_of_attempt(self, attempt: ExecutionAttemptID) -> TaskManagerConnection | None:
-        """To the TaskExecutor the current attempt runs in; None where it is no longer the current one, or lost."""
+        """Returns the connection to the TaskExecutor of the attempt.
+
+        None if that is lost, or the attempt is not current.
+        """
         ...
 
     @property
@@ -55,11 +59,16 @@ class CheckpointHost(Protocol):
     def pending_checkpoints(self) -> list[int]: ...
 
     def leadership_lost(self, error: FlinkError) -> bool:
-        """What only the leader of the job may note was refused. True: nothing is to come of it, the job is left."""
+        """Handles a write that failed because this JobMaster does not lead.
+
+        True if the job is given up: ignore the write.
+        """
         ...
 
 
 class CheckpointRunner:
+    """Runs the checkpoints of one job."""
+
     def __init__(
         self,
         endpoint: RpcEndpoint,
@@ -77,12 +86,12 @@ class CheckpointRunner:
         self._valve = valve
         self._job_id = job_id
         self._requests: dict[str, asyncio.Future[pb.CheckpointResult]] = {}
-        #: Changes of what counts: one is under way where this is not empty.
+        #: Changes of the checkpoint store. If not empty, the first one is running.
         self._changes: deque[tuple[Callable[[], Any], OnDone, str]] = deque()
-        #: What blocks and was begun: its number, and what waits until it is 0.
-        self._under_way = 0
-        self._at_rest: Callable[[], None] | None = None
-        #: Checkpoints were given up since directories of such were last looked for.
+        #: The number of running blocking calls, and the action that waits until there are none.
+        self._num_running = 0
+        self._when_idle: Callable[[], None] | None = None
+        #: True if a checkpoint was discarded after the last search for leftover directories.
         self._may_have_leftovers = False
 
     # Requests of clients
@@ -90,16 +99,18 @@ class CheckpointRunner:
     def request(
         self, trigger_id: str, properties: CheckpointProperties, target_directory: str = ""
     ) -> asyncio.Future[pb.CheckpointResult]:
-        """Answered when it is complete. The same `trigger_id` gets the same answer.
+        """Requests a checkpoint or savepoint. The future is done when it is complete.
 
-        Raises: ConfigurationError for a savepoint without a place.
+        A repeated request with the same `trigger_id` gets the same future.
+
+        Raises: ConfigurationError if a savepoint has no directory.
         """
         known = self._requests.get(trigger_id)
         if known is not None:
             return known
         self._io.check_request(properties, target_directory)
         future: asyncio.Future[pb.CheckpointResult] = asyncio.get_running_loop().create_future()
-        future.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be waiting any more
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())  # the client may be gone
         self._forget_old_requests()
         self._requests[trigger_id] = future
         self._host.handle(ev.CheckpointRequested(trigger_id, properties, target_directory))
@@ -136,7 +147,7 @@ class CheckpointRunner:
                 self._coordinators.notify_checkpoint_complete(checkpoint_id)
                 self._tell(attempts, checkpoint_id, timestamp_ms, 0, TaskManagerConnection.confirm_checkpoint)
             case fx.AbortCheckpoint(checkpoint_id, timestamp_ms, latest_id, attempts, reason):
-                logger.info("checkpoint %d is given up: %s", checkpoint_id, reason)
+                logger.info("checkpoint %d is aborted: %s", checkpoint_id, reason)
                 self._coordinators.notify_checkpoint_aborted(checkpoint_id)
                 self._tell(attempts, checkpoint_id, timestamp_ms, latest_id, TaskManagerConnection.abort_checkpoint)
             case fx.DiscardState(states):
@@ -147,7 +158,7 @@ class CheckpointRunner:
             case fx.AnswerRequest(trigger_id, result, error):
                 self._answer(trigger_id, result, error)
             case fx.FailJob():
-                raise AssertionError("a failure of the job is the scheduler's to handle")
+                raise AssertionError("the scheduler handles FailJob")
 
     def _make_location(self, effect: fx.MakeLocation) -> None:
         def done(location: Any, error: BaseException | None) -> None:
@@ -156,14 +167,17 @@ class CheckpointRunner:
             else:
                 self._host.handle(ev.LocationFailed(effect.checkpoint_id, as_flink_error(error)))
 
-        self._begin(lambda: self._io.make_location(effect), done, "make the place of a checkpoint")
+        self._begin(lambda: self._io.make_location(effect), done, "create the location of a checkpoint")
 
     def _snapshot_coordinators(self, checkpoint_id: int) -> None:
-        """Their states and the closing of the valve are one moment: what they sent before it, and what after."""
+        """Takes the states of all coordinators and closes the valve at the same moment.
+
+        So the states divide the events of the coordinators into those before and those after the checkpoint.
+        """
         self._valve.close(checkpoint_id)
         try:
             states = self._coordinators.checkpoint(checkpoint_id)
-        except USER_ERRORS as error:  # user code; it fails the checkpoint, not the job
+        except USER_ERRORS as error:  # an error of user code fails the checkpoint, not the job
             self._host.handle(ev.CoordinatorSnapshotFailed(checkpoint_id, as_flink_error(error)))
             return
         connections = self._host.task_manager_connections
@@ -201,7 +215,7 @@ class CheckpointRunner:
         answered.one()
 
     def _decline(self, checkpoint_id: int, attempts: Iterable[ExecutionAttemptID], cause: FlinkError | None) -> None:
-        """A TaskExecutor that has said why (the last task of the job has ended there) is quoted."""
+        """Declines the checkpoint for these attempts. Uses the reason of the TaskExecutor if `cause` has one."""
         for attempt in attempts:
             if cause is None:
                 reason = CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_NOT_READY
@@ -267,28 +281,28 @@ class CheckpointRunner:
         self._change(lambda: self._io.finalize(effect), done, f"finalize checkpoint {checkpoint_id}")
 
     def drop_damaged(self, on_done: Callable[[CompletedCheckpoint | None, FlinkError | None], None]) -> None:
-        """`on_done` gets the newest checkpoint that is whole, or why there is none."""
+        """Drops damaged checkpoints. `on_done` gets the newest undamaged one, or the reason why there is none."""
 
         def done(latest: Any, error: BaseException | None) -> None:
             on_done(latest, None if error is None else as_flink_error(error))
 
-        self._change(self._io.drop_damaged, done, "look for damaged checkpoints")
+        self._change(self._io.drop_damaged, done, "check for damaged checkpoints")
 
     def shut_down(self, state: JobState, cause: FlinkError | None, on_done: Callable[[], None]) -> None:
-        """Gives up the checkpoints of a job that ended in `state`, because of `cause`.
+        """Deletes the checkpoints of a job that ended in `state`, because of `cause`, except those to retain.
 
-        It waits for everything that has been begun: what is still being written would come back after the end.
+        It first waits for all running calls, because a pending write could create files after the deletion.
         """
 
         def done(_: Any, error: BaseException | None) -> None:
             if error is not None:
-                logger.warning("the checkpoints of a job that is %s are left as they are: %s", state.name, error)
+                logger.warning("the checkpoints of the job, which is %s, could not be deleted: %s", state.name, error)
             on_done()
 
-        self._at_rest = lambda: self._change(
+        self._when_idle = lambda: self._change(
             lambda: self._io.shut_down(state, cause), done, "shut down the checkpoint store"
         )
-        self._look_for_rest()
+        self._check_idle()
 
     def _change(self, call: Callable[[], Any], on_done: OnDone, name: str) -> None:
         self._changes.append((call, on_done, name))
@@ -322,15 +336,16 @@ class CheckpointRunner:
                     return
                 on_done(result, error)
             finally:
-                self._under_way -= 1
-                self._look_for_rest()
+                self._num_running -= 1
+                self._check_idle()
 
-        self._under_way += 1
+        self._num_running += 1
         self._endpoint.run_blocking(call, done, name)
 
-    def _look_for_rest(self) -> None:
-        if self._under_way == 0 and self._at_rest is not None:
-            action, self._at_rest = self._at_rest, None
+    def _check_idle(self) -> None:
+        if self._num_running == 0 and self._when_idle is not None:
+            action = self._when_idle
+            self._when_idle = None
             action()
 
     def _answer(self, trigger_id: str, result: pb.CheckpointResult | None, error: FlinkError | None) -> None:
@@ -345,7 +360,7 @@ class CheckpointRunner:
 
 
 class _Countdown:
-    """`action()` when it has been counted down; at once from 0."""
+    """Calls `action()` when `count` calls of `one` have been made. At once if `count` is 0."""
 
     def __init__(self, count: int, action: Callable[[], None]) -> None:
         self._left = count

@@ -1,4 +1,4 @@
-"""Between the messages of jobmaster.proto and the JobMaster's own vocabulary."""
+"""Conversions between the messages of jobmaster.proto and the types of the JobMaster."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def io_metrics_to_proto(metrics: IOMetrics) -> common_pb2.IOMetrics:
 
 
 def job_status(state: JobState) -> common_pb2.JobStatus:
-    return cast("common_pb2.JobStatus", state.value)  # the values are the proto enum's
+    return cast("common_pb2.JobStatus", state.value)  # the values are those of the proto enum
 
 
 def execution_state(state: ExecutionState) -> common_pb2.ExecutionState:
-    return cast("common_pb2.ExecutionState", state.value)  # the values are the proto enum's
+    return cast("common_pb2.ExecutionState", state.value)  # the values are those of the proto enum
 
 
 def attempt_ids(texts: Iterable[str]) -> frozenset[ExecutionAttemptID]:
@@ -61,7 +61,7 @@ def metrics_report(messages: Sequence[jobmaster_pb2.TaskExecutionStateUpdate]) -
 
 
 def job_information(job_graph: job_pb2.JobGraph, blob_server_address: str) -> taskexecutor_pb2.JobInformation:
-    """What every TaskExecutor that works for the job is told of it."""
+    """Returns the information about the job for its TaskExecutors."""
     return taskexecutor_pb2.JobInformation(
         job_id=job_graph.job_id,
         name=job_graph.name,
@@ -78,5 +78,5 @@ def offers(messages: Iterable[jobmaster_pb2.SlotOffer]) -> tuple[tuple[Allocatio
 
 
 def as_flink_error(error: BaseException) -> FlinkError:
-    """The error itself, or an InternalError with the traceback of what nobody foresaw."""
+    """Returns a FlinkError unchanged, and any other error as an InternalError with its traceback."""
     return error if isinstance(error, FlinkError) else error_from_proto(error_to_proto(error))

@@ -1,4 +1,8 @@
-"""CoordinatorServices: what the coordinators of a job get of their JobMaster. Thread: JobMaster main thread."""
+"""CoordinatorServices: the services of the JobMaster for operator coordinators.
+
+Source: org.apache.flink.runtime.operators.coordination.{OperatorCoordinatorHolder,SubtaskGatewayImpl}.
+Thread: JobMaster main thread.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ from flinkpy.rpc.endpoint import OnDone, RpcEndpoint
 
 @dataclass(frozen=True, slots=True)
 class AddressedEvent:
-    """`attempt`: the one that could be reached when the coordinator sent it; no other may get it."""
+    """An event for one attempt: the one that was reachable when the coordinator sent it. No other may receive it."""
 
     attempt: ExecutionAttemptID
     operator_id: str
@@ -27,12 +31,18 @@ class AddressedEvent:
 
 
 class EventValve:
-    """Invariant: events of one coordinator leave in the order they were sent."""
+    """Holds back the events of coordinators while a checkpoint is being triggered.
+
+    So the barrier divides the events of a coordinator in the same way as the coordinator's own state: events sent
+    before `coordinator.checkpoint` arrive at the task before the trigger, and later ones arrive behind the barrier.
+
+    Invariant: the events of one coordinator leave in the order in which they were sent.
+    """
 
     def __init__(self, deliver: Callable[[AddressedEvent], None]) -> None:
         self._deliver = deliver
         self._held: deque[AddressedEvent] = deque()
-        #: The checkpoint being triggered; None: open.
+        #: The checkpoint that is being triggered; None: the valve is open.
         self._closed_for: int | None = None
 
     @property
@@ -46,11 +56,11 @@ class EventValve:
             self._held.append(event)
 
     def close(self, checkpoint_id: int) -> None:
-        """One checkpoint is triggered at a time; a newer one takes over."""
+        """Closes the valve for a checkpoint. A newer checkpoint replaces an older one."""
         self._closed_for = checkpoint_id
 
     def open(self, checkpoint_id: int) -> None:
-        """Let go what was held back, unless another checkpoint has closed it since."""
+        """Opens the valve and sends the held events, unless another checkpoint has closed it since."""
         if self._closed_for != checkpoint_id:
             return
         self._closed_for = None
@@ -59,7 +69,7 @@ class EventValve:
 
 
 class ServicesHost(Protocol):
-    """What this needs of the JobMaster."""
+    """The part of the JobMaster that CoordinatorServices uses."""
 
     scheduler: DefaultScheduler
 
@@ -69,12 +79,12 @@ class ServicesHost(Protocol):
 
 
 class CoordinatorServices:
-    """Is the CoordinatorHost of every coordinator."""
+    """The CoordinatorHost of all coordinators of a job."""
 
     def __init__(self, endpoint: RpcEndpoint, host: ServicesHost) -> None:
         self._endpoint = endpoint
         self._host = host
-        #: What coordinators send goes through it.
+        #: All events of coordinators pass through it.
         self.valve = EventValve(self._deliver)
         self.coordinator_store: dict[str, Any] = {}
 

@@ -1,6 +1,7 @@
-"""DispatcherConnection: what the JobMaster reports to its Dispatcher, in order and until it is heard.
+"""DispatcherConnection: sends the reports of a JobMaster to its Dispatcher, in order, until they are acknowledged.
 
-Where masters are highly available another Dispatcher may take over, which is then told what the former one was not.
+With high availability another Dispatcher may take over. It receives the reports that the former one did not
+acknowledge.
 
 Thread: main thread.
 """
@@ -36,7 +37,8 @@ logger = logging.getLogger(__name__)
 
 INITIAL_RETRY_DELAY_MS = 100
 MAX_RETRY_DELAY_MS = 10_000
-#: A job that restarts again and again while the Dispatcher does not answer changes its status without end.
+#: The maximum number of waiting reports. A job that keeps restarting changes its status without end while the
+#: Dispatcher does not answer.
 MAX_WAITING_REPORTS = 64
 _MAX_REASON_CHARS = 1_000
 
@@ -50,15 +52,17 @@ class _Report:
 
 
 def _smaller(report: _Report, refusal: FlinkError) -> _Report | None:
-    """The report of a job's end without what may be large; None for other reports, and where that was refused too.
+    """Returns the report of the end of a job without its large parts.
 
-    A client waits for the end of its job: it must hear of it even where a message cannot hold all there is to say.
+    Returns None for other reports, and for one that has been reduced before.
+
+    A client waits for the end of its job, so the end must be reported even if the complete report is too large.
     """
     if report.is_reduced or report.method != "notify_job_terminated" or not isinstance(refusal, InternalError):
         return None
     request = dispatcher_pb2.JobTerminated()
     request.CopyFrom(report.request)
-    reason = bounded_text(f"the job's result was too large to be sent: {refusal}", _MAX_REASON_CHARS)
+    reason = bounded_text(f"the result of the job was too large to send: {refusal}", _MAX_REASON_CHARS)
     for accumulator in request.result.accumulators:
         accumulator.value_pickle = cloudpickle.dumps(AccumulatorFailure(accumulator.name, reason))
         accumulator.value = reason
@@ -71,11 +75,11 @@ def _smaller(report: _Report, refusal: FlinkError) -> _Report | None:
 
 
 class DispatcherConnection:
-    """One report after the other; each is repeated, with back-off, until it is answered.
+    """Sends one report after the other. Repeats each, with a growing delay, until it is answered.
 
-    An answer that is a refusal ends that report: the Dispatcher knows better. Where others may lead, one that only
-    says that it does not (or no longer) know this JobMaster is no answer: the session tells what is to come of that,
-    and how its life ends is the process's business, which closes the endpoint and with it this.
+    A report that the Dispatcher rejects is dropped. With high availability, an error that says that the Dispatcher does
+    not lead, or does not know this JobMaster, is not an answer: the report is repeated, and `DispatcherSessions` finds
+    out which Dispatcher adopts the job, or ends the process.
     """
 
     def __init__(
@@ -93,17 +97,17 @@ class DispatcherConnection:
         self._job_id = job_id
         self._job_master_id = job_master_id
         self._timeout_s = rpc_timeout_ms / 1000
-        self._is_no_answer: tuple[type[FlinkError], ...] = (RpcUnavailableError, RpcTimeoutError)
+        self._retried_errors: tuple[type[FlinkError], ...] = (RpcUnavailableError, RpcTimeoutError)
         if others_may_lead:
-            self._is_no_answer += (NotLeaderError, StaleFencingTokenError)
+            self._retried_errors += (NotLeaderError, StaleFencingTokenError)
         self._status: dispatcher_pb2.JobStatusUpdate | None = None
         self._has_moved = asyncio.Event()
-        #: Bounded: a status that found it full replaces the one before it.
+        #: Bounded: if it is full, a new status replaces the last one.
         self._waiting: deque[_Report] = deque()
         self._is_sending = False
 
     def move_to(self, gateway: Any) -> None:
-        """Another Dispatcher is the job's from now on, or the same one under another leadership."""
+        """Sends all further reports to another Dispatcher, or to the same one with another fencing token."""
         self._gateway = gateway
         self._has_moved.set()
         self._has_moved = asyncio.Event()
@@ -165,17 +169,17 @@ class DispatcherConnection:
                 getattr(self._gateway, report.method)(report.request, timeout_s=self._timeout_s)
             )
             try:
-                # A Dispatcher that hangs is not waited for once another one leads.
+                # If another Dispatcher leads, do not wait for the answer of the former one.
                 await asyncio.wait({call, moved}, return_when=asyncio.FIRST_COMPLETED)
                 if call.done():
                     call.result()
                     return
-            except self._is_no_answer as error:
-                logger.warning("%s: %s; next try in %d ms", report.method, error, delay_ms)
+            except self._retried_errors as error:
+                logger.warning("%s failed: %s; retrying in %d ms", report.method, error, delay_ms)
                 await asyncio.wait({moved}, timeout=delay_ms / 1000)
                 delay_ms = INITIAL_RETRY_DELAY_MS if has_moved.is_set() else min(delay_ms * 2, MAX_RETRY_DELAY_MS)
             except FlinkError as error:
-                logger.error("the Dispatcher refused %s: %s", report.method, error)
+                logger.error("the Dispatcher rejected %s: %s", report.method, error)
                 smaller = _smaller(report, error)
                 if smaller is None:
                     return

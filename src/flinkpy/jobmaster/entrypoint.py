@@ -1,10 +1,12 @@
-"""The JobMaster process: opens a session at the Dispatcher, runs the one job it is given, and ends.
+"""The JobMaster process: opens a session at the Dispatcher, runs one job, and ends.
 
-Everything a job needs is imported before the session is opened, so that a standby starts its job at once.
+All modules that a job needs are imported before the session is opened, so that a standby process starts its job without
+delay.
 
-Without high availability the session is the lease: when it breaks while the job runs, the job is suspended and the
-process ends with status 1. With it the lease is the leadership of the job, which the process stands for before it
-begins: it ends when that is revoked, and not when its Dispatcher does (`dispatcher_sessions`).
+Without high availability the session is the lease: if it breaks while the job runs, the job is suspended and the
+process ends with status 1. With high availability the lease is the leadership of the job, which the process acquires
+before it starts the job. The process ends when the leadership is revoked, but continues when its Dispatcher ends
+(`dispatcher_sessions`).
 """
 
 from __future__ import annotations
@@ -47,11 +49,11 @@ from flinkpy.security import SecurityContext
 
 logger = logging.getLogger(__name__)
 
-#: How long a suspended job may take to cancel its tasks and give its slots back before the process ends anyway;
-#: TaskExecutors and the ResourceManager notice the end of the process by themselves.
+#: How long a suspended job may take to cancel its tasks and return its slots before the process ends. TaskExecutors and
+#: the ResourceManager notice the end of the process themselves.
 SUSPEND_TIMEOUT_S = 1.5
 
-#: How long the process of a job that is over may take to delete checkpoints that nobody needs any more.
+#: How long the process of an ended job may take to delete checkpoints.
 CLEANUP_TIMEOUT_S = 10.0
 
 #: sysexits.h EX_SOFTWARE: an internal error.
@@ -65,10 +67,10 @@ async def run_jobmaster(
     job_id: str | None = None,
     ready_file: str | None = None,
 ) -> int:
-    """Run one job, or wait for one; returns the exit status.
+    """Runs one job, or waits for one first. Returns the exit status.
 
     0: the Dispatcher or a signal ended this process. 1: the Dispatcher, or the leadership of the job, was lost.
-    70: an error of flinkpy's own.
+    70: an internal error.
     """
     security = SecurityContext.of_service(configuration)
     loop = asyncio.get_running_loop()
@@ -89,7 +91,10 @@ async def run_jobmaster(
 
 
 class HaCheckpointRecovery:
-    """Implements `CheckpointRecovery`."""
+    """A CheckpointRecovery in the high-availability store, which only the leading JobMaster of the job can write.
+
+    Source: org.apache.flink.runtime.checkpoint.ZooKeeperCheckpointRecoveryFactory. Thread: I/O threads.
+    """
 
     def __init__(self, services: HighAvailabilityServices, job_id: JobID, leadership: Leadership) -> None:
         self._services = services
@@ -104,7 +109,7 @@ class HaCheckpointRecovery:
 
 
 class _JobMasterProcess:
-    """Thread: the loop that runs it. It is the contender of its job's election, and the holder of its sessions."""
+    """The process: the contender in the election of its job, and the holder of its sessions. Thread: the event loop."""
 
     def __init__(
         self,
@@ -137,14 +142,14 @@ class _JobMasterProcess:
         leaders = services.dispatcher_retrieval() if services.is_highly_available else None
         self._sessions = DispatcherSessions(self._client, self, dispatcher_address, leaders)
         self._configuration = configuration
-        #: Runs the report of a job that no JobMaster could be made for.
+        #: Reports a job for which no JobMaster could be created.
         self._reporter = RpcEndpoint(asyncio.get_running_loop())
 
     async def run(self, job_id: str | None, ready_file: str | None) -> int:
         self._job_id = job_id or ""
         self._shutdown.listen_to_signals()
         await self._server.start()
-        if ready_file is None:  # the Dispatcher that started it learns it from the session
+        if ready_file is None:  # the Dispatcher that started this process gets the address from the session
             logger.info("serving at %s", self._server.address)
         else:
             announce_ready("jobmaster", self._server.address, ready_file=ready_file)
@@ -177,8 +182,10 @@ class _JobMasterProcess:
             resource_id=self._resource_id, pid=os.getpid(), host=self._host, job_id=self._job_id
         )
         if self._job_master is not None and self._command is not None:
-            hello.job_id, hello.job_master_id = self._job_master.job_id, self._command.job_master_id
-            hello.address, hello.status = self._server.address, job_status(self._job_master.state)
+            hello.job_id = self._job_master.job_id
+            hello.job_master_id = self._command.job_master_id
+            hello.address = self._server.address
+            hello.status = job_status(self._job_master.state)
         return hello
 
     @property
@@ -195,8 +202,11 @@ class _JobMasterProcess:
         return self._services.is_highly_available and self._job_master is not None
 
     def start_job(self, command: dispatcher_pb2.StartJob) -> None:
-        """Begins once this process leads the job: at once, unless an earlier JobMaster is not known to be gone."""
-        if self._command is not None:  # repeated: this process has its job
+        """Stands for the leadership of the job, and starts the job once it is granted.
+
+        It is granted at once unless an earlier JobMaster may still lead.
+        """
+        if self._command is not None:  # a repetition: this process has a job
             return
         self._command = command
         self._election = self._services.job_master_election(JobID(command.job_graph.job_id), command.job_master_id)
@@ -205,14 +215,15 @@ class _JobMasterProcess:
     def adopted(self, dispatcher: LeaderInformation) -> None:
         if self._job_master is None:
             return
-        logger.info("the Dispatcher at %s goes on with job %s", dispatcher.address, self._job_master.job_id)
+        logger.info("the Dispatcher at %s adopted job %s", dispatcher.address, self._job_master.job_id)
         gateway = self._client.gateway("Dispatcher", dispatcher.address, dispatcher.fencing_token)
         self._job_master.dispatcher_moved(gateway, dispatcher.address)
 
     # ---- LeaderContender
 
     def grant_leadership(self, fencing_token: str) -> None:
-        command, election = self._command, self._election
+        command = self._command
+        election = self._election
         assert command is not None and election is not None
         self._lead_job(command, election)
         election.confirm_leadership(fencing_token, self._server.address)
@@ -231,7 +242,8 @@ class _JobMasterProcess:
         loop = asyncio.get_running_loop()
         present = self._sessions.dispatcher
         dispatcher = self._client.gateway("Dispatcher", present.address, present.fencing_token)
-        is_highly_available, leadership = self._services.is_highly_available, election.leadership
+        is_highly_available = self._services.is_highly_available
+        leadership = election.leadership
         assert leadership is not None
         recovery = HaCheckpointRecovery(self._services, JobID(command.job_graph.job_id), leadership)
         blobs = LeaderBlobs(
@@ -283,8 +295,9 @@ class _JobMasterProcess:
         self._sessions.follow()
 
     def _report_failed(self, dispatcher: Any, command: dispatcher_pb2.StartJob, error: FlinkError) -> None:
-        """The job could not even become an ExecutionGraph: it FAILED, with that error."""
-        graph, info = command.job_graph, error_to_proto(error)
+        """Reports the job as FAILED, because no ExecutionGraph could be created for it."""
+        graph = command.job_graph
+        info = error_to_proto(error)
         now_ms = self._reporter.clock.now_ms()
         details = job_pb2.JobDetails(
             job_id=graph.job_id,
@@ -309,24 +322,24 @@ class _JobMasterProcess:
         job_master = self._job_master
         if job_master is None:
             if self._election is not None:
-                self._election.close()  # it has waited for nothing
+                self._election.close()  # the leadership was never granted
             return
         self._suspend(reason)
         timeout_s = CLEANUP_TIMEOUT_S if job_master.state.is_globally_terminal else SUSPEND_TIMEOUT_S
         try:
             await asyncio.wait_for(job_master.terminated.wait(), timeout_s)
         except TimeoutError:
-            logger.warning("job %s: not everything was given back in time", job_master.job_id)
+            logger.warning("job %s did not return all resources in time", job_master.job_id)
 
     def _suspend(self, reason: str) -> None:
-        """Unless the job has ended."""
+        """Suspends the job unless it has ended."""
         job_master = self._job_master
         if job_master is not None and not job_master.state.is_terminal:
             logger.error("job %s is suspended: %s", job_master.job_id, reason)
             job_master.suspend(reason)
 
     def _on_fatal_error(self, error: BaseException) -> None:
-        """A bug: go down loudly, so that the Dispatcher decides about the job instead of a JobMaster half gone."""
-        logger.critical("the JobMaster cannot go on", exc_info=error)
+        """Ends the process after an internal error, so that the Dispatcher can start another JobMaster."""
+        logger.critical("the JobMaster failed with an internal error", exc_info=error)
         self._status = EXIT_STATUS_FAILED
         self._shutdown.request("it failed")

@@ -1,4 +1,4 @@
-"""What a JobMaster tells of its job: JobDetails while it runs, JobResult when it is over."""
+"""Creates the messages about a job for clients: JobDetails while it runs, JobResult after its end."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def job_details(
 def job_result(
     scheduler: DefaultScheduler, accumulators: Iterable[job_pb2.AccumulatorResult] = ()
 ) -> job_pb2.JobResult:
-    """Of a job in a terminal state."""
+    """Returns the result of a job in a terminal state."""
     graph = scheduler.graph
     result = job_pb2.JobResult(
         job_id=graph.job_id,

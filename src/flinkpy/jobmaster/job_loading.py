@@ -1,4 +1,10 @@
-"""What a job needs before it can be scheduled: its own code, and what it starts from. Thread: main thread and I/O."""
+"""Loads what a job needs before it can be scheduled: the user's code, the coordinators, and the state to restore.
+
+Coordinators are unpickled in the JobMaster, so the user's modules must be importable in this process. A JobMaster
+process runs one job, so the import path keeps the user's modules until the process ends.
+
+Source: org.apache.flink.runtime.execution.librarycache.BlobLibraryCacheManager. Thread: main thread and I/O threads.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +39,14 @@ from flinkpy.jobmaster.operator_coordinators import load_providers
 
 @dataclass(frozen=True, slots=True)
 class LoadedJob:
-    #: By operator id.
+    """The loaded parts of a job."""
+
+    #: The coordinator providers by operator id.
     providers: Mapping[str, OperatorCoordinatorProvider]
     start: StartingPoint
-    #: Of the job's earlier JobMasters.
+    #: The events that earlier JobMasters of the job recorded.
     events: list[job_event_pb2.JobEvent]
-    #: Of the sources that were asked and know it.
+    #: The number of splits of sources with an undecided parallelism, as far as they know it.
     num_splits: Mapping[JobVertexID, int]
 
 
@@ -50,9 +58,13 @@ async def load_job(
     recovery: JobRecovery,
     source_bounds: Mapping[JobVertexID, int],
 ) -> LoadedJob:
-    """`source_bounds`: the sources whose parallelism is open, and the most that they can get.
+    """Loads the job.
 
-    Raises: FunctionError and others of the user's code, and what `CheckpointIo.open` does."""
+    Args:
+        source_bounds: the maximum parallelism of each source with an undecided parallelism.
+
+    Raises: FunctionError and other errors of user code, and the errors of `CheckpointIo.open`.
+    """
     fetched = await fetch_artifacts(
         job_graph.artifacts,
         environment.working_directory,
@@ -73,8 +85,8 @@ def _count_splits(
     providers: Mapping[str, OperatorCoordinatorProvider],
     bounds: Mapping[JobVertexID, int],
 ) -> dict[JobVertexID, int]:
-    """What the sources say that they have. Blocking: they may look at files."""
-    found = {}
+    """Asks the sources for the number of their splits. Blocks, because a source may read files."""
+    num_splits = {}
     for vertex in job_graph.vertices:
         bound = bounds.get(JobVertexID(vertex.id))
         if bound is None:
@@ -83,15 +95,15 @@ def _count_splits(
         if isinstance(provider, SourceCoordinatorProvider):
             parallelism = provider.source.infer_parallelism(bound)
             if parallelism is not None:
-                found[JobVertexID(vertex.id)] = parallelism
-    return found
+                num_splits[JobVertexID(vertex.id)] = parallelism
+    return num_splits
 
 
 _KINDS = (PYTHON_FILE, PYTHON_ARCHIVE, PYTHON_REQUIREMENTS, PYTHON_REQUIREMENTS_CACHE)
 
 
 def add_to_import_path(directories: Iterable[str]) -> None:
-    """Before everything else, as Python does with a script's own directory. Those not on this host are left out."""
+    """Puts the existing directories first on the import path, as Python does with the directory of a script."""
     for directory in reversed([entry for entry in directories if os.path.exists(entry)]):
         if directory not in sys.path:
             sys.path.insert(0, directory)
@@ -101,14 +113,18 @@ def add_to_import_path(directories: Iterable[str]) -> None:
 async def fetch_artifacts(
     artifacts: Iterable[job_pb2.UserArtifact], directory: Path, fetch_blob: FetchBlob, environments: Path
 ) -> list[str]:
-    """Fetch the job's Python files, archives and requirements; returns what belongs on the import path. What is in the
-    archives becomes the working directory. Cached files are for tasks.
+    """Fetches the Python files, archives and requirements of the job. Returns the entries for the import path.
+
+    The directory of the unpacked archives becomes the working directory. Cached files are not fetched: only tasks need
+    them.
 
     Args:
-        environments: where this host keeps installed requirements.
+        environments: the directory in which this host keeps installed requirements.
 
-    Raises: ExternalError (a blob is missing or damaged), UserError (an archive is broken), PythonEnvironmentError (pip
-    failed).
+    Raises:
+        ExternalError: a blob is missing or damaged.
+        UserError: an archive is invalid.
+        PythonEnvironmentError: pip failed.
     """
     entries: list[str] = []
     paths: dict[str, Path] = {}
@@ -131,7 +147,7 @@ async def fetch_artifacts(
         if PYTHON_REQUIREMENTS_CACHE in paths:
             packages = directory / "packages"
             await asyncio.to_thread(unpack, paths[PYTHON_REQUIREMENTS_CACHE], packages)
-        # Not released: this process uses it until it ends.
+        # Never released, because this process uses it until it ends.
         installed = await asyncio.to_thread(install, paths[PYTHON_REQUIREMENTS], packages, environments)
         check_loaded_packages(installed.path)
         entries.append(str(installed.path))

@@ -1,10 +1,10 @@
 """JobMaster: the endpoint of one job.
 
-It owns the DefaultScheduler, which decides everything, and does what that decides: every call, timer and coordinator is
-an effect run here, and every outcome of one goes back as an event. Events are taken one at a time: one that comes up
-while effects are being run (a coordinator that fails at once) waits until they are done.
+It owns the DefaultScheduler, which makes all decisions, and executes them: each call, timer and coordinator action is
+an effect that runs here, and its outcome goes back to the scheduler as an event. Events are handled one at a time. An
+event that occurs while effects run, for example a coordinator that fails at once, waits until they are done.
 
-What comes of calls that are late, repeated or from a former life: see `servicer`.
+`servicer` describes how late, repeated and stale calls are handled.
 
 Source: org.apache.flink.runtime.jobmaster.JobMaster. Thread: one asyncio loop.
 """
@@ -61,7 +61,7 @@ logger = logging.getLogger(__name__)
 class JobMaster(RpcEndpoint):
     """Runs one job from `start` to `terminated`.
 
-    Raises at construction: JobSubmissionError (a graph that cannot be executed), ConfigurationError.
+    Raises at construction: JobSubmissionError if the graph cannot be executed; ConfigurationError.
     """
 
     def __init__(
@@ -80,7 +80,8 @@ class JobMaster(RpcEndpoint):
         self._job_graph = job_graph
         self._job_master_id = job_master_id
         self._environment = environment
-        # Times to show and deadlines to keep are one reading: wall time at the start, moved on by the monotonic clock.
+        # Timestamps and deadlines use the same clock: wall time at the start plus the monotonic clock. A step of the
+        # wall clock does not move deadlines.
         self._wall_offset_ms = self.clock.now_ms() - self.clock.monotonic_ms()
         configuration = Configuration.from_dict({**cluster_configuration, **job_graph.configuration.entries})
         recovery_directory = environment.recovery_directory or environment.working_directory / "recovery"
@@ -138,11 +139,12 @@ class JobMaster(RpcEndpoint):
         self._is_handling = False
         self._accepted_offers: tuple[AllocationID, ...] = ()
         self._deadline = DeadlineTimer(self, lambda: self.handle(ev.CheckDeadlines()))
-        #: This JobMaster may not act for its job any more. Called once, and before anything else is done.
+        #: Called when this JobMaster must no longer act for its job.
         self.on_leadership_lost: Callable[[FlinkError], None] = self.on_fatal_error
-        #: Set when the job is over and everybody concerned has been told.
+        #: Set when the job has ended, the Dispatcher has its result, and all slots have been returned.
         self.terminated = asyncio.Event()
-        self._open_ends = 2  # of the end: the Dispatcher's acknowledgement, and everything given back
+        #: The steps of the end that are not done: the Dispatcher's acknowledgement and the return of all resources.
+        self._open_ends = 2
 
     @property
     def job_id(self) -> str:
@@ -156,12 +158,12 @@ class JobMaster(RpcEndpoint):
     def state(self) -> JobState:
         return self.scheduler.state
 
-    # ---- life
+    # ---- life cycle
 
     def start(self) -> None:
-        """Begin: report to the Dispatcher, load the coordinators, register at the ResourceManager, schedule."""
+        """Reports to the Dispatcher, registers at the ResourceManager, loads the job, then schedules it."""
         self.validate_runs_in_main_thread()
-        logger.info("job %s (%s) starts", self._job_graph.name, self.job_id)
+        logger.info("starting job %s (%s)", self._job_graph.name, self.job_id)
         self._dispatcher.started(self._environment.address)
         self._resource_manager.start()
         self.schedule(self._options.heartbeat_interval_ms, self._send_heartbeats)
@@ -172,11 +174,13 @@ class JobMaster(RpcEndpoint):
         self.run_async(loading, self._job_loaded, "load the job")
 
     def _job_loaded(self, loaded: Any, error: BaseException | None) -> None:
-        is_over = self.state is not JobState.INITIALIZING  # cancelled in the meantime
-        if is_over or (isinstance(error, LEADERSHIP_ERRORS) and self.leadership_lost(error)):
-            return  # that is not the job's fault
+        if self.state is not JobState.INITIALIZING:
+            return  # canceled in the meantime
+        if isinstance(error, LEADERSHIP_ERRORS) and self.leadership_lost(error):
+            return  # not a failure of the job
         if isinstance(error, OSError) and self._environment.is_recovery:
-            self.on_fatal_error(error)  # nor is this host's disk: another JobMaster goes on from the job's checkpoints
+            # A disk error of this host is not a failure of the job: another JobMaster restores its checkpoints.
+            self.on_fatal_error(error)
             return
         try:
             if error is not None:
@@ -188,17 +192,23 @@ class JobMaster(RpcEndpoint):
             self.scheduler.start_with_sources(loaded.num_splits)
             self._providers = loaded.providers
             self._coordinators.create(self.scheduler.graph, self._providers, self._coordinator_services)
-        except USER_ERRORS as failure:  # user code, fetching it included
+        except USER_ERRORS as failure:  # from user code, or from fetching it
             self._checkpoint_io.keep_everything()
             self.handle(ev.InitializationFailed(conversions.as_flink_error(failure)))
             return
         if recorded.finished:
-            me, go_on = (self._environment.address, self._job_master_id), partial(self._go_on, recorded)
-            self._recovery.ask_task_managers(recorded, self._environment.peers, *me, go_on)
+            self._recovery.ask_task_managers(
+                recorded,
+                self._environment.peers,
+                job_master_address=self._environment.address,
+                job_master_id=self._job_master_id,
+                on_answered=partial(self._recover, recorded),
+            )
         else:
             self._start_scheduling()
 
-    def _go_on(self, recorded: RecordedJob, held: frozenset[str]) -> None:
+    def _recover(self, recorded: RecordedJob, held: frozenset[str]) -> None:
+        """Continues with the finished tasks of earlier JobMasters. `held`: the result partitions that still exist."""
         if self.state is JobState.INITIALIZING:
             self.scheduler.recover(recorded, held)
             self._start_scheduling()
@@ -208,22 +218,22 @@ class JobMaster(RpcEndpoint):
         self.handle(ev.StartScheduling())
 
     def _create_coordinators(self) -> None:
-        """Those of vertices that have just got their parallelism."""
+        """Creates and starts the coordinators of vertices whose parallelism has just been decided."""
         try:
             self._coordinators.create(self.scheduler.graph, self._providers, self._coordinator_services)
-        except FlinkError as failure:  # of the user's code
+        except FlinkError as failure:  # from user code
             self.handle(ev.GlobalFailure(failure))
             return
         self._coordinators.start()
 
     def dispatcher_moved(self, gateway: Any, address: str) -> None:
-        """Another Dispatcher leads: it is reported to, and has the job's files."""
+        """Switches to another leading Dispatcher: reports go there, and tasks fetch the job's files there."""
         self.validate_runs_in_main_thread()
         self._dispatcher.move_to(gateway)
         self._job_information.blob_server_address = address
 
     def leadership_lost(self, error: FlinkError) -> bool:
-        """False: the job is over, and nothing depends on it any more."""
+        """Gives up the job because its leadership is lost. Returns False, without effect, if the job has ended."""
         if self.state.is_terminal:
             return False
         self._checkpoint_io.keep_everything()
@@ -231,10 +241,10 @@ class JobMaster(RpcEndpoint):
         return True
 
     def suspend(self, reason: str) -> None:
-        """This process can no longer lead the job: stop its tasks and give its slots back."""
+        """Stops the tasks and returns the slots, because this process can no longer lead the job."""
         self.validate_runs_in_main_thread()
         self._checkpoint_io.keep_everything()
-        self._open_ends -= 1  # there is no Dispatcher to wait for
+        self._open_ends -= 1  # no Dispatcher will acknowledge the end
         self.handle(ev.SuspendJob(JobMasterLostError(f"the JobMaster of job {self.job_id} stopped: {reason}")))
 
     async def close(self) -> None:
@@ -253,7 +263,7 @@ class JobMaster(RpcEndpoint):
         if present is not None and present.location == location:
             return
         if present is not None:
-            present.lost("it registered anew at another address")
+            present.lost("it registered again from another address")
         logger.info("TaskExecutor %s at %s registered", location.resource_id, location.address)
         self._task_managers[location.resource_id] = TaskManagerConnection(
             self,
@@ -270,7 +280,7 @@ class JobMaster(RpcEndpoint):
     def offer_slots(
         self, resource_id: ResourceID, offers: tuple[tuple[AllocationID, int], ...]
     ) -> tuple[AllocationID, ...]:
-        """Returns the offers that are taken. Raises: NotRegisteredError."""
+        """Returns the accepted offers. Each offer is an allocation id and a slot index. Raises: NotRegisteredError."""
         self.validate_runs_in_main_thread()
         self._connection_of(resource_id)
         self._accepted_offers = ()
@@ -291,7 +301,7 @@ class JobMaster(RpcEndpoint):
         self.handle(metrics)
 
     def receive_operator_events(self, events: list[jobmaster_pb2.OperatorEvent]) -> None:
-        """Events of task halves, in order; those of former attempts, and repetitions, are dropped."""
+        """Passes events of tasks to their coordinators, in order. Drops repetitions and events of former attempts."""
         self.validate_runs_in_main_thread()
         for event in events:
             attempt_id = ExecutionAttemptID.parse(event.execution_attempt_id)
@@ -299,7 +309,7 @@ class JobMaster(RpcEndpoint):
             self._coordinators.receive(event, self.scheduler.graph.find_execution(attempt_id))
 
     def partition_state(self, producer: ExecutionAttemptID) -> ExecutionState:
-        """State of the attempt that produces a partition; CANCELED for one that is history."""
+        """Returns the state of the attempt that produces a partition; CANCELED if it has been replaced."""
         execution = self.scheduler.graph.find_execution(producer)
         return ExecutionState.CANCELED if execution is None else execution.state
 
@@ -316,7 +326,7 @@ class JobMaster(RpcEndpoint):
         )
 
     def disconnect_task_manager(self, resource_id: ResourceID, reason: str) -> None:
-        """The TaskExecutor leaves, or the ResourceManager knows that it is gone."""
+        """Handles a TaskExecutor that leaves, or that the ResourceManager has lost."""
         self.validate_runs_in_main_thread()
         connection = self._task_managers.get(resource_id)
         if connection is not None:
@@ -330,12 +340,14 @@ class JobMaster(RpcEndpoint):
 
     def details(self) -> job_pb2.JobDetails:
         pool = self.scheduler.slot_pool
-        # A job that runs in stages gets on with any slot.
-        gets_on = pool.num_slots > 0 and runs_in_stages(self._job_graph)
+        num_slots_required = pool.num_required
+        if pool.num_slots > 0 and runs_in_stages(self._job_graph):
+            # A job that runs in stages makes progress with any number of slots.
+            num_slots_required = min(num_slots_required, pool.num_slots)
         return job_details(
             self.scheduler,
             self._job_graph.configuration,
-            num_slots_required=min(pool.num_required, pool.num_slots) if gets_on else pool.num_required,
+            num_slots_required=num_slots_required,
             num_slots_held=pool.num_slots,
         )
 
@@ -372,7 +384,7 @@ class JobMaster(RpcEndpoint):
         resource_id = connection.location.resource_id
         if self._allocations_of(resource_id):
             logger.warning("%s", cause)
-        else:  # the regular end: the job holds nothing there any more
+        else:  # the regular end: the job holds no slots there
             logger.info("TaskExecutor %s at %s has left: %s", resource_id, connection.location.address, reason)
         self._task_managers.pop(resource_id, None)
         self._heartbeats.remove(resource_id)
@@ -422,7 +434,10 @@ class JobMaster(RpcEndpoint):
     # ---- events in, effects out
 
     def handle(self, event: ev.SchedulerEvent) -> None:
-        """Something has happened. Events that come up meanwhile are taken after this one."""
+        """Passes the event to the scheduler and runs the effects.
+
+        Events that occur meanwhile are handled afterwards.
+        """
         self._events.append(event)
         if self._is_handling:
             return
@@ -432,7 +447,7 @@ class JobMaster(RpcEndpoint):
                 for effect in self.scheduler.handle(self._events.popleft(), self._now_ms):
                     self._run(effect)
         except Exception as error:
-            # Half of an event has been done: nothing this JobMaster would say from now on could be relied on.
+            # The event was handled only in part, so the state of this JobMaster is not reliable any more.
             self.on_fatal_error(error)
             raise
         finally:
@@ -489,8 +504,10 @@ class JobMaster(RpcEndpoint):
     def _submit_tasks(self, effect: fx.SubmitTasks) -> None:
         connection = self._task_managers.get(effect.location.resource_id)
         if connection is None:
-            # Lost between the decision and now; the event of the loss is waiting and will say the same.
-            cause = NotRegisteredError(f"{effect.location.resource_id} is not registered (any more)")
+            # The TaskExecutor was lost after the decision. The event of the loss is queued and has the same result.
+            cause = NotRegisteredError(
+                f"TaskExecutor {effect.location.resource_id} is not registered at this JobMaster"
+            )
             self.handle(
                 ev.TasksSubmitted(effect.attempts, tuple((attempt_id, cause) for attempt_id in effect.attempts))
             )
@@ -505,7 +522,7 @@ class JobMaster(RpcEndpoint):
 
     def _on_terminated(self, state: JobState, cause: FlinkError | None) -> None:
         if cause is not None:
-            # Its client is told too; a failed job is no failure of this process.
+            # A warning, not an error: the job failed, not this process. The client gets the error, too.
             logger.warning("job %s ended as %s: %s\n%s", self.job_id, state.name, cause, cause.remote_traceback)
         self._coordinators.close()
         if state.is_globally_terminal:
@@ -514,12 +531,12 @@ class JobMaster(RpcEndpoint):
                 self.run_blocking(lambda: merge_accumulators(reports), self._report_end, "merge the accumulators")
             else:
                 self._report_end([], None)
-        giving_back = self._give_everything_back(f"job {self._job_graph.name!r} is {state.name}")
-        self.run_async(giving_back, lambda _, __: self._one_end_done(), "give everything back")
+        returning = self._return_resources(f"job {self._job_graph.name!r} is {state.name}")
+        self.run_async(returning, lambda _, __: self._one_end_done(), "return all resources")
 
     def _report_end(self, accumulators: list[job_pb2.AccumulatorResult], error: BaseException | None) -> None:
         if error is not None:
-            logger.error("the accumulators of job %s are lost", self.job_id, exc_info=error)
+            logger.error("the accumulators of job %s could not be merged; they are lost", self.job_id, exc_info=error)
         result = job_result(self.scheduler, accumulators or [])
         cause = self.scheduler.graph.failure_cause
         remedy = self._checkpoint_io.remedy(self.state, cause)
@@ -527,21 +544,21 @@ class JobMaster(RpcEndpoint):
         if remedy:
             logger.error("%s", remedy)
             result.error.message += f" {remedy}"
-            # The newest failure is the one that ended the job: what `flinkpy info` shows.
+            # The newest entry is the failure that ended the job. `flinkpy info` shows it.
             details.exception_history[0].error.message += f" {remedy}"
-        # The checkpoints are given up only when nobody will start this job again.
+        # Checkpoints are deleted only after the Dispatcher has the result: before, another JobMaster may need them.
         give_up = partial(self.checkpoints.shut_down, self.state, cause, self._one_end_done)
         self._dispatcher.terminated(result, details, partial(self._recovery.give_up, give_up))
 
-    async def _give_everything_back(self, reason: str) -> None:
+    async def _return_resources(self, reason: str) -> None:
         connections = list(self._task_managers.values())
-        # Another JobMaster may go on with what TaskExecutors keep when they find this one gone.
+        # TaskExecutors keep finished results when they lose a JobMaster. The next JobMaster may continue with them.
         is_kept = self.state is JobState.SUSPENDED and self._recovery.is_enabled
         await asyncio.gather(
             *(connection.disconnect(reason) for connection in connections if not is_kept),
             self._resource_manager.disconnect(reason),
         )
-        for connection in connections:  # its end is no loss any more
+        for connection in connections:  # from now on, a broken connection is not a loss
             connection.close()
             if self._task_managers.get(connection.location.resource_id) is connection:
                 del self._task_managers[connection.location.resource_id]
@@ -563,6 +580,8 @@ class JobMaster(RpcEndpoint):
 
 
 class DeadlineTimer:
+    """A timer for the next deadline of a state machine that has no clock. Thread: main thread."""
+
     def __init__(self, endpoint: RpcEndpoint, on_passed: Callable[[], None]) -> None:
         self._endpoint = endpoint
         self._on_passed = on_passed
@@ -570,7 +589,7 @@ class DeadlineTimer:
         self._deadline_ms: int | None = None
 
     def arm(self, deadline_ms: int | None, now_ms: int) -> None:
-        """The next deadline is this one; None: there is none."""
+        """Sets the timer to this deadline. None: there is no deadline."""
         if deadline_ms == self._deadline_ms:
             return
         if self._timer is not None:

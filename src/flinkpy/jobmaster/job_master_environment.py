@@ -1,4 +1,4 @@
-"""JobMasterEnvironment: what a process hands to its JobMaster."""
+"""JobMasterEnvironment: the dependencies that the process passes to its JobMaster."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from flinkpy.rpc.peers import Peers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobMasterEnvironment:
-    """Everything a JobMaster is given but its job."""
+    """The services, addresses and directories that a JobMaster uses."""
 
     peers: Peers
     resource_id: str
-    #: Where this JobMaster's server is reached.
+    #: The address of the server of this JobMaster.
     address: str
     dispatcher: Any
     dispatcher_address: str
     fetch_blob: FetchBlob
-    #: For the job's Python files; removed by whoever made it.
+    #: For the Python files of the job. The process removes it at the end.
     working_directory: Path
     random: Random
     graph_id: str
-    #: For what the job's next JobMaster must find; None: below `working_directory`, where none will look.
+    #: For files that the next JobMaster needs. None: a directory in `working_directory`, without recovery.
     recovery_directory: Path | None = None
-    #: Where the job's checkpoints are noted; None: in `recovery_directory`.
+    #: The store of checkpoint pointers; None: files in `recovery_directory`.
     checkpoint_recovery: CheckpointRecovery | None = None
-    #: Whether another JobMaster has led the job before.
+    #: True if another JobMaster has led the job before.
     is_recovery: bool = False
-    #: Whether another Dispatcher may go on with the job after the end of this one.
+    #: True if the job continues under another Dispatcher when its Dispatcher ends.
     outlives_dispatcher: bool = False
-    #: Of the ResourceManager; None: it is where the JobMaster is told.
+    #: Finds the leading ResourceManager; None: its address is fixed.
     resource_manager: LeaderRetrieval | None = None
-    #: Where this host keeps the packages that jobs require.
+    #: The directory in which this host keeps installed requirements of jobs.
     python_environments: Path = field(default_factory=environments_root)

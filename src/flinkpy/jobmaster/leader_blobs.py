@@ -1,4 +1,4 @@
-"""LeaderBlobs: the files of a job, from whichever Dispatcher leads. Thread: the process's loop."""
+"""LeaderBlobs: fetches the files of a job from the leading Dispatcher. Thread: the event loop of the process."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from flinkpy.common.clock import Clock
 from flinkpy.common.errors import NotLeaderError, RpcUnavailableError
 from flinkpy.rpc.peers import Peers
 
-#: How long a file is waited for while there is no Dispatcher to fetch it from, and how often one is asked.
+#: How long a fetch waits while no Dispatcher can be reached, and the pause between two attempts.
 FETCH_TIMEOUT_MS = 60_000
 RETRY_PAUSE_S = 1.0
 
 
 class LeaderBlobs:
-    """Args:
-    address: of the Dispatcher that is taken to lead.
-    leader_changed: returns when that has changed, or after so many seconds.
-    others_may_lead: False: one that cannot be reached is an error at once.
+    """Fetches files from the leading Dispatcher.
+
+    Args:
+        address: returns the address of the leading Dispatcher.
+        leader_changed: waits until the leader changes, or for the given number of seconds.
+        others_may_lead: False if there is only one Dispatcher. If it cannot be reached, the fetch fails at once.
     """
 
     def __init__(
@@ -37,7 +39,10 @@ class LeaderBlobs:
         self._others_may_lead = others_may_lead
 
     async def fetch(self, blob_key: str) -> AsyncIterator[bytes]:
-        """Where the leader changes in the middle the rest comes from the next one. Raises: FlinkError."""
+        """Yields the content of a file.
+
+        If the leader changes, fetches the rest from the next one. Raises: FlinkError.
+        """
         deadline_ms = self._clock.monotonic_ms() + FETCH_TIMEOUT_MS
         num_bytes = 0
         while True:
@@ -45,11 +50,11 @@ class LeaderBlobs:
             position = 0
             try:
                 async for chunk in gateway.get_blob(dispatcher_pb2.BlobKey(sha256=blob_key)):
-                    news = chunk.data[max(0, num_bytes - position) :]
+                    new_data = chunk.data[max(0, num_bytes - position) :]
                     position += len(chunk.data)
-                    num_bytes += len(news)
-                    if news:
-                        yield news
+                    num_bytes += len(new_data)
+                    if new_data:
+                        yield new_data
                 return
             except (RpcUnavailableError, NotLeaderError):
                 if not self._others_may_lead or self._clock.monotonic_ms() >= deadline_ms:

@@ -1,4 +1,12 @@
-"""OperatorCoordinators: all coordinators of a job, by operator and by vertex. Thread: main thread."""
+"""OperatorCoordinators: hosts the operator coordinators of a job, which are user code.
+
+A coordinator runs on the main thread of the JobMaster. The OperatorCoordinatorHolder guards each call: an error fails
+the job with the traceback of the user's code. Work that a coordinator started before it was reset or closed is ignored
+when it completes.
+
+Source: org.apache.flink.runtime.operators.coordination.OperatorCoordinatorHolder.
+Thread: main thread, except `load_provider` and `load_providers`.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +33,13 @@ logger = logging.getLogger(__name__)
 
 
 class CoordinatorHost(Protocol):
-    """What the holder needs of the JobMaster."""
+    """The part of the JobMaster that the holders use."""
 
     #: Shared by all coordinators of the job.
     coordinator_store: dict[str, Any]
 
     def deliver_event(self, job_vertex_id: JobVertexID, operator_id: str, subtask_index: int, payload: bytes) -> None:
-        """To the running attempt; dropped where there is none."""
+        """Sends an event to the running attempt of the subtask. Drops it if there is none."""
         ...
 
     def fail_job_globally(self, error: FlinkError) -> None: ...
@@ -44,7 +52,7 @@ class CoordinatorHost(Protocol):
 
 
 def load_provider(operator: job_pb2.OperatorDescriptor) -> OperatorCoordinatorProvider:
-    """Unpickle the user's coordinator provider. Blocking: imports the user's modules. Thread: any.
+    """Unpickles the user's coordinator provider. Blocks, because it imports the user's modules. Thread: any.
 
     Raises: FunctionError with the user's traceback.
     """
@@ -55,9 +63,9 @@ def load_provider(operator: job_pb2.OperatorDescriptor) -> OperatorCoordinatorPr
 
 
 class OperatorCoordinatorHolder:
-    """Is the CoordinatorContext of its coordinator.
+    """Holds the coordinator of one operator, and is its CoordinatorContext.
 
-    Raises at construction: FunctionError where the provider does not make a coordinator.
+    Raises at construction: FunctionError if the provider cannot create a coordinator.
     """
 
     def __init__(
@@ -73,7 +81,7 @@ class OperatorCoordinatorHolder:
         self._parallelism = parallelism
         self._host = host
         self.job_vertex_id = job_vertex_id
-        #: Raised by each reset and by the close; work begun under another number is void.
+        #: Incremented by each reset and by `close`. Work that was started in an earlier epoch is ignored.
         self._epoch = 0
         self._is_closed = False
         try:
@@ -81,13 +89,13 @@ class OperatorCoordinatorHolder:
         except USER_ERRORS as error:
             raise _user_error(f"the coordinator of operator {self._name!r} cannot be created", error) from error
 
-    # Told by the JobMaster
+    # Calls of the JobMaster
 
     def start(self) -> None:
         self._guarded(self._coordinator.start)
 
     def handle_event(self, subtask_index: int, attempt_number: int, payload: bytes) -> None:
-        """An event of the task half, as it came over the wire."""
+        """Passes an event of a subtask to the coordinator. `payload` is the pickled event."""
 
         def handle() -> None:
             self._coordinator.handle_event(subtask_index, attempt_number, cloudpickle.loads(payload))
@@ -95,13 +103,18 @@ class OperatorCoordinatorHolder:
         self._guarded(handle)
 
     def handle_request(self, payload: bytes) -> bytes:
-        """A client's question. Raises: UnsupportedOperationError after the end; what the coordinator raised, typed."""
+        """Answers a request of a client.
+
+        Raises: UnsupportedOperationError after the end of the job; FunctionError if the coordinator raises.
+        """
         if self._is_closed:
-            raise UnsupportedOperationError(f"operator {self._name!r} does not answer any more: the job is over")
+            raise UnsupportedOperationError(
+                f"operator {self._name!r} does not answer requests any more: the job has ended"
+            )
         try:
             return self._coordinator.handle_request(payload)
         except USER_ERRORS as error:
-            raise _user_error(f"operator {self._name!r} could not answer", error) from error
+            raise _user_error(f"operator {self._name!r} could not answer the request", error) from error
 
     def subtask_ready(self, subtask_index: int) -> None:
         self._guarded(self._coordinator.subtask_ready, subtask_index)
@@ -114,23 +127,26 @@ class OperatorCoordinatorHolder:
         self._guarded(self._coordinator.reset_to_checkpoint, checkpoint_id, state)
 
     def checkpoint(self, checkpoint_id: int) -> bytes | None:
-        """Raises: what the coordinator raised, typed; it declines the checkpoint and does not fail the job."""
+        """Returns the state of the coordinator.
+
+        Raises: FunctionError if the coordinator raises. The error declines the checkpoint and does not fail the job.
+        """
         if self._is_closed:
-            raise UnsupportedOperationError(f"operator {self._name!r} takes no checkpoint any more: the job is over")
+            raise UnsupportedOperationError(f"operator {self._name!r} takes no checkpoints any more: the job has ended")
         try:
             return self._coordinator.checkpoint(checkpoint_id)
         except USER_ERRORS as error:
             raise _user_error(f"operator {self._name!r} could not be checkpointed", error) from error
 
     def snapshot_for_recovery(self) -> bytes | None:
-        """None: it cannot go on in another JobMaster; its subtasks run again there."""
+        """Returns the state for the next JobMaster. None if the coordinator has none: its subtasks run again there."""
         if self._is_closed or not isinstance(self._coordinator, RecoverableCoordinator):
             return None
         try:
             return self._coordinator.snapshot_for_recovery()
         except UnsupportedOperationError:
             return None
-        except USER_ERRORS as error:  # the job can do without the snapshot
+        except USER_ERRORS as error:  # the job can continue without the snapshot
             logger.warning("operator %r cannot be recovered in another JobMaster: %s", self._name, error)
             return None
 
@@ -145,7 +161,7 @@ class OperatorCoordinatorHolder:
         self._guarded(self._coordinator.notify_checkpoint_aborted, checkpoint_id)
 
     def close(self) -> None:
-        """Idempotent. An error of the coordinator is not worth failing a job that is over."""
+        """Closes the coordinator. Idempotent. Raises what the coordinator raises."""
         if self._is_closed:
             return
         self._epoch += 1
@@ -196,7 +212,7 @@ class OperatorCoordinatorHolder:
             return
         try:
             call(*args)
-        except USER_ERRORS as error:  # user code; it fails the job, not the JobMaster
+        except USER_ERRORS as error:  # an error of user code fails the job, not the JobMaster
             self.fail_job(error)
 
 
@@ -210,7 +226,7 @@ def _user_error(message: str, error: BaseException) -> FlinkError:
 
 
 def load_providers(job_graph: job_pb2.JobGraph) -> dict[str, OperatorCoordinatorProvider]:
-    """Unpickle the providers of all operators that have one, by operator id. Blocking. Thread: any.
+    """Unpickles the coordinator providers of all operators. Returns them by operator id. Blocks. Thread: any.
 
     Raises: FunctionError with the user's traceback.
     """
@@ -223,7 +239,7 @@ def load_providers(job_graph: job_pb2.JobGraph) -> dict[str, OperatorCoordinator
 
 
 class OperatorCoordinators:
-    """Empty until `create`."""
+    """The coordinators of all operators of a job."""
 
     def __init__(self) -> None:
         self._holders: dict[str, OperatorCoordinatorHolder] = {}
@@ -233,10 +249,9 @@ class OperatorCoordinators:
     def create(
         self, graph: ExecutionGraph, providers: Mapping[str, OperatorCoordinatorProvider], host: CoordinatorHost
     ) -> None:
-        """Make the coordinators of the vertices that know their parallelism and have none; they do nothing before
-        `start`.
+        """Creates the missing coordinators of all vertices with a decided parallelism. `start` starts them.
 
-        Raises: FunctionError (a provider raised), JobSubmissionError (two operators with one id).
+        Raises: FunctionError if a provider raises; JobSubmissionError if two operators have the same id.
         """
         for vertex in graph.job_vertices.values():
             if vertex.is_undecided or vertex.id in self._by_vertex:
@@ -252,7 +267,7 @@ class OperatorCoordinators:
                 self._by_vertex.setdefault(vertex.id, []).append(holder)
 
     def start(self) -> None:
-        """All that have not been started."""
+        """Starts all coordinators that have not been started."""
         for holder in self._holders.values():
             if holder.operator_id not in self._started:
                 self._started.add(holder.operator_id)
@@ -267,12 +282,12 @@ class OperatorCoordinators:
             holder.subtask_reset(vertex_id.subtask_index, checkpoint_id)
 
     def reset(self, job_vertex_id: JobVertexID, checkpoint_id: int | None, states: Mapping[str, bytes]) -> None:
-        """`states`: by operator id; one that is missing had none."""
+        """Resets the coordinators of a vertex. `states`: by operator id; an operator without an entry had no state."""
         for holder in self._by_vertex.get(job_vertex_id, ()):
             holder.reset(checkpoint_id, states.get(holder.operator_id))
 
     def snapshot_for_recovery(self, job_vertex_id: JobVertexID) -> dict[str, bytes] | None:
-        """Of all coordinators of the vertex; None where one has none."""
+        """Returns the states of all coordinators of the vertex by operator id. None if one cannot be recovered."""
         states = {}
         for holder in self._by_vertex.get(job_vertex_id, ()):
             state = holder.snapshot_for_recovery()
@@ -282,13 +297,16 @@ class OperatorCoordinators:
         return states
 
     def restore_for_recovery(self, job_vertex_id: JobVertexID, states: Mapping[str, bytes]) -> None:
-        """Before `start`."""
+        """Restores coordinators of a vertex from an earlier JobMaster. Call it before `start`."""
         for holder in self._by_vertex.get(job_vertex_id, ()):
             if holder.operator_id in states:
                 holder.restore_for_recovery(states[holder.operator_id])
 
     def checkpoint(self, checkpoint_id: int) -> dict[str, bytes | None]:
-        """The state of each as of now. Raises: FunctionError, or what else a coordinator raised, typed."""
+        """Returns the current states of all coordinators by operator id.
+
+        Raises: FunctionError if a coordinator raises.
+        """
         return {operator_id: holder.checkpoint(checkpoint_id) for operator_id, holder in self._holders.items()}
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
@@ -300,7 +318,7 @@ class OperatorCoordinators:
             holder.notify_checkpoint_aborted(checkpoint_id)
 
     def receive(self, event: jobmaster_pb2.OperatorEvent, execution: Execution | None) -> None:
-        """An event of a task half; dropped where its execution (None) is history, or it came before."""
+        """Passes an event of a task to its coordinator. Drops repetitions, and events of replaced executions (None)."""
         holder = self._holders.get(event.operator_id)
         if execution is None or not execution.is_reachable or holder is None:
             return
@@ -308,14 +326,14 @@ class OperatorCoordinators:
             holder.handle_event(event.subtask_index, execution.attempt_id.attempt_number, event.payload_pickle)
 
     def handle_request(self, operator_id: str, payload: bytes) -> bytes:
-        """Raises: UserError where no such operator answers requests."""
+        """Answers a request of a client. Raises: UserError if the job has no such operator with a coordinator."""
         holder = self._holders.get(operator_id)
         if holder is None:
-            raise UserError(f"no operator {operator_id} of this job answers requests")
+            raise UserError(f"this job has no operator {operator_id} that answers requests")
         return holder.handle_request(payload)
 
     def close(self) -> None:
-        """Idempotent."""
+        """Closes all coordinators. Logs their errors, because the job has ended. Idempotent."""
         for holder in self._holders.values():
             try:
                 holder.close()

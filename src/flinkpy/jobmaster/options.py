@@ -1,4 +1,4 @@
-"""JobMasterOptions: the configuration of one JobMaster, read and checked once."""
+"""JobMasterOptions: the typed configuration of one JobMaster."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ANY_ADDRESSES = ("0.0.0.0", "::", "[::]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobMasterOptions:
-    """Of one job: the cluster's configuration with the job's on top."""
+    """The options of one job: the configuration of the cluster, overridden by that of the job."""
 
     rpc_timeout_ms: int = 10_000
     heartbeat_interval_ms: int = 10_000
@@ -59,7 +59,7 @@ class JobMasterOptions:
 
 
 def job_master_options(configuration: AnyConfiguration) -> JobMasterOptions:
-    """Raises: ConfigurationError naming the option."""
+    """Reads all options of a JobMaster. Raises: ConfigurationError naming the option."""
     return JobMasterOptions(
         rpc_timeout_ms=read_option(configuration, rpc_options.ASK_TIMEOUT),
         heartbeat_interval_ms=read_option(configuration, heartbeat_options.HEARTBEAT_INTERVAL),
@@ -93,7 +93,7 @@ def job_master_options(configuration: AnyConfiguration) -> JobMasterOptions:
 
 
 def speculative_execution_options(configuration: AnyConfiguration) -> SpeculativeExecutionOptions:
-    """Raises: ConfigurationError naming the option."""
+    """Reads the options of speculative execution. Raises: ConfigurationError naming the option."""
     is_batch = read_option(configuration, execution_options.RUNTIME_MODE) == "BATCH"
     return SpeculativeExecutionOptions(
         is_enabled=is_batch and read_option(configuration, batch_options.SPECULATIVE_ENABLED),
@@ -109,7 +109,7 @@ def speculative_execution_options(configuration: AnyConfiguration) -> Speculativ
 
 
 def job_recovery_options(configuration: AnyConfiguration) -> JobRecoveryOptions:
-    """Raises: ConfigurationError naming the option."""
+    """Reads the options of the recovery of batch jobs. Raises: ConfigurationError naming the option."""
     is_batch = read_option(configuration, execution_options.RUNTIME_MODE) == "BATCH"
     return JobRecoveryOptions(
         is_enabled=is_batch and read_option(configuration, batch_options.JOB_RECOVERY_ENABLED),
@@ -121,29 +121,27 @@ def job_recovery_options(configuration: AnyConfiguration) -> JobRecoveryOptions:
 
 
 def adaptive_parallelism_options(configuration: AnyConfiguration) -> AdaptiveParallelismOptions:
-    """Raises: ConfigurationError naming the option."""
-    most = read_option(configuration, batch_options.AUTO_PARALLELISM_MAX)
-    sources = read_option(configuration, batch_options.AUTO_PARALLELISM_SOURCES)
+    """Reads the options of the adaptive parallelism. Raises: ConfigurationError naming the option."""
     return AdaptiveParallelismOptions(
         is_enabled=read_option(configuration, batch_options.AUTO_PARALLELISM_ENABLED),
         min_parallelism=read_option(configuration, batch_options.AUTO_PARALLELISM_MIN),
-        max_parallelism=most,
+        max_parallelism=read_option(configuration, batch_options.AUTO_PARALLELISM_MAX),
         bytes_per_task=read_option(configuration, batch_options.AUTO_PARALLELISM_DATA_VOLUME),
-        source_parallelism=sources,
+        source_parallelism=read_option(configuration, batch_options.AUTO_PARALLELISM_SOURCES),
     )
 
 
 def state_assigner(configuration: AnyConfiguration, job_graph: job_pb2.JobGraph) -> StateAssigner:
-    """Raises: ConfigurationError."""
+    """Creates the StateAssigner of a job. Raises: ConfigurationError."""
     return StateAssigner(
         job_graph, allow_non_restored_state=read_option(configuration, checkpointing_options.IGNORE_UNCLAIMED_STATE)
     )
 
 
 def restart_strategy(configuration: AnyConfiguration, random: Random) -> RestartBackoffTimeStrategy:
-    """The strategy of `restart-strategy.type`. Raises: ConfigurationError.
+    """Creates the strategy that `restart-strategy.type` selects. Raises: ConfigurationError.
 
-    Where it is not set: exponential-delay for a job with periodic checkpoints, none for one without.
+    The default is exponential-delay for a job with periodic checkpoints, and none for a job without them.
     """
     chosen = read_option(configuration, restart_options.RESTART_STRATEGY)
     if chosen is None and (read_option(configuration, checkpointing_options.INTERVAL) or 0) > 0:
@@ -185,19 +183,19 @@ def bind_address(configuration: AnyConfiguration) -> str:
 
 
 def advertised_host(configuration: AnyConfiguration) -> str:
-    """The host other processes reach this JobMaster at."""
+    """Returns the host at which other processes reach this JobMaster."""
     address = bind_address(configuration)
     return socket.gethostname() if address in ANY_ADDRESSES else address
 
 
 def rpc_port(configuration: AnyConfiguration, dispatcher_address: str) -> int:
-    """The port to bind: any free one, where the configuration names none but the Dispatcher's."""
+    """Returns the port to bind. 0, any free port, if the configured port is the default or that of the Dispatcher."""
     port = read_option(configuration, jobmanager_options.PORT)
     is_default = port == jobmanager_options.PORT.default
     return 0 if is_default or dispatcher_address.endswith(f":{port}") else port
 
 
 def resource_id(configuration: AnyConfiguration) -> str:
-    """This process's name: the one it was started with, or one that says where it is."""
+    """Returns the name of this process: the configured one, or one with its host and process id."""
     configured = read_option(configuration, jobmanager_options.RESOURCE_ID)
     return configured or f"jobmaster-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"

@@ -1,9 +1,9 @@
-"""JobMasterPartitionTracker: which blocking results can be read, and where they lie.
+"""JobMasterPartitionTracker: tracks the blocking results that can be read, and their locations.
 
-A partition is there from the moment its producer has finished until somebody says otherwise: it has been released, its
-TaskExecutor is lost, a consumer could not read it, or its producer is to run again. It is released when the regions of
-all its consumers have finished, at the latest at the end of the job. A consumer that has to run again although its
-input has been released makes the input's producer run again.
+A partition is available after its producer has finished, until one of these events: it is released, its TaskExecutor is
+lost, a consumer could not read it, or its producer has to run again. It is released when the regions of all its
+consumers have finished, at the latest at the end of the job. If a consumer has to run again after that, the producer
+runs again, too.
 
 Source: org.apache.flink.runtime.io.network.partition.JobMasterPartitionTrackerImpl,
 org.apache.flink.runtime.executiongraph.failover.partitionrelease.RegionPartitionGroupReleaseStrategy. Pure.
@@ -20,13 +20,13 @@ from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
 from flinkpy.jobmaster.executiongraph.intermediate_result import IntermediateResultPartition
 from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
 
-#: A data set, and the number of a partition of it.
+#: The id of a data set and the index of the partition.
 PartitionKey = tuple[IntermediateDataSetID, int]
 
 
 @dataclass(frozen=True, slots=True)
 class TrackedPartition:
-    """What one attempt has produced."""
+    """A partition that a finished attempt has produced."""
 
     partition: IntermediateResultPartition
     partition_id: ResultPartitionID
@@ -34,10 +34,13 @@ class TrackedPartition:
 
 
 class JobMasterPartitionTracker:
-    """Invariant: what is tracked was made by the current attempt of its producer, which has finished."""
+    """Tracks the partitions of one job.
+
+    Invariant: each tracked partition was produced by the current attempt of its producer, which has finished.
+    """
 
     def __init__(self, has_finished: Callable[[ExecutionVertex], bool]) -> None:
-        #: Whether the subtask, and everybody who would run again together with it, has finished.
+        #: True for a subtask whose whole region has finished.
         self._has_finished = has_finished
         self._tracked: dict[PartitionKey, TrackedPartition] = {}
 
@@ -48,11 +51,11 @@ class JobMasterPartitionTracker:
         return list(self._tracked.values())
 
     def is_available(self, partition: IntermediateResultPartition) -> bool:
-        """A consumer may be deployed that reads it."""
+        """True if consumers can read the partition."""
         return _key(partition) in self._tracked
 
     def is_missing(self, partition: IntermediateResultPartition) -> bool:
-        """Its producer has finished, and yet it cannot be read: only another run of the producer makes it again."""
+        """True if the producer has finished but the partition is not available, so the producer must run again."""
         has_finished = partition.producer.current.state is ExecutionState.FINISHED
         return partition.result.is_blocking and has_finished and not self.is_available(partition)
 
@@ -60,10 +63,10 @@ class JobMasterPartitionTracker:
         found = self._tracked.get(_key(partition))
         return None if found is None else found.location
 
-    # News
+    # Events
 
     def produced(self, vertex: ExecutionVertex) -> None:
-        """The current attempt of `vertex` has finished, and its TaskExecutor keeps what it produced."""
+        """Adds the blocking results of the current attempt of `vertex`, which has finished."""
         slot = vertex.current.slot
         assert slot is not None, f"{vertex} finished without a slot"
         for partition in vertex.produced:
@@ -71,7 +74,7 @@ class JobMasterPartitionTracker:
                 self._tracked[_key(partition)] = TrackedPartition(partition, partition.current_id, slot.location)
 
     def lose_task_manager(self, resource_id: ResourceID) -> list[IntermediateResultPartition]:
-        """What lay at that TaskExecutor is gone; returns it."""
+        """Removes and returns the partitions at a lost TaskExecutor."""
         return [
             self._tracked.pop(key).partition
             for key, tracked in list(self._tracked.items())
@@ -79,19 +82,19 @@ class JobMasterPartitionTracker:
         ]
 
     def lose(self, partition_id: ResultPartitionID) -> None:
-        """A consumer cannot read it. Nothing where it has been made anew in the meantime."""
+        """Removes a partition that a consumer could not read. No effect if it has been produced again since."""
         key = (partition_id.data_set_id, partition_id.partition_index)
         tracked = self._tracked.get(key)
         if tracked is not None and tracked.partition_id == partition_id:
             del self._tracked[key]
 
     def discard(self, vertex: ExecutionVertex) -> None:
-        """`vertex` is to run again: what it has produced is not read any more."""
+        """Removes the partitions of `vertex`, which has to run again."""
         for partition in vertex.produced:
             self._tracked.pop(_key(partition), None)
 
     def take_consumed(self, partitions: Iterable[IntermediateResultPartition]) -> list[TrackedPartition]:
-        """Those of `partitions` that nobody needs any more: all their consumers have finished. Forgets them."""
+        """Removes and returns those of `partitions` whose consumers have all finished."""
         taken: list[TrackedPartition] = []
         is_consumed: dict[IntermediateDataSetID, bool] = {}
         for partition in partitions:
@@ -103,7 +106,7 @@ class JobMasterPartitionTracker:
                 continue
             if result.is_pointwise:
                 has_been_read = all(map(self._has_finished, partition.consumers))
-            else:  # everybody reads every partition: ask once for all of them
+            else:  # all consumers read every partition: check once for all partitions
                 if result.id not in is_consumed:
                     is_consumed[result.id] = all(
                         all(map(self._has_finished, consumer.task_vertices)) for consumer in result.consumers
@@ -118,11 +121,15 @@ class JobMasterPartitionTracker:
         self._tracked.clear()
 
     def validate(self) -> None:
-        """Assert every invariant."""
+        """Asserts all invariants."""
         for tracked in self._tracked.values():
             producer = tracked.partition.producer
-            assert tracked.partition_id == tracked.partition.current_id, f"{tracked.partition_id} is of an old attempt"
-            assert producer.current.state is ExecutionState.FINISHED, f"{tracked.partition_id} is read too early"
+            assert tracked.partition_id == tracked.partition.current_id, (
+                f"{tracked.partition_id} belongs to a former attempt"
+            )
+            assert producer.current.state is ExecutionState.FINISHED, (
+                f"the producer of {tracked.partition_id} has not finished"
+            )
 
 
 def _key(partition: IntermediateResultPartition) -> PartitionKey:

@@ -1,8 +1,8 @@
-"""ResourceManagerConnection: tells the ResourceManager how many slots the job wants, for as long as there is one.
+"""ResourceManagerConnection: declares at the ResourceManager how many slots the job needs.
 
-Registers with back-off at whichever ResourceManager leads; when that is lost, or another one leads, the job goes on and
-the registration starts anew. What is wanted is a number, and only the latest counts, so a declaration that failed is
-simply made again.
+It registers at the leading ResourceManager, with a growing delay between attempts. If the ResourceManager is lost, or
+another one leads, the job continues and the registration starts again. A declaration is the total number of slots, so
+only the latest one matters, and a failed one is repeated.
 
 Source: org.apache.flink.runtime.jobmaster.JobMaster.ResourceManagerConnection and
 org.apache.flink.runtime.jobmaster.slotpool.DefaultDeclareResourceRequirementServiceConnectionManager.
@@ -28,18 +28,18 @@ from flinkpy.rpc.registration import RetryingRegistration, check_leader
 
 logger = logging.getLogger(__name__)
 
-#: Pause before a declaration that got no answer is made again.
+#: The pause before an unanswered declaration is repeated.
 DECLARE_RETRY_DELAY_MS = 500
 
 _PEER = "ResourceManager"
 
 
-#: So many slots, and none more of these TaskExecutors.
+#: The number of slots, and the TaskExecutors of which the job wants no new ones.
 _Wanted = tuple[int, frozenset[ResourceID]]
 
 
 class SlotWishes(TypedDict):
-    """What a job says of all the slots it asks for."""
+    """The properties that all slot requests of a job share."""
 
     resource_profile: str
     slots_at_once: int
@@ -53,6 +53,8 @@ def slot_wishes(job_graph: job_pb2.JobGraph) -> SlotWishes:
 
 
 class ResourceManagerConnection:
+    """The connection of one job to the leading ResourceManager."""
+
     def __init__(
         self,
         endpoint: RpcEndpoint,
@@ -67,9 +69,12 @@ class ResourceManagerConnection:
         resource_profile: str = "",
         slots_at_once: int = 0,
     ) -> None:
-        """Args:
-        leaders: of the ResourceManager; closed with this.
-        slots_at_once: what more slots than these are wanted for can wait, and is worth no further process.
+        """Creates the connection.
+
+        Args:
+            leaders: finds the leading ResourceManager. Closed with this connection.
+            slots_at_once: the number of slots that the job can use at the same time, for a job that runs in stages.
+                Further slots are not worth new processes. 0: the job needs all slots at once.
         """
         self._endpoint = endpoint
         self._peers = peers
@@ -86,12 +91,12 @@ class ResourceManagerConnection:
         self._monitor: HeartbeatMonitor[str] = HeartbeatMonitor(
             options.heartbeat_timeout_ms, options.heartbeat_rpc_failure_threshold
         )
-        #: Of the registration now; None while there is none.
+        #: The gateway of the current registration; None while not registered.
         self._gateway: Any = None
         self._watch: PeerWatchHandle | None = None
         self._registration: RetryingRegistration[Any] | None = None
         self._wanted: _Wanted = (0, frozenset())
-        #: What the ResourceManager is known to know; None: nothing of this registration.
+        #: The last declaration that the ResourceManager acknowledged in this registration.
         self._acknowledged: _Wanted | None = None
         self._sequence_number = 0
         self._is_declaring = False
@@ -106,12 +111,12 @@ class ResourceManagerConnection:
         self._leaders.start(self._leader_changed)
 
     def declare(self, num_slots: int, blocked: frozenset[ResourceID] = frozenset()) -> None:
-        """The job wants this many slots from now on, and none more of `blocked` TaskExecutors."""
+        """Declares the number of slots that the job needs in total, and that it wants no new ones of `blocked`."""
         self._wanted = (num_slots, blocked)
         self._declare_if_needed()
 
     def send_heartbeat(self) -> None:
-        """To be called every heartbeat interval."""
+        """Sends a heartbeat. Call it every heartbeat interval."""
         gateway = self._gateway
         if gateway is None:
             return
@@ -123,7 +128,7 @@ class ResourceManagerConnection:
             if error is None and response.registered:
                 self._monitor.received(_PEER, self._endpoint.awake_ms())
             elif error is None:
-                self._lost("it does not know this job (any more)")
+                self._lost("it does not know this job")
             elif isinstance(error, RpcUnavailableError):
                 self._monitor.rpc_failed(_PEER)
             elif not isinstance(error, RpcTimeoutError):
@@ -133,10 +138,10 @@ class ResourceManagerConnection:
             gateway.heartbeat_from_job_master(request, timeout_s=self._timeout_s), done, "heartbeat to ResourceManager"
         )
         if self._monitor.expired(self._endpoint.awake_ms()):
-            self._lost(f"no heartbeat for {self._options.heartbeat_timeout_ms} ms, or it cannot be called")
+            self._lost(f"no heartbeat for {self._options.heartbeat_timeout_ms} ms, or it cannot be reached")
 
     async def disconnect(self, reason: str) -> None:
-        """The job is over: give up the claim and leave; best effort."""
+        """Withdraws all requirements and disconnects, because the job has ended. Best effort."""
         gateway = self._gateway
         self.close()
         if gateway is None:
@@ -148,7 +153,7 @@ class ResourceManagerConnection:
             await gateway.declare_required_resources(self._requirements(0), timeout_s=self._timeout_s)
             await gateway.disconnect_job_master(request, timeout_s=self._timeout_s)
         except FlinkError as error:
-            logger.debug("disconnecting from the ResourceManager: %s", error)
+            logger.debug("disconnecting from the ResourceManager failed: %s", error)
 
     def close(self) -> None:
         self._is_closed = True
@@ -163,7 +168,7 @@ class ResourceManagerConnection:
         self._leader = leader
         self._drop_registration()
         if leader is None:
-            logger.warning("job %s: no ResourceManager leads just now; the job goes on", self._job_id)
+            logger.warning("job %s: no ResourceManager leads at the moment; the job continues", self._job_id)
         else:
             self._register(leader)
 
@@ -185,7 +190,7 @@ class ResourceManagerConnection:
             self._endpoint,
             f"job {self._job_id} at the ResourceManager",
             register,
-            # One that has been given up may have had its answer already.
+            # A registration that was dropped may have an answer on its way.
             lambda response: self._registered(leader, response) if registration is self._registration else None,
             options=self._options.registration,
             on_refused=lambda error: not self._is_closed,
@@ -205,14 +210,14 @@ class ResourceManagerConnection:
         if gateway is None or self._is_declaring or self._wanted == self._acknowledged:
             return
         if self._acknowledged is None and self._wanted[0] == 0:
-            return  # nothing has been asked for yet
+            return  # the job has not needed any slot yet
         self._is_declaring = True
         wanted = self._wanted
 
         def done(_: Any, error: BaseException | None) -> None:
             self._is_declaring = False
             if gateway is not self._gateway:
-                self._declare_if_needed()  # registered anew in the meantime
+                self._declare_if_needed()  # registered again in the meantime
             elif error is None:
                 self._acknowledged = wanted
                 self._declare_if_needed()
@@ -243,7 +248,9 @@ class ResourceManagerConnection:
         leader = self._leader
         if self._is_closed or self._gateway is None or leader is None:
             return
-        logger.warning("the ResourceManager %s is lost: %s; the job goes on, registering again", leader.address, reason)
+        logger.warning(
+            "the ResourceManager %s is lost: %s; the job continues, registering again", leader.address, reason
+        )
         self._drop_registration()
         self._register(leader)
 

@@ -1,21 +1,21 @@
-"""JobMasterServicer: the gRPC face of a JobMaster process: decodes, calls the JobMaster, encodes.
+"""JobMasterServicer: the gRPC service of a JobMaster process. Decodes requests, calls the JobMaster, encodes answers.
 
-It is served before there is a job, so that a standby process has its address; until `attach` every call is answered
-with StaleFencingTokenError, as any call of another leadership is.
+The service starts before the process has a job, so that a standby process has an address. Until `attach`, each call
+fails with StaleFencingTokenError, like a call with the id of another JobMaster.
 
 | message                        | unknown or former sender       | duplicate or late                             |
 |--------------------------------|--------------------------------|-----------------------------------------------|
 | RegisterTaskManager            | -                              | the same answer                               |
-| OfferSlots                     | NotRegisteredError             | what was accepted is accepted again           |
+| OfferSlots                     | NotRegisteredError             | accepted slots are accepted again             |
 | FailSlot                       | acknowledged, no effect        | acknowledged, no effect                       |
-| UpdateTaskExecutionStates      | no effect                      | no effect; an attempt that should not live is |
-|                                |                                | cancelled                                     |
+| UpdateTaskExecutionStates      | no effect                      | no effect; an attempt that should not run is  |
+|                                |                                | canceled                                      |
 | SendOperatorEventsToCoordinator| dropped                        | events of a former attempt are dropped        |
 | HeartbeatFromTaskManager       | registered = false             | no effect                                     |
 | DisconnectTaskManager          | acknowledged, no effect        | acknowledged, no effect                       |
 | Cancel                         | -                              | acknowledged, no effect                       |
-| AcknowledgeCheckpoint, ...     | dropped; state that nobody     | dropped; state of a checkpoint that was given |
-| DeclineCheckpoint              | knows of is deleted            | up is deleted                                 |
+| AcknowledgeCheckpoint, ...     | dropped; unknown state is      | dropped; state of an aborted checkpoint is    |
+| DeclineCheckpoint              | deleted                        | deleted                                       |
 | TriggerSavepoint, ...          | -                              | the same `trigger_id`: the same answer        |
 | any, with another JobMasterId  | StaleFencingTokenError         |                                               |
 
@@ -43,11 +43,13 @@ ACKNOWLEDGE = common_pb2.Acknowledge()
 
 
 class JobMasterServicer:
+    """Serves the JobMaster of this process. Each method handles the RPC of the same name."""
+
     def __init__(self, resource_id: str) -> None:
         self._resource_id = resource_id
         self._job_master: JobMaster | None = None
         self._merging: asyncio.Future[list[job_pb2.AccumulatorResult]] | None = None
-        #: The JobMasterId every call must carry; None: no call is taken.
+        #: The JobMasterId that each call must carry; None: all calls are rejected.
         self.fencing_token: str | None = None
 
     def attach(self, job_master: JobMaster, job_master_id: str) -> None:
@@ -74,7 +76,7 @@ class JobMasterServicer:
         if request.HasField("cause"):
             cause = error_from_proto(request.cause)
         else:
-            cause = SlotAllocationError("the TaskExecutor failed the slot")
+            cause = SlotAllocationError("the TaskExecutor reported the slot as failed")
         self._job(request.job_id).fail_slot(ResourceID(request.resource_id), AllocationID(request.allocation_id), cause)
         return ACKNOWLEDGE
 
@@ -182,7 +184,7 @@ class JobMasterServicer:
         self, request: dispatcher_pb2.JobIdMessage, context: CallContext
     ) -> job_pb2.JobAccumulators:
         reports = accumulator_reports(self._job(request.job_id).scheduler.graph)
-        # One at a time: a user's `merge` that hangs must not take one thread after the other.
+        # Only one merge at a time: a `merge` method that hangs must not occupy more and more threads.
         if self._merging is None or self._merging.done():
             self._merging = asyncio.ensure_future(asyncio.to_thread(merge_accumulators, reports))
         return job_pb2.JobAccumulators(accumulators=await asyncio.shield(self._merging))
@@ -195,7 +197,7 @@ class JobMasterServicer:
         return metrics_pb2.MetricsDump(groups=[group for dump in dumps for group in dump.groups])
 
     def _job(self, job_id: str) -> JobMaster:
-        """Raises: JobNotFoundError where this JobMaster runs another job."""
+        """Returns the JobMaster. Raises: JobNotFoundError if it runs another job."""
         job_master = self._job_master
         if job_master is None or job_master.job_id != job_id:
             raise JobNotFoundError(f"this JobMaster does not run job {job_id}")

@@ -1,7 +1,7 @@
-"""TaskManagerConnection: the JobMaster's side of one registered TaskExecutor.
+"""TaskManagerConnection: the JobMaster's connection to one registered TaskExecutor.
 
-Makes the calls and tells their outcomes to a listener. A call that finds nobody, or finds a TaskExecutor that does not
-know this JobMaster, means that the TaskExecutor is lost; so does a watched connection that breaks.
+It makes the calls and reports their outcomes to a listener. The TaskExecutor is lost if it cannot be reached, if it
+does not know this JobMaster, or if the watched connection breaks.
 
 Thread: main thread.
 """
@@ -32,23 +32,23 @@ from flinkpy.rpc.peers import Peers
 
 logger = logging.getLogger(__name__)
 
-#: Operator events that may wait for one TaskExecutor. A coordinator that is this far ahead of its tasks is broken.
+#: The maximum number of operator events that wait for one TaskExecutor. Only a broken coordinator gets this far ahead.
 MAX_WAITING_EVENTS = 65_536
-#: Events of one call: enough to make the call worth it, few enough to stay far below the largest message.
+#: The maximum size of one call: large enough to be efficient, and far below the maximum size of a message.
 MAX_EVENTS_PER_CALL = 512
 MAX_EVENT_BYTES_PER_CALL = 4 * 1024 * 1024
-#: A cancel whose answer did not come in time is sent again after this pause, until the TaskExecutor is given up.
+#: The pause before a failed cancel call is repeated. It is repeated until the TaskExecutor is lost.
 CANCEL_RETRY_DELAY_MS = 500
-#: The same for partitions to be released.
+#: The same for calls that release partitions.
 RELEASE_RETRY_DELAY_MS = 500
-#: The same for the end of a checkpoint.
+#: The same for notifications about checkpoints.
 NOTIFICATION_RETRY_DELAY_MS = 500
 
-#: Nobody is there, or nobody that works for us.
+#: Errors that mean that the TaskExecutor is gone or does not work for this JobMaster.
 _LOST = (RpcUnavailableError, NotRegisteredError, StaleFencingTokenError)
 
 
-#: Aborts that may wait for a TaskExecutor that does not answer; the oldest goes first, a task survives without it.
+#: The maximum number of aborts that wait for a TaskExecutor. The oldest is dropped first: a task can do without it.
 MAX_WAITING_ABORTS = 32
 
 _CONFIRM = "confirm_checkpoints"
@@ -58,15 +58,19 @@ Send = Callable[[str, checkpoint_pb2.CheckpointNotification], None]
 
 
 class CheckpointNotifications:
-    """`send(method, notification)` is followed by `answered` or `repeat`."""
+    """Sends notifications about the ends of checkpoints to one TaskExecutor, in order, one call at a time.
+
+    Each `send(method, notification)` is followed by a call to `answered` or `repeat`. A confirmation is dropped only if
+    a newer one replaces it, because a confirmation includes all earlier ones. Pure.
+    """
 
     def __init__(self, send: Send) -> None:
         self._send = send
         self._waiting: deque[tuple[str, checkpoint_pb2.CheckpointNotification]] = deque()
-        self._on_its_way: tuple[str, checkpoint_pb2.CheckpointNotification] | None = None
+        self._in_flight: tuple[str, checkpoint_pb2.CheckpointNotification] | None = None
 
     def confirm(self, notification: checkpoint_pb2.CheckpointNotification) -> None:
-        # A task that has been replaced meanwhile is not told by the newer one, and need not be.
+        # A newer confirmation does not name tasks that have been replaced since. They do not need it.
         self._waiting = deque(waiting for waiting in self._waiting if waiting[0] != _CONFIRM)
         self._waiting.append((_CONFIRM, notification))
         self._send_next()
@@ -79,25 +83,25 @@ class CheckpointNotifications:
         self._send_next()
 
     def answered(self) -> None:
-        """By the TaskExecutor, in whatever way."""
-        self._on_its_way = None
+        """Handles the answer of the TaskExecutor, positive or not."""
+        self._in_flight = None
         self._send_next()
 
     def repeat(self) -> None:
-        """Nobody knows whether it arrived."""
-        if self._on_its_way is not None:
-            self._waiting.appendleft(self._on_its_way)
-            self._on_its_way = None
+        """Sends the current notification again, because it may not have arrived."""
+        if self._in_flight is not None:
+            self._waiting.appendleft(self._in_flight)
+            self._in_flight = None
         self._send_next()
 
     def clear(self) -> None:
         self._waiting.clear()
-        self._on_its_way = None
+        self._in_flight = None
 
     def _send_next(self) -> None:
-        if self._on_its_way is None and self._waiting:
-            self._on_its_way = self._waiting.popleft()
-            self._send(*self._on_its_way)
+        if self._in_flight is None and self._waiting:
+            self._in_flight = self._waiting.popleft()
+            self._send(*self._in_flight)
 
 
 class TaskManagerListener(Protocol):
@@ -117,7 +121,7 @@ class TaskManagerListener(Protocol):
 
 
 class TaskManagerConnection:
-    """Lost at most once; silent after `close`."""
+    """The connection to one TaskExecutor. Reports its loss at most once, and nothing after `close`."""
 
     def __init__(
         self,
@@ -139,21 +143,21 @@ class TaskManagerConnection:
         self._is_closed = False
         self._waiting_events: deque[jobmaster_pb2.OperatorEvent] = deque()
         self._is_sending_events = False
-        #: Events taken from the coordinators so far, and those of them whose outcome is known.
+        #: The number of events accepted from coordinators so far, and the number of those whose outcome is known.
         self._num_events_taken = 0
         self._num_events_settled = 0
-        #: What waits until so many are settled.
+        #: Actions that wait until the given number of events is settled.
         self._waiting_for_events: deque[tuple[int, Callable[[], None]]] = deque()
-        #: Checkpoints that this TaskExecutor is being told to trigger, and whom to tell that it has been.
+        #: The callbacks of trigger calls that have not been answered, by checkpoint id.
         self._open_triggers: dict[int, Callable[[FlinkError | None], None]] = {}
         self._notifications = CheckpointNotifications(self._send_notification)
-        self._is_heartbeat_on_its_way = False
+        self._is_heartbeat_in_flight = False
         self._watch = peers.watch_peer(location.address, lambda: self.lost("its connection broke"))
 
     def submit_tasks(
         self, request: taskexecutor_pb2.SubmitTasksRequest, attempts: tuple[ExecutionAttemptID, ...]
     ) -> None:
-        """Deploy; answered by `on_tasks_submitted`, or `on_task_manager_lost`."""
+        """Deploys tasks. The listener gets `on_tasks_submitted` or `on_task_manager_lost`."""
 
         def done(response: Any, error: BaseException | None) -> None:
             if error is None:
@@ -169,14 +173,14 @@ class TaskManagerConnection:
         self._call(self._gateway.submit_tasks(request, timeout_s=self._timeout_s), done, "submit tasks to")
 
     def cancel_tasks(self, attempts: tuple[ExecutionAttemptID, ...]) -> None:
-        """Ask for the end of these tasks until the TaskExecutor has heard it; their ends come as state updates."""
+        """Cancels tasks. Repeats the call until it is answered. The ends of the tasks arrive as state updates."""
         request = taskexecutor_pb2.CancelTasksRequest(
             job_id=self._job_id, execution_attempt_ids=[str(attempt) for attempt in attempts]
         )
 
         def done(_: Any, error: BaseException | None) -> None:
             if error is not None:
-                logger.warning("cancelling tasks at %s failed: %s", self.location.resource_id, error)
+                logger.warning("canceling tasks at %s failed: %s", self.location.resource_id, error)
                 self._endpoint.schedule(CANCEL_RETRY_DELAY_MS, retry)
 
         def retry() -> None:
@@ -186,14 +190,14 @@ class TaskManagerConnection:
         self._call(self._gateway.cancel_tasks(request, timeout_s=self._timeout_s), done, "cancel tasks at")
 
     def free_slot(self, slot: PhysicalSlot, cause: FlinkError) -> None:
-        """Give the slot back. Should the call fail, the TaskExecutor learns it from the next heartbeat."""
+        """Returns the slot. If the call fails, the next heartbeat tells the TaskExecutor."""
         request = taskexecutor_pb2.FreeSlotRequest(
             allocation_id=str(slot.allocation_id), job_id=self._job_id, cause=error_to_proto(cause)
         )
         self._call(self._gateway.free_slot(request, timeout_s=self._timeout_s), self._log_error, "free a slot at")
 
     def release_partitions(self, partition_ids: tuple[str, ...]) -> None:
-        """Ask for it until the TaskExecutor has heard it: what it holds is disk that others need."""
+        """Releases results. Repeats the call until it is answered, because results occupy disk space."""
         request = taskexecutor_pb2.ReleasePartitionsRequest(job_id=self._job_id, result_partition_ids=partition_ids)
 
         def done(_: Any, error: BaseException | None) -> None:
@@ -209,11 +213,13 @@ class TaskManagerConnection:
         self._call(call, done, "release partitions at")
 
     def send_operator_event(self, event: jobmaster_pb2.OperatorEvent) -> None:
-        """In order of the calls; an event that may not have arrived is told to `on_operator_events_lost`."""
+        """Sends an event to a task, in the order of the calls. Reports lost events to `on_operator_events_lost`."""
         if self._is_closed:
             return
         if len(self._waiting_events) >= MAX_WAITING_EVENTS:
-            cause = TaskSubmissionError(f"{MAX_WAITING_EVENTS} operator events wait for {self.location.resource_id}")
+            cause = TaskSubmissionError(
+                f"more than {MAX_WAITING_EVENTS} operator events wait for TaskExecutor {self.location.resource_id}"
+            )
             self._listener.on_operator_events_lost((ExecutionAttemptID.parse(event.execution_attempt_id),), cause)
             return
         self._waiting_events.append(event)
@@ -221,7 +227,7 @@ class TaskManagerConnection:
         self._send_waiting_events()
 
     def when_events_settled(self, action: Callable[[], None]) -> None:
-        """`action()` once every event taken so far has arrived, or is lost together with its attempt; maybe at once."""
+        """Calls `action()` once all events accepted so far have arrived or are lost. May call it at once."""
         if self._is_closed or self._num_events_settled >= self._num_events_taken:
             action()
         else:
@@ -232,7 +238,10 @@ class TaskManagerConnection:
     def trigger_checkpoint(
         self, request: checkpoint_pb2.TriggerCheckpointsRequest, on_answered: Callable[[FlinkError | None], None]
     ) -> None:
-        """`on_answered(None)`: the trigger is in the mailbox of each task; else nobody knows."""
+        """Triggers a checkpoint at tasks of this TaskExecutor.
+
+        `on_answered(None)` means that the mailbox of each task has the trigger. An error means that this is unknown.
+        """
         self._open_triggers[request.checkpoint_id] = on_answered
 
         def done(_: Any, error: BaseException | None) -> None:
@@ -243,11 +252,14 @@ class TaskManagerConnection:
         self._call(self._gateway.trigger_checkpoints(request, timeout_s=self._timeout_s), done, "trigger tasks of")
 
     def confirm_checkpoint(self, notification: checkpoint_pb2.CheckpointNotification) -> None:
-        """Until it is heard, or the TaskExecutor is gone."""
+        """Confirms a checkpoint. Repeats the call until it is answered or the TaskExecutor is lost."""
         self._notifications.confirm(notification)
 
     def abort_checkpoint(self, notification: checkpoint_pb2.CheckpointNotification) -> None:
-        """Until it is heard, or the TaskExecutor is gone, or too many newer ones wait."""
+        """Aborts a checkpoint.
+
+        Repeats the call until it is answered, the TaskExecutor is lost, or too many aborts wait.
+        """
         self._notifications.abort(notification)
 
     def _send_notification(self, method: str, notification: checkpoint_pb2.CheckpointNotification) -> None:
@@ -266,14 +278,14 @@ class TaskManagerConnection:
         self._call(call, done, f"{method} at")
 
     def send_heartbeat(self, allocation_ids: list[str]) -> None:
-        """Skipped while the last one is unanswered."""
-        if self._is_heartbeat_on_its_way:
+        """Sends a heartbeat, unless the last one has not been answered."""
+        if self._is_heartbeat_in_flight:
             return
-        self._is_heartbeat_on_its_way = True
+        self._is_heartbeat_in_flight = True
         report = taskexecutor_pb2.AllocatedSlotReport(job_id=self._job_id, allocation_ids=allocation_ids)
 
         def done(response: Any, error: BaseException | None) -> None:
-            self._is_heartbeat_on_its_way = False
+            self._is_heartbeat_in_flight = False
             if error is None:
                 self._listener.on_heartbeat(response)
             elif isinstance(error, RpcUnavailableError):
@@ -287,24 +299,24 @@ class TaskManagerConnection:
         self._call(call, done, "heartbeat to", loses=False)
 
     async def request_metrics(self, request: metrics_pb2.MetricsRequest) -> metrics_pb2.MetricsDump:
-        """Empty where it does not answer."""
+        """Returns the metrics of the TaskExecutor. Empty if it does not answer."""
         try:
             dump: metrics_pb2.MetricsDump = await self._gateway.request_metrics(request, timeout_s=self._timeout_s)
             return dump
         except FlinkError as error:
-            logger.debug("metrics of %s: %s", self.location.resource_id, error)
+            logger.debug("requesting the metrics of %s failed: %s", self.location.resource_id, error)
             return metrics_pb2.MetricsDump()
 
     async def disconnect(self, reason: str) -> None:
-        """Tell the TaskExecutor that this job needs nothing of it any more; best effort."""
+        """Tells the TaskExecutor that the job does not need it any more. Best effort."""
         request = resourcemanager_pb2.DisconnectRequest(job_id=self._job_id, reason=reason)
         try:
             await self._gateway.disconnect_job_master(request, timeout_s=self._timeout_s)
         except FlinkError as error:
-            logger.debug("disconnecting from %s: %s", self.location.resource_id, error)
+            logger.debug("disconnecting from %s failed: %s", self.location.resource_id, error)
 
     def lost(self, reason: str) -> None:
-        """The TaskExecutor is gone, as far as this job is concerned."""
+        """Gives up the TaskExecutor: closes the connection and reports the loss."""
         if self._is_closed:
             return
         waiting = [action for _, action in self._waiting_for_events]
@@ -322,7 +334,7 @@ class TaskManagerConnection:
             action()
 
     def close(self) -> None:
-        """Stop watching and calling. Idempotent."""
+        """Stops watching the TaskExecutor and making calls. Idempotent."""
         self._is_closed = True
         self._watch.cancel()
         self._waiting_events.clear()
@@ -357,7 +369,7 @@ class TaskManagerConnection:
         self._call(call, done, "send operator events to")
 
     def _call(self, call: Coroutine[Any, Any, Any], on_done: OnDone, name: str, *, loses: bool = True) -> None:
-        """Run `call`; where `loses`, an answer that means that the TaskExecutor is gone goes no further than that."""
+        """Runs `call`. If `loses`, an error that means that the TaskExecutor is gone only reports the loss."""
 
         def done(result: Any, error: BaseException | None) -> None:
             if self._is_closed:

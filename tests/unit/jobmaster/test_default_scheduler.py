@@ -350,7 +350,7 @@ def test_a_job_without_slots_fails_after_the_timeout_and_says_how_many_were_miss
     cluster.advance(1)
     assert cluster.state is JobState.FAILED
     assert isinstance(cluster.failure, NoResourceAvailableError)
-    assert "needs 3 slots, and 1 were available within slot.request.timeout (500 ms)" in str(cluster.failure)
+    assert "needs 3 slots, but only 1 were available within slot.request.timeout (500 ms)" in str(cluster.failure)
     assert "brings packages" not in str(cluster.failure)
 
 
@@ -360,7 +360,7 @@ def test_a_job_with_packages_of_its_own_that_gets_no_slots_is_told_why():
     cluster = Cluster(graph, options=options())
     cluster.start()
     cluster.advance(500)
-    assert "It brings packages or archives, so a TaskExecutor that runs other jobs gives it no slot." in str(
+    assert "The job has its own packages or archives, so it gets no slots of TaskExecutors that run other jobs." in str(
         cluster.failure
     )
 

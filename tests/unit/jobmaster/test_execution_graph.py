@@ -145,7 +145,7 @@ def test_an_execution_makes_exactly_the_transitions_of_the_table(start, target):
         assert execution.state is target
         assert execution.state_timestamps[target] == 7
     else:
-        with pytest.raises(InvalidTransitionError, match=f"{start.name} to {target.name}; story: CREATED@0"):
+        with pytest.raises(InvalidTransitionError, match=f"{start.name} to {target.name}; history: CREATED@0"):
             execution.transition(target, 7)
         assert execution.state is start
 
@@ -160,5 +160,5 @@ def test_a_job_makes_exactly_the_transitions_of_the_table(start, target):
         assert graph.state is target
         assert (graph.end_time_ms == 9) == target.is_terminal
     else:
-        with pytest.raises(InvalidTransitionError, match="story: INITIALIZING@0"):
+        with pytest.raises(InvalidTransitionError, match="history: INITIALIZING@0"):
             graph.transition(target, 9)

@@ -328,7 +328,7 @@ def test_a_task_that_cancelled_itself_and_nobody_says_why_is_a_failure():
     assert cluster.state is JobState.RUNNING
     cluster.advance(1)
     assert cluster.state is JobState.FAILING
-    assert "no reason given" in str(cluster.failure)
+    assert "without a reason" in str(cluster.failure)
 
 
 def test_the_exception_history_is_bounded_and_newest_first():

@@ -60,7 +60,7 @@ def test_what_has_no_result_says_so() -> None:
 
 def test_one_name_of_two_kinds_is_a_failure() -> None:
     values = values_of([reported(n=IntCounter(1)), reported(n=ListAccumulator())])
-    assert values["n"].reason == "cannot be merged: it is a IntCounter and ListAccumulator in different tasks"
+    assert values["n"].reason == "cannot be merged: its type differs between tasks (IntCounter and ListAccumulator)"
 
 
 def test_what_cannot_be_loaded_is_a_failure() -> None:
@@ -77,5 +77,5 @@ def test_results_that_are_too_large_are_left_out_so_that_the_job_can_end() -> No
     huge = ListAccumulator()
     huge.add(b"\0" * (9 * 1024 * 1024))
     values = values_of([reported(huge=huge, small=IntCounter(1))])
-    assert "all of a job may have" in values["huge"].reason
+    assert "all results of a job together may have" in values["huge"].reason
     assert values["small"] == 1

@@ -1,1 +1,1 @@
-"""The parallel version of a JobGraph and the state of each of its attempts."""
+"""The ExecutionGraph: the parallel version of a JobGraph and the state of all its execution attempts."""

@@ -1,14 +1,16 @@
-"""Which subtask reads which partition.
+"""Connects subtasks to the partitions that they read.
 
-Over a pipelined edge: ALL_TO_ALL, everybody reads everybody; consumer i reads subpartition i of every partition.
-POINTWISE spreads evenly in whichever direction is wider, neighbours staying neighbours:
+Pipelined edges:
+  * ALL_TO_ALL: consumer i reads subpartition i of every partition.
+  * POINTWISE: the wider side is divided evenly over the narrower one, in order:
 
     2 producers, 4 consumers: 0 -> 0 1, 1 -> 2 3        4 producers, 2 consumers: 0 1 -> 0, 2 3 -> 1
 
-A blocking result is cut when its consumer is known: by default into ranges of subpartitions as long as each other,
-otherwise as `flinkpy.jobmaster.scheduler.adaptive_parallelism` says.
+Blocking edges: the subpartitions are divided when the parallelism of the consumer is known. They are divided into
+ranges of equal length, unless `flinkpy.jobmaster.scheduler.adaptive_parallelism` balances the ranges by size.
 
-Source: org.apache.flink.runtime.executiongraph.EdgeManagerBuildUtil.
+Source: org.apache.flink.runtime.executiongraph.EdgeManagerBuildUtil,
+org.apache.flink.runtime.scheduler.adaptivebatch.util.VertexParallelismAndInputInfosDeciderUtils.
 """
 
 from __future__ import annotations
@@ -27,14 +29,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, order=True)
 class IndexRange:
-    """From `first` to `last`, both included; never empty."""
+    """The indexes from `first` to `last`, both included. Never empty. Raises at construction: ValueError."""
 
     first: int
     last: int
 
     def __post_init__(self) -> None:
         if not 0 <= self.first <= self.last:
-            raise ValueError(f"no range goes from {self.first} to {self.last}")
+            raise ValueError(f"invalid range: first={self.first}, last={self.last}")
 
     def __len__(self) -> int:
         return self.last - self.first + 1
@@ -48,18 +50,18 @@ class IndexRange:
 
 @dataclass(frozen=True, slots=True)
 class InputSlice:
-    """These subpartitions of these partitions."""
+    """A part of a blocking result: the given subpartitions of each of the given partitions."""
 
     partitions: IndexRange
     subpartitions: IndexRange
 
 
-#: Per input edge and subtask, what that subtask reads of the blocking result.
+#: The slices of the blocking results that subtasks read: `slices[input edge][subtask]`.
 EdgeSlices = Sequence[Sequence[Sequence[InputSlice]]]
 
 
 def pointwise_partitions(num_partitions: int, num_consumers: int, consumer: int) -> range:
-    """The partitions that `consumer` reads over a POINTWISE edge; never empty."""
+    """Returns the partitions that `consumer` reads over a POINTWISE edge. Never empty."""
     if num_partitions >= num_consumers:
         return range(consumer * num_partitions // num_consumers, (consumer + 1) * num_partitions // num_consumers)
     partition = consumer * num_partitions // num_consumers
@@ -72,9 +74,12 @@ def connect_vertex_to_result(
     result: IntermediateResult,
     slices: Sequence[Sequence[InputSlice]] | None = None,
 ) -> None:
-    """Wire every subtask of `vertex` to what it reads over its input edge `edge_index`. Both are initialized.
+    """Connects each subtask of `vertex` to the partitions that it reads over the input edge `edge_index`.
 
-    `slices`: of a blocking result, per subtask; None: evenly.
+    The vertex and the producer of `result` must be initialized.
+
+    Args:
+        slices: the slices of a blocking result for each subtask; None: ranges of equal length.
     """
     if result.is_blocking:
         if slices is None:
@@ -112,8 +117,8 @@ def _connect_pipelined(vertex: ExecutionJobVertex, edge_index: int, result: Inte
             indexes = pointwise_partitions(num_partitions, vertex.parallelism, consumer.subtask_index)
         else:
             indexes = range(num_partitions)
-        # A consumer's place among a partition's consumers differs between partitions only where consumers are appended
-        # in different orders; one group per place keeps the descriptor right in every case.
+        # The subpartition that a consumer reads is its position among the consumers of the partition. Partitions where
+        # this position differs go into separate groups.
         by_subpartition: dict[int, list[int]] = {}
         for index in indexes:
             consumers = result.partitions[index].consumers
@@ -127,9 +132,9 @@ def _connect_pipelined(vertex: ExecutionJobVertex, edge_index: int, result: Inte
 def even_slices(
     num_partitions: int, num_subpartitions: int, num_consumers: int, *, is_broadcast: bool, is_pointwise: bool
 ) -> list[list[InputSlice]]:
-    """What each of `num_consumers` subtasks reads where nothing is known of the loads.
+    """Divides a result evenly. Returns the slices of each of `num_consumers` subtasks.
 
-    Where there is less than one subpartition for each, the last ones read nothing.
+    If there are fewer subpartitions than subtasks, the last subtasks read nothing.
     """
     partitions = IndexRange(0, num_partitions - 1)
     subpartitions = IndexRange(0, num_subpartitions - 1)
@@ -144,7 +149,10 @@ def even_slices(
 
 
 def pointwise_slices(own: IndexRange, num_subpartitions: int) -> list[InputSlice]:
-    """A range over the subpartitions of all partitions in a row, as slices: whole partitions are one slice."""
+    """Converts a range of subpartitions, numbered across all partitions, to slices.
+
+    Neighbouring partitions that the range covers completely become one slice.
+    """
     slices: list[InputSlice] = []
     position = own.first
     while position <= own.last:
@@ -163,7 +171,10 @@ def pointwise_slices(own: IndexRange, num_subpartitions: int) -> list[InputSlice
 
 
 def even_ranges(num_items: int, num_ranges: int) -> tuple[IndexRange, ...]:
-    """`num_ranges` neighbouring ranges over `num_items`, as long as each other to within one; at most one per item."""
+    """Divides `num_items` into `num_ranges` neighbouring ranges whose lengths differ by at most one.
+
+    Returns fewer ranges if there are fewer items.
+    """
     num_ranges = max(1, min(num_items, num_ranges))
     return tuple(
         IndexRange(i * num_items // num_ranges, (i + 1) * num_items // num_ranges - 1) for i in range(num_ranges)
@@ -171,16 +182,18 @@ def even_ranges(num_items: int, num_ranges: int) -> tuple[IndexRange, ...]:
 
 
 def balanced_ranges(loads: Sequence[int], max_ranges: int, min_ranges: int = 1) -> tuple[IndexRange, ...]:
-    """Neighbouring ranges over all items, so that the heaviest is as light as it can be with `max_ranges` of them.
+    """Divides the items into neighbouring ranges so that the largest load of a range is minimal.
 
-    Fewer ranges where more would make the heaviest no lighter, but `min_ranges` where there are as many items. Items
-    without load make no range of their own.
+    Returns fewer than `max_ranges` ranges if more would not reduce the largest load, but at least `min_ranges` if there
+    are as many items. Items without load get no range of their own.
 
     Args:
-        loads: of each item, not negative; at least one item.
+        loads: the load of each item, not negative. At least one item.
+
+    Raises: ValueError if there are no items.
     """
     if not loads:
-        raise ValueError("there is nothing to cut into ranges")
+        raise ValueError("cannot divide an empty list of loads into ranges")
     if not any(loads):
         return even_ranges(len(loads), min_ranges)
     ranges = _with_limit(loads, _least_limit(loads, max_ranges))
@@ -188,7 +201,7 @@ def balanced_ranges(loads: Sequence[int], max_ranges: int, min_ranges: int = 1) 
 
 
 def _least_limit(loads: Sequence[int], max_ranges: int) -> int:
-    """The least load that no range has to exceed when there may be `max_ranges`."""
+    """Returns the smallest limit on the load of a range with which `max_ranges` ranges are enough."""
     low, high = max(loads), sum(loads)
     while low < high:
         middle = (low + high) // 2
@@ -200,7 +213,7 @@ def _least_limit(loads: Sequence[int], max_ranges: int) -> int:
 
 
 def _with_limit(loads: Sequence[int], limit: int) -> list[IndexRange]:
-    """As few ranges as do not exceed `limit`, which no item exceeds."""
+    """Returns as few ranges as possible whose loads do not exceed `limit`. No single item may exceed it."""
     ranges: list[IndexRange] = []
     first, load = 0, 0
     for index, item in enumerate(loads):
@@ -213,7 +226,7 @@ def _with_limit(loads: Sequence[int], limit: int) -> list[IndexRange]:
 
 
 def _split_up_to(ranges: list[IndexRange], loads: Sequence[int], num_ranges: int) -> tuple[IndexRange, ...]:
-    """Halve the heaviest range that can be halved until there are so many."""
+    """Splits the range with the largest load, again and again, until there are `num_ranges`."""
     while len(ranges) < num_ranges:
         position = max(
             (i for i, one in enumerate(ranges) if len(one) > 1), key=lambda i: sum(loads[j] for j in ranges[i])
@@ -225,7 +238,7 @@ def _split_up_to(ranges: list[IndexRange], loads: Sequence[int], num_ranges: int
 
 
 def _middle(one: IndexRange, loads: Sequence[int]) -> int:
-    """The last item of the first half, by load; never the last of the range."""
+    """Returns the last item of the first half of the range by load. Never the last item of the range."""
     total, passed = sum(loads[i] for i in one), 0
     for index in range(one.first, one.last):
         passed += loads[index]

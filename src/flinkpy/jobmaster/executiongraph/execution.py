@@ -1,9 +1,9 @@
 """Execution: one attempt at running an ExecutionVertex.
 
-Decides nothing; it keeps the state of the attempt and refuses transitions that do not exist
-(`flinkpy.common.states` has the diagram).
+It keeps the state of the attempt and rejects invalid transitions (see the diagram in `flinkpy.common.states`). The
+scheduler makes all decisions.
 
-Source: org.apache.flink.runtime.executiongraph.Execution.
+Source: org.apache.flink.runtime.executiongraph.{Execution,IOMetrics}.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from flinkpy.common.ids import ExecutionAttemptID
 from flinkpy.common.states import EXECUTION_TRANSITIONS, ExecutionState
 from flinkpy.jobmaster.slotpool.physical_slot import PhysicalSlot
 
-#: The states in which a task of this attempt exists, or may exist, in a TaskExecutor.
+#: The states in which a TaskExecutor may have a task for the attempt.
 DEPLOYED_STATES = frozenset(
     {ExecutionState.DEPLOYING, ExecutionState.INITIALIZING, ExecutionState.RUNNING, ExecutionState.CANCELING}
 )
-#: The states in which a task can be sent operator events.
+#: The states in which the task can receive operator events.
 REACHABLE_STATES = frozenset({ExecutionState.INITIALIZING, ExecutionState.RUNNING})
 
 
 @dataclass(frozen=True, slots=True)
 class IOMetrics:
-    """Totals of one attempt since it started. Source: org.apache.flink.runtime.executiongraph.IOMetrics."""
+    """The totals of one attempt since it started."""
 
     num_records_in: int = 0
     num_records_out: int = 0
@@ -48,9 +48,9 @@ IO_METRIC_NAMES: tuple[str, ...] = tuple(field.name for field in fields(IOMetric
 
 
 class Execution:
-    """One attempt.
+    """One attempt of a subtask.
 
-    Invariant: `slot` is set before DEPLOYING and kept afterwards, so that one can always say where an attempt ran.
+    Invariant: `slot` is set before DEPLOYING and never cleared, so that it always shows where the attempt ran.
     """
 
     __slots__ = (
@@ -70,37 +70,39 @@ class Execution:
     def __init__(self, attempt_id: ExecutionAttemptID, now_ms: int) -> None:
         self.attempt_id = attempt_id
         self.state = ExecutionState.CREATED
-        #: When each state was entered; in order, because a state is never entered twice.
+        #: The time at which each state was entered, in order. No state is entered twice.
         self.state_timestamps: dict[ExecutionState, int] = {ExecutionState.CREATED: now_ms}
         self.slot: PhysicalSlot | None = None
         self.failure: FlinkError | None = None
-        #: What the attempt starts from; None: from the beginning.
+        #: The state that the task restores; None: it starts without state.
         self.restore: checkpoint_pb2.TaskRestore | None = None
         self.metrics = IOMetrics()
-        #: The user's accumulators by name, pickled, as last reported.
+        #: The last reported values of the user's accumulators, pickled, by name.
         self.accumulators: Mapping[str, bytes] = {}
-        #: Of a finished attempt: the bytes of each subpartition of its blocking results, by result partition id.
+        #: The sizes in bytes of all subpartitions of each blocking result, by result partition id. Set when the attempt
+        #: has finished.
         self.result_bytes: Mapping[str, tuple[int, ...]] = {}
         self.sent_events = SentEvents()
         self.received_events = ReceivedEvents()
 
     def transition(self, target: ExecutionState, now_ms: int) -> None:
-        """Enter `target`. Raises: InvalidTransitionError with the story of this attempt."""
+        """Enters the state `target`. Raises: InvalidTransitionError with the history of this attempt."""
         if (self.state, target) not in EXECUTION_TRANSITIONS:
             raise InvalidTransitionError(
-                f"execution {self.attempt_id} cannot go from {self.state.name} to {target.name}; story: {self.story()}"
+                f"execution {self.attempt_id} cannot go from {self.state.name} to {target.name}; "
+                f"history: {self.story()}"
             )
         self.state = target
         self.state_timestamps[target] = now_ms
 
     @property
     def is_deployed(self) -> bool:
-        """A task of this attempt exists, or may exist, in a TaskExecutor."""
+        """True if a TaskExecutor has, or may have, a task for this attempt."""
         return self.state in DEPLOYED_STATES
 
     @property
     def is_reachable(self) -> bool:
-        """Operator events can be sent to the task."""
+        """True if the task can receive operator events."""
         return self.state in REACHABLE_STATES
 
     def story(self) -> str:

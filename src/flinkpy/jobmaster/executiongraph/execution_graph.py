@@ -1,6 +1,6 @@
 """ExecutionGraph: the parallel version of a JobGraph, and the state of the job.
 
-Plain state with guarded transitions; `flinkpy.jobmaster.scheduler` decides which transition comes when.
+It checks each transition. `flinkpy.jobmaster.scheduler` decides when to make one.
 
 ```
   INITIALIZING -> CREATED -> RUNNING <-> RESTARTING        FINISHED
@@ -28,18 +28,19 @@ from flinkpy.jobmaster.executiongraph.intermediate_result import IntermediateRes
 
 #: jobmanager.execution.attempts-history-size
 DEFAULT_MAX_PRIOR_ATTEMPTS = 16
-#: Status changes kept for the story of a job that restarts for ever.
+#: The maximum number of status changes in the history of a job. A job can restart without end.
 MAX_STORY_LENGTH = 64
 
 
 class ExecutionGraph:
-    """All subtasks of a job, wired to each other, and the job's status.
+    """All subtasks of a job with their connections, and the status of the job.
 
-    A vertex is initialized, that is, has its subtasks, when its parallelism is decided and all it reads from are
-    initialized: at construction, or later.
+    A vertex is initialized, that is, gets its subtasks, as soon as its parallelism is decided and all its producers are
+    initialized. This happens at construction or later.
 
-    Invariant: no cycle, every edge reads a data set of another vertex; a pipelined data set has one consumer at most,
-    the consumers of a blocking one have the same parallelism and max parallelism.
+    Invariant: there is no cycle, and each edge reads a data set of another vertex. A pipelined data set has at most one
+    consumer. All consumers of a blocking data set have the same parallelism and max parallelism.
+
     Raises at construction: JobSubmissionError naming the vertex or edge that breaks the invariant.
     """
 
@@ -58,7 +59,7 @@ class ExecutionGraph:
         self.status_timestamps: dict[JobState, int] = {JobState.INITIALIZING: now_ms}
         self.start_time_ms = now_ms
         self.end_time_ms = -1
-        #: Why the job is FAILING, FAILED or SUSPENDED.
+        #: The reason why the job is FAILING, FAILED or SUSPENDED.
         self.failure_cause: FlinkError | None = None
         self._story: list[tuple[JobState, int]] = [(self.state, now_ms)]
         #: In topological order.
@@ -69,22 +70,22 @@ class ExecutionGraph:
 
     @property
     def vertices(self) -> Iterator[ExecutionVertex]:
-        """All subtasks there are, vertex by vertex; producers before consumers."""
+        """All existing subtasks, vertex by vertex, in topological order."""
         return iter(self._vertices.values())
 
     def vertex(self, vertex_id: ExecutionVertexID) -> ExecutionVertex:
         return self._vertices[vertex_id]
 
     def find_vertex(self, attempt_id: ExecutionAttemptID) -> ExecutionVertex | None:
-        """The vertex of an attempt of this graph, current or not; None where the attempt is of another graph."""
+        """Returns the vertex of an attempt, current or former. None if the attempt belongs to another graph."""
         vertex = self._vertices.get(attempt_id.vertex)
         if attempt_id.execution_graph_id == self.graph_id:
             return vertex
-        # What an earlier JobMaster has left is of its graph.
+        # An attempt that was recovered from an earlier JobMaster has the graph id of that JobMaster.
         return vertex if vertex is not None and vertex.current.attempt_id == attempt_id else None
 
     def find_execution(self, attempt_id: ExecutionAttemptID) -> Execution | None:
-        """The execution with that id, the current one or one beside it; None where it is unknown or replaced."""
+        """Returns the execution if it is the current one or a speculative one. None if it is unknown or replaced."""
         vertex = self.find_vertex(attempt_id)
         if vertex is None:
             return None
@@ -92,11 +93,11 @@ class ExecutionGraph:
         return next((execution for execution in attempts if execution.attempt_id == attempt_id), None)
 
     def transition(self, target: JobState, now_ms: int) -> None:
-        """Enter `target`. Raises: InvalidTransitionError with the story of the job."""
+        """Enters the state `target`. Raises: InvalidTransitionError with the history of the job."""
         if (self.state, target) not in JOB_TRANSITIONS:
             story = " -> ".join(f"{state.name}@{at}" for state, at in self._story)
             raise InvalidTransitionError(
-                f"job {self.job_id} cannot go from {self.state.name} to {target.name}; story: {story}"
+                f"job {self.job_id} cannot go from {self.state.name} to {target.name}; history: {story}"
             )
         self.state = target
         self.status_timestamps[target] = now_ms
@@ -105,7 +106,10 @@ class ExecutionGraph:
             self.end_time_ms = now_ms
 
     def set_max_parallelism(self, vertex_id: JobVertexID, max_parallelism: int) -> None:
-        """Before the first task is deployed: the vertex takes the max parallelism that its state was made with."""
+        """Sets the max parallelism of a vertex to the one that its restored state was taken with.
+
+        Call it before the first task is deployed.
+        """
         vertex = self.job_vertices[vertex_id]
         if vertex.max_parallelism == max_parallelism:
             return
@@ -117,7 +121,7 @@ class ExecutionGraph:
 
     @property
     def is_finished(self) -> bool:
-        """Every subtask that there will be has finished."""
+        """True if all vertices have their subtasks and all subtasks have finished."""
         return all(vertex.is_initialized for vertex in self.job_vertices.values()) and all(
             vertex.current.state is ExecutionState.FINISHED for vertex in self._vertices.values()
         )
@@ -127,7 +131,7 @@ class ExecutionGraph:
         return all(vertex.current.state.is_terminal for vertex in self._vertices.values())
 
     def validate(self) -> None:
-        """Assert every invariant between the parts."""
+        """Asserts all invariants between the parts of the graph."""
         for vertex in self._vertices.values():
             execution = vertex.current
             if execution.is_deployed:
@@ -144,9 +148,11 @@ class ExecutionGraph:
     def initialize_vertices(
         self, now_ms: int, slices: Mapping[JobVertexID, EdgeSlices] | None = None
     ) -> list[ExecutionJobVertex]:
-        """Initialize every vertex that can be; returns them, in topological order.
+        """Initializes all vertices that can be initialized. Returns them in topological order.
 
-        `slices`: which subpartitions of its blocking inputs each subtask of these vertices reads; of others, evenly.
+        Args:
+            slices: the slices of the blocking inputs for the subtasks of these vertices. Other vertices read ranges of
+                equal length.
         """
         initialized = []
         for vertex in self.job_vertices.values():
@@ -185,20 +191,22 @@ def _check_consumer(vertex: ExecutionJobVertex, result: IntermediateResult) -> N
     if not result.consumers:
         return
     if not result.is_blocking:
-        raise JobSubmissionError(f"data set {result.id} has more than one consumer, and is not kept for them")
+        raise JobSubmissionError(
+            f"data set {result.id} is pipelined and has more than one consumer; only a blocking one may"
+        )
     first = result.consumers[0]
     if (first.parallelism, first.max_parallelism) != (vertex.parallelism, vertex.max_parallelism):
         raise JobSubmissionError(
-            f"data set {result.id} is read by vertex {first.name!r} with the parallelism {first.parallelism} (of at "
-            f"most {first.max_parallelism}) and by {vertex.name!r} with {vertex.parallelism} (of at most "
-            f"{vertex.max_parallelism}); they must be the same"
+            f"the consumers of data set {result.id} must have the same parallelism and max parallelism, but vertex "
+            f"{first.name!r} has {first.parallelism} and {first.max_parallelism}, and vertex {vertex.name!r} has "
+            f"{vertex.parallelism} and {vertex.max_parallelism}"
         )
 
 
 def topologically_sorted(job_graph: job_pb2.JobGraph) -> list[job_pb2.JobVertex]:
-    """The vertices, producers before consumers, otherwise in the order given.
+    """Returns the vertices with producers before consumers, otherwise in the given order.
 
-    Raises: JobSubmissionError for a vertex or data set defined twice, an edge from nowhere, or a cycle.
+    Raises: JobSubmissionError if a vertex or data set is defined twice, an edge has no producer, or there is a cycle.
     """
     producer_of: dict[str, str] = {}
     by_id: dict[str, job_pb2.JobVertex] = {}

@@ -1,6 +1,7 @@
 """ExecutionJobVertex: all parallel instances of one JobVertex.
 
-A vertex of a batch job may leave its parallelism open; it has no instances until that is decided.
+The JobGraph of a batch job may leave the parallelism of a vertex undecided. The vertex has no subtasks until it is
+decided.
 
 Source: org.apache.flink.runtime.executiongraph.ExecutionJobVertex.
 """
@@ -19,26 +20,26 @@ DEFAULT_SLOT_SHARING_GROUP = "default"
 
 
 class ExecutionJobVertex:
-    """Raises at construction: JobSubmissionError where parallelism and max parallelism do not fit together."""
+    """Raises at construction: JobSubmissionError if the parallelism or max parallelism is invalid."""
 
     def __init__(self, job_vertex: job_pb2.JobVertex) -> None:
         self.id = JobVertexID(job_vertex.id)
         self.name = job_vertex.name
-        #: UNDECIDED_PARALLELISM where the JobGraph leaves it open, until `decide`.
+        #: UNDECIDED_PARALLELISM until `decide`, if the JobGraph does not set it.
         self.parallelism = job_vertex.parallelism
-        #: The most that the parallelism may become.
+        #: The upper bound of the parallelism.
         self.parallelism_bound = job_vertex.parallelism_bound if self.is_undecided else job_vertex.parallelism
-        #: Why the parallelism is what it is, where it was decided here.
+        #: The reason for the parallelism, shown to users. Empty if the JobGraph set it.
         self.parallelism_reason = ""
         self.max_parallelism = _resolve_max_parallelism(job_vertex)
         self.slot_sharing_group = job_vertex.slot_sharing_group or DEFAULT_SLOT_SHARING_GROUP
-        #: The JobVertex with its parallelism and max parallelism final: what TaskExecutors are given.
+        #: The JobVertex with its final parallelism and max parallelism, as it is sent to TaskExecutors.
         self.job_vertex = job_pb2.JobVertex()
         self.job_vertex.CopyFrom(job_vertex)
         self.job_vertex.max_parallelism = self.max_parallelism
         self.has_coordinators = any(operator.coordinator_pickle for operator in job_vertex.chain)
         self.results = [IntermediateResult(data_set, i, self) for i, data_set in enumerate(job_vertex.results)]
-        #: By edge index.
+        #: The results that the vertex reads, by edge index.
         self.inputs: list[IntermediateResult] = []
         #: Empty until `initialize`.
         self.task_vertices: list[ExecutionVertex] = []
@@ -52,13 +53,13 @@ class ExecutionJobVertex:
         return bool(self.task_vertices)
 
     def decide(self, parallelism: int, reason: str) -> None:
-        """Of a vertex that is undecided."""
+        """Sets the parallelism of an undecided vertex. `reason` is shown to users."""
         assert self.is_undecided and 1 <= parallelism <= self.max_parallelism, f"{self.name}: {parallelism}"
         self.parallelism = self.job_vertex.parallelism = parallelism
         self.parallelism_reason = reason
 
     def initialize(self, graph_id: str, max_prior_attempts: int, now_ms: int) -> None:
-        """Make the subtasks and the partitions they produce. The parallelism is decided."""
+        """Creates the subtasks and the partitions that they produce. The parallelism must be decided."""
         assert not self.is_undecided and not self.is_initialized
         self.task_vertices = [
             ExecutionVertex(self, index, graph_id, max_prior_attempts, now_ms) for index in range(self.parallelism)

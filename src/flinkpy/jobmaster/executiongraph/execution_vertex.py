@@ -21,21 +21,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ConsumedPartitions:
-    """What a subtask reads over one JobEdge: neighbouring subpartitions of each of these partitions.
+    """The neighbouring subpartitions that a subtask reads of each of these partitions over one JobEdge.
 
-    There may be several for one edge.
+    A subtask may have several of them for one edge.
+
+    Attributes:
+        subpartition_index: the first of the subpartitions.
     """
 
     edge_index: int
     input_index: int
-    #: The first one.
     subpartition_index: int
     partitions: tuple[IntermediateResultPartition, ...]
     num_subpartitions: int = 1
 
 
 class ExecutionVertex:
-    """Holds the current attempt and a bounded memory of earlier ones."""
+    """Holds the current attempt, speculative ones, and a bounded number of earlier ones."""
 
     def __init__(
         self, job_vertex: ExecutionJobVertex, subtask_index: int, graph_id: str, max_prior_attempts: int, now_ms: int
@@ -44,14 +46,14 @@ class ExecutionVertex:
         self.id = ExecutionVertexID(job_vertex.id, subtask_index)
         self._graph_id = graph_id
         self.current = Execution(ExecutionAttemptID(graph_id, self.id, 0), now_ms)
-        #: Other attempts at the same time; none is terminal.
+        #: Attempts that run beside the current one. None is terminal.
         self.speculative: list[Execution] = []
         self._num_attempts = 1
         self.prior: deque[Execution] = deque(maxlen=max_prior_attempts)
-        #: By result index.
+        #: The partitions that the subtask produces, by result index.
         self.produced: list[IntermediateResultPartition] = []
         self.consumed: list[ConsumedPartitions] = []
-        #: Where the last attempt that had a slot ran; the next one prefers it.
+        #: The slot of the last attempt that had one. The next attempt prefers it.
         self.last_slot: PhysicalSlot | None = None
 
     @property
@@ -60,7 +62,7 @@ class ExecutionVertex:
 
     @property
     def task_name(self) -> str:
-        """`Map (1/2)`, as shown to users."""
+        """The name that users see, for example `Map (1/2)`."""
         return f"{self.job_vertex.name} ({self.subtask_index + 1}/{self.job_vertex.parallelism})"
 
     def assign_slot(self, slot: PhysicalSlot) -> None:
@@ -68,19 +70,19 @@ class ExecutionVertex:
         self.last_slot = slot
 
     def reset_for_new_execution(self, now_ms: int) -> None:
-        """Start the next attempt. Invariant: the current one is terminal."""
+        """Starts the next attempt. The current one must be terminal."""
         assert self.current.state.is_terminal, f"{self.current} is not terminal"
         self.prior.append(self.current)
         self.current = self._new_execution(now_ms)
 
     def add_speculative_execution(self, now_ms: int) -> Execution:
-        """A further attempt beside the current one."""
+        """Adds an attempt beside the current one and returns it."""
         execution = self._new_execution(now_ms)
         self.speculative.append(execution)
         return execution
 
     def promote(self, execution: Execution) -> None:
-        """That further attempt and the current one change places."""
+        """Makes the speculative attempt the current one, and the current one speculative."""
         self.speculative.remove(execution)
         self.speculative.append(self.current)
         self.current = execution
@@ -96,7 +98,7 @@ class ExecutionVertex:
         return Execution(attempt, now_ms)
 
     def restore(self, finished: Execution) -> None:
-        """An earlier JobMaster has seen the end of this attempt. Invariant: nothing has been deployed."""
+        """Replaces the current attempt by one that finished under an earlier JobMaster. Nothing may be deployed yet."""
         assert self.current.state is ExecutionState.CREATED and finished.state is ExecutionState.FINISHED
         self.current = finished
         self._num_attempts = finished.attempt_id.attempt_number + 1

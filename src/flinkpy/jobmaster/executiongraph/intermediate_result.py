@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 
 
 class IntermediateResult:
-    """What one JobVertex produces for its consumers, all partitions of it.
+    """All partitions that one JobVertex produces for one data set.
 
-    A pipelined one has one consumer, whose subtask i reads subpartition i. A blocking one may have several, each of
-    which reads all of it, every subtask a range of its subpartitions. It has as many of these as a consumer may have
-    subtasks; one alone where every subtask reads everything, or a single one does.
+    A pipelined result has one consumer, whose subtask i reads subpartition i. A blocking result may have several
+    consumers. Each consumer reads the whole result, and each of its subtasks reads a range of subpartitions. Each
+    partition of a blocking result has as many subpartitions as a consumer may have subtasks. If the distribution is
+    POINTWISE, all partitions together have about that many. A partition has one subpartition if each subtask reads the
+    whole of it (broadcast), or if only one subtask reads it (forward).
     """
 
     def __init__(self, data_set: job_pb2.IntermediateDataSet, result_index: int, producer: ExecutionJobVertex) -> None:
@@ -36,20 +38,21 @@ class IntermediateResult:
         self.is_forward = data_set.partitioner_name == "FORWARD"
         #: One per subtask of the producer, in order.
         self.partitions: list[IntermediateResultPartition] = []
-        #: In topological order, those that do not know their parallelism yet included.
+        #: In topological order. Includes consumers whose parallelism is undecided.
         self.consumers: list[ExecutionJobVertex] = []
 
     @property
     def consumer_bound(self) -> int:
-        """The most subtasks that a consumer may have."""
+        """The maximum number of subtasks of a consumer."""
         return max((consumer.parallelism_bound for consumer in self.consumers), default=1)
 
 
 class IntermediateResultPartition:
-    """What one ExecutionVertex produces for one data set.
+    """The partition that one ExecutionVertex produces for one data set.
 
-    `consumers`: every subtask that reads any of it, once its vertex is initialized. Of a pipelined partition
-    `consumers[i]` reads subpartition i.
+    Attributes:
+        consumers: the subtasks that read from the partition, as far as their vertices are initialized. In a pipelined
+            partition, `consumers[i]` reads subpartition i.
     """
 
     __slots__ = ("consumers", "index", "producer", "result")
@@ -73,16 +76,16 @@ class IntermediateResultPartition:
 
     @property
     def current_id(self) -> ResultPartitionID:
-        """The partition as the producer's current attempt makes it."""
+        """The id of the partition that the current attempt of the producer writes."""
         return self.id_of(self.producer.current)
 
     def id_of(self, execution: Execution) -> ResultPartitionID:
-        """The partition as that attempt of the producer makes it."""
+        """Returns the id of the partition that the given attempt of the producer writes."""
         return ResultPartitionID(self.result.id, self.index, execution.attempt_id)
 
     @property
     def is_consumable(self) -> bool:
-        """A pipelined partition can be read as soon as its producer is deployed, a blocking one when it is finished."""
+        """True once the producer is scheduled (pipelined partition) or has finished (blocking partition)."""
         state = self.producer.current.state
         if self.result.is_blocking:
             return state is ExecutionState.FINISHED

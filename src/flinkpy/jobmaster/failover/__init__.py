@@ -1,1 +1,1 @@
-"""What restarts after a failure, when, and how often."""
+"""Failover: the tasks to restart after a failure, and the restart strategies."""

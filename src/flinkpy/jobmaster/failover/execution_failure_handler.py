@@ -1,6 +1,10 @@
-"""ExecutionFailureHandler: what to do about a failure: restart these tasks after that delay, or fail the job.
+"""ExecutionFailureHandler: decides after a failure which tasks restart and when, or that the job fails.
 
-Source: org.apache.flink.runtime.executiongraph.failover.ExecutionFailureHandler.
+PendingRestarts holds the restarts that have been decided. ExceptionHistory holds the last failures.
+
+Source: org.apache.flink.runtime.executiongraph.failover.ExecutionFailureHandler,
+org.apache.flink.runtime.scheduler.{DefaultScheduler,ExecutionVertexVersioner},
+org.apache.flink.runtime.scheduler.exceptionhistory.
 """
 
 from __future__ import annotations
@@ -28,18 +32,22 @@ from flinkpy.jobmaster.failover.restart_strategy import RestartBackoffTimeStrate
 
 @dataclass(frozen=True, slots=True)
 class Restart:
+    """Restart the tasks after the delay."""
+
     vertices: frozenset[ExecutionVertexID]
     delay_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class FailJob:
-    """`reason` says why there is no restart."""
+    """Fail the job. `reason`: why it is not restarted."""
 
     reason: str
 
 
 class ExecutionFailureHandler:
+    """Decides what happens after a failure."""
+
     def __init__(
         self,
         graph: ExecutionGraph,
@@ -49,13 +57,13 @@ class ExecutionFailureHandler:
         self._graph = graph
         self._failover_strategy = failover_strategy
         self._restart_strategy = restart_strategy
-        #: Restarts so far; failures that were merged into one count once.
+        #: The number of restarts so far. Failures that were merged count once.
         self.num_restarts = 0
 
     def handle_task_failures(
         self, failed: Iterable[ExecutionVertexID], cause: FlinkError, now_ms: int
     ) -> Restart | FailJob:
-        """These tasks are no more, or have to run again, all for one reason."""
+        """Decides about tasks that failed, or have to run again, because of the same cause."""
         return self._decide(self._failover_strategy.tasks_needing_restart(failed), cause, now_ms)
 
     def handle_global_failure(self, cause: FlinkError, now_ms: int) -> Restart | FailJob:
@@ -66,7 +74,7 @@ class ExecutionFailureHandler:
             return FailJob("the failure would happen again")
         is_new = self._restart_strategy.notify_failure(now_ms)
         if not self._restart_strategy.can_restart(now_ms):
-            return FailJob(f"the restart strategy {self._restart_strategy} allows no (further) restart")
+            return FailJob(f"the restart strategy {self._restart_strategy} allows no further restart")
         if is_new:
             self.num_restarts += 1
         return Restart(vertices, self._restart_strategy.backoff_ms(now_ms))
@@ -89,7 +97,10 @@ def _comes_again(error: BaseException) -> bool:
 
 
 def is_closer_to_root(candidate: FlinkError, present: FlinkError) -> bool:
-    """`candidate` explains more than `present`: a broken connection is what a failure elsewhere looks like."""
+    """True if `candidate` is closer to the root cause than `present`.
+
+    For example, a broken connection is usually the consequence of a failure elsewhere.
+    """
     return _rank(candidate) < _rank(present)
 
 
@@ -110,7 +121,12 @@ class _PendingRestart:
 
 
 class PendingRestarts:
-    """Invariant: a task is in one restart at most, and no restart is empty."""
+    """The tasks that failed, or were canceled because of a failure, with the times of their restarts.
+
+    A newer restart of a task replaces the older one for that task.
+
+    Invariant: a task is in at most one restart, and no restart is empty.
+    """
 
     def __init__(self) -> None:
         self._restarts: list[_PendingRestart] = []
@@ -124,7 +140,7 @@ class PendingRestarts:
     def take_ready(
         self, now_ms: int, is_terminal: Callable[[ExecutionVertexID], bool]
     ) -> list[frozenset[ExecutionVertexID]]:
-        """Remove and return the restarts that are due and all of whose tasks are terminal."""
+        """Removes and returns the restarts that are due and whose tasks are all terminal."""
         ready = [
             restart
             for restart in self._restarts
@@ -134,7 +150,7 @@ class PendingRestarts:
         return [restart.vertex_ids for restart in ready]
 
     def next_due_ms(self, now_ms: int) -> int | None:
-        """When the next restart falls due after now; one that is due already waits for its tasks only."""
+        """Returns the time of the next restart after now. A restart that is due waits only for its tasks."""
         return min((restart.due_ms for restart in self._restarts if restart.due_ms > now_ms), default=None)
 
     def has(self, vertex_id: ExecutionVertexID) -> bool:
@@ -149,7 +165,7 @@ class PendingRestarts:
 
 @dataclass(frozen=True, slots=True)
 class ExceptionHistoryEntry:
-    """`task_name` is empty for a failure of the job as a whole."""
+    """One failure. `task_name` is empty if the whole job failed."""
 
     timestamp_ms: int
     error: FlinkError
@@ -158,13 +174,13 @@ class ExceptionHistoryEntry:
 
 
 class ExceptionHistory:
-    """Newest first; `web.exception-history-size` entries."""
+    """The last failures of a job, newest first. The size is `web.exception-history-size`."""
 
     def __init__(self, size: int = 16) -> None:
         self._entries: deque[ExceptionHistoryEntry] = deque(maxlen=size)
 
     def record(self, cause: FlinkError, vertex: ExecutionVertex | None, now_ms: int) -> None:
-        """The current attempt of `vertex` failed, or (None) the job as a whole."""
+        """Records a failure of the current attempt of `vertex`. None: a failure of the whole job."""
         slot = None if vertex is None else vertex.current.slot
         name = "" if vertex is None else vertex.task_name
         where = None if slot is None else slot.location.resource_id

@@ -1,4 +1,4 @@
-"""Which tasks restart after some have failed, or results have been lost.
+"""Failover strategies: select the tasks that restart after a failure or after the loss of results.
 
 Source: RestartPipelinedRegionFailoverStrategy and RestartAllFailoverStrategy of
 org.apache.flink.runtime.executiongraph.failover.
@@ -17,7 +17,7 @@ from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
 from flinkpy.jobmaster.executiongraph.intermediate_result import IntermediateResultPartition
 from flinkpy.jobmaster.scheduler.pipelined_region import PipelinedRegion, PipelinedRegions
 
-#: What sends a record where it was sent before: by its content, or everything to the same places.
+#: Partitioners that send a record to the same subpartition when a task runs again.
 _DETERMINISTIC = frozenset({"HASH", "BROADCAST", "FORWARD", "GLOBAL"})
 
 
@@ -26,6 +26,8 @@ class FailoverStrategy(Protocol):
 
 
 class RestartAllFailoverStrategy:
+    """Restarts all tasks of the job."""
+
     def __init__(self, graph: ExecutionGraph) -> None:
         self._graph = graph
 
@@ -34,17 +36,19 @@ class RestartAllFailoverStrategy:
 
 
 class RestartPipelinedRegionFailoverStrategy:
-    """All tasks of the regions involved.
+    """Restarts all tasks of the involved regions.
 
     Rules:
       * The regions of the failed tasks are involved.
-      * So are those that made what an involved region reads, where that is missing: lost, damaged, or released.
-      * So are the regions that read what an involved region makes anew: all that have begun and not finished. Those
-        that have finished, too, where the records may come out in other subpartitions this time: the partitioner is
-        not deterministic, or it passes on (FORWARD) what came out of such a one, or out of a source whose other
-        subtasks still run, or run again, and may take over its splits.
+      * If an involved region reads a result that is missing (lost, damaged or released), the region that produces the
+        result is involved.
+      * If an involved region produces a result again, all regions that read it are involved if they have started but
+        not finished.
+      * Such a reader is involved even if it has finished, if its records may now arrive in other subpartitions. This is
+        the case if the partitioner is not deterministic, or if it is FORWARD and its input has this property, or comes
+        from a source whose splits may be taken over by other subtasks that still run, or run again.
 
-    A region that has not begun is never involved: it will read what there is when it begins.
+    A region that has not started is never involved. It reads the new results when it starts.
     """
 
     def __init__(
@@ -56,9 +60,9 @@ class RestartPipelinedRegionFailoverStrategy:
     ) -> None:
         self._graph = graph
         self._regions = regions
-        #: A result can only be read again when it has been made anew.
+        #: True for a result that cannot be read until it is produced again.
         self._is_missing = is_missing
-        #: A restart waits for the subtask.
+        #: True for a subtask with a pending restart.
         self._runs_again = runs_again
 
     def tasks_needing_restart(self, failed: Iterable[ExecutionVertexID]) -> frozenset[ExecutionVertexID]:
@@ -69,7 +73,7 @@ class RestartPipelinedRegionFailoverStrategy:
 
 
 class _Search:
-    """One walk over the regions."""
+    """One search for the involved regions."""
 
     def __init__(
         self,
@@ -82,7 +86,7 @@ class _Search:
         self._regions = regions
         self._is_missing = is_missing
         self._runs_again = runs_again
-        #: By region: whether its tasks may read other records than the last time.
+        #: The involved regions by index. True: the tasks of the region may read other records than the last time.
         self._involved: dict[int, bool] = {}
         self._queue: deque[PipelinedRegion] = deque()
 
@@ -112,7 +116,7 @@ class _Search:
     def _involve_consumers(self, vertex: ExecutionVertex, is_different: bool) -> None:
         for partition in vertex.produced:
             if not partition.result.is_blocking:
-                continue  # its consumers are of the same region
+                continue  # its consumers are in the same region
             name = partition.result.partitioner_name
             goes_elsewhere = name not in _DETERMINISTIC or (name == "FORWARD" and is_different)
             for consumer in partition.consumers:
@@ -125,8 +129,10 @@ class _Search:
                     self.involve(region, is_different=goes_elsewhere)
 
     def _mark_sources(self) -> None:
-        """The splits of a source subtask that runs again go to whoever of the source asks first: it and the others that
-        run may read other splits than those whose records have been passed on.
+        """Involves the consumers of sources whose subtasks may read other splits when they run again.
+
+        The splits of a restarted source subtask go to the subtask of the source that asks first. So this subtask, and
+        the others that run, may read other splits than the ones whose records they have passed on.
         """
         for index in list(self._involved):
             for vertex_id in self._regions.regions[index].vertex_ids:
@@ -156,7 +162,7 @@ def failover_strategy(
     is_missing: Callable[[IntermediateResultPartition], bool],
     runs_again: Callable[[ExecutionVertexID], bool],
 ) -> FailoverStrategy:
-    """That of jobmanager.execution.failover-strategy: `full` or `region`."""
+    """Returns the strategy with this value of `jobmanager.execution.failover-strategy`: `full` or `region`."""
     if name == "full":
         return RestartAllFailoverStrategy(graph)
     return RestartPipelinedRegionFailoverStrategy(graph, regions, is_missing, runs_again)

@@ -1,9 +1,9 @@
-"""Whether a job restarts after a failure, and how long after.
+"""Restart strategies: decide if a job restarts after a failure, and after which delay.
 
-Each strategy is told of a failure with `notify_failure`, then asked `can_restart` and `backoff_ms`.
+The scheduler calls `notify_failure` for each failure, and then `can_restart` and `backoff_ms`.
 
 Source: org.apache.flink.runtime.executiongraph.failover.RestartBackoffTimeStrategy and its four implementations.
-Differs: time and randomness are passed in.
+Differs: the caller passes the time and the source of randomness.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ from typing import Protocol
 
 class RestartBackoffTimeStrategy(Protocol):
     def notify_failure(self, now_ms: int) -> bool:
-        """A failure happened. False where it counts as part of the one before."""
+        """Handles a failure. Returns False if it counts as part of the previous one."""
         ...
 
     def can_restart(self, now_ms: int) -> bool: ...
 
     def backoff_ms(self, now_ms: int) -> int:
-        """How long from now the restart is to wait."""
+        """Returns the delay of the restart, from now."""
         ...
 
 
 class NoRestartStrategy:
+    """Never restarts the job."""
+
     def notify_failure(self, now_ms: int) -> bool:
         return True
 
@@ -41,7 +43,7 @@ class NoRestartStrategy:
 
 
 class FixedDelayRestartStrategy:
-    """So many restarts in the life of the job, always the same delay."""
+    """Allows a fixed number of restarts in total, each with the same delay."""
 
     def __init__(self, attempts: int = 1, delay_ms: int = 1_000) -> None:
         self._attempts = attempts
@@ -63,13 +65,13 @@ class FixedDelayRestartStrategy:
 
 
 class FailureRateRestartStrategy:
-    """So many failures in any interval; one more fails the job."""
+    """Restarts the job until there are more than the maximum number of failures within the interval."""
 
     def __init__(self, max_failures_per_interval: int = 1, interval_ms: int = 60_000, delay_ms: int = 1_000) -> None:
         self._max_failures = max_failures_per_interval
         self._interval_ms = interval_ms
         self._delay_ms = delay_ms
-        #: One more than may happen: full means that the oldest of them decides.
+        #: The times of the last failures, one more than are allowed. If full, the oldest one decides.
         self._failures_ms: deque[int] = deque(maxlen=max_failures_per_interval + 1)
 
     def notify_failure(self, now_ms: int) -> bool:
@@ -93,7 +95,7 @@ class FailureRateRestartStrategy:
 
 @dataclass(frozen=True, slots=True)
 class ExponentialDelayOptions:
-    """restart-strategy.exponential-delay.*"""
+    """The options `restart-strategy.exponential-delay.*`."""
 
     initial_backoff_ms: int = 1_000
     max_backoff_ms: int = 60_000
@@ -104,17 +106,17 @@ class ExponentialDelayOptions:
 
 
 class ExponentialDelayRestartStrategy:
-    """The delay grows with each failure, up to a maximum, and starts anew after a long time without one.
+    """Restarts with a delay that grows with each failure, up to a maximum.
 
-    A failure that comes while a restart is still due counts as part of the failure it is due for: one lost TaskExecutor
-    fails many tasks, and is one failure.
+    The delay is reset after a long time without failures. A failure that occurs while a restart is pending counts as
+    part of the failure that caused the restart, because one lost TaskExecutor fails many tasks.
     """
 
     def __init__(self, options: ExponentialDelayOptions, random: Random) -> None:
         self._options = options
         self._random = random
         self._attempt = 0
-        #: None: there has been no failure yet.
+        #: None before the first failure.
         self._next_restart_ms: int | None = None
 
     def notify_failure(self, now_ms: int) -> bool:
@@ -133,12 +135,12 @@ class ExponentialDelayRestartStrategy:
         return self._attempt <= self._options.attempts_before_reset_backoff
 
     def backoff_ms(self, now_ms: int) -> int:
-        assert self._next_restart_ms is not None, "asked for a delay before any failure"
+        assert self._next_restart_ms is not None, "backoff_ms was called before notify_failure"
         return max(0, self._next_restart_ms - now_ms)
 
     def _delay_ms(self) -> int:
         options = self._options
-        # The power is taken of a bounded exponent only: a job that restarts for ever would overflow a float.
+        # The loop stops at the maximum: the power would overflow a float for a job that restarts without end.
         grown = float(options.initial_backoff_ms)
         for _ in range(self._attempt):
             grown *= options.backoff_multiplier

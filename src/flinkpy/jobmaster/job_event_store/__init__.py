@@ -1,1 +1,1 @@
-"""What has happened to a batch job, on disk, and how the job's next JobMaster goes on from there."""
+"""The recorded events of a batch job, and the recovery of the job by its next JobMaster."""

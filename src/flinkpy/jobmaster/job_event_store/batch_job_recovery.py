@@ -1,10 +1,10 @@
-"""Puts what a former JobMaster had finished back into a fresh ExecutionGraph: what is still of use need not run again.
+"""Restores the finished tasks of a former JobMaster in a new ExecutionGraph, so that they do not run again.
 
-  * A region of which anything is missing runs again as a whole.
-  * A result that no TaskExecutor holds any more is made again where somebody who has yet to run reads it, a vertex
-    that does not know its parallelism yet included, and so are the results that this one needs; who has read it
-    already runs again only where the records may come otherwise (the rules of the region failover).
-  * A vertex none of whose subtasks is left begins with a fresh coordinator, any other with the snapshot of it.
+  * A region with an unfinished task runs again as a whole.
+  * A result that no TaskExecutor holds any more is produced again if a consumer has yet to run, or has an undecided
+    parallelism. The results that its producer needs are treated in the same way. Finished consumers of the result run
+    again only if they may receive other records (see the rules of RestartPipelinedRegionFailoverStrategy).
+  * The coordinators of a vertex restore their snapshots, unless all subtasks of the vertex run again.
 
 Source: org.apache.flink.runtime.scheduler.adaptivebatch.DefaultBatchJobRecoveryHandler. Pure.
 """
@@ -27,21 +27,23 @@ from flinkpy.jobmaster.scheduler.pipelined_region import PipelinedRegions
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    #: Executions that had finished and are not used.
+    """The result of a recovery."""
+
+    #: Finished executions that are not used.
     dropped: tuple[ExecutionAttemptID, ...]
-    #: What coordinators of vertices begin with, by operator id.
+    #: The states of coordinators by vertex and operator id.
     coordinator_states: Mapping[JobVertexID, Mapping[str, bytes]]
 
 
 def check_decisions(graph: ExecutionGraph, decisions: Iterable[Decision]) -> None:
-    """Raises: CorruptStateError where they are not of this job."""
+    """Raises: CorruptStateError if the decisions do not belong to this job."""
     for decision in decisions:
         vertex = graph.job_vertices.get(decision.vertex_id)
         if vertex is None or not vertex.is_undecided or not 1 <= decision.parallelism <= vertex.max_parallelism:
-            raise CorruptStateError(f"the recorded parallelism of vertex {decision.vertex_id} is of another job")
+            raise CorruptStateError(f"the recorded parallelism of vertex {decision.vertex_id} belongs to another job")
         edges = decision.slices
         if edges is not None and [len(edge) for edge in edges] != [decision.parallelism] * len(vertex.inputs):
-            raise CorruptStateError(f"the recorded inputs of vertex {vertex.name!r} are of another job")
+            raise CorruptStateError(f"the recorded inputs of vertex {vertex.name!r} belong to another job")
 
 
 def recover(
@@ -52,7 +54,11 @@ def recover(
     held: frozenset[str],
     now_ms: int,
 ) -> Recovered:
-    """Before anything is scheduled. `held`: ids of the result partitions that TaskExecutors still have."""
+    """Restores the graph. Call it before anything is scheduled.
+
+    Args:
+        held: the ids of the result partitions that TaskExecutors still have.
+    """
     vertices = {vertex.id: vertex for vertex in graph.vertices}
     for vertex_id, execution in recorded.finished.items():
         vertex = vertices.get(vertex_id)

@@ -1,10 +1,19 @@
-"""JobEventStore: keeps the events of one job in a file, in order, without making anybody wait for the disk.
+"""JobEventStore: writes the events of one job to a file, in order, without blocking the main thread.
 
-Events that are lost with a crash are the last ones, so that what is left is the job as it was a moment ago. A store
-that cannot write any more says so and keeps nothing from then on: what it has stays true.
+A crash loses only the last events, so the file shows the job as it was shortly before. After a failed write, the store
+logs the error and ignores all further events. The events in the file remain valid.
+
+The file is a log of records, each with its length and checksums:
+
+```
+  FLKPEVT1 | length u32 | crc32 of the length u32 | crc32 of the payload u32 | payload | length | ...
+```
+
+A process or host that dies during a write leaves an incomplete record or zeros at the end, which are cut off. Damage
+anywhere else makes the file invalid.
 
 Source: org.apache.flink.runtime.jobmaster.event.{JobEventManager,FileSystemJobEventStore}.
-Thread: main thread, but for `open`.
+Thread: main thread for JobEventStore, except `open` and `remove`. Reading and writing the file blocks.
 """
 
 from __future__ import annotations
@@ -25,7 +34,7 @@ from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
 
 logger = logging.getLogger(__name__)
 
-#: In the recovery directory of the job.
+#: The name of the file in the recovery directory of the job.
 FILE_NAME = "job-events.log"
 DAMAGED_SUFFIX = ".damaged"
 
@@ -35,9 +44,9 @@ _HEAD = struct.Struct("<III")
 
 
 def read_log(path: Path) -> tuple[list[bytes], int]:
-    """The payloads, and how many bytes of the file are whole. No file: no payloads.
+    """Returns the payloads of all complete records, and the number of bytes that they use. No file: no payloads.
 
-    Raises: CorruptStateError naming the file and the place of the damage.
+    Raises: CorruptStateError naming the file and the position of the damage.
     """
     try:
         content = path.read_bytes()
@@ -64,7 +73,7 @@ def read_log(path: Path) -> tuple[list[bytes], int]:
         elif (is_head_whole and end + length >= len(content)) or not any(content[position:]):
             break
         else:
-            raise CorruptStateError(f"{path} is damaged at byte {position}, and that is not its end")
+            raise CorruptStateError(f"{path} is damaged at byte {position}, before its end")
     return payloads, position
 
 
@@ -73,10 +82,10 @@ def _checksum_of(length: int) -> int:
 
 
 class EventLogWriter:
-    """Appends to the whole part of a log; what is behind that is cut off. Raises: OSError.
+    """Appends records to a log. Cuts off an incomplete end first. Raises: OSError.
 
-    The log becomes another file: the writer of a JobMaster that stood still and does not know yet that it has a
-    successor goes on with one that nobody reads any more.
+    The log is copied to a new file. A former JobMaster that was paused, and does not know its successor, continues to
+    write to the old file, which nobody reads any more.
     """
 
     def __init__(self, path: Path, whole_bytes: int) -> None:
@@ -87,7 +96,7 @@ class EventLogWriter:
         self._file.seek(len(whole))
 
     def append(self, payloads: Iterable[bytes]) -> None:
-        """They are on disk when this returns. An error is final: nothing may be appended after it."""
+        """Appends records. They are on disk when this returns. Do not append anything after an error."""
         for payload in payloads:
             head = _HEAD.pack(len(payload), _checksum_of(len(payload)), zlib.crc32(payload))
             self._file.write(head + payload)
@@ -102,8 +111,11 @@ class EventLogWriter:
 
 
 class JobEventStore:
-    """Args:
-    buffer_bytes, flush_interval_ms: events wait until there is so much of them, or for so long.
+    """Stores the events of one job.
+
+    Args:
+        buffer_bytes: events are written when this amount is waiting.
+        flush_interval_ms: events are written at the latest after this time.
     """
 
     def __init__(self, endpoint: RpcEndpoint, directory: Path, *, buffer_bytes: int, flush_interval_ms: int) -> None:
@@ -119,7 +131,7 @@ class JobEventStore:
         self._has_failed = False
 
     def open(self) -> list[job_event_pb2.JobEvent]:
-        """What earlier JobMasters wrote. A damaged file is put aside: the job begins anew. Blocking; any thread.
+        """Returns the events of earlier JobMasters. Renames a damaged file and returns no events. Blocks; any thread.
 
         Raises: OSError.
         """
@@ -128,14 +140,18 @@ class JobEventStore:
             events = [job_event_pb2.JobEvent.FromString(payload) for payload in payloads]
         except (CorruptStateError, DecodeError) as error:
             aside = self._path.with_name(self._path.name + DAMAGED_SUFFIX)
-            logger.error("the job begins anew, its events cannot be used: %s; the file is now %s", error, aside)
+            logger.error(
+                "the recorded job events cannot be used, so all tasks run again: %s; the file was renamed to %s",
+                error,
+                aside,
+            )
             self._path.replace(aside)
             events, whole_bytes = [], 0
         self._writer = EventLogWriter(self._path, whole_bytes)
         return events
 
     def append(self, event: job_event_pb2.JobEvent, *, is_urgent: bool = False) -> None:
-        """`is_urgent`: write it, and all before it, now. Ignored where the store is not open, or has failed."""
+        """Adds an event. `is_urgent`: write it now. Ignored if the store is not open or has failed."""
         if self._writer is None or self._has_failed:
             return
         payload = event.SerializeToString()
@@ -147,14 +163,15 @@ class JobEventStore:
             self._timer = self._endpoint.schedule(self._flush_interval_ms, self._flush)
 
     def remove(self) -> None:
-        """The job is over. Blocking; any thread, after the last `append` of the main thread."""
+        """Deletes the file after the end of the job. Blocks; any thread, after the last `append`."""
         self._has_failed = True
         self.close()
         remove_durably(self._path)
 
     def close(self) -> None:
-        """Idempotent. What waits is lost, as it would be by a crash."""
-        writer, self._writer = self._writer, None
+        """Closes the file. Waiting events are lost, like in a crash. Idempotent."""
+        writer = self._writer
+        self._writer = None
         if writer is not None and not self._is_writing:
             writer.close()
 
@@ -165,7 +182,9 @@ class JobEventStore:
         writer = self._writer
         if self._is_writing or not self._waiting or writer is None:
             return
-        payloads, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        payloads = self._waiting
+        self._waiting = []
+        self._waiting_bytes = 0
         self._is_writing = True
         self._endpoint.run_blocking(
             lambda: writer.append(payloads), lambda _, error: self._written(writer, error), "write job events"
@@ -176,7 +195,7 @@ class JobEventStore:
         if error is not None:
             self._has_failed = True
             self._waiting.clear()
-            logger.error("job events are not recorded any more: %s cannot be written: %s", self._path, error)
+            logger.error("job events are not recorded any more, because %s cannot be written: %s", self._path, error)
         if self._writer is None:  # closed in the meantime
             writer.close()
         elif error is None:

@@ -1,8 +1,8 @@
-"""The events of a job: made from what the scheduler has done, and read back as what the next one begins with.
+"""The recorded events of a job: creates them, and replays them for the next JobMaster.
 
-`replay` takes the events in order and leaves what is still true at their end. What a finished source has read can only
-be known from a snapshot of its coordinator that was taken after its end: until there is one, it does not count as
-finished. The same holds for every other vertex with a coordinator, of which there are no snapshots at all.
+`replay` applies the events in order and returns the final state. A finished source subtask counts as finished only if a
+later snapshot of its coordinator exists, because only that shows which splits it has read. The same holds for any other
+vertex with a coordinator; without snapshots, its subtasks never count as finished.
 
 Source: org.apache.flink.runtime.scheduler.adaptivebatch.DefaultBatchJobRecoveryHandler. Pure.
 """
@@ -23,7 +23,7 @@ from flinkpy.jobmaster.slotpool.physical_slot import PhysicalSlot, TaskManagerLo
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`slices` None: evenly."""
+    """The decided parallelism of a vertex. `slices` None: its subtasks read ranges of equal length."""
 
     vertex_id: JobVertexID
     parallelism: int
@@ -33,17 +33,17 @@ class Decision:
 
 @dataclass(slots=True)
 class RecordedJob:
-    """What earlier JobMasters have left."""
+    """The progress of a job under earlier JobMasters."""
 
-    #: In the order in which they were made.
+    #: In the order of the decisions.
     decisions: list[Decision] = field(default_factory=list)
     finished: dict[ExecutionVertexID, Execution] = field(default_factory=dict)
-    #: Of the coordinators of a vertex, by operator id.
+    #: The states of the coordinators by vertex and operator id.
     snapshots: dict[JobVertexID, Mapping[str, bytes]] = field(default_factory=dict)
 
     @property
     def locations(self) -> list[TaskManagerLocation]:
-        """Where the finished executions ran, each once."""
+        """The TaskExecutors on which finished executions ran, without duplicates."""
         slots = [execution.slot for execution in self.finished.values()]
         return list(dict.fromkeys(slot.location for slot in slots if slot is not None))
 
@@ -107,7 +107,7 @@ def snapshot(vertex_id: JobVertexID, states: Mapping[str, bytes]) -> job_event_p
 
 
 def replay(events: Iterable[job_event_pb2.JobEvent], coordinated: Iterable[JobVertexID]) -> RecordedJob:
-    """`coordinated`: the vertices that have coordinators."""
+    """Replays the events. `coordinated`: the vertices that have coordinators."""
     job = RecordedJob()
     needs_snapshot = set(coordinated)
     uncovered: set[ExecutionVertexID] = set()
@@ -127,7 +127,7 @@ def replay(events: Iterable[job_event_pb2.JobEvent], coordinated: Iterable[JobVe
                 for text in event.reset.execution_attempt_ids:
                     vertex_id = ExecutionAttemptID.parse(text).vertex
                     job.finished.pop(vertex_id, None)
-                    # The snapshot before has what the subtask had read as read.
+                    # The last snapshot marks the splits of the subtask as read, so it is not valid any more.
                     job.snapshots.pop(vertex_id.job_vertex_id, None)
                     if vertex_id.job_vertex_id in needs_snapshot:
                         uncovered.update(one for one in job.finished if one.job_vertex_id == vertex_id.job_vertex_id)

@@ -1,8 +1,9 @@
-"""JobRecovery: the side of a batch job's recovery that talks to the disk and to TaskExecutors.
+"""JobRecovery: records the events of a batch job, and collects the results of earlier JobMasters for its recovery.
 
-A TaskExecutor that has lost a job's JobMaster keeps what the job's tasks have finished there for a while. The next
-JobMaster knows from the events where that is. It asks each of these TaskExecutors to register, and hears what it holds;
-one that does not answer within `execution.batch.job-recovery.previous-worker.recovery.timeout` holds nothing.
+A TaskExecutor that has lost the JobMaster of a job keeps the finished results of the job for a while. The events tell
+the next JobMaster which TaskExecutors have results. It asks each of them to register, and the answer lists the results.
+A TaskExecutor that does not answer within `execution.batch.job-recovery.previous-worker.recovery.timeout` counts as
+having none.
 
 Source: org.apache.flink.runtime.scheduler.adaptivebatch.DefaultBatchJobRecoveryHandler. Thread: main thread.
 """
@@ -31,13 +32,13 @@ from flinkpy.rpc.peers import Peers
 
 logger = logging.getLogger(__name__)
 
-#: Between two attempts to reach a TaskExecutor.
+#: The pause between two attempts to reach a TaskExecutor.
 RETRY_PAUSE_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class JobRecoveryOptions:
-    """Defaults are Flink's."""
+    """The options of the recovery. Defaults are Flink's."""
 
     is_enabled: bool = False
     worker_timeout_ms: int = 30_000
@@ -47,8 +48,14 @@ class JobRecoveryOptions:
 
 
 class JobEventRecorder:
-    """Args:
-    now_ms: a monotonic clock.
+    """Records the events of a job, with the states of coordinators that a recovery needs.
+
+    It takes the state of a coordinator when a subtask of its vertex has finished: always after the last subtask, and
+    otherwise at most once per `execution.batch.job-recovery.snapshot.min-pause`. In a recovery, subtasks that finished
+    after the last snapshot run again.
+
+    Args:
+        now_ms: a monotonic clock.
     """
 
     def __init__(
@@ -72,7 +79,7 @@ class JobEventRecorder:
             self._store.append(effect.event)
             return
         vertex = self._graph.vertex(effect.finished).job_vertex
-        # What a task without results has done lies outside: it should not be done twice.
+        # A task without results has external effects. Write its end now, so that a recovery does not repeat them.
         self._store.append(effect.event, is_urgent=not vertex.results and not vertex.has_coordinators)
         if vertex.has_coordinators and self._is_snapshot_due(effect.finished):
             states = self._coordinators.snapshot_for_recovery(vertex.id)
@@ -89,7 +96,7 @@ class JobEventRecorder:
 
 
 class JobRecovery:
-    """Does nothing where the job is not to be recovered."""
+    """The recovery of one job. Does nothing if the recovery is disabled."""
 
     def __init__(
         self,
@@ -120,11 +127,11 @@ class JobRecovery:
         return self._options.is_enabled
 
     def read_events(self) -> list[job_event_pb2.JobEvent]:
-        """Of earlier JobMasters. Blocking; any thread. Raises: OSError."""
+        """Returns the events of earlier JobMasters. Blocks; any thread. Raises: OSError."""
         return self._store.open() if self.is_enabled else []
 
     def begin(self, events: Iterable[job_event_pb2.JobEvent]) -> job_events.RecordedJob:
-        """Decide what was decided before. Returns what was finished."""
+        """Repeats the recorded decisions. Returns the recorded progress."""
         if not self.is_enabled:
             return job_events.RecordedJob()
         graph = self._scheduler.graph
@@ -133,7 +140,9 @@ class JobRecovery:
         try:
             self._scheduler.adaptive.replay(recorded.decisions)
         except CorruptStateError as error:
-            logger.error("job %s begins anew, its events cannot be used: %s", graph.job_id, error)
+            logger.error(
+                "the recorded events of job %s cannot be used, so all tasks run again: %s", graph.job_id, error
+            )
             recorded = job_events.RecordedJob()
         self._store.append(job_events.started(graph.job_id, graph.graph_id))
         return recorded
@@ -142,11 +151,12 @@ class JobRecovery:
         self,
         recorded: job_events.RecordedJob,
         peers: Peers,
+        *,
         job_master_address: str,
         job_master_id: str,
         on_answered: Callable[[frozenset[str]], None],
     ) -> None:
-        """`on_answered` with the result partitions that are still there."""
+        """Asks the TaskExecutors for results. Calls `on_answered` with the ids of the partitions that still exist."""
         request = taskexecutor_pb2.ConnectJobMasterRequest(
             job_id=self._job_graph.job_id,
             job_master_address=job_master_address,
@@ -161,16 +171,20 @@ class JobRecovery:
 
         def done(held: frozenset[str], error: BaseException | None) -> None:
             if error is not None:
-                logger.error("what TaskExecutors hold of job %s is not known", self._job_graph.job_id, exc_info=error)
+                logger.error(
+                    "the results of job %s at TaskExecutors could not be determined",
+                    self._job_graph.job_id,
+                    exc_info=error,
+                )
             on_answered(held if error is None else frozenset())
 
-        self._endpoint.run_async(ask_all(), done, "ask for the results of the job's earlier life")
+        self._endpoint.run_async(ask_all(), done, "ask TaskExecutors for results of the job")
 
     def record(self, effect: fx.RecordJobEvent) -> None:
         self._recorder.record(effect)
 
     def give_up(self, on_done: Callable[[], None]) -> None:
-        """The job is over for good: remove its events, then `on_done()`."""
+        """Deletes the events after the end of the job, then calls `on_done()`."""
         if not self.is_enabled:
             on_done()
             return
@@ -188,15 +202,18 @@ class JobRecovery:
         deadline_ms: int,
     ) -> list[str]:
         gateway = peers.gateway("TaskExecutor", location.address, job_master_id)
-        while (remaining_ms := deadline_ms - self._endpoint.clock.monotonic_ms()) > 0:
+        while True:
+            remaining_ms = deadline_ms - self._endpoint.clock.monotonic_ms()
+            if remaining_ms <= 0:
+                break
             try:
                 response = await gateway.connect_job_master(request, timeout_s=remaining_ms / 1000)
                 return list(response.held_result_partition_ids)
             except (RpcUnavailableError, RpcTimeoutError) as error:
-                logger.debug("%s does not answer yet: %s", location.resource_id, error)
+                logger.debug("TaskExecutor %s has not answered yet: %s", location.resource_id, error)
                 await asyncio.sleep(RETRY_PAUSE_S)
             except FlinkError as error:
-                logger.warning("%s holds no results of the job: %s", location.resource_id, error)
+                logger.warning("TaskExecutor %s holds no results of the job: %s", location.resource_id, error)
                 return []
-        logger.warning("%s did not answer in time; its results are made again", location.resource_id)
+        logger.warning("TaskExecutor %s did not answer in time; its results are produced again", location.resource_id)
         return []

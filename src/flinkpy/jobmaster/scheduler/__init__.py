@@ -1,1 +1,1 @@
-"""Decides what runs when: regions, slots for them, deployment, failover. Pure: events in, effects out."""
+"""The scheduler of a job: slots, deployment and failover of pipelined regions. Pure: events in, effects out."""

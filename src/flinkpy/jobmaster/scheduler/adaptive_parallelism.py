@@ -1,12 +1,23 @@
-"""AdaptiveParallelism: gives the vertices of a job their parallelism as soon as it can be known.
+"""AdaptiveParallelism: decides the parallelism of the vertices of a batch job while it runs.
 
-  * A source: as many subtasks as it has splits, where it says so, otherwise the default of sources.
-  * A vertex that a forward edge joins to one that is decided: the same.
-  * Any other: by the volume of its inputs, when all of them are finished (`vertex_parallelism_decider`).
+  * A source gets as many subtasks as it has splits. If it does not know them, it gets the default for sources.
+  * A vertex with a forward edge to a decided vertex gets the same parallelism.
+  * Any other vertex is decided by the size of its inputs when all of them are finished (`decide_parallelism`).
 
-What is decided stays: a vertex that runs again has as many subtasks as before, and they read the same ranges.
+A decision is final: a vertex that runs again has the same subtasks, which read the same ranges.
 
-Source: org.apache.flink.runtime.scheduler.adaptivebatch.AdaptiveBatchScheduler. Pure.
+`decide_parallelism` gives a vertex one subtask per `avg-data-volume-per-task` of input, within the bounds. Broadcast
+inputs do not count, because each subtask reads all of them. Then it divides the subpartitions:
+
+  * ALL_TO_ALL inputs: a subtask reads the same range of all these inputs, because equal keys of two inputs must meet.
+    Their subpartitions have the same numbering.
+  * POINTWISE inputs: a subtask reads a contiguous part of all subpartitions, partition by partition.
+  * Broadcast inputs: each subtask reads everything.
+
+If the data lies in few subpartitions, the vertex gets at most that many subtasks.
+
+Source: org.apache.flink.runtime.scheduler.adaptivebatch.AdaptiveBatchScheduler,
+org.apache.flink.runtime.scheduler.adaptivebatch.DefaultVertexParallelismAndInputInfosDecider. Pure.
 """
 
 from __future__ import annotations
@@ -34,27 +45,27 @@ from flinkpy.jobmaster.job_event_store.job_events import Decision
 
 @dataclass(frozen=True, slots=True)
 class AdaptiveParallelismOptions:
-    """Defaults are Flink's."""
+    """The options of AdaptiveParallelism. Defaults are Flink's."""
 
     is_enabled: bool = True
     min_parallelism: int = 1
-    #: None: what the JobGraph says of each vertex.
+    #: None: the bound that the JobGraph sets for each vertex.
     max_parallelism: int | None = None
     bytes_per_task: int = 16 << 20
-    #: None: as the most of any vertex.
+    #: The default for sources; None: the same as the maximum.
     source_parallelism: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DecidedVertex:
-    """A vertex that has got its subtasks. `slices` None: evenly."""
+    """A vertex that has got its subtasks. `slices` None: they read ranges of equal length."""
 
     vertex: ExecutionJobVertex
     slices: EdgeSlices | None
 
 
 def with_bounds(job_graph: job_pb2.JobGraph, options: AdaptiveParallelismOptions) -> job_pb2.JobGraph:
-    """The job graph with the most that its undecided vertices may get as the configuration has it."""
+    """Returns the job graph with the configured maximum as the parallelism bound of its undecided vertices."""
     undecided = any(vertex.parallelism == UNDECIDED_PARALLELISM for vertex in job_graph.vertices)
     if options.max_parallelism is None or not undecided:
         return job_graph
@@ -68,17 +79,17 @@ def with_bounds(job_graph: job_pb2.JobGraph, options: AdaptiveParallelismOptions
 
 
 class AdaptiveParallelism:
-    """Decides for the vertices of `graph`."""
+    """Decides the parallelism of the vertices of `graph`."""
 
     def __init__(self, graph: ExecutionGraph, options: AdaptiveParallelismOptions) -> None:
         self._graph = graph
         self._options = options
-        #: Of sources: how many splits they have.
+        #: The number of splits of sources, as far as it is known.
         self._num_splits: Mapping[JobVertexID, int] = {}
         self._replayed: dict[JobVertexID, EdgeSlices] = {}
 
     def source_bounds(self) -> dict[JobVertexID, int]:
-        """The undecided sources, with the most that each can get."""
+        """Returns the maximum parallelism of each undecided source."""
         return {
             vertex.id: self._source_bound(vertex)
             for vertex in self._graph.job_vertices.values()
@@ -86,11 +97,11 @@ class AdaptiveParallelism:
         }
 
     def sources_inferred(self, num_splits: Mapping[JobVertexID, int]) -> None:
-        """So many splits these sources have."""
+        """Sets the number of splits of these sources."""
         self._num_splits = num_splits
 
     def replay(self, decisions: Iterable[Decision]) -> None:
-        """Decide as it was decided before. Raises: CorruptStateError where that was another job."""
+        """Repeats recorded decisions. Raises: CorruptStateError if they belong to another job."""
         decisions = list(decisions)
         check_decisions(self._graph, decisions)
         for decision in decisions:
@@ -99,7 +110,7 @@ class AdaptiveParallelism:
                 self._replayed[decision.vertex_id] = decision.slices
 
     def decide(self, now_ms: int) -> list[DecidedVertex]:
-        """Everything that can be known now; returns the vertices that have got their subtasks by it, in order."""
+        """Makes all decisions that are possible now. Returns the newly initialized vertices, in topological order."""
         initialized: list[DecidedVertex] = []
         while True:
             slices = dict(self._replayed)
@@ -114,10 +125,13 @@ class AdaptiveParallelism:
             initialized += [DecidedVertex(vertex, slices.get(vertex.id)) for vertex in new]
 
     def _decide(self, vertex: ExecutionJobVertex) -> EdgeSlices | None:
-        """Decide, where that is possible; returns what the subtasks read where that is not the same for each."""
+        """Decides the parallelism of the vertex if possible.
+
+        Returns the slices of its inputs, or None if its subtasks read ranges of equal length.
+        """
         joined = next((other for other in _forward_group(vertex) if not other.is_undecided), None)
         if joined is not None:
-            vertex.decide(joined.parallelism, f"as many as {joined.name!r}, by a forward edge")
+            vertex.decide(joined.parallelism, f"the same as {joined.name!r}, because of a forward edge")
             return None
         if not self._options.is_enabled:
             vertex.decide(vertex.parallelism_bound, "execution.batch.adaptive.auto-parallelism.enabled is false")
@@ -147,12 +161,12 @@ class AdaptiveParallelism:
         configured = self._options.source_parallelism
         if configured is None:
             return vertex.parallelism_bound
-        # What forward edges join to it has no more subpartitions to read than its own bound.
+        # The vertices that forward edges join to the source must not exceed their own bounds.
         return min([configured, vertex.max_parallelism, *(other.parallelism_bound for other in _forward_group(vertex))])
 
 
 def _forward_group(vertex: ExecutionJobVertex) -> list[ExecutionJobVertex]:
-    """The others that must have the same parallelism; along any number of forward edges, in either direction."""
+    """Returns the other vertices that forward edges connect with it, directly or not, in either direction."""
     seen = {vertex.id}
     group = [vertex]
     for current in group:
@@ -166,7 +180,7 @@ def _forward_group(vertex: ExecutionJobVertex) -> list[ExecutionJobVertex]:
 
 
 def _is_finished(result: IntermediateResult) -> bool:
-    """All of it is there. Of a pipelined result that is never waited for."""
+    """True if the result is complete. A pipelined result is never waited for."""
     return not result.is_blocking or all(
         partition.producer.current.state is ExecutionState.FINISHED for partition in result.partitions
     )
@@ -181,7 +195,7 @@ def _blocking_input(result: IntermediateResult) -> BlockingInput:
 
 
 def _subpartition_bytes(partition: IntermediateResultPartition) -> tuple[int, ...]:
-    """As the finished task reported; evenly what it wrote in all, where it did not say."""
+    """Returns the reported sizes of the subpartitions. Without a report, divides the bytes written evenly."""
     execution = partition.producer.current
     reported = execution.result_bytes.get(str(partition.current_id))
     if reported is not None and len(reported) == partition.num_subpartitions:
@@ -194,7 +208,7 @@ def _subpartition_bytes(partition: IntermediateResultPartition) -> tuple[int, ..
 class BlockingInput:
     """One finished result that a vertex reads."""
 
-    #: Per partition the bytes of each of its subpartitions; all partitions have as many.
+    #: `partition_bytes[partition][subpartition]`: all partitions have the same number of subpartitions.
     partition_bytes: tuple[tuple[int, ...], ...]
     is_broadcast: bool = False
     is_pointwise: bool = False
@@ -214,7 +228,12 @@ class BlockingInput:
 
 @dataclass(frozen=True, slots=True)
 class ParallelismDecision:
-    """`slices[input][subtask]`: what that subtask reads of that input."""
+    """A decided parallelism.
+
+    Attributes:
+        reason: shown to users.
+        slices: `slices[input][subtask]` is the part of the input that the subtask reads.
+    """
 
     parallelism: int
     reason: str
@@ -223,7 +242,7 @@ class ParallelismDecision:
 
 @dataclass(frozen=True, slots=True)
 class ParallelismBounds:
-    """`min_parallelism` gives way where it is above `max_parallelism`."""
+    """The bounds of a decision. A `min_parallelism` above `max_parallelism` is reduced to it."""
 
     min_parallelism: int
     max_parallelism: int
@@ -231,7 +250,7 @@ class ParallelismBounds:
 
 
 def decide_parallelism(inputs: Sequence[BlockingInput], bounds: ParallelismBounds) -> ParallelismDecision:
-    """For a vertex that may have any parallelism within `bounds`."""
+    """Decides the parallelism of a vertex within `bounds`, and how its inputs are divided."""
     least = min(bounds.min_parallelism, bounds.max_parallelism)
     counted = [one for one in inputs if not one.is_broadcast]
     num_bytes = sum(one.num_bytes for one in counted)
@@ -248,10 +267,12 @@ def decide_parallelism(inputs: Sequence[BlockingInput], bounds: ParallelismBound
 def slices_of(
     inputs: Sequence[BlockingInput], parallelism: int, ranges: Sequence[IndexRange] | None = None
 ) -> tuple[tuple[tuple[InputSlice, ...], ...], ...]:
-    """What each subtask reads of each input, for a parallelism that is settled.
+    """Divides the inputs for a given parallelism. Returns `slices[input][subtask]`.
 
-    `ranges`: of the ALL_TO_ALL inputs, one per subtask; None: balanced by load. Where there are fewer subpartitions
-    than subtasks, the last subtasks read nothing of such an input.
+    If an input has fewer subpartitions than there are subtasks, the last subtasks read nothing of it.
+
+    Args:
+        ranges: the range of ALL_TO_ALL inputs for each subtask; None: balanced by size.
     """
     if ranges is None:
         counted = [one for one in inputs if not one.is_broadcast]

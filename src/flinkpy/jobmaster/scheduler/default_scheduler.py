@@ -1,16 +1,17 @@
-"""DefaultScheduler: the one machine that decides what happens to a job.
+"""DefaultScheduler: the state machine that makes all decisions for a job.
 
-`handle(event, now_ms)` is called with everything that happens and returns everything that is to be done, in order.
-Between two calls nothing is half done. Time only comes in; `next_deadline_ms` says when `CheckDeadlines` is wanted.
+`handle(event, now_ms)` gets each event and returns the effects, in order. Each call leaves a consistent state. The
+machine has no clock: `next_deadline_ms` is the time at which it needs a `CheckDeadlines` event.
 
-The rules:
-  * A region is deployed when all its subtasks have slots; what goes to one TaskExecutor goes in one SubmitTasks.
-  * A failure restarts the tasks that the failover strategy names, after the delay of the restart strategy, once all of
-    them are terminal; later failures take tasks over from restarts still waiting. Without a restart the job fails.
-  * A task is cancelled only after its submission has been answered: a cancel must not overtake it.
-  * What restarts starts from the last checkpoint that counts (`job_checkpoints`), and waits while one is being written.
-  * Messages may be late, doubled or of an earlier attempt. An update that says nothing new is ignored; a task that
-    lives and should not is cancelled (again).
+Rules:
+  * A region is deployed when all its subtasks have slots. All tasks for one TaskExecutor go into one SubmitTasks call.
+  * After a failure the tasks that the failover strategy names are restarted. The restart waits for the delay of the
+    restart strategy, and until all these tasks are terminal. A later failure takes over tasks of pending restarts. If
+    the restart strategy allows no restart, the job fails.
+  * A task is canceled only after its submission has been answered, because a cancel call must not overtake it.
+  * Restarted tasks restore the latest completed checkpoint (`job_checkpoints`). They wait while one is being written.
+  * Messages may be late, repeated, or from an earlier attempt. An update without news is ignored. A task that runs but
+    should not is canceled, if necessary again.
 
 Source: org.apache.flink.runtime.scheduler.{DefaultScheduler,SchedulerBase}. Pure.
 """
@@ -84,19 +85,19 @@ from flinkpy.jobmaster.slotpool.declarative_slot_pool import DeclarativeSlotPool
 _E = ExecutionState
 _J = JobState
 
-#: How far a task on its way up has come; an update that does not go up says nothing new.
+#: The order of the states of a starting task. An update to the same or an earlier state is ignored.
 _PROGRESS = {_E.DEPLOYING: 1, _E.INITIALIZING: 2, _E.RUNNING: 3}
 
-#: In these a task has been told where its inputs are.
+#: The states in which a task knows the locations of its inputs.
 _READING_OR_DONE = frozenset({*_PROGRESS, _E.FINISHED})
 
-#: The key under which an error of a data connection names the partition it is about.
+#: The key in the details of a data connection error under which it names the partition.
 PARTITION_DETAIL = "result_partition_id"
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerOptions:
-    """Defaults are Flink's."""
+    """The options of the scheduler. Defaults are Flink's."""
 
     slot_pool: SlotPoolOptions = field(default_factory=SlotPoolOptions)
     failover_strategy: str = "region"
@@ -104,7 +105,7 @@ class SchedulerOptions:
     attempts_history_size: int = 16
     exception_history_size: int = 16
     absence_grace_ms: int = ABSENCE_GRACE_MS
-    #: Whether the job's next JobMaster is to go on with what has finished.
+    #: True to record finished tasks, so that the next JobMaster does not run them again.
     records_events: bool = False
     speculative: SpeculativeExecutionOptions = field(default_factory=SpeculativeExecutionOptions)
     adaptive: AdaptiveParallelismOptions = field(default_factory=AdaptiveParallelismOptions)
@@ -112,7 +113,10 @@ class SchedulerOptions:
 
 
 class DefaultScheduler:
-    """Raises at construction: JobSubmissionError where the JobGraph cannot be executed."""
+    """Schedules one job.
+
+    Raises at construction: JobSubmissionError if the JobGraph cannot be executed.
+    """
 
     def __init__(
         self,
@@ -136,7 +140,9 @@ class DefaultScheduler:
         self._options = options
         self._advice = "Add TaskExecutors or slots, or lower the parallelism."
         if environment_profile(job_graph.artifacts):
-            self._advice += " It brings packages or archives, so a TaskExecutor that runs other jobs gives it no slot."
+            self._advice += (
+                " The job has its own packages or archives, so it gets no slots of TaskExecutors that run other jobs."
+            )
         self.adaptive = AdaptiveParallelism(self.graph, options.adaptive)
         self._regions = PipelinedRegions(self.graph)
         self.partitions = JobMasterPartitionTracker(self._has_finished_for_good)
@@ -155,18 +161,18 @@ class DefaultScheduler:
             restart_strategy,
         )
         self._reconciler = DeploymentReconciler(options.absence_grace_ms)
-        #: Attempts whose SubmitTasks has not been answered.
+        #: Attempts whose SubmitTasks call has not been answered.
         self._unanswered: set[ExecutionAttemptID] = set()
         self._unexplained = UnexplainedCancels()
         self._recovered_coordinators: Mapping[JobVertexID, Mapping[str, bytes]] = {}
         self.checkpoints = JobCheckpoints(
             self.graph, options.checkpoints, state_assigner or StateAssigner(job_graph), random or Random(0)
         )
-        #: Failures of the job as a whole that its checkpoints are, to be handled after the event that brought them.
+        #: Failures of the whole job that the CheckpointCoordinator decided. Handled after the current event.
         self._checkpoint_failures: deque[FlinkError] = deque()
         self._now_ms = now_ms
         self._out = EffectBuffer()
-        #: Tasks that fail for one reason, while they are being gathered.
+        #: The tasks that fail with one lost TaskExecutor, while they are collected.
         self._failed_together: list[ExecutionVertexID] | None = None
         self._handlers: dict[type, Callable[[Any], None]] = {
             ev.JobMasterInitialized: self._on_job_master_initialized,
@@ -190,9 +196,9 @@ class DefaultScheduler:
         }
 
     def handle(self, event: ev.SchedulerEvent, now_ms: int) -> list[fx.SchedulerEffect]:
-        """Take in `event`; returns what is to be done, in this order.
+        """Handles `event`. Returns the effects to run, in order.
 
-        Raises: NotRegisteredError for slots offered by a TaskExecutor that is not registered.
+        Raises: NotRegisteredError if a TaskExecutor offers slots without being registered.
         """
         self._now_ms = max(self._now_ms, now_ms)
         self.checkpoints.at(self._now_ms)
@@ -207,7 +213,7 @@ class DefaultScheduler:
         return self._out.drain()
 
     def _advance(self) -> None:
-        """Do what has become possible by the event."""
+        """Makes the transitions that the event has made possible."""
         state = self.state
         if state is _J.FAILING and self.graph.is_all_terminal:
             self._terminate(_J.FAILED)
@@ -235,7 +241,7 @@ class DefaultScheduler:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When CheckDeadlines is wanted; None: nothing is waited for but events."""
+        """The time of the next CheckDeadlines event. None if the scheduler waits only for other events."""
         if self.state.is_terminal:
             return None
         deadlines = (
@@ -247,12 +253,12 @@ class DefaultScheduler:
         return min([at for at in deadlines if at is not None], default=None)
 
     def reachable_execution(self, vertex_id: ExecutionVertexID) -> Execution | None:
-        """The current execution, where operator events can be sent to it."""
+        """Returns the current execution of the vertex if it can receive operator events, otherwise None."""
         execution = self.graph.vertex(vertex_id).current
         return execution if execution.is_reachable else None
 
     def validate(self) -> None:
-        """Assert every invariant of this machine and its parts."""
+        """Asserts all invariants of this machine and its parts."""
         self.graph.validate()
         self.slot_pool.validate()
         self._allocator.validate()
@@ -260,32 +266,42 @@ class DefaultScheduler:
         self.checkpoints.coordinator.validate()
         assert self.state.is_terminal or (self.state is _J.RESTARTING) == bool(self._restarts)
         if not self.state.is_terminal:
-            assert self._allocator.allocations == self.slot_pool.reserved_allocations, "a slot is kept for nobody"
+            assert self._allocator.allocations == self.slot_pool.reserved_allocations, (
+                "a slot is reserved without a user"
+            )
             assert self._allocator.waiting_requests == self.slot_pool.waiting_requests
         for vertex in self.graph.vertices:
             if vertex.current.is_deployed:
-                assert self._allocator.slot_of(vertex.id) == vertex.current.slot, f"{vertex} runs in a slot it has not"
+                assert self._allocator.slot_of(vertex.id) == vertex.current.slot, (
+                    f"{vertex} runs in a slot that is not assigned to it"
+                )
 
     # The job
 
     def start_from(
         self, checkpoint: CompletedCheckpoint | None, next_checkpoint_id: int, *, must_be_full: bool = False
     ) -> None:
-        """Before JobMasterInitialized. Raises: StateRestoreError where the checkpoint does not fit the job."""
+        """Sets the checkpoint that the job restores. None: the job starts without state.
+
+        Call it before JobMasterInitialized.
+
+        Raises: StateRestoreError if the checkpoint does not fit the job.
+        """
         self.checkpoints.start_from(checkpoint, next_checkpoint_id, must_be_full=must_be_full)
 
     def start_with_sources(self, num_splits: Mapping[JobVertexID, int]) -> None:
-        """Before JobMasterInitialized: so many splits these sources have, whose parallelism is to be decided by that.
+        """Sets the number of splits of sources with an undecided parallelism, and decides what can be decided.
 
-        Coordinators can be made afterwards of every vertex that knows its parallelism.
+        Call it before JobMasterInitialized, and create the coordinators of all decided vertices afterwards.
         """
         self.adaptive.sources_inferred(num_splits)
         self._decide_parallelism()
 
     def recover(self, recorded: RecordedJob, held: frozenset[str]) -> None:
-        """Before JobMasterInitialized: go on with what earlier JobMasters have finished.
+        """Restores the finished tasks of earlier JobMasters. Call it before JobMasterInitialized.
 
-        `held`: the ids of the result partitions that TaskExecutors still have.
+        Args:
+            held: the ids of the result partitions that TaskExecutors still have.
         """
         recovered = recover(self.graph, self._regions, self.partitions, recorded, held, self._now_ms)
         self._recovered_coordinators = recovered.coordinator_states
@@ -293,7 +309,7 @@ class DefaultScheduler:
             self._record(job_events.reset(recovered.dropped))
 
     def _decide_parallelism(self) -> list[ExecutionJobVertex]:
-        """Give subtasks to every vertex that can know now how many; returns these vertices."""
+        """Initializes all vertices whose parallelism can be decided now. Returns them."""
         initialized = self.adaptive.decide(self._now_ms)
         if not initialized:
             return []
@@ -358,7 +374,7 @@ class DefaultScheduler:
         self._cancel_everything()
         for vertex in self.graph.vertices:
             if vertex.current.state is _E.CANCELING:
-                self._out.cancel(vertex.current)  # nobody will be here to hear the answer of a submission
+                self._out.cancel(vertex.current)  # this JobMaster will not see the answer of a pending submission
                 self._leave(vertex, _E.CANCELED)
         self._terminate(_J.SUSPENDED)
 
@@ -382,7 +398,7 @@ class DefaultScheduler:
     def _terminate(self, state: JobState) -> None:
         self._set_job_state(state)
         self._unexplained.clear()
-        self.partitions.clear()  # every TaskExecutor is told that the job is over
+        self.partitions.clear()  # the TaskExecutors release them when the job disconnects
         reason = SlotAllocationError(f"job {self.graph.name!r} is {state.name}")
         self._tell_pool(sp.CloseSlotPool(reason))
         self._out.terminated(fx.JobTerminated(state, self.graph.failure_cause))
@@ -428,7 +444,7 @@ class DefaultScheduler:
                 case sp.SlotsAccepted(allocation_ids):
                     self._out.add(fx.AnswerOffer(allocation_ids))
                 case sp.RequirementsChanged():
-                    # Not the number in the effect: handling the effects before it may have changed it again.
+                    # Not the number in the effect: earlier effects of the list may have changed it again.
                     self._out.declare(self.slot_pool.num_required)
                 case sp.FreeSlotAtTaskManager(slot, cause):
                     self._out.add(fx.FreeSlot(slot, cause))
@@ -441,8 +457,8 @@ class DefaultScheduler:
     def _on_slots_timed_out(self, effect: sp.SlotRequestsTimedOut) -> None:
         timeout_ms = self._options.slot_pool.request_timeout_ms
         cause = NoResourceAvailableError(
-            f"job {self.graph.name!r} needs {effect.num_required} slots, and {effect.num_available} were available "
-            f"within slot.request.timeout ({timeout_ms} ms). {self._advice}",
+            f"job {self.graph.name!r} needs {effect.num_required} slots, but only {effect.num_available} were "
+            f"available within slot.request.timeout ({timeout_ms} ms). {self._advice}",
             details={"required": str(effect.num_required), "available": str(effect.num_available)},
         )
         for vertex_id in self._allocator.users_of_requests(effect.request_ids):
@@ -451,13 +467,13 @@ class DefaultScheduler:
     # Results
 
     def _has_finished_for_good(self, vertex: ExecutionVertex) -> bool:
-        """As things are: it has, together with its region, and no restart waits for it."""
+        """True if the region of the subtask has finished and no pending restart includes the subtask."""
         return self._regions.has_finished(vertex) and not self._restarts.has(vertex.id)
 
     def _release_what_was_read_by(self, vertex: ExecutionVertex) -> None:
-        """`vertex` has finished: nobody may need its inputs any more."""
+        """Releases the inputs of the finished `vertex` that no consumer needs any more."""
         if self._options.records_events and not vertex.job_vertex.results:
-            return  # should its end not be on the disk when this JobMaster dies, it does the same with the same again
+            return  # if this JobMaster dies before the end of the task is on disk, the task reads its inputs again
         if self._options.releases_partitions_during_execution and self._regions.has_finished(vertex):
             inputs = {
                 (partition.result.id, partition.index): partition
@@ -476,7 +492,7 @@ class DefaultScheduler:
         self._run(self.checkpoints.task_state_changed(vertex.current.attempt_id, state))
 
     def _leave(self, vertex: ExecutionVertex, state: ExecutionState) -> None:
-        """Enter a terminal state and let go of the slot."""
+        """Enters a terminal state and releases the slot."""
         self._enter(vertex, state)
         self._reconciler.forget(vertex.current.attempt_id)
         self._unanswered.discard(vertex.current.attempt_id)
@@ -512,11 +528,11 @@ class DefaultScheduler:
                 if execution.state is _E.CANCELING:
                     self._out.cancel(execution)
             else:
-                if isinstance(error, RpcTimeoutError):  # it may be there all the same
+                if isinstance(error, RpcTimeoutError):  # the task may have been deployed
                     self._out.cancel(execution)
                 self._fail(self.graph.vertex(attempt_id.vertex), error)
 
-    # News of tasks
+    # Reports about tasks
 
     def _on_task_state_updated(self, event: ev.TaskStateUpdated) -> None:
         vertex = self.graph.find_vertex(event.attempt_id)
@@ -537,7 +553,7 @@ class DefaultScheduler:
             case _E.FINISHED:
                 self._on_task_finished(vertex)
             case _E.FAILED:
-                self._fail(vertex, event.error or TaskSubmissionError(f"{vertex.task_name} failed and gave no reason"))
+                self._fail(vertex, event.error or TaskSubmissionError(f"{vertex.task_name} failed without an error"))
             case _E.CANCELED:
                 self._on_task_canceled(vertex, event.error)
 
@@ -557,7 +573,7 @@ class DefaultScheduler:
         if not vertex.current.is_deployed:
             return
         self._leave(vertex, _E.FINISHED)
-        if not self._restarts.has(vertex.id):  # it was faster than its cancellation, and runs again all the same
+        if not self._restarts.has(vertex.id):  # else it finished before its cancellation, and runs again
             self.partitions.produced(vertex)
         self._record_finished(vertex)
         initialized: list[ExecutionJobVertex] = []
@@ -568,7 +584,7 @@ class DefaultScheduler:
         self._release_what_was_read_by(vertex)
         if self.state is _J.RUNNING or self.state is _J.RESTARTING:
             regions = {region.index: region for region in self._strategy.regions_after_finish(vertex.id)}
-            # What new subtasks read may have been there before this one finished.
+            # The inputs of new subtasks may have been complete before this subtask finished.
             new = [task.id for job_vertex in initialized for task in job_vertex.task_vertices]
             regions.update({region.index: region for region in self._strategy.regions_to_restart(new)})
             self._schedule(regions[index] for index in sorted(regions))
@@ -578,7 +594,7 @@ class DefaultScheduler:
         if execution.state is _E.CANCELING:
             self._leave(vertex, _E.CANCELED)
         elif execution.is_deployed:
-            # It gave up by itself, because a producer or consumer of it failed; that failure decides what happens.
+            # The task canceled itself because a producer or consumer failed. That failure decides what happens.
             if error is not None:
                 self._fail(vertex, error)
                 return
@@ -599,7 +615,10 @@ class DefaultScheduler:
     def _on_deployments_reported(self, event: ev.DeploymentsReported) -> None:
         found = self._reconciler.compare(self.graph, event.resource_id, event.attempts, self._unanswered, self._now_ms)
         for vertex in found.missing:
-            self._fail(vertex, TaskSubmissionError(f"{event.resource_id} does not have {vertex.task_name} any more"))
+            self._fail(
+                vertex,
+                TaskSubmissionError(f"TaskExecutor {event.resource_id} does not run {vertex.task_name} any more"),
+            )
         location = self.slot_pool.location(event.resource_id)
         if location is not None:
             for attempt_id in found.unwanted:
@@ -624,11 +643,11 @@ class DefaultScheduler:
         for attempt_id in self._unexplained.take_due(self._now_ms):
             vertex = self.graph.vertex(attempt_id.vertex)
             if vertex.current.attempt_id == attempt_id and not self._restarts.has(vertex.id):
-                cause = TaskSubmissionError(f"{vertex.task_name} was canceled by its TaskExecutor and no reason given")
+                cause = TaskSubmissionError(f"{vertex.task_name} was canceled by its TaskExecutor without a reason")
                 self._handle_failure(cause, vertex)
 
     def _fail(self, vertex: ExecutionVertex, cause: FlinkError) -> None:
-        """The task is no more, because of `cause`; nothing where it was terminal before."""
+        """Handles the end of a task because of `cause`. No effect if the task was terminal before."""
         execution = vertex.current
         if execution.state.is_terminal:
             return
@@ -657,16 +676,16 @@ class DefaultScheduler:
             self._restarts.clear()
             self._fail_job(event.error)
         elif has_changed and not self.state.is_terminal:
-            cause = CheckpointStorageError("a checkpoint is damaged; the job goes on from the one before it")
+            cause = CheckpointStorageError("a checkpoint is damaged; the job restarts from the checkpoint before it")
             self._handle_failure(cause, None)
 
     def _on_task_manager_lost(self, event: ev.TaskManagerLost) -> None:
-        """All that is lost with it is one failure."""
+        """Handles the loss of all slots and results of a TaskExecutor as one failure."""
         lost = self.partitions.lose_task_manager(event.resource_id)
         self._failed_together = []
         self._tell_pool(sp.ReleaseTaskManager(event.resource_id, event.cause))
         failed, self._failed_together = self._failed_together, None
-        # Whoever is reading may have read all it needs; if not, it will say so.
+        # A running consumer may have read all it needs. If not, it will report the lost partition.
         producers = [partition.producer.id for partition in lost if self._is_waited_for(partition)]
         if failed or (producers and not self.state.is_terminal):
             if not failed:
@@ -674,7 +693,7 @@ class DefaultScheduler:
             self._restart_or_fail(event.cause, [*failed, *producers])
 
     def _is_waited_for(self, partition: IntermediateResultPartition) -> bool:
-        """Somebody is yet to be deployed that reads it."""
+        """True if a consumer of the partition is not deployed yet."""
         return not all(consumer.is_initialized for consumer in partition.result.consumers) or any(
             self._restarts.has(consumer.id) or consumer.current.state not in _READING_OR_DONE
             for consumer in partition.consumers
@@ -688,7 +707,7 @@ class DefaultScheduler:
         self._restart_or_fail(cause, None if vertex is None else [vertex.id])
 
     def _restart_or_fail(self, cause: FlinkError, failed: list[ExecutionVertexID] | None) -> None:
-        """These tasks are no more, or have to run again; None: the job as a whole failed."""
+        """Restarts the given tasks, which failed or must run again, or fails the job. None: the whole job failed."""
         if self.state is _J.FAILING:
             self._consider_root_cause(cause)
         if self.state not in (_J.CREATED, _J.RUNNING, _J.RESTARTING):
@@ -712,7 +731,7 @@ class DefaultScheduler:
                 self._cancel(other)
 
     def _has_committed(self, vertex_id: ExecutionVertexID) -> bool:
-        """What it did stands: to run it again would do it twice."""
+        """True for a committer that has finished. It never runs again, because it would commit twice."""
         vertex = self.graph.vertex(vertex_id)
         return vertex.job_vertex.job_vertex.is_committer and vertex.current.state is _E.FINISHED
 
@@ -746,7 +765,10 @@ class DefaultScheduler:
         self._schedule(self._strategy.regions_to_restart(vertex_ids))
 
     def _consider_root_cause(self, cause: FlinkError) -> None:
-        """While the job fails, the news that explains most may come after the news that made it fail."""
+        """Replaces the failure of a failing job by `cause` if that is closer to the root cause.
+
+        The root cause may be reported after the failure that made the job fail.
+        """
         present = self.graph.failure_cause
         if self.state is _J.FAILING and present is not None and is_closer_to_root(cause, present):
             self.graph.failure_cause = cause
@@ -760,7 +782,7 @@ class DefaultScheduler:
 
 
 def _lost_partition(cause: FlinkError) -> ResultPartitionID | None:
-    """The result that a task could not read."""
+    """Returns the partition that a task could not read, if `cause` names one."""
     if not isinstance(cause, (PartitionConnectionError, PartitionNotFoundError)):
         return None
     text = cause.details.get(PARTITION_DETAIL)

@@ -1,7 +1,7 @@
-"""Compares what a TaskExecutor says it runs with what the JobMaster believes it runs.
+"""DeploymentReconciler: compares the tasks that a TaskExecutor reports with those that the JobMaster expects.
 
-A task that has just finished is gone from the TaskExecutor while the news of it is still on its way, so a task counts
-as missing only when two reports in a row, some time apart, do not have it.
+A task that has just finished is missing in the report while its state update is still on its way. So a task counts as
+missing only if two reports in a row, with a certain time between them, do not contain it.
 
 Source: org.apache.flink.runtime.jobmaster.DefaultExecutionDeploymentReconciler.
 """
@@ -17,20 +17,22 @@ from flinkpy.jobmaster.executiongraph.execution import Execution
 from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
 from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
 
-#: A state update is retried for as long as an RPC may take; within this time it has come, or never will.
+#: A state update is retried until the RPC timeout. It arrives within this time or never.
 ABSENCE_GRACE_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    #: Believed to run there, and gone.
+    """The result of a comparison."""
+
+    #: Subtasks that are expected at the TaskExecutor and missing.
     missing: list[ExecutionVertex]
-    #: Running there, and not wanted (any more).
+    #: Attempts that run at the TaskExecutor and should not.
     unwanted: list[ExecutionAttemptID]
 
 
 class DeploymentReconciler:
-    """Pure. Remembers since when each attempt has been absent."""
+    """Remembers since when each attempt has been missing. Pure."""
 
     def __init__(self, grace_ms: int = ABSENCE_GRACE_MS) -> None:
         self._grace_ms = grace_ms
@@ -44,7 +46,11 @@ class DeploymentReconciler:
         unanswered: Set[ExecutionAttemptID],
         now_ms: int,
     ) -> Differences:
-        """What one TaskExecutor reports against the graph; attempts in `unanswered` may or may not be there yet."""
+        """Compares the report of one TaskExecutor with the graph.
+
+        Args:
+            unanswered: attempts whose submission has not been answered, so they may run or not.
+        """
         expected = [
             vertex
             for vertex in graph.vertices
@@ -73,12 +79,16 @@ def _is_deployed_at(execution: Execution, resource_id: ResourceID) -> bool:
     return execution.is_deployed and execution.slot is not None and execution.slot.location.resource_id == resource_id
 
 
-#: How long the news of the failure may take.
+#: The time within which the failure that caused a cancellation must be reported.
 UNEXPLAINED_CANCEL_GRACE_MS = 10_000
 
 
 class UnexplainedCancels:
-    """Pure."""
+    """Tracks tasks that canceled themselves, which they do when another task fails.
+
+    If the failure of that other task is not reported in time, the report was lost, and the job would wait forever.
+    Pure.
+    """
 
     def __init__(self) -> None:
         self._until_ms: dict[ExecutionAttemptID, int] = {}
@@ -90,7 +100,7 @@ class UnexplainedCancels:
         self._until_ms.pop(attempt_id, None)
 
     def take_due(self, now_ms: int) -> list[ExecutionAttemptID]:
-        """Those that nobody has explained in time."""
+        """Removes and returns the attempts for which no failure was reported in time."""
         due = [attempt_id for attempt_id, until_ms in self._until_ms.items() if until_ms <= now_ms]
         for attempt_id in due:
             del self._until_ms[attempt_id]

@@ -1,6 +1,8 @@
-"""EffectBuffer: gathers the effects of one event, and what goes to one TaskExecutor into one call.
+"""EffectBuffer: collects the effects of one event and batches those for one TaskExecutor.
 
-Python gRPC does a few thousand calls a second, and a job may have thousands of tasks.
+Python gRPC makes a few thousand calls a second, and a job may have thousands of tasks.
+
+Source (task_deployment): org.apache.flink.runtime.deployment.TaskDeploymentDescriptorFactory.
 """
 
 from __future__ import annotations
@@ -35,18 +37,22 @@ class _Gathered:
 
 
 class EffectBuffer:
-    """`drain` gives cancels, then everything else in the order it was added, then submissions, then the job's end."""
+    """Collects effects. `drain` returns them in a fixed order.
+
+    The order is: cancels, releases of partitions, other effects in the order they were added, the slot declaration,
+    submissions, the end of the job.
+    """
 
     def __init__(self) -> None:
         self._gathered = _Gathered()
-        #: TaskExecutors that the job wants no further slots of.
+        #: TaskExecutors of which the job wants no new slots.
         self.blocked: frozenset[ResourceID] = frozenset()
 
     def add(self, effect: fx.SchedulerEffect) -> None:
         self._gathered.effects.append(effect)
 
     def cancel(self, execution: Execution) -> None:
-        """Where it ran. Nothing for an attempt that never had a slot."""
+        """Cancels the attempt at its TaskExecutor. No effect if it never had a slot."""
         if execution.slot is not None:
             self.cancel_at(execution.slot.location, execution.attempt_id)
 
@@ -63,11 +69,14 @@ class EffectBuffer:
         self._gathered.submissions.setdefault(execution.slot.location, []).append(submission)
 
     def declare(self, num_slots: int) -> None:
-        """Only the last word of an event counts."""
+        """Declares the number of slots. Only the last declaration within one event is kept."""
         self._gathered.num_slots = num_slots
 
     def release_partitions(self, vertex: ExecutionVertex, execution: Execution | None = None) -> None:
-        """Blocking results of the current attempt, which is about to be replaced, or of `execution`."""
+        """Releases the blocking results of `execution`.
+
+        Default: those of the current attempt, which is to be replaced.
+        """
         execution = execution or vertex.current
         slot = execution.slot
         kept = [str(partition.id_of(execution)) for partition in vertex.produced if partition.result.is_blocking]
@@ -75,14 +84,16 @@ class EffectBuffer:
             self._gathered.releases.setdefault(slot.location, []).extend(kept)
 
     def release(self, location: TaskManagerLocation, partition_id: ResultPartitionID) -> None:
-        """A result that has been read."""
+        """Releases a result that all consumers have read."""
         self._gathered.releases.setdefault(location, []).append(str(partition_id))
 
     def terminated(self, effect: fx.JobTerminated) -> None:
         self._gathered.terminated = effect
 
     def drain(self) -> list[fx.SchedulerEffect]:
-        gathered, self._gathered = self._gathered, _Gathered()
+        """Returns the collected effects and empties the buffer."""
+        gathered = self._gathered
+        self._gathered = _Gathered()
         drained: list[fx.SchedulerEffect] = []
         drained += [fx.CancelTasks(location, tuple(ids)) for location, ids in gathered.cancels.items()]
         drained += [fx.ReleasePartitions(location, tuple(ids)) for location, ids in gathered.releases.items()]
@@ -90,7 +101,7 @@ class EffectBuffer:
         if gathered.num_slots is not None:
             drained.append(fx.DeclareRequirements(gathered.num_slots, self.blocked))
         for location, submissions in gathered.submissions.items():
-            # What failed again within the same event was never sent, and need not be.
+            # An attempt that failed again within the same event has not been sent and is dropped.
             alive = [submission for submission in submissions if not submission.execution.state.is_terminal]
             if alive:
                 drained.append(_submit_tasks(location, alive))
@@ -110,7 +121,10 @@ def _submit_tasks(location: TaskManagerLocation, submissions: list[_Submission])
 
 
 def task_deployment(vertex: ExecutionVertex, execution: Execution) -> taskexecutor_pb2.TaskDeployment:
-    """Of an attempt of `vertex`. Every producer it reads from must have a slot."""
+    """Returns the message that deploys an attempt of `vertex`. All its producers must have slots.
+
+    It has everything that a TaskExecutor needs to run the subtask, except for the JobVertex.
+    """
     assert execution.slot is not None, f"{vertex} has no slot"
     return taskexecutor_pb2.TaskDeployment(
         execution_attempt_id=str(execution.attempt_id),
@@ -144,7 +158,7 @@ def _input_gate(consumed: ConsumedPartitions) -> taskexecutor_pb2.InputGateDeplo
     )
     for partition in consumed.partitions:
         slot = partition.producer.current.slot
-        assert slot is not None, f"{partition.producer} has no slot, and a consumer of it is being deployed"
+        assert slot is not None, f"a consumer of {partition.producer} is deployed, but the producer has no slot"
         gate.partitions.add(
             result_partition_id=str(partition.current_id),
             resource_id=str(slot.location.resource_id),

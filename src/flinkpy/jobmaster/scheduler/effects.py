@@ -1,4 +1,4 @@
-"""What the scheduler wants done. The JobMaster does it, and tells the outcome as an event."""
+"""The effects of the scheduler. The JobMaster runs them and reports outcomes as events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flinkpy.jobmaster.slotpool.physical_slot import PhysicalSlot, TaskManagerLo
 
 @dataclass(frozen=True, slots=True)
 class DeclareRequirements:
-    """Tell the ResourceManager that the job wants `num_slots` in all, and none more of `blocked` TaskExecutors."""
+    """Declare at the ResourceManager that the job needs `num_slots` in total, but no new ones of `blocked`."""
 
     num_slots: int
     blocked: frozenset[ResourceID] = frozenset()
@@ -23,20 +23,22 @@ class DeclareRequirements:
 
 @dataclass(frozen=True, slots=True)
 class AnswerOffer:
-    """These of the slots just offered are taken."""
+    """Answer the current slot offer: these slots are accepted."""
 
     accepted: tuple[AllocationID, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class FreeSlot:
+    """Return the slot to its TaskExecutor."""
+
     slot: PhysicalSlot
     cause: FlinkError
 
 
 @dataclass(frozen=True, slots=True)
 class SubmitTasks:
-    """Deploy `tasks` at one TaskExecutor; answered by TasksSubmitted or TaskManagerLost."""
+    """Deploy `tasks` at one TaskExecutor. The answer is TasksSubmitted or TaskManagerLost."""
 
     location: TaskManagerLocation
     vertices: tuple[JobVertexID, ...]
@@ -46,13 +48,15 @@ class SubmitTasks:
 
 @dataclass(frozen=True, slots=True)
 class CancelTasks:
+    """Cancel tasks at one TaskExecutor."""
+
     location: TaskManagerLocation
     attempts: tuple[ExecutionAttemptID, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ReleasePartitions:
-    """Results kept for consumers that will not come."""
+    """Release results that no consumer needs."""
 
     location: TaskManagerLocation
     partition_ids: tuple[str, ...]
@@ -60,13 +64,15 @@ class ReleasePartitions:
 
 @dataclass(frozen=True, slots=True)
 class JobStatusChanged:
+    """Report the status of the job to the Dispatcher."""
+
     state: JobState
     timestamp_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class TaskStateChanged:
-    """For the log."""
+    """Log the new state of a task."""
 
     task_name: str
     attempt_id: ExecutionAttemptID
@@ -80,26 +86,26 @@ class TaskStateChanged:
 
 @dataclass(frozen=True, slots=True)
 class StartCoordinators:
-    pass
+    """Start all coordinators that have not been started."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerticesInitialized:
-    """These vertices have got their parallelism, and subtasks: their coordinators can be made."""
+    """Create the coordinators of these vertices, whose parallelism has been decided."""
 
     job_vertex_ids: tuple[JobVertexID, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SubtaskReady:
-    """The attempt can be sent operator events."""
+    """Tell coordinators that the current attempt of the subtask can receive events."""
 
     vertex_id: ExecutionVertexID
 
 
 @dataclass(frozen=True, slots=True)
 class SubtaskReset:
-    """The subtask will be attempted anew from that checkpoint (None: from the beginning)."""
+    """Tell coordinators that the subtask restarts from the checkpoint (None: without state)."""
 
     vertex_id: ExecutionVertexID
     checkpoint_id: int | None = None
@@ -107,7 +113,11 @@ class SubtaskReset:
 
 @dataclass(frozen=True, slots=True)
 class ResetCoordinators:
-    """Every subtask of the vertex starts from that checkpoint (None: from the beginning). `states`: by operator id."""
+    """Reset the coordinators of a vertex, all of whose subtasks restart from the checkpoint (None: without state).
+
+    Attributes:
+        states: the states of the coordinators, by operator id.
+    """
 
     job_vertex_id: JobVertexID
     checkpoint_id: int | None = None
@@ -116,12 +126,16 @@ class ResetCoordinators:
 
 @dataclass(frozen=True, slots=True)
 class VerifyCheckpoints:
-    """A task found the checkpoint it was restored from damaged: drop what is. Answered by CheckpointsVerified."""
+    """Check all checkpoints and drop damaged ones, because a task found one. The answer is CheckpointsVerified."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordJobEvent:
-    """Write it down for the job's next JobMaster. `finished`: the subtask whose end it is, where it is one."""
+    """Record the event for the next JobMaster of the job.
+
+    Attributes:
+        finished: the subtask that finished, if the event records that.
+    """
 
     event: job_event_pb2.JobEvent
     finished: ExecutionVertexID | None = None
@@ -129,7 +143,7 @@ class RecordJobEvent:
 
 @dataclass(frozen=True, slots=True)
 class RestoreCoordinators:
-    """Before they are started: they begin with these states, by operator id."""
+    """Restore the coordinators of a vertex before they are started. `states`: by operator id."""
 
     job_vertex_id: JobVertexID
     states: Mapping[str, bytes]
@@ -137,7 +151,7 @@ class RestoreCoordinators:
 
 @dataclass(frozen=True, slots=True)
 class JobTerminated:
-    """The last effect of a job, after JobStatusChanged. SUSPENDED: another JobMaster may take it up."""
+    """The last effect of a job, after JobStatusChanged. Another JobMaster may continue a SUSPENDED job."""
 
     state: JobState
     cause: FlinkError | None

@@ -1,4 +1,4 @@
-"""What the scheduler is told. Everything that happens to a job reaches it as one of these."""
+"""The events of the scheduler."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
 
 @dataclass(frozen=True, slots=True)
 class JobMasterInitialized:
-    """The coordinators exist; the job may be scheduled."""
+    """The coordinators have been created, so the job can be scheduled."""
 
 
 @dataclass(frozen=True, slots=True)
 class InitializationFailed:
-    """The job cannot even start; it fails for good."""
+    """The job cannot be initialized. It fails without a restart."""
 
     cause: FlinkError
 
 
 @dataclass(frozen=True, slots=True)
 class StartScheduling:
-    pass
+    """Schedule the job."""
 
 
 @dataclass(frozen=True, slots=True)
 class CancelJob:
-    pass
+    """Cancel the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +45,29 @@ class SuspendJob:
 
 @dataclass(frozen=True, slots=True)
 class GlobalFailure:
-    """A failure of no single task, e.g. of a coordinator."""
+    """The whole job failed, for example because a coordinator failed."""
 
     cause: FlinkError
 
 
 @dataclass(frozen=True, slots=True)
 class TaskManagerRegistered:
+    """A TaskExecutor has registered."""
+
     location: TaskManagerLocation
 
 
 @dataclass(frozen=True, slots=True)
 class TaskManagerLost:
+    """A TaskExecutor is lost, with all its slots and results."""
+
     resource_id: ResourceID
     cause: FlinkError
 
 
 @dataclass(frozen=True, slots=True)
 class SlotsOffered:
-    """`offers`: allocation id and slot index of each slot."""
+    """A TaskExecutor offers slots. `offers`: allocation id and slot index of each."""
 
     resource_id: ResourceID
     offers: tuple[tuple[AllocationID, int], ...]
@@ -71,6 +75,8 @@ class SlotsOffered:
 
 @dataclass(frozen=True, slots=True)
 class SlotFailed:
+    """A TaskExecutor has lost a slot of the job."""
+
     resource_id: ResourceID
     allocation_id: AllocationID
     cause: FlinkError
@@ -78,28 +84,30 @@ class SlotFailed:
 
 @dataclass(frozen=True, slots=True)
 class TaskStateUpdated:
-    """A TaskExecutor's word on one attempt. May come late, twice, or for an attempt that is history."""
+    """A TaskExecutor reports the state of an attempt. May be late, repeated, or for a replaced attempt."""
 
     attempt_id: ExecutionAttemptID
     state: ExecutionState
     error: FlinkError | None = None
     metrics: IOMetrics | None = None
-    #: Empty: as reported before.
+    #: Empty if they have not changed.
     accumulators: Mapping[str, bytes] = field(default_factory=dict)
-    #: Of a finished attempt: the bytes of each subpartition of its blocking results, by result partition id.
+    #: For FINISHED: the sizes in bytes of all subpartitions of each blocking result, by result partition id.
     result_bytes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class TaskMetricsReported:
+    """A TaskExecutor reports metrics of running attempts."""
+
     metrics: tuple[tuple[ExecutionAttemptID, IOMetrics], ...]
-    #: Of attempts whose accumulators are reported anew.
+    #: Only of attempts whose accumulators have changed.
     accumulators: tuple[tuple[ExecutionAttemptID, Mapping[str, bytes]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class DeploymentsReported:
-    """The attempts a TaskExecutor has, as of its heartbeat."""
+    """The attempts that a TaskExecutor runs, from its heartbeat."""
 
     resource_id: ResourceID
     attempts: frozenset[ExecutionAttemptID]
@@ -107,7 +115,7 @@ class DeploymentsReported:
 
 @dataclass(frozen=True, slots=True)
 class TasksSubmitted:
-    """SubmitTasks was answered; `rejections` were not taken."""
+    """A SubmitTasks call was answered. The TaskExecutor did not accept `rejections`."""
 
     attempts: tuple[ExecutionAttemptID, ...]
     rejections: tuple[tuple[ExecutionAttemptID, FlinkError], ...] = ()
@@ -115,14 +123,14 @@ class TasksSubmitted:
 
 @dataclass(frozen=True, slots=True)
 class OperatorEventReceived:
-    """The task half of an operator sent something: the task is alive."""
+    """A task sent an operator event, so it is running."""
 
     attempt_id: ExecutionAttemptID
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorEventsLost:
-    """Events for these attempts could not be delivered; the operators' two halves may disagree now."""
+    """Operator events for these attempts were lost, so coordinator and task may disagree."""
 
     attempts: tuple[ExecutionAttemptID, ...]
     cause: FlinkError
@@ -130,7 +138,12 @@ class OperatorEventsLost:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointsVerified:
-    """`latest` is the newest checkpoint that is whole; `error`: none is, or that cannot be found out."""
+    """The answer to VerifyCheckpoints.
+
+    Attributes:
+        latest: the newest undamaged checkpoint.
+        error: set if there is none, or if the checkpoints could not be read.
+    """
 
     latest: CompletedCheckpoint | None = None
     error: FlinkError | None = None
@@ -138,7 +151,7 @@ class CheckpointsVerified:
 
 @dataclass(frozen=True, slots=True)
 class CheckDeadlines:
-    """`next_deadline_ms` has passed."""
+    """The time `next_deadline_ms` has been reached."""
 
 
 SchedulerEvent = (

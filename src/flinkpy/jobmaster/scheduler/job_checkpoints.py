@@ -1,7 +1,7 @@
-"""JobCheckpoints: the checkpoints of a job as its scheduler deals with them.
+"""JobCheckpoints: connects the scheduler of a job with its CheckpointCoordinator.
 
-It shows the ExecutionGraph to the CheckpointCoordinator, tells it what tasks do, and says what a task that is deployed
-is given to start from.
+It gives the coordinator a view of the ExecutionGraph, reports the state changes of tasks to it, and provides the state
+that deployed tasks restore.
 
 Source: org.apache.flink.runtime.scheduler.ExecutionGraphHandler and the checkpoint parts of SchedulerBase. Pure.
 """
@@ -36,9 +36,11 @@ logger = logging.getLogger(__name__)
 
 
 class StateAssigner:
-    """Args:
-    allow_non_restored_state: leave out state of operators that the job does not have.
-    checkpoint_without_in_flight_data: of this checkpoint the records in flight are left out; -1: of none.
+    """Distributes the state of a checkpoint to the subtasks of the job.
+
+    Args:
+        allow_non_restored_state: ignore the state of operators that the job does not have.
+        checkpoint_without_in_flight_data: the id of a checkpoint whose in-flight records are not restored; -1: none.
     """
 
     def __init__(
@@ -53,9 +55,11 @@ class StateAssigner:
         self._vertices = describe_job_graph(job_graph)
 
     def check(self, checkpoint: CompletedCheckpoint, graph: ExecutionGraph) -> None:
-        """Before the job starts: it can start from that; its vertices take the max parallelism of their state.
+        """Checks that the job can restore the checkpoint. Sets the max parallelism of vertices to that of their state.
 
-        Raises: StateRestoreError naming path and operator.
+        Call it before the job starts.
+
+        Raises: StateRestoreError naming the path and the operator.
         """
         checks = check_restore(
             checkpoint.metadata,
@@ -70,7 +74,7 @@ class StateAssigner:
             graph.set_max_parallelism(JobVertexID(vertex.vertex_id), vertex.max_parallelism)
 
     def assign(self, checkpoint: CompletedCheckpoint) -> StateAssignment:
-        """Raises: StateRestoreError where the checkpoint, which was not taken by this JobMaster, does not fit."""
+        """Raises: StateRestoreError if the checkpoint was taken by an earlier JobMaster and does not fit."""
         return assign_state(
             checkpoint.metadata,
             self._vertices,
@@ -79,7 +83,7 @@ class StateAssigner:
 
 
 class ExecutionGraphView:
-    """The graph as the CheckpointCoordinator sees it."""
+    """The view of the ExecutionGraph that the CheckpointCoordinator has."""
 
     def __init__(self, graph: ExecutionGraph) -> None:
         self._graph = graph
@@ -99,12 +103,12 @@ class ExecutionGraphView:
         return execution.attempt_id, execution.state
 
     def structure_changed(self) -> None:
-        """A max parallelism is another than before; only before the job starts."""
+        """Drops cached vertices after a change of a max parallelism or of the set of subtasks."""
         self._vertices = None
 
 
 def _checkpointed(vertex: ExecutionJobVertex) -> CheckpointedVertex:
-    # Subtasks that read the same partitions share one tuple: over ALL_TO_ALL edges all of them do.
+    # Subtasks that read the same partitions share one tuple. Over ALL_TO_ALL edges, all of them do.
     shared: dict[tuple[ExecutionVertexID, ...], tuple[ExecutionVertexID, ...]] = {}
     producers = []
     for task in vertex.task_vertices:
@@ -126,7 +130,7 @@ def _checkpointed(vertex: ExecutionJobVertex) -> CheckpointedVertex:
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """What restarted tasks and their coordinators begin from; `checkpoint_id` None: from the beginning."""
+    """The state that restarted tasks and their coordinators restore. `checkpoint_id` None: they start without state."""
 
     checkpoint_id: int | None
     state: StateAssignment
@@ -140,7 +144,7 @@ class Restore:
     def of_coordinators(self, vertex: ExecutionJobVertex) -> fx.ResetCoordinators:
         handles = self.state.coordinator_states
         ids = [operator.operator_id for operator in vertex.job_vertex.chain]
-        # What a coordinator gave is always inlined.
+        # The state of a coordinator is always inline.
         states = {operator_id: handles[operator_id].data for operator_id in ids if operator_id in handles}
         return fx.ResetCoordinators(vertex.id, self.checkpoint_id, states)
 
@@ -149,7 +153,7 @@ FROM_THE_BEGINNING = Restore(None, StateAssignment({}, {}))
 
 
 class JobCheckpoints:
-    """Pure."""
+    """The checkpoints of one job. Pure."""
 
     def __init__(
         self,
@@ -163,17 +167,17 @@ class JobCheckpoints:
         self._view = ExecutionGraphView(graph)
         self.coordinator = CheckpointCoordinator(self._view, options, random)
         self._restore = FROM_THE_BEGINNING
-        #: Whether checkpoints are being read for damage.
+        #: True while checkpoints are being checked for damage.
         self._is_verifying = False
         self._all_running = False
         self._now_ms = 0
 
-    # What the job starts from
+    # Restore
 
     def start_from(
         self, checkpoint: CompletedCheckpoint | None, next_checkpoint_id: int, *, must_be_full: bool
     ) -> None:
-        """Before the first task is deployed. Raises: StateRestoreError."""
+        """Sets the checkpoint to restore. Call it before the first task is deployed. Raises: StateRestoreError."""
         if checkpoint is not None:
             self._assigner.check(checkpoint, self._graph)
             self._view.structure_changed()
@@ -181,12 +185,12 @@ class JobCheckpoints:
         self.restore()
 
     def structure_changed(self) -> None:
-        """There are more subtasks than before."""
+        """Handles new subtasks in the graph."""
         self._view.structure_changed()
 
     def restore(self) -> Restore:
-        """Of tasks that are about to be deployed. Never while a checkpoint is being finalized."""
-        assert self.may_restore, "what is to be restored is not known yet"
+        """Returns the state for tasks that are about to be deployed. Call it only if `may_restore` is true."""
+        assert self.may_restore, "the checkpoint to restore is not known yet"
         latest = self.coordinator.latest
         if latest is not None and latest.checkpoint_id != self._restore.checkpoint_id:
             self._restore = Restore(latest.checkpoint_id, self._assigner.assign(latest))
@@ -194,18 +198,21 @@ class JobCheckpoints:
 
     @property
     def may_restore(self) -> bool:
-        """It is known what from."""
+        """True if the checkpoint to restore is known: none is being finalized or checked for damage."""
         return not self.coordinator.is_finalizing and not self._is_verifying
 
     def needs_verification(self, execution: Execution, cause: FlinkError) -> bool:
-        """Whether an attempt that failed has found damage in what it was given; True once until `verified`."""
+        """True if the attempt failed because its restored state is damaged. True only once until `verified`."""
         if self._is_verifying or execution.restore is None or not is_caused_by(cause, CorruptStateError):
             return False
         self._is_verifying = True
         return True
 
     def verified(self, latest: CompletedCheckpoint | None) -> bool:
-        """Whether another checkpoint than before is the latest: every task must be restored from that one."""
+        """Handles the end of a verification.
+
+        Returns True if the latest checkpoint has changed: all tasks must restore it.
+        """
         self._is_verifying = False
         present = self.coordinator.latest
         if latest is None or present is None or latest.checkpoint_id == present.checkpoint_id:
@@ -213,7 +220,7 @@ class JobCheckpoints:
         self.coordinator.replace_latest(latest)
         return True
 
-    # What happens
+    # Events
 
     def job_state_changed(
         self, state: JobState, cause: FlinkError | None, *, is_region: bool
@@ -251,14 +258,14 @@ class JobCheckpoints:
         return self._tell(event)
 
     def at(self, now_ms: int) -> None:
-        """The time of the events that follow."""
+        """Sets the time of the events that follow."""
         self._now_ms = now_ms
 
     def _tell(self, event: cev.CheckpointEvent) -> list[cfx.CheckpointEffect]:
         return self.coordinator.handle(event, self._now_ms)
 
     def deploying(self, vertex_ids: Iterable[ExecutionVertexID]) -> Restore:
-        """These are about to be deployed: the first time, or anew."""
+        """Assigns restored state to tasks that are about to be deployed, and returns it."""
         restore = self.restore()
         self.coordinator.tasks_restored(self._now_ms)
         for vertex_id in vertex_ids:

@@ -1,6 +1,9 @@
-"""Pipelined regions: sets of tasks that exchange data while running, and so must run at the same time.
+"""Pipelined regions: sets of tasks that exchange data while they run, so they must run at the same time.
 
-Source: org.apache.flink.runtime.executiongraph.failover.SchedulingPipelinedRegionComputeUtil.
+PipelinedRegionSchedulingStrategy schedules a region as a whole, once all its inputs from other regions can be read.
+
+Source: org.apache.flink.runtime.executiongraph.failover.SchedulingPipelinedRegionComputeUtil,
+org.apache.flink.runtime.scheduler.strategy.PipelinedRegionSchedulingStrategy.
 """
 
 from __future__ import annotations
@@ -17,16 +20,16 @@ from flinkpy.jobmaster.executiongraph.intermediate_result import IntermediateRes
 
 @dataclass(frozen=True, slots=True)
 class PipelinedRegion:
-    """`vertex_ids` in topological order."""
+    """One region. `vertex_ids` are in topological order."""
 
     index: int
     vertex_ids: tuple[ExecutionVertexID, ...]
 
 
 class PipelinedRegions:
-    """The regions of a graph: connected components over pipelined edges.
+    """The regions of a graph: its connected components over pipelined edges.
 
-    Regions that wait for each other over blocking edges are merged: one alone could never run.
+    Regions that wait for each other over blocking edges are merged, because none of them could run alone.
     """
 
     def __init__(self, graph: ExecutionGraph) -> None:
@@ -37,7 +40,7 @@ class PipelinedRegions:
         self.add(list(graph.vertices))
 
     def add(self, vertices: Sequence[ExecutionVertex]) -> None:
-        """These subtasks are new, and exchange no data while running with those that are not."""
+        """Adds new subtasks. They must have no pipelined edges to subtasks that were added before."""
         self._parent.update({vertex.id: vertex.id for vertex in vertices})
         for vertex in vertices:
             for gate in vertex.consumed:
@@ -55,7 +58,7 @@ class PipelinedRegions:
             self._region_of.update(dict.fromkeys(ids, region))
 
     def has_finished(self, vertex: ExecutionVertex) -> bool:
-        """Whether the subtask, and all that would run again with it, has finished."""
+        """True if the whole region of the subtask has finished."""
         region = self._region_of[vertex.id]
         return all(
             self._graph.vertex(vertex_id).current.state is ExecutionState.FINISHED for vertex_id in region.vertex_ids
@@ -78,7 +81,7 @@ class PipelinedRegions:
             self._parent[second] = first
 
     def _merge_one_cycle(self, vertices: Sequence[ExecutionVertex]) -> bool:
-        """Find regions that wait for each other and merge them; False where there are none."""
+        """Merges one group of regions that wait for each other. Returns False if there is none."""
         waits_for: dict[ExecutionVertexID, set[ExecutionVertexID]] = {}
         new = {vertex.id for vertex in vertices}
         for vertex in vertices:
@@ -89,7 +92,7 @@ class PipelinedRegions:
                     theirs = self._find(partition.producer.id)
                     if theirs != mine and partition.producer.id in new:
                         targets.add(theirs)
-        # Take away what waits for nothing, again and again; what is left has a cycle.
+        # Remove regions that wait for nothing until there are none. The remaining ones contain a cycle.
         while True:
             free = [root for root, targets in waits_for.items() if not targets]
             if not free:
@@ -112,9 +115,10 @@ class PipelinedRegions:
 
 
 class PipelinedRegionSchedulingStrategy:
-    """Says which regions to schedule now. Keeps no state but the graph's.
+    """Selects the regions to schedule. Has no state of its own.
 
-    `is_available`: a finished blocking partition can be read.
+    Args:
+        is_available: returns True if a blocking partition can be read.
     """
 
     def __init__(
@@ -131,18 +135,21 @@ class PipelinedRegionSchedulingStrategy:
         return self._schedulable(self._regions.regions)
 
     def regions_to_restart(self, vertex_ids: Iterable[ExecutionVertexID]) -> list[PipelinedRegion]:
-        """Of the restarted tasks; a region whose inputs are being made again waits for `regions_after_finish`."""
+        """Returns the regions of the restarted tasks that can be scheduled now.
+
+        A region whose inputs are produced again is returned by `regions_after_finish` later.
+        """
         indexes = sorted({self._regions.region_of(vertex_id).index for vertex_id in vertex_ids})
         return self._schedulable([self._regions.regions[index] for index in indexes])
 
     def regions_after_finish(self, finished: ExecutionVertexID) -> list[PipelinedRegion]:
-        """Regions that waited for a blocking result of this subtask."""
+        """Returns the regions that waited for a blocking result of this subtask and can be scheduled now."""
         candidates: dict[int, PipelinedRegion] = {}
         for partition in self._graph.vertex(finished).produced:
             result = partition.result
             if not result.is_blocking:
                 continue
-            # Where everybody reads every partition, nobody can begin before the last of them is there.
+            # If each consumer reads all partitions, none can start before the last partition is available.
             if result.is_pointwise or all(map(self._is_available, result.partitions)):
                 for consumer in partition.consumers:
                     region = self._regions.region_of(consumer.id)

@@ -1,8 +1,12 @@
-"""SlotSharingExecutionSlotAllocator: one physical slot per ExecutionSlotSharingGroup, kept while a subtask uses it.
+"""SlotSharingExecutionSlotAllocator: assigns one physical slot to each ExecutionSlotSharingGroup.
 
-Pure: it asks the slot pool through the scheduler and is told the answers.
+A group keeps its slot as long as one of its subtasks uses it. A slot holds at most one subtask of each vertex of a slot
+sharing group. If possible, a subtask shares the slot of one of its producers, so that their exchange stays within a
+process. The other subtasks fill the remaining room.
 
-Source: org.apache.flink.runtime.scheduler.SlotSharingExecutionSlotAllocator.
+Pure: the scheduler passes requests to the slot pool and the answers back.
+
+Source: org.apache.flink.runtime.scheduler.{SlotSharingExecutionSlotAllocator,LocalInputPreferredSlotSharingStrategy}.
 """
 
 from __future__ import annotations
@@ -32,23 +36,24 @@ def assign_slot_sharing(
     job_vertices: Iterable[ExecutionJobVertex],
     group_of: dict[ExecutionVertexID, ExecutionSlotSharingGroup],
 ) -> None:
-    """Put the group of every subtask into `group_of`, which has those of the vertices before; as many groups per slot
-    sharing group as its widest vertex has subtasks.
+    """Adds the groups of the subtasks of these vertices to `group_of`, which holds those of all earlier vertices.
+
+    A slot sharing group has as many of these groups as its vertex with the most subtasks.
     """
     groups: dict[str, list[ExecutionSlotSharingGroup]] = {}
     for known in dict.fromkeys(group_of.values()):
         groups.setdefault(known.slot_sharing_group, []).append(known)
     for job_vertex in job_vertices:
         present = groups.setdefault(job_vertex.slot_sharing_group, [])
-        left: list[ExecutionVertex] = []
+        remaining: list[ExecutionVertex] = []
         for vertex in job_vertex.task_vertices:
             local = _group_of_a_producer(vertex, group_of)
             if local is None:
-                left.append(vertex)
+                remaining.append(vertex)
             else:
                 _join(vertex, local, group_of)
         vacant = iter([group for group in present if job_vertex.id not in group.members])
-        for vertex in left:
+        for vertex in remaining:
             group = next(vacant, None)
             if group is None:
                 group = ExecutionSlotSharingGroup(job_vertex.slot_sharing_group, len(present))
@@ -68,7 +73,10 @@ def _join(
 def _group_of_a_producer(
     vertex: ExecutionVertex, group_of: dict[ExecutionVertexID, ExecutionSlotSharingGroup]
 ) -> ExecutionSlotSharingGroup | None:
-    """A group of the same slot sharing group that holds a producer and has room; the same subtask index first."""
+    """Returns a group of the same slot sharing group with a producer and room for the subtask.
+
+    Prefers the producer with the same subtask index.
+    """
     name = vertex.job_vertex.slot_sharing_group
     for gate in vertex.consumed:
         ordered = sorted(gate.partitions, key=lambda partition: partition.index != vertex.subtask_index)
@@ -81,7 +89,7 @@ def _group_of_a_producer(
 
 @dataclass(eq=False, slots=True)
 class SharedSlot:
-    """A slot asked for (`slot` is None) or had, and who uses it."""
+    """A slot that is assigned, or requested (`slot` is None), with its users."""
 
     request_id: int
     group: ExecutionSlotSharingGroup
@@ -91,7 +99,7 @@ class SharedSlot:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """What became of a shared slot whose last user left: a request to cancel, or a slot to return."""
+    """The consequence of the release of a shared slot: a request to cancel, or a slot to return, or nothing."""
 
     cancelled_requests: frozenset[int] = frozenset()
     returned_slots: tuple[AllocationID, ...] = ()
@@ -109,11 +117,11 @@ class SlotSharingExecutionSlotAllocator:
         self.add(graph.job_vertices.values())
 
     def add(self, job_vertices: Iterable[ExecutionJobVertex]) -> None:
-        """The subtasks of these vertices are new."""
+        """Adds the subtasks of newly initialized vertices."""
         assign_slot_sharing(job_vertices, self._group_of)
 
     def allocate(self, vertex_ids: Iterable[ExecutionVertexID]) -> list[SlotRequest]:
-        """Make these subtasks users of their slots; returns the requests for the slots that are not there yet."""
+        """Registers the subtasks as users of their slots. Returns requests for the slots that do not exist yet."""
         requests: list[SlotRequest] = []
         for vertex_id in vertex_ids:
             group = self._group_of[vertex_id]
@@ -128,7 +136,7 @@ class SlotSharingExecutionSlotAllocator:
         return requests
 
     def fulfilled(self, request_id: int, slot: PhysicalSlot) -> list[ExecutionVertexID]:
-        """The pool gave a slot; returns its users. Empty where the request has been cancelled."""
+        """Handles a fulfilled request. Returns the users of the slot; empty if the request has been canceled."""
         shared = self._by_request.get(request_id)
         if shared is None:
             return []
@@ -140,7 +148,7 @@ class SlotSharingExecutionSlotAllocator:
         return shared.slot if shared is not None and vertex_id in shared.users else None
 
     def release(self, vertex_id: ExecutionVertexID) -> Released:
-        """The subtask uses its slot no more. Idempotent."""
+        """Removes the subtask from the users of its slot. Idempotent."""
         shared = self._shared.get(self._group_of[vertex_id])
         if shared is None or vertex_id not in shared.users:
             return Released()
@@ -165,7 +173,7 @@ class SlotSharingExecutionSlotAllocator:
 
     @property
     def allocations(self) -> frozenset[AllocationID]:
-        """The slots in use."""
+        """The allocation ids of the slots in use."""
         return frozenset(shared.slot.allocation_id for shared in self._shared.values() if shared.slot is not None)
 
     @property
@@ -173,10 +181,10 @@ class SlotSharingExecutionSlotAllocator:
         return frozenset(shared.request_id for shared in self._shared.values() if shared.slot is None)
 
     def validate(self) -> None:
-        """Assert every invariant."""
+        """Asserts all invariants."""
         assert {shared.request_id: shared for shared in self._shared.values()} == self._by_request
         for group, shared in self._shared.items():
-            assert shared.users, f"nobody uses the slot of {group}"
+            assert shared.users, f"the slot of {group} has no users"
             assert shared.users <= set(group.members.values())
 
     def _request(self, shared: SharedSlot) -> SlotRequest:
@@ -188,5 +196,5 @@ class SlotSharingExecutionSlotAllocator:
 
 
 def _ordered(shared: SharedSlot) -> list[ExecutionVertexID]:
-    """Its users in topological order, so that what follows does not depend on hashing."""
+    """Returns the users in topological order, so that the result does not depend on hashing."""
     return [vertex_id for vertex_id in shared.group.members.values() if vertex_id in shared.users]

@@ -1,7 +1,7 @@
-"""ExecutionTimeBasedSlowTaskDetector: which tasks take much longer than others of their vertex have taken.
+"""ExecutionTimeBasedSlowTaskDetector: finds tasks that run much longer than other tasks of their vertex.
 
-When a ratio of a vertex's tasks has finished, the median of their times, multiplied, is the baseline of the others. A
-task that has more to read than those is given as much more time.
+When a configured ratio of the tasks of a vertex has finished, the median of their times, times a multiplier, becomes
+the baseline for the others. The baseline of a task with a larger input grows in proportion.
 
 Source: org.apache.flink.runtime.scheduler.slowtaskdetector.ExecutionTimeBasedSlowTaskDetector. Pure.
 """
@@ -21,7 +21,7 @@ from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
 
 @dataclass(frozen=True, slots=True)
 class SlowTaskDetectorOptions:
-    """Defaults are Flink's."""
+    """The options of the detector. Defaults are Flink's."""
 
     check_interval_ms: int = 1_000
     baseline_lower_bound_ms: int = 60_000
@@ -31,7 +31,7 @@ class SlowTaskDetectorOptions:
 
 @dataclass(frozen=True, slots=True)
 class SpeculativeExecutionOptions:
-    """Defaults are Flink's."""
+    """The options of speculative execution. Defaults are Flink's."""
 
     is_enabled: bool = False
     max_concurrent_executions: int = 2
@@ -42,14 +42,16 @@ class SpeculativeExecutionOptions:
 def slow_tasks(
     vertices: Iterable[ExecutionJobVertex], options: SlowTaskDetectorOptions, now_ms: int
 ) -> list[ExecutionVertex]:
-    """The tasks of these vertices all of whose attempts are slow."""
+    """Returns the tasks of these vertices all of whose attempts are slow."""
     return [task for vertex in vertices for task in _slow_tasks_of(vertex, options, now_ms)]
 
 
 def _slow_tasks_of(vertex: ExecutionJobVertex, options: SlowTaskDetectorOptions, now_ms: int) -> list[ExecutionVertex]:
     finished = [task for task in vertex.task_vertices if task.current.state is ExecutionState.FINISHED]
-    num_needed = max(1, math.ceil(vertex.parallelism * options.baseline_ratio)) if vertex.is_initialized else 0
-    if not vertex.is_initialized or len(finished) < num_needed or len(finished) == vertex.parallelism:
+    if not vertex.is_initialized:
+        return []
+    num_needed = max(1, math.ceil(vertex.parallelism * options.baseline_ratio))
+    if len(finished) < num_needed or len(finished) == vertex.parallelism:
         return []
     finished.sort(key=lambda task: _running_time_ms(task.current, now_ms))
     typical = median_low([_running_time_ms(task.current, now_ms) for task in finished[:num_needed]])
@@ -67,7 +69,7 @@ def _slow_tasks_of(vertex: ExecutionJobVertex, options: SlowTaskDetectorOptions,
 
 
 def input_bytes(task: ExecutionVertex) -> int:
-    """What the blocking results that the task reads hold for it."""
+    """Returns the size in bytes of the blocking inputs of the task."""
     total = 0
     for gate in task.consumed:
         chosen = slice(gate.subpartition_index, gate.subpartition_index + gate.num_subpartitions)
@@ -78,7 +80,7 @@ def input_bytes(task: ExecutionVertex) -> int:
 
 
 def _running_time_ms(attempt: Execution, now_ms: int) -> int:
-    """Since it was deployed, to its end or until now; 0 for one that is not deployed yet."""
+    """Returns the time from the deployment to the end of the attempt, or until now. 0 if it is not deployed yet."""
     since_ms = attempt.state_timestamps.get(ExecutionState.DEPLOYING)
     if since_ms is None:
         return 0

@@ -1,10 +1,10 @@
-"""SpeculativeScheduler: attempts slow tasks of a batch job a second time, on another TaskExecutor.
+"""SpeculativeScheduler: runs further attempts of slow tasks of a batch job on other TaskExecutors.
 
-  * Only tasks that can run twice at once, and that share neither slot nor region with others.
-  * The first attempt to finish is the subtask's; all others are cancelled, and what they have written is released. Only
-    the winner's results are ever read, because consumers are deployed when their inputs are finished.
-  * An attempt that fails while another one runs is no failure of the task.
-  * The TaskExecutor of a slow task is blocked for a while: it gets no such attempts.
+  * Only tasks that can run twice at the same time, and that share neither their slot nor their region, are eligible.
+  * The first attempt to finish wins. All others are canceled, and their results are released. Consumers read only
+    results of the winner, because they are deployed after their inputs are finished.
+  * An attempt that fails while another one runs is not a failure of the task.
+  * The TaskExecutor of a slow task is blocked for a while: it gets no speculative attempts.
 
 Source: org.apache.flink.runtime.scheduler.adaptivebatch.DefaultSpeculativeExecutionHandler. Differs: sources are never
 attempted twice. Pure.
@@ -47,11 +47,16 @@ class _AttemptSlot:
 
 
 class SpeculativeSlotAllocator(SlotSharingExecutionSlotAllocator):
-    """Invariant: an attempt has an entry exactly as long as it needs its slot."""
+    """Assigns slots to speculative attempts, in addition to the slots of the subtasks.
+
+    The scheduler takes the outcomes from `fulfilled_attempts` and `lost_attempts`, and empties these lists.
+
+    Invariant: an attempt has an entry exactly as long as it needs its slot.
+    """
 
     def __init__(self, graph: ExecutionGraph) -> None:
         super().__init__(graph)
-        #: Of attempts beside the current one of each subtask.
+        #: The slots of speculative attempts.
         self._attempts: dict[ExecutionAttemptID, _AttemptSlot] = {}
         self.fulfilled_attempts: list[Execution] = []
         self.lost_attempts: list[Execution] = []
@@ -66,7 +71,7 @@ class SpeculativeSlotAllocator(SlotSharingExecutionSlotAllocator):
         return self._attempts[execution.attempt_id].slot
 
     def release_attempt(self, execution: Execution) -> Released:
-        """Idempotent."""
+        """Releases the slot of a speculative attempt. Idempotent."""
         entry = self._attempts.pop(execution.attempt_id, None)
         if entry is None:
             return Released()
@@ -75,7 +80,7 @@ class SpeculativeSlotAllocator(SlotSharingExecutionSlotAllocator):
         return Released(returned_slots=(entry.slot.allocation_id,))
 
     def swap(self, vertex_id: ExecutionVertexID, winner: Execution, loser: Execution) -> None:
-        """The slot of `winner` is the subtask's from now on, and the subtask's is that of `loser`."""
+        """Exchanges the slots: the subtask gets the slot of `winner`, and `loser` gets that of the subtask."""
         entry = self._attempts.pop(winner.attempt_id)
         shared = self._shared[self._group_of[vertex_id]]
         shared.slot, entry.slot = entry.slot, shared.slot
@@ -83,7 +88,7 @@ class SpeculativeSlotAllocator(SlotSharingExecutionSlotAllocator):
         self._attempts[loser.attempt_id] = entry
 
     def is_alone(self, vertex_id: ExecutionVertexID) -> bool:
-        """The subtask shares its slot with nobody."""
+        """True if the subtask shares its slot with no other subtask."""
         return len(self._group_of[vertex_id].members) == 1
 
     def fulfilled(self, request_id: int, slot: PhysicalSlot) -> list[ExecutionVertexID]:
@@ -127,11 +132,16 @@ class SpeculativeSlotAllocator(SlotSharingExecutionSlotAllocator):
 
 
 class Blocklist:
+    """TaskExecutors with slow tasks, which get no speculative attempts for a certain time.
+
+    Source: org.apache.flink.runtime.blocklist.DefaultBlocklistTracker. Differs: it blocks TaskExecutors, not hosts.
+    """
+
     def __init__(self) -> None:
         self._until_ms: dict[ResourceID, int] = {}
 
     def block(self, resource_id: ResourceID, until_ms: int) -> None:
-        """A later end counts."""
+        """Blocks the TaskExecutor until the given time, or until a later time that was set before."""
         self._until_ms[resource_id] = max(until_ms, self._until_ms.get(resource_id, 0))
 
     def blocked(self, now_ms: int) -> frozenset[ResourceID]:
@@ -140,7 +150,10 @@ class Blocklist:
 
 
 class SpeculativeScheduler(DefaultScheduler):
-    """Raises at construction: JobSubmissionError where the JobGraph cannot be executed."""
+    """A DefaultScheduler with speculative execution.
+
+    Raises at construction: JobSubmissionError if the JobGraph cannot be executed.
+    """
 
     _allocator: SpeculativeSlotAllocator
 
@@ -162,7 +175,7 @@ class SpeculativeScheduler(DefaultScheduler):
         super().validate()
         for vertex in self.graph.vertices:
             for execution in vertex.speculative:
-                assert not execution.state.is_terminal, f"{execution} is over"
+                assert not execution.state.is_terminal, f"{execution} has ended"
                 assert execution.attempt_id != vertex.current.attempt_id
 
     # Detection
@@ -187,19 +200,21 @@ class SpeculativeScheduler(DefaultScheduler):
                 self._attempt_again(vertex)
 
     def _attempt_again(self, vertex: ExecutionVertex) -> None:
-        logger.info("%s is slow; it is attempted again elsewhere", vertex.task_name)
+        logger.info("task %s is slow; starting a speculative attempt", vertex.task_name)
         execution = vertex.add_speculative_execution(self._now_ms)
         self._move(vertex, execution, _E.SCHEDULED)
         excluded = self._blocklist.blocked(self._now_ms)
         self._out.blocked = excluded
         self._tell_pool(sp.RequestSlots((self._allocator.allocate_attempt(execution, excluded),)))
 
-    # What becomes of the slots
+    # Slots
 
     def _advance(self) -> None:
         self._out.blocked = self._blocklist.blocked(self._now_ms)
-        ready, self._allocator.fulfilled_attempts = self._allocator.fulfilled_attempts, []
-        lost, self._allocator.lost_attempts = self._allocator.lost_attempts, []
+        ready = self._allocator.fulfilled_attempts
+        self._allocator.fulfilled_attempts = []
+        lost = self._allocator.lost_attempts
+        self._allocator.lost_attempts = []
         for execution in ready:
             vertex = self.graph.vertex(execution.attempt_id.vertex)
             if execution in vertex.speculative and execution.state is _E.SCHEDULED:
@@ -207,7 +222,7 @@ class SpeculativeScheduler(DefaultScheduler):
         for execution in lost:
             vertex = self.graph.vertex(execution.attempt_id.vertex)
             if execution in vertex.speculative:
-                execution.failure = TaskManagerLostError(f"the slot of attempt {execution.attempt_id} is gone")
+                execution.failure = TaskManagerLostError(f"the slot of attempt {execution.attempt_id} is lost")
                 self._end_attempt(vertex, execution, _E.FAILED)
         super()._advance()
 
@@ -217,7 +232,7 @@ class SpeculativeScheduler(DefaultScheduler):
         self._unanswered.add(execution.attempt_id)
         self._out.submit_attempt(vertex, execution)
 
-    # News
+    # Reports about attempts
 
     def _on_tasks_submitted(self, event: ev.TasksSubmitted) -> None:
         rejected = dict(event.rejections)
@@ -233,7 +248,7 @@ class SpeculativeScheduler(DefaultScheduler):
                 if execution.state is _E.CANCELING:
                     self._out.cancel(execution)
                 continue
-            if isinstance(error, RpcTimeoutError):  # it may be there all the same
+            if isinstance(error, RpcTimeoutError):  # the task may have been deployed
                 self._out.cancel(execution)
             execution.failure = error
             self._end_attempt(vertex, execution, _E.FAILED)
@@ -257,14 +272,14 @@ class SpeculativeScheduler(DefaultScheduler):
             case _E.FINISHED if execution.state is not _E.CANCELING and vertex.current.is_deployed:
                 self._win(vertex, execution)
             case _:
-                if event.state is _E.FINISHED:  # too late: nobody reads what it has made
+                if event.state is _E.FINISHED:  # another attempt has won, so nobody reads its results
                     self._out.release_partitions(vertex, execution)
                 execution.failure = event.error
                 state = event.state if execution.state is _E.CANCELING else _E.FAILED
                 self._end_attempt(vertex, execution, state)
 
     def _win(self, vertex: ExecutionVertex, winner: Execution) -> None:
-        """It is the subtask's execution from now on; the one so far is cancelled."""
+        """Makes `winner` the current execution of the subtask, and cancels the former one."""
         loser = vertex.current
         self._allocator.swap(vertex.id, winner, loser)
         vertex.promote(winner)
@@ -322,7 +337,7 @@ class SpeculativeScheduler(DefaultScheduler):
         self._out.add(fx.TaskStateChanged(vertex.task_name, execution.attempt_id, state, execution.failure))
 
     def _find_attempt(self, attempt_id: ExecutionAttemptID) -> tuple[ExecutionVertex | None, Execution | None]:
-        """One that is not the current execution of its subtask."""
+        """Returns the vertex and the speculative execution with this id; None for what is not found."""
         vertex = self.graph.find_vertex(attempt_id)
         if vertex is None:
             return None, None
@@ -331,7 +346,7 @@ class SpeculativeScheduler(DefaultScheduler):
 
 
 def scheduler_class(options: SchedulerOptions) -> type[DefaultScheduler]:
-    """The scheduler of a job with these options."""
+    """Returns the scheduler class for these options."""
     return SpeculativeScheduler if options.speculative.is_enabled else DefaultScheduler
 
 

@@ -1,1 +1,1 @@
-"""The slots a JobMaster has, wants and waits for. Pure: events in, effects out."""
+"""The slot pool of a JobMaster. Pure: events in, effects out."""

@@ -1,6 +1,6 @@
-"""DeclarativeSlotPool: the slots a job has, wants and waits for.
+"""DeclarativeSlotPool: the slots that a job has, and its requests for slots.
 
-It says how many slots the job wants in all; the ResourceManager sees to it that TaskExecutors offer them.
+It declares the total number of slots that the job needs. The ResourceManager makes TaskExecutors offer them.
 
 ```
   offered --accepted--> FREE <--returned-- RESERVED (for one request)
@@ -10,15 +10,16 @@ It says how many slots the job wants in all; the ResourceManager sees to it that
 ```
 
 Rules:
-  * An offer is accepted while a request waits; a repeated offer of a slot we have is accepted again; an offer of
-    anything else is refused, and the TaskExecutor frees it.
-  * A request takes first the slot it names, then a slot of the TaskExecutor it names, then any: a restarted task comes
-    back to where it was.
-  * A request that waited `slot.request.timeout` fails; a free slot idle for `slot.idle.timeout` is given back.
-  * Requests of a batch job are served in turn, the oldest first, and wait as long as slots of the job are in use. A
-    region that needs several slots gets all of them before a later one gets any: two never wait for each other.
+  * An offer is accepted if a request waits for a slot. A repeated offer of a known slot is accepted again. All other
+    offers are rejected, and the TaskExecutor frees the slot.
+  * A request prefers the slot that it names, then a slot of the TaskExecutor that it names, then any other. So a
+    restarted task returns to its former slot.
+  * A request fails after `slot.request.timeout`. A free slot is returned after `slot.idle.timeout`.
+  * Requests of a batch job are served in order, the oldest first. They do not time out while slots of the job are in
+    use. A region that needs several slots gets all of them before a later region gets any, so that two regions never
+    wait for each other.
 
-Invariant: while a request waits, no slot is free that it may have. Pure.
+Invariant: no free slot fits a waiting request. Pure.
 
 Source: org.apache.flink.runtime.jobmaster.slotpool.{DefaultDeclarativeSlotPool,DeclarativeSlotPoolBridge}.
 """
@@ -56,7 +57,11 @@ from flinkpy.jobmaster.slotpool.slot_pool_messages import (
 
 @dataclass(frozen=True, slots=True)
 class SlotPoolOptions:
-    """slot.request.timeout and slot.idle.timeout; `are_requests_in_turn`: those of a batch job."""
+    """The options `slot.request.timeout` and `slot.idle.timeout`.
+
+    Attributes:
+        are_requests_in_turn: True to serve requests in order, as for a batch job.
+    """
 
     request_timeout_ms: int = 300_000
     idle_timeout_ms: int = 50_000
@@ -76,14 +81,14 @@ class _FreeSlot:
 
 
 class DeclarativeSlotPool:
-    """`handle(event, now_ms)` returns what is to be done, in order."""
+    """The slot pool of one job. `handle(event, now_ms)` returns the effects, in order."""
 
     def __init__(self, options: SlotPoolOptions) -> None:
         self._options = options
         self._task_managers: dict[ResourceID, TaskManagerLocation] = {}
         #: Requests without a slot, oldest first.
         self._pending: dict[int, _PendingRequest] = {}
-        #: Disjoint with `_reserved`.
+        #: Disjoint from `_reserved`.
         self._free: dict[AllocationID, _FreeSlot] = {}
         self._reserved: dict[AllocationID, PhysicalSlot] = {}
         self._declared = 0
@@ -111,7 +116,7 @@ class DeclarativeSlotPool:
 
     @property
     def num_required(self) -> int:
-        """Slots the job wants: those in use and those waited for."""
+        """The total number of slots that the job needs: slots in use plus waiting requests."""
         return len(self._reserved) + len(self._pending)
 
     @property
@@ -120,7 +125,7 @@ class DeclarativeSlotPool:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `CheckTimeouts` is due; None: never as things are."""
+        """The time of the next `CheckTimeouts` event. None if none is needed."""
         deadlines = [pending.deadline_ms for pending in self._pending.values()]
         deadlines += [free.since_ms + self._options.idle_timeout_ms for free in self._free.values()]
         return min(deadlines, default=None)
@@ -133,7 +138,7 @@ class DeclarativeSlotPool:
         return list(self._task_managers.values())
 
     def allocations_of(self, resource_id: ResourceID) -> list[AllocationID]:
-        """The slots held at one TaskExecutor."""
+        """Returns the slots of one TaskExecutor."""
         return [slot.allocation_id for slot in self._all_slots() if slot.location.resource_id == resource_id]
 
     @property
@@ -145,7 +150,7 @@ class DeclarativeSlotPool:
         return frozenset(self._pending)
 
     def validate(self) -> None:
-        """Assert every invariant."""
+        """Asserts all invariants."""
         assert not (self._free.keys() & self._reserved.keys())
         for pending in self._pending.values():
             fitting = [free for free in self._free.values() if _is_any(pending.request, free.slot)]
@@ -192,7 +197,9 @@ class DeclarativeSlotPool:
     def _on_offer_slots(self, event: OfferSlots, now_ms: int) -> list[SlotPoolEffect]:
         location = self._task_managers.get(event.resource_id)
         if location is None:
-            raise NotRegisteredError(f"{event.resource_id} offers slots without being registered at this JobMaster")
+            raise NotRegisteredError(
+                f"TaskExecutor {event.resource_id} offers slots but is not registered at this JobMaster"
+            )
         accepted: list[AllocationID] = []
         effects: list[SlotPoolEffect] = []
         for allocation_id, slot_index in event.offers:
@@ -228,7 +235,9 @@ class DeclarativeSlotPool:
         for free in list(self._free.values()):
             if now_ms - free.since_ms >= self._options.idle_timeout_ms:
                 del self._free[free.slot.allocation_id]
-                cause = SlotAllocationError(f"idle for {self._options.idle_timeout_ms} ms (slot.idle.timeout)")
+                cause = SlotAllocationError(
+                    f"the slot was idle for {self._options.idle_timeout_ms} ms (slot.idle.timeout)"
+                )
                 effects.append(FreeSlotAtTaskManager(free.slot, cause))
         return effects
 
@@ -243,7 +252,7 @@ class DeclarativeSlotPool:
     # Parts
 
     def _match(self, now_ms: int) -> list[SlotPoolEffect]:
-        """Hand free slots to waiting requests, best fit first."""
+        """Assigns free slots to waiting requests, best fit first."""
         effects: list[SlotPoolEffect] = []
         for fits in (_is_same_allocation, _is_same_resource, _is_any):
             if not self._free:

@@ -1,4 +1,4 @@
-"""A slot of a TaskExecutor, as the JobMaster sees it."""
+"""The slots and the locations of TaskExecutors, as a JobMaster knows them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flinkpy.common.ids import AllocationID, ResourceID
 
 @dataclass(frozen=True, slots=True)
 class TaskManagerLocation:
-    """Where a TaskExecutor is: its control address and its data address."""
+    """The addresses of a TaskExecutor. `address` is for RPC calls, `data_address` for data connections."""
 
     resource_id: ResourceID
     address: str
@@ -18,7 +18,7 @@ class TaskManagerLocation:
 
 @dataclass(frozen=True, slots=True)
 class PhysicalSlot:
-    """A slot this job has been given. `allocation_id` is unique to this allocation of it."""
+    """A slot that is allocated to this job. `allocation_id` is unique for each allocation of the slot."""
 
     allocation_id: AllocationID
     slot_index: int

@@ -1,4 +1,4 @@
-"""What the slot pool is told and what it answers."""
+"""The events and effects of the slot pool."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from flinkpy.jobmaster.slotpool.physical_slot import PhysicalSlot, TaskManagerLo
 
 @dataclass(frozen=True, slots=True)
 class SlotRequest:
-    """One slot, whichever, but rather this one or one of this TaskExecutor, and none of the excluded ones."""
+    """A request for one slot.
+
+    Attributes:
+        preferred_allocation: the slot to use if it is free.
+        preferred_resource: the TaskExecutor whose slots to use if one is free.
+        excluded_resources: TaskExecutors whose slots must not be used.
+    """
 
     request_id: int
     preferred_allocation: AllocationID | None = None
@@ -23,29 +29,35 @@ class SlotRequest:
 
 @dataclass(frozen=True, slots=True)
 class RequestSlots:
+    """The job needs more slots."""
+
     requests: tuple[SlotRequest, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CancelSlotRequests:
+    """The job does not need the requested slots any more."""
+
     request_ids: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
 class ReturnSlot:
-    """The user of a slot needs it no more."""
+    """The job does not use the slot any more."""
 
     allocation_id: AllocationID
 
 
 @dataclass(frozen=True, slots=True)
 class RegisterTaskManager:
+    """A TaskExecutor has registered."""
+
     location: TaskManagerLocation
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseTaskManager:
-    """The TaskExecutor is gone, and all its slots with it."""
+    """A TaskExecutor is lost, with all its slots."""
 
     resource_id: ResourceID
     cause: FlinkError
@@ -53,7 +65,7 @@ class ReleaseTaskManager:
 
 @dataclass(frozen=True, slots=True)
 class OfferSlots:
-    """`offers`: allocation id and slot index of each slot."""
+    """A TaskExecutor offers slots. `offers`: allocation id and slot index of each."""
 
     resource_id: ResourceID
     offers: tuple[tuple[AllocationID, int], ...]
@@ -61,6 +73,8 @@ class OfferSlots:
 
 @dataclass(frozen=True, slots=True)
 class FailSlot:
+    """A TaskExecutor has lost a slot."""
+
     resource_id: ResourceID
     allocation_id: AllocationID
     cause: FlinkError
@@ -68,14 +82,18 @@ class FailSlot:
 
 @dataclass(frozen=True, slots=True)
 class CheckTimeouts:
-    """`are_slots_coming`: tasks run in slots of the job, which will be free for others when they finish."""
+    """Check for requests that have timed out and for idle slots.
+
+    Attributes:
+        are_slots_coming: True if tasks run in slots of the job, so that slots become free when they finish.
+    """
 
     are_slots_coming: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class CloseSlotPool:
-    """Give everything back and take nothing more."""
+    """Return all slots and accept no new ones."""
 
     cause: FlinkError
 
@@ -97,13 +115,20 @@ SlotPoolEvent = (
 
 @dataclass(frozen=True, slots=True)
 class SlotRequestFulfilled:
+    """The request has got a slot."""
+
     request_id: int
     slot: PhysicalSlot
 
 
 @dataclass(frozen=True, slots=True)
 class SlotRequestsTimedOut:
-    """`num_required` slots were wanted in all, `num_available` were there."""
+    """The requests have timed out.
+
+    Attributes:
+        num_required: the number of slots that the job needs in total.
+        num_available: the number of slots that it has.
+    """
 
     request_ids: tuple[int, ...]
     num_required: int
@@ -112,27 +137,29 @@ class SlotRequestsTimedOut:
 
 @dataclass(frozen=True, slots=True)
 class SlotsAccepted:
-    """Answer to OfferSlots; the other offers are refused."""
+    """The answer to OfferSlots. All other offers are rejected."""
 
     allocation_ids: tuple[AllocationID, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RequirementsChanged:
-    """The job wants this many slots in all."""
+    """The total number of slots that the job needs has changed."""
 
     num_slots: int
 
 
 @dataclass(frozen=True, slots=True)
 class FreeSlotAtTaskManager:
+    """Return the slot to its TaskExecutor."""
+
     slot: PhysicalSlot
     cause: FlinkError
 
 
 @dataclass(frozen=True, slots=True)
 class SlotLost:
-    """A slot in use does not exist any more."""
+    """A slot in use is lost."""
 
     slot: PhysicalSlot
     cause: FlinkError
