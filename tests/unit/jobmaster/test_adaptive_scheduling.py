@@ -78,7 +78,7 @@ def test_nothing_is_decided_before_all_inputs_are_finished() -> None:
     assert cluster.states() == {"source0": "FINISHED", "source1": "RUNNING"}
 
 
-def test_little_data_gets_one_subtask_that_reads_everything() -> None:
+def test_a_small_input_gets_one_subtask_that_reads_everything() -> None:
     cluster = scheduler_of(source_and_keyed())
     finish(cluster, "source", 0, (10, 20, 30, 40))
     finish(cluster, "source", 1, (0, 0, 0, 5))
@@ -89,7 +89,7 @@ def test_little_data_gets_one_subtask_that_reads_everything() -> None:
     assert cluster.state is JobState.FINISHED
 
 
-def test_subpartitions_are_shared_out_by_their_bytes() -> None:
+def test_subpartitions_are_divided_by_their_sizes() -> None:
     cluster = scheduler_of(source_and_keyed(), bytes_per_task=16 * MB)
     finish(cluster, "source", 0, (20 * MB, 1 * MB, 1 * MB, 1 * MB))
     finish(cluster, "source", 1, (0, 1 * MB, 1 * MB, 1 * MB))
@@ -120,7 +120,7 @@ def test_the_bounds_of_the_configuration_hold(options, expected) -> None:
     assert parallelism(cluster, "keyed") == expected
 
 
-def test_what_follows_by_a_forward_edge_has_the_same_parallelism() -> None:
+def test_a_vertex_behind_a_forward_edge_gets_the_same_parallelism() -> None:
     graph = job_graph(
         batch_vertex("source", 2, results=["data"]),
         open_vertex("keyed", 4, inputs=["data"], results=["forward"], partitioner="FORWARD"),
@@ -149,7 +149,7 @@ def test_a_vertex_with_its_own_parallelism_waits_for_subtasks_until_its_producer
     assert cluster.states()["sink1"] == "RUNNING"
 
 
-def test_two_inputs_of_one_vertex_are_cut_alike() -> None:
+def test_two_inputs_of_a_vertex_are_divided_into_the_same_ranges() -> None:
     graph = job_graph(
         batch_vertex("left", 1, results=["l"]),
         batch_vertex("right", 1, results=["r"]),
@@ -165,7 +165,7 @@ def test_two_inputs_of_one_vertex_are_cut_alike() -> None:
     ]
 
 
-def test_a_broadcast_is_written_once_and_does_not_count() -> None:
+def test_a_broadcast_input_is_written_once_and_does_not_count() -> None:
     graph = job_graph(
         batch_vertex("small", 1, results=["b"], partitioner="BROADCAST"),
         batch_vertex("large", 1, results=["d"]),
@@ -188,12 +188,12 @@ def test_sources_get_as_many_subtasks_as_they_have_splits() -> None:
     assert [parallelism(cluster, name) for name in ("files", "unknown", "many")] == [3, 8, 8]
 
 
-def test_sources_have_a_default_of_their_own() -> None:
+def test_sources_have_their_own_default_parallelism() -> None:
     cluster = scheduler_of(job_graph(open_vertex("source", 8)), source_parallelism=2)
     assert parallelism(cluster, "source") == 2
 
 
-def test_coordinators_are_made_when_the_vertex_has_its_subtasks() -> None:
+def test_coordinators_are_created_when_the_parallelism_is_decided() -> None:
     cluster = scheduler_of(source_and_keyed(coordinator=b"x"))
     finish(cluster, "source", 0, (1,) * 4)
     vertex = cluster.scheduler.graph.vertex(cluster.attempt("source", 1).vertex)
@@ -204,7 +204,7 @@ def test_coordinators_are_made_when_the_vertex_has_its_subtasks() -> None:
     assert kinds.index(fx.VerticesInitialized) < kinds.index(fx.SubmitTasks)
 
 
-def test_the_parallelism_and_the_ranges_stay_when_a_vertex_runs_again() -> None:
+def test_a_vertex_that_runs_again_keeps_its_parallelism_and_ranges() -> None:
     cluster = scheduler_of(
         source_and_keyed(), bytes_per_task=16 * MB, restart_strategy=FixedDelayRestartStrategy(3, 10)
     )
@@ -223,14 +223,14 @@ def test_the_parallelism_and_the_ranges_stay_when_a_vertex_runs_again() -> None:
     assert cluster.state is JobState.FINISHED
 
 
-def test_a_job_that_is_canceled_early_ends_although_not_all_is_decided() -> None:
+def test_a_job_with_undecided_vertices_can_be_canceled() -> None:
     cluster = scheduler_of(source_and_keyed())
     cluster.send(ev.CancelJob())
     cluster.obey_cancels()
     assert cluster.state is JobState.CANCELED
 
 
-def test_the_details_say_what_was_decided_and_why() -> None:
+def test_the_job_details_show_decisions_and_their_reasons() -> None:
     cluster = scheduler_of(source_and_keyed())
 
     def keyed():
@@ -246,12 +246,12 @@ def test_the_details_say_what_was_decided_and_why() -> None:
     assert (keyed().parallelism, keyed().parallelism_reason) == (1, "8.0 MB of input at 16.0 MB per task, at most 4")
 
 
-def test_a_cluster_may_switch_it_off() -> None:
+def test_adaptive_parallelism_can_be_disabled() -> None:
     cluster = scheduler_of(source_and_keyed(), is_enabled=False)
     assert parallelism(cluster, "keyed") == 4
 
 
-def test_new_subtasks_that_read_only_what_had_finished_before_run_too() -> None:
+def test_new_subtasks_whose_inputs_had_finished_before_are_scheduled() -> None:
     graph = job_graph(
         batch_vertex("source", 2, results=["data"], partitioner="RESCALE"), open_vertex("next", 2, inputs=["data"])
     )

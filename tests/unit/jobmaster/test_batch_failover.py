@@ -74,7 +74,7 @@ def lost(kind, cluster, name, data_set, subtask=0):
 
 
 @pytest.mark.parametrize("partitioner", ["HASH", "REBALANCE", "FORWARD", "BROADCAST"])
-def test_a_task_that_fails_runs_again_alone_and_reads_what_its_producers_have_kept(partitioner):
+def test_a_failed_task_restarts_alone_and_reads_the_kept_results(partitioner):
     cluster = batch(*two_stages(partitioner))
     cluster.finish("a")
     cluster.update(cluster.attempt("b", 0), E.FAILED, BOOM)
@@ -84,7 +84,7 @@ def test_a_task_that_fails_runs_again_alone_and_reads_what_its_producers_have_ke
     assert ends(cluster) is JobState.FINISHED
 
 
-def test_a_producer_that_fails_takes_nobody_along_who_has_not_begun():
+def test_a_failed_producer_does_not_restart_consumers_that_have_not_started():
     cluster = batch(*two_stages("HASH"))
     cluster.finish("a1")
     cluster.update(cluster.attempt("a", 0), E.FAILED, BOOM)
@@ -92,7 +92,7 @@ def test_a_producer_that_fails_takes_nobody_along_who_has_not_begun():
 
 
 @pytest.mark.parametrize("kind", [PartitionNotFoundError, PartitionConnectionError, PartitionCorruptedError])
-def test_a_result_that_cannot_be_read_is_made_anew(kind):
+def test_a_result_that_cannot_be_read_is_produced_again(kind):
     cluster = batch(batch_vertex("a", 2, results=["ab"]), batch_vertex("b", 2, inputs=["ab"]))
     cluster.finish("a")
     cluster.update(cluster.attempt("b", 0), E.FAILED, lost(kind, cluster, "a", "ab", 1))
@@ -106,7 +106,7 @@ def test_a_result_that_cannot_be_read_is_made_anew(kind):
 
 
 @pytest.mark.parametrize("partitioner", ["HASH", "BROADCAST", "GLOBAL"])
-def test_whoever_has_finished_stays_finished_where_records_go_where_they_went_before(partitioner):
+def test_finished_consumers_behind_a_deterministic_partitioner_stay_finished(partitioner):
     cluster = batch(*two_stages(partitioner))
     cluster.finish("a", "b")
     cluster.finish("b", "c0")
@@ -118,7 +118,7 @@ def test_whoever_has_finished_stays_finished_where_records_go_where_they_went_be
 
 
 @pytest.mark.parametrize("partitioner", ["REBALANCE", "SHUFFLE", "CUSTOM"])
-def test_whoever_has_finished_runs_again_where_records_may_go_elsewhere(partitioner):
+def test_finished_consumers_behind_a_nondeterministic_partitioner_run_again(partitioner):
     cluster = batch(*two_stages(partitioner))
     cluster.finish("a")
     cluster.finish("b", "c0")
@@ -129,7 +129,7 @@ def test_whoever_has_finished_runs_again_where_records_may_go_elsewhere(partitio
     assert ends(cluster) is JobState.FINISHED
 
 
-def test_a_result_that_is_still_there_is_read_again_by_whoever_runs_again():
+def test_a_restarted_consumer_reads_results_that_still_exist():
     cluster = batch(*two_stages("REBALANCE"), options=KEEPS_RESULTS)
     cluster.finish("a")
     cluster.finish("b", "c0")
@@ -137,7 +137,7 @@ def test_a_result_that_is_still_there_is_read_again_by_whoever_runs_again():
     assert restarted(cluster) == {"a0", "b0", "b1", "c0", "c1"}
 
 
-def test_of_a_rescaled_result_only_the_consumers_of_that_part_run_again():
+def test_only_the_consumers_of_the_lost_part_of_a_rescaled_result_run_again():
     cluster = batch(batch_vertex("a", 2, results=["ab"], partitioner="RESCALE"), batch_vertex("b", 4, inputs=["ab"]))
     cluster.finish("a")
     cluster.finish("b0")
@@ -148,7 +148,7 @@ def test_of_a_rescaled_result_only_the_consumers_of_that_part_run_again():
 # What follows from them
 
 
-def test_a_forward_edge_passes_on_that_records_came_elsewhere():
+def test_a_forward_edge_passes_on_that_its_input_may_differ():
     """b0 has finished; its twin's input changes, and what c0 read was the old b0's."""
     cluster = batch(
         batch_vertex("a", 2, results=["ab"], partitioner="REBALANCE"),
@@ -164,7 +164,7 @@ def test_a_forward_edge_passes_on_that_records_came_elsewhere():
     assert restarted(cluster) == {"a0", "b0", "b1", "c0", "d0"}
 
 
-def test_a_hash_edge_does_not():
+def test_a_hash_edge_does_not_pass_on_that_its_input_may_differ():
     cluster = batch(
         batch_vertex("a", 2, results=["ab"], partitioner="REBALANCE"),
         batch_vertex("b", 2, inputs=["ab"], results=["bc", "bd"], partitioner="HASH"),
@@ -181,7 +181,7 @@ def test_a_hash_edge_does_not():
     assert restarted(cluster) == {"a0", "b0", "b1", "d0", "d1"}
 
 
-def test_what_the_lost_producer_needs_is_made_anew_too_where_it_has_been_released():
+def test_released_inputs_of_a_lost_producer_are_produced_again():
     cluster = batch(
         batch_vertex("a", 2, results=["ab"]),
         batch_vertex("b", 2, inputs=["ab"], results=["bc"]),
@@ -199,7 +199,7 @@ def test_what_the_lost_producer_needs_is_made_anew_too_where_it_has_been_release
     assert cluster.state is JobState.FINISHED
 
 
-def test_subtasks_of_a_source_that_may_take_over_splits_make_finished_forward_consumers_run_again():
+def test_a_source_whose_splits_may_move_restarts_its_finished_forward_consumers():
     cluster = batch(
         batch_vertex("a", 2, results=["ab", "ac"], partitioner="FORWARD", coordinator=b"x"),
         batch_vertex("b", 2, inputs=["ab"]),
@@ -211,7 +211,7 @@ def test_subtasks_of_a_source_that_may_take_over_splits_make_finished_forward_co
     assert restarted(cluster) == {"a0", "b0", "c0"}  # a1 still runs
 
 
-def test_subtasks_of_a_source_that_have_all_finished_do_not():
+def test_a_source_whose_subtasks_have_all_finished_does_not_restart_forward_consumers():
     cluster = batch(
         batch_vertex("a", 2, results=["ab", "ac"], partitioner="FORWARD", coordinator=b"x"),
         batch_vertex("b", 2, inputs=["ab"]),
@@ -223,7 +223,7 @@ def test_subtasks_of_a_source_that_have_all_finished_do_not():
     assert restarted(cluster) == {"a0", "c0"}
 
 
-def test_news_of_the_loss_of_an_old_result_loses_nothing_new():
+def test_a_late_report_about_an_old_result_does_not_affect_the_new_one():
     cluster = batch(batch_vertex("a", 1, results=["ab"]), batch_vertex("b", 2, inputs=["ab"]))
     cluster.finish("a")
     old = lost(PartitionNotFoundError, cluster, "a", "ab")
@@ -240,7 +240,7 @@ def test_news_of_the_loss_of_an_old_result_loses_nothing_new():
 # Lost TaskExecutors
 
 
-def test_a_lost_task_executor_takes_results_along_that_somebody_waits_for():
+def test_awaited_results_of_a_lost_task_executor_are_produced_again():
     cluster = batch(
         batch_vertex("a", 2, results=["ab"]), batch_vertex("b", 1, inputs=["ab"]), slots=[("tm1", 1), ("tm2", 1)]
     )
@@ -254,7 +254,7 @@ def test_a_lost_task_executor_takes_results_along_that_somebody_waits_for():
     assert cluster.state is JobState.FINISHED
 
 
-def test_all_that_a_task_executor_takes_along_is_one_failure():
+def test_the_loss_of_a_task_executor_is_one_failure():
     cluster = batch(
         batch_vertex("a", 4, results=["ab"]),
         batch_vertex("b", 1, inputs=["ab"]),
@@ -268,7 +268,7 @@ def test_all_that_a_task_executor_takes_along_is_one_failure():
     assert cluster.state is JobState.RUNNING
 
 
-def test_results_that_nobody_needs_any_more_are_lost_without_harm():
+def test_the_loss_of_results_that_nobody_needs_restarts_nothing():
     cluster = batch(
         batch_vertex("a", 1, results=["ab"]),
         batch_vertex("b", 1, inputs=["ab"]),
@@ -284,7 +284,7 @@ def test_results_that_nobody_needs_any_more_are_lost_without_harm():
     assert cluster.state is JobState.FINISHED
 
 
-def test_whoever_is_reading_goes_on_until_it_says_that_it_cannot():
+def test_a_running_consumer_continues_until_it_reports_a_lost_input():
     """It may have read all it needs."""
     cluster = batch(
         batch_vertex("a", 2, results=["ab"]), batch_vertex("b", 1, inputs=["ab"]), slots=[("tm1", 1), ("tm2", 1)]
@@ -312,7 +312,7 @@ def test_without_a_restart_strategy_a_lost_result_that_is_needed_fails_the_job()
     assert isinstance(cluster.failure, TaskManagerLostError)
 
 
-def test_nobody_begins_to_read_what_is_about_to_be_made_anew():
+def test_a_consumer_waits_for_inputs_that_will_be_produced_again():
     """x finishes while a's restart is due: b reads both, and must wait for the new a."""
     cluster = batch(
         batch_vertex("a", 1, results=["ab"]),
@@ -329,7 +329,7 @@ def test_nobody_begins_to_read_what_is_about_to_be_made_anew():
     assert cluster.states()["b0"] == "RUNNING"
 
 
-def test_what_is_to_be_read_again_is_not_released():
+def test_a_result_with_a_pending_restart_of_its_consumer_is_not_released():
     """b has finished and is to run again; c, which reads the same records, finishes meanwhile."""
     cluster = batch(
         batch_vertex("q", 1, results=["qb"], partitioner="REBALANCE"),
@@ -350,7 +350,7 @@ def test_what_is_to_be_read_again_is_not_released():
     assert cluster.state is JobState.FINISHED
 
 
-def test_with_full_failover_everything_runs_again():
+def test_full_failover_restarts_all_tasks():
     options = SchedulerOptions(failover_strategy="full")
     cluster = batch(*two_stages("HASH"), options=options)
     cluster.finish("a")

@@ -80,7 +80,7 @@ def after_two_stages(**rest):
     return life
 
 
-def test_what_has_finished_does_not_run_again() -> None:
+def test_finished_tasks_do_not_run_again() -> None:
     life = after_two_stages()
     second = life.dies()
     assert second.running() == ["last0", "last1"]
@@ -89,7 +89,7 @@ def test_what_has_finished_does_not_run_again() -> None:
     assert second.cluster.state is JobState.FINISHED
 
 
-def test_consumers_read_what_the_first_life_has_left_where_it_is() -> None:
+def test_consumers_read_the_results_of_the_former_job_master() -> None:
     life = Life(three_stages())
     for subtask in range(2):
         life.finish("source", subtask, (MB, MB, 0, 0))
@@ -106,7 +106,7 @@ def test_consumers_read_what_the_first_life_has_left_where_it_is() -> None:
     assert {str(one.producer.execution_graph_id) for one in consumed} == {"first"}
 
 
-def test_a_decided_parallelism_stays_with_its_ranges() -> None:
+def test_a_recovered_vertex_keeps_its_parallelism_and_ranges() -> None:
     life = Life(three_stages())
     for subtask in range(2):
         life.finish("source", subtask, (3 * MB, MB, 0, 0))
@@ -115,7 +115,7 @@ def test_a_decided_parallelism_stays_with_its_ranges() -> None:
     assert reads(second.cluster, "middle") == reads(life.cluster, "middle")
 
 
-def test_a_job_that_had_finished_but_for_its_word_is_finished() -> None:
+def test_a_job_whose_end_was_not_reported_finishes_at_once() -> None:
     life = after_two_stages()
     for subtask in range(2):
         life.finish("last", subtask)
@@ -124,21 +124,21 @@ def test_a_job_that_had_finished_but_for_its_word_is_finished() -> None:
     assert not second.cluster.take(fx.SubmitTasks)
 
 
-def test_a_result_that_is_lost_is_made_again_where_somebody_reads_it() -> None:
+def test_a_lost_result_with_a_waiting_consumer_is_produced_again() -> None:
     life = after_two_stages()
     lost = str(life.cluster.scheduler.graph.vertex(life.cluster.attempt("middle", 0).vertex).produced[0].current_id)
     second = life.dies(lambda ids: ids - {lost})
     assert second.running() == ["middle0"]
 
 
-def test_and_what_is_needed_for_that() -> None:
+def test_the_lost_inputs_of_such_a_producer_are_produced_again() -> None:
     life = after_two_stages()
     second = life.dies(lambda ids: frozenset())
     assert second.running() == ["source0", "source1"]
     assert second.cluster.attempt("source").attempt_number == 1
 
 
-def test_also_where_the_vertex_that_will_read_it_does_not_know_its_parallelism_yet() -> None:
+def test_a_lost_result_with_an_undecided_consumer_is_produced_again() -> None:
     life = Life(three_stages())
     life.finish("source", 0, (MB, MB, 0, 0))
     second = life.dies(lambda ids: frozenset())
@@ -148,13 +148,13 @@ def test_also_where_the_vertex_that_will_read_it_does_not_know_its_parallelism_y
     assert [name for name in second.running() if name.startswith("middle")] != []
 
 
-def test_results_that_nobody_reads_any_more_need_not_be_there() -> None:
+def test_lost_results_without_waiting_consumers_are_not_produced_again() -> None:
     life = after_two_stages()
     second = life.dies(lambda ids: {one for one in ids if one.startswith("b#")})
     assert second.running() == ["last0", "last1"]
 
 
-def test_consumers_that_have_finished_run_again_where_records_may_come_otherwise() -> None:
+def test_finished_consumers_run_again_if_their_records_may_differ() -> None:
     life = Life(three_stages(partitioner="REBALANCE"))
     for subtask in range(2):
         life.finish("source", subtask, (MB, MB, 0, 0))
@@ -164,7 +164,7 @@ def test_consumers_that_have_finished_run_again_where_records_may_come_otherwise
     assert second.cluster.states()["middle0"] == "CREATED"
 
 
-def test_restarts_of_the_first_life_count() -> None:
+def test_attempt_numbers_continue_after_a_recovery() -> None:
     life = Life(three_stages())
     for subtask in range(2):
         life.finish("source", subtask, (MB, MB, 0, 0))
@@ -174,7 +174,7 @@ def test_restarts_of_the_first_life_count() -> None:
     assert second.running() == ["source0"]
 
 
-def test_sources_count_as_finished_from_the_snapshot_of_their_coordinator_on() -> None:
+def test_a_source_counts_as_finished_after_a_snapshot_of_its_coordinator() -> None:
     life = Life(three_stages(source_coordinator=b"x"))
     life.finish("source", 0, (MB, 0, 0, 0))
     without = life.recorded()
@@ -188,14 +188,14 @@ def test_sources_count_as_finished_from_the_snapshot_of_their_coordinator_on() -
     assert resets == [1]
 
 
-def test_decisions_of_another_job_are_refused() -> None:
+def test_decisions_of_another_job_are_rejected() -> None:
     decision = job_events.Decision(JobVertexID("source"), 2, "why", None)
     cluster = Cluster(three_stages(), options=OPTIONS)
     with pytest.raises(CorruptStateError, match="another job"):
         cluster.scheduler.adaptive.replay([decision])
 
 
-def test_late_news_of_the_first_life_is_ignored() -> None:
+def test_late_updates_about_former_attempts_are_ignored() -> None:
     life = after_two_stages()
     second = life.dies()
     stale = life.cluster.attempt("last", 0)
@@ -204,7 +204,7 @@ def test_late_news_of_the_first_life_is_ignored() -> None:
 
 
 @pytest.mark.parametrize(("records", "released"), [(True, 0), (False, 1)])
-def test_what_a_sink_has_read_is_kept_while_the_job_may_be_recovered(records, released) -> None:
+def test_inputs_of_a_sink_are_kept_while_the_job_can_be_recovered(records, released) -> None:
     options = replace(OPTIONS, records_events=records, releases_partitions_during_execution=True)
     writer = batch_vertex("writer", 1, results=["files"])
     committer = batch_vertex("committer", 1, inputs=["files"])

@@ -60,7 +60,7 @@ def test_the_slot_of_a_finished_task_is_used_at_once():
     assert {cluster.execution("b", i).slot for i in range(2)} == slots
 
 
-def test_a_consumer_waits_for_every_producer_where_it_reads_all_of_them():
+def test_an_all_to_all_consumer_waits_for_all_its_producers():
     cluster = batch(chain(2), slots=[("tm1", 4)])
     cluster.finish("a0")
     assert deployed(cluster) == {"a1"}
@@ -82,7 +82,7 @@ def test_a_request_waits_for_longer_than_the_time_out_while_tasks_of_the_job_run
     assert deployed(cluster) == {"a1"}
 
 
-def test_a_request_times_out_where_the_job_has_no_slot_at_all():
+def test_a_request_times_out_if_the_job_has_no_slot():
     cluster = Cluster(chain(1), options=BATCH)
     cluster.start()
     cluster.advance(TIMEOUT_MS - 1)
@@ -172,7 +172,7 @@ def test_over_a_forward_edge_each_partition_is_released_by_its_own_consumer():
     assert released(cluster) == ["ab#0@g_a_0_0"]
 
 
-def test_results_are_kept_to_the_end_where_the_configuration_says_so():
+def test_results_can_be_kept_until_the_end_of_the_job():
     options = SchedulerOptions(slot_pool=BATCH.slot_pool, releases_partitions_during_execution=False)
     cluster = batch(chain(1), options=options)
     cluster.finish("a")
@@ -182,7 +182,7 @@ def test_results_are_kept_to_the_end_where_the_configuration_says_so():
     assert released(cluster) == []  # the TaskExecutors are told that the job is over
 
 
-def test_results_are_forgotten_when_the_job_is_cancelled():
+def test_results_are_not_tracked_after_a_cancellation():
     cluster = batch(chain(1))
     cluster.finish("a")
     assert cluster.scheduler.partitions.tracked
@@ -192,7 +192,7 @@ def test_results_are_forgotten_when_the_job_is_cancelled():
     assert cluster.scheduler.partitions.tracked == []
 
 
-def test_a_pipelined_result_of_several_consumers_is_refused():
+def test_a_pipelined_result_with_several_consumers_is_rejected():
     graph = job_graph(vertex("a", 1, results=["d"]), vertex("b", 1, inputs=["d"]), vertex("c", 1, inputs=["d"]))
     with pytest.raises(JobSubmissionError, match="more than one consumer"):
         Cluster(graph)

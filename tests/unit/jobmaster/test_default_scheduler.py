@@ -77,7 +77,7 @@ def test_independent_regions_are_deployed_one_by_one():
     assert deployed_names(effect) == ["source1", "sink1"]
 
 
-def test_what_goes_to_one_task_executor_goes_in_one_call_with_each_vertex_once():
+def test_tasks_for_one_task_executor_are_deployed_in_one_call():
     cluster = Cluster(source_and_sink(2))
     cluster.start()
     cluster.add_task_manager("tm1", 2)
@@ -86,7 +86,7 @@ def test_what_goes_to_one_task_executor_goes_in_one_call_with_each_vertex_once()
     assert deployed_names(effect) == ["source0", "source1", "sink0", "sink1"]
 
 
-def test_a_deployment_says_where_every_producer_is():
+def test_a_deployment_contains_the_locations_of_all_producers():
     cluster = Cluster(source_and_sink(2))
     cluster.start()
     cluster.add_task_manager("tm1", 1)
@@ -104,7 +104,7 @@ def test_a_deployment_says_where_every_producer_is():
     assert tasks["source0"].allocation_id == "tm1-a1"
 
 
-def test_a_job_whose_tasks_all_finish_is_finished_and_gives_everything_back():
+def test_a_job_finishes_with_its_last_task_and_returns_its_slots():
     cluster = running(source_and_sink(1))
     cluster.update(cluster.attempt("source"), E.FINISHED)
     assert cluster.state is JobState.RUNNING
@@ -201,7 +201,7 @@ def test_a_job_that_waits_for_slots_is_canceled_at_once():
     assert cluster.take(fx.DeclareRequirements)[-1].num_slots == 0
 
 
-def test_cancelling_twice_is_cancelling_once():
+def test_a_second_cancellation_has_no_effect():
     cluster = running(source_and_sink(1))
     cluster.send(ev.CancelJob())
     cluster.effects.clear()
@@ -219,7 +219,7 @@ def test_a_cancel_waits_for_the_answer_of_the_submission():
     assert len(effect.attempts) == 2
 
 
-def test_a_task_that_comes_up_although_it_was_cancelled_is_cancelled_again():
+def test_a_canceled_task_that_starts_is_canceled_again():
     cluster = running(source_and_sink(1))
     cluster.send(ev.CancelJob())
     cluster.effects.clear()
@@ -236,7 +236,7 @@ def test_tasks_that_finish_while_they_are_cancelled_do_not_finish_the_job():
     assert cluster.state is JobState.CANCELED
 
 
-def test_a_suspended_job_lets_go_of_everything_at_once():
+def test_a_suspended_job_releases_everything_at_once():
     cluster = running(source_and_sink(1))
     effects = cluster.send(ev.SuspendJob(TaskSubmissionError("the Dispatcher is lost")))
     assert cluster.state is JobState.SUSPENDED
@@ -268,7 +268,7 @@ def test_an_update_of_an_unknown_attempt_is_ignored():
     assert cluster.update(foreign, E.FAILED, BOOM) == []
 
 
-def test_an_update_of_a_former_attempt_is_ignored_but_a_living_one_is_cancelled():
+def test_an_update_of_a_former_attempt_cancels_it_if_it_runs():
     cluster = running(source_and_sink(1), restart_strategy=FixedDelayRestartStrategy(1, 0))
     former = cluster.attempt("source")
     cluster.update(former, E.FAILED, BOOM)
@@ -323,7 +323,7 @@ def test_a_rejected_task_fails():
     assert "no such slot" in str(cluster.failure)
 
 
-def test_a_submission_without_answer_fails_its_tasks_and_cancels_what_may_have_come_up():
+def test_an_unanswered_submission_fails_and_cancels_its_tasks():
     cluster = Cluster(source_and_sink(1))
     cluster.start()
     cluster.add_task_manager("tm1", 1)
@@ -354,7 +354,7 @@ def test_a_job_without_slots_fails_after_the_timeout_and_says_how_many_were_miss
     assert "brings packages" not in str(cluster.failure)
 
 
-def test_a_job_with_packages_of_its_own_that_gets_no_slots_is_told_why():
+def test_the_slot_timeout_of_a_job_with_its_own_packages_names_the_reason():
     graph = source_and_sink(1)
     graph.artifacts.add(name="requirements.txt", kind="PYTHON_REQUIREMENTS", blob_key="ab")
     cluster = Cluster(graph, options=options())
@@ -373,7 +373,7 @@ def test_a_slot_that_fails_fails_its_tasks():
     assert "slot timed out" in str(cluster.failure)
 
 
-def test_a_slot_nobody_uses_is_given_back_after_the_idle_timeout():
+def test_an_unused_slot_is_returned_after_the_idle_timeout():
     graph = job_graph(vertex("a", 1), vertex("b", 1, group="other"))
     cluster = running(graph, options=options(), slots=[("tm1", 2)])
     cluster.update(cluster.attempt("a"), E.FINISHED)
@@ -388,7 +388,7 @@ def test_a_slot_nobody_uses_is_given_back_after_the_idle_timeout():
 # What a heartbeat says
 
 
-def test_a_task_the_task_executor_does_not_have_any_more_fails_but_not_at_once():
+def test_a_task_that_its_task_executor_lost_fails_after_the_grace_period():
     cluster = running(source_and_sink(1))
     report = ev.DeploymentsReported(ResourceID("tm1"), frozenset({cluster.attempt("sink")}))
     cluster.send(report)
@@ -420,7 +420,7 @@ def test_a_task_whose_submission_is_not_answered_is_not_missed():
     assert set(cluster.states().values()) == {"DEPLOYING"}
 
 
-def test_a_cancelled_task_that_is_gone_counts_as_canceled():
+def test_a_canceled_task_that_is_missing_counts_as_canceled():
     cluster = running(source_and_sink(1))
     cluster.send(ev.CancelJob())
     for _ in range(2):
@@ -429,7 +429,7 @@ def test_a_cancelled_task_that_is_gone_counts_as_canceled():
     assert cluster.state is JobState.CANCELED
 
 
-def test_tasks_nobody_knows_are_cancelled_where_they_run():
+def test_unknown_tasks_are_canceled_at_their_task_executor():
     cluster = running(source_and_sink(1))
     stranger = ExecutionAttemptID("g", cluster.attempt("source").vertex, 7)
     known = {cluster.attempt("source"), cluster.attempt("sink")}

@@ -117,13 +117,13 @@ async def leading(process: Process) -> None:
 
 
 @scenario()
-async def test_a_standby_ends_when_it_is_told(process: Process) -> None:
+async def test_a_standby_ends_when_the_dispatcher_stops_it(process: Process) -> None:
     process.of("d:1").put_nowait(STOP)
     assert await process.end() == SessionEnd("not needed", 0)
 
 
 @scenario()
-async def test_a_standby_ends_with_its_dispatcher_whoever_leads_then(process: Process) -> None:
+async def test_a_standby_ends_with_its_dispatcher(process: Process) -> None:
     process.leaders.lead("d:2", "two")
     await process.settle()
     process.of("d:1").put_nowait(LOST)
@@ -140,7 +140,7 @@ async def test_without_high_availability_a_job_ends_with_its_dispatcher(process:
 
 
 @scenario()
-async def test_a_job_offers_itself_to_the_dispatcher_that_leads_next(process: Process) -> None:
+async def test_a_job_says_hello_to_the_next_leading_dispatcher(process: Process) -> None:
     await leading(process)
     process.of("d:1").put_nowait(LOST)
     await asyncio.sleep(60)
@@ -163,7 +163,7 @@ async def test_a_dispatcher_that_hangs_is_left_when_another_leads(process: Proce
 
 
 @scenario()
-async def test_the_same_dispatcher_under_another_leadership_is_another_one(process: Process) -> None:
+async def test_a_dispatcher_with_another_fencing_token_is_another_dispatcher(process: Process) -> None:
     await leading(process)
     process.leaders.lead("d:1", "again")
     process.of("d:1").put_nowait(adopted("again"))
@@ -173,7 +173,7 @@ async def test_the_same_dispatcher_under_another_leadership_is_another_one(proce
 
 
 @scenario()
-async def test_a_job_that_begins_when_another_dispatcher_leads_already_offers_itself_there(process: Process) -> None:
+async def test_a_job_that_starts_after_a_leader_change_says_hello_to_the_new_leader(process: Process) -> None:
     process.leaders.lead("d:2", "two")
     process.waits_for_leadership = True
     process.of("d:1").put_nowait(START)
@@ -196,7 +196,7 @@ async def test_a_session_is_kept_while_nobody_leads(process: Process) -> None:
 
 
 @scenario()
-async def test_a_session_that_broke_is_opened_again_at_the_same_leader(process: Process) -> None:
+async def test_a_broken_session_is_opened_again_at_the_same_leader(process: Process) -> None:
     await leading(process)
     process.of("d:1").put_nowait(LOST)
     process.of("d:1").put_nowait(NotLeaderError("not yet"))

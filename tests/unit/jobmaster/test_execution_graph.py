@@ -63,7 +63,7 @@ def test_vertices_are_ordered_producers_first_whatever_the_order_of_the_graph():
     assert [str(vertex_id) for vertex_id in graph.job_vertices] == ["src", "map", "sink"]
 
 
-def test_max_parallelism_is_derived_where_it_is_not_set():
+def test_max_parallelism_is_derived_if_it_is_not_set():
     graph = graph_of(vertex("a", 100))
     assert graph.job_vertices[JobVertexID("a")].max_parallelism == 256
     assert graph.job_vertices[JobVertexID("a")].job_vertex.max_parallelism == 256
@@ -84,7 +84,7 @@ def test_a_producer_is_told_the_max_parallelism_of_its_consumer_which_owns_the_k
         (vertex("a", 1, max_parallelism=40_000), "between 1 and 32768"),
     ],
 )
-def test_parallelism_that_does_not_fit_is_named(bad, message):
+def test_an_invalid_parallelism_is_rejected_with_its_vertex(bad, message):
     with pytest.raises(JobSubmissionError, match=message):
         graph_of(bad)
 
@@ -103,7 +103,7 @@ def test_parallelism_that_does_not_fit_is_named(bad, message):
         ([], "no vertices"),
     ],
 )
-def test_a_graph_that_is_no_graph_is_refused_with_its_culprit(vertices, message):
+def test_an_invalid_graph_is_rejected_with_its_culprit(vertices, message):
     with pytest.raises(JobSubmissionError, match=message):
         graph_of(*vertices)
 

@@ -50,7 +50,7 @@ def test_without_a_restart_strategy_the_job_fails_with_the_original_error():
     assert cluster.take(fx.JobTerminated) == [fx.JobTerminated(JobState.FAILED, BOOM)]
 
 
-def test_lost_records_of_a_sink_fail_the_job_for_good_wherever_they_are_in_the_chain_of_causes():
+def test_lost_records_of_a_sink_anywhere_in_the_causes_fail_the_job():
     cluster = restarting(source_and_sink(2), attempts=100)
     failure = CommitError("1 of 1 cannot be committed")
     failure.__cause__ = CommittablesLostError("the transaction was rolled back")
@@ -230,7 +230,7 @@ def test_failures_while_a_restart_is_due_count_as_one_with_exponential_delay():
 # A lost TaskExecutor
 
 
-def test_a_lost_task_manager_fails_its_tasks_and_the_job_names_it():
+def test_the_error_of_a_lost_task_manager_names_it():
     cluster = running(source_and_sink(2), slots=[("tm1", 1), ("tm2", 1)])
     cluster.lose("tm2")
     cluster.obey_cancels()
@@ -260,7 +260,7 @@ def test_nothing_is_sent_to_a_task_manager_that_is_lost():
     assert cluster.state is JobState.FAILED
 
 
-def test_a_task_manager_lost_while_its_tasks_are_cancelled_ends_the_waiting():
+def test_a_task_manager_lost_during_a_cancellation_ends_it():
     cluster = running(source_and_sink(2), slots=[("tm1", 1), ("tm2", 1)])
     cluster.send(ev.CancelJob())
     cluster.lose("tm1")
@@ -301,7 +301,7 @@ def test_the_lost_process_wins_over_the_broken_connection_it_caused():
     assert isinstance(cluster.failure, TaskManagerLostError)
 
 
-def test_the_first_error_stays_where_later_ones_explain_no_more():
+def test_the_first_error_is_kept_if_later_ones_are_not_closer_to_the_root():
     cluster = running(source_and_sink(1))
     cluster.update(cluster.attempt("source"), E.FAILED, BOOM)
     cluster.update(cluster.attempt("sink"), E.FAILED, FunctionError("close() failed"))
@@ -321,7 +321,7 @@ def test_a_task_that_cancelled_itself_is_explained_by_the_failure_that_follows()
     assert cluster.scheduler.num_restarts == 1
 
 
-def test_a_task_that_cancelled_itself_and_nobody_says_why_is_a_failure():
+def test_a_task_that_canceled_itself_without_a_reported_failure_fails():
     cluster = running(source_and_sink(1))
     cluster.update(cluster.attempt("sink"), E.CANCELED)
     cluster.advance(UNEXPLAINED_CANCEL_GRACE_MS - 1)
@@ -347,7 +347,7 @@ def test_the_exception_history_is_bounded_and_newest_first():
 # Coordinators
 
 
-def test_a_coordinator_that_cannot_be_made_fails_the_job_before_it_is_scheduled():
+def test_a_coordinator_that_cannot_be_created_fails_the_job_before_it_is_scheduled():
     cluster = Cluster(source_and_sink(1))
     cluster.send(ev.InitializationFailed(BOOM))
     assert cluster.statuses() == ["FAILED"]
@@ -355,7 +355,7 @@ def test_a_coordinator_that_cannot_be_made_fails_the_job_before_it_is_scheduled(
     assert cluster.take(fx.JobTerminated) == [fx.JobTerminated(JobState.FAILED, BOOM)]
 
 
-def test_a_lost_operator_event_fails_the_task_it_was_for():
+def test_a_lost_operator_event_fails_its_task():
     cluster = restarting(source_and_sink(1))
     source = cluster.attempt("source")
     cluster.send(ev.OperatorEventsLost((source,), TaskManagerLostError("no answer")))

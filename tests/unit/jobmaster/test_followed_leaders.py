@@ -68,7 +68,7 @@ async def test_a_job_declares_what_it_needs_to_the_next_resource_manager_and_its
 
 
 @with_job(resource_manager=one_leads)
-async def test_the_same_leader_told_twice_is_no_change(job, resource_manager):
+async def test_a_repeated_report_of_the_same_leader_has_no_effect(job, resource_manager):
     job.peers.answers["register_job_master"] = lambda _: registered_as("one")
     await job.start()
     resource_manager.lead("rm:1", "one")
@@ -77,7 +77,7 @@ async def test_the_same_leader_told_twice_is_no_change(job, resource_manager):
 
 
 @with_job(resource_manager=one_leads)
-async def test_a_late_answer_of_the_former_resource_manager_registers_nowhere(job, resource_manager):
+async def test_a_late_answer_of_a_former_resource_manager_is_ignored(job, resource_manager):
     late = asyncio.get_running_loop().create_future()
     answers = [late, registered_as("two")]
     job.peers.answers["register_job_master"] = lambda _: answers.pop(0)
@@ -91,7 +91,7 @@ async def test_a_late_answer_of_the_former_resource_manager_registers_nowhere(jo
 
 
 @with_job(resource_manager=one_leads)
-async def test_whoever_answers_and_does_not_lead_is_asked_again(job, resource_manager):
+async def test_a_registration_at_a_resource_manager_that_does_not_lead_is_repeated(job, resource_manager):
     answers = [NotLeaderError("not yet"), registered_as("an earlier life"), registered_as("one")]
     job.peers.answers["register_job_master"] = lambda _: answers.pop(0)
     await job.start()
@@ -118,7 +118,7 @@ async def test_a_job_runs_on_while_no_resource_manager_leads(job, resource_manag
 
 
 @with_job(resource_manager=one_leads)
-async def test_nobody_is_followed_once_the_job_is_over(job, resource_manager):
+async def test_leader_changes_after_the_end_of_the_job_are_ignored(job, resource_manager):
     job.peers.answers["register_job_master"] = lambda _: registered_as("one")
     await job.start()
     job.job_master.cancel()
@@ -138,7 +138,7 @@ def outlives():
 
 
 @with_job(outlives_dispatcher=outlives)
-async def test_the_next_dispatcher_is_told_the_status_that_the_job_has(job, outlives_dispatcher):
+async def test_the_next_dispatcher_receives_the_current_status(job, outlives_dispatcher):
     await job.start()
     job.job_master.dispatcher_moved(*dispatcher(job, "dispatcher:2", "next"))
     await job.settle()
@@ -178,7 +178,7 @@ async def test_a_result_waits_until_a_dispatcher_takes_it(job, outlives_dispatch
 
 
 @with_job(outlives_dispatcher=outlives)
-async def test_a_dispatcher_that_hangs_is_not_waited_for_once_another_leads(job, outlives_dispatcher):
+async def test_a_report_to_a_hanging_dispatcher_moves_to_the_next_leader(job, outlives_dispatcher):
     never = asyncio.get_running_loop().create_future()
     answers = [never]
     await job.start()
@@ -208,7 +208,7 @@ class NoLongerLeading:
 
 
 @with_job(checkpoint_recovery=NoLongerLeading)
-async def test_a_job_whose_checkpoints_another_leader_has_is_left_and_does_not_fail(job, checkpoint_recovery):
+async def test_a_job_master_that_lost_its_leadership_does_not_fail_the_job(job, checkpoint_recovery):
     await job.start(until_state="SUSPENDED")
     (error,) = job.lost_leaderships
     assert "latch" in str(error)

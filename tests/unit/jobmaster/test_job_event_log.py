@@ -23,15 +23,15 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_was_appended_is_read(log: Path) -> None:
+def test_appended_events_are_read(log: Path) -> None:
     assert read_log(log) == (PAYLOADS, log.stat().st_size)
 
 
-def test_no_file_is_no_events(tmp_path: Path) -> None:
+def test_a_missing_file_has_no_events(tmp_path: Path) -> None:
     assert read_log(tmp_path / "none") == ([], 0)
 
 
-def test_wherever_a_write_was_cut_off_the_events_before_are_there(log: Path) -> None:
+def test_an_interrupted_write_keeps_all_earlier_events(log: Path) -> None:
     content = log.read_bytes()
     ends = [len(MAGIC)]
     for payload in PAYLOADS:
@@ -68,7 +68,7 @@ def test_any_damage_before_the_last_record_is_found(log: Path) -> None:
             read_log(log)
 
 
-def test_a_writer_goes_on_behind_what_is_whole(log: Path) -> None:
+def test_a_writer_appends_after_the_last_complete_record(log: Path) -> None:
     with log.open("ab") as file:
         file.write(b"a torn re")
     _, whole = read_log(log)
@@ -78,7 +78,7 @@ def test_a_writer_goes_on_behind_what_is_whole(log: Path) -> None:
     assert read_log(log)[0] == [*PAYLOADS, b"fourth", b"fifth"]
 
 
-def test_what_a_former_writer_goes_on_to_append_is_not_read(log: Path) -> None:
+def test_records_of_a_former_writer_are_not_read(log: Path) -> None:
     former = EventLogWriter(log, log.stat().st_size)
     _, whole = read_log(log)
     writer = EventLogWriter(log, whole)

@@ -142,7 +142,7 @@ async def test_the_death_of_a_task_executor_is_noticed_by_its_connection(process
 
 
 @in_loop
-async def test_a_call_that_finds_nobody_is_the_loss_of_the_task_executor(process):
+async def test_an_unreachable_task_executor_is_lost(process):
     job = process(source_and_sink(1))
     job.peers.answers["submit_tasks"] = RpcUnavailableError("connection refused")
     await job.start()
@@ -153,7 +153,7 @@ async def test_a_call_that_finds_nobody_is_the_loss_of_the_task_executor(process
 
 
 @in_loop
-async def test_the_resource_managers_word_that_a_task_executor_is_gone_counts(process):
+async def test_the_resource_manager_can_report_a_lost_task_executor(process):
     job = await running(process)
     request = jobmaster_pb2.DisconnectTaskManagerRequest(job_id="job", resource_id="tm1", reason="its process ended")
     job.call("disconnect_task_manager", request)
@@ -164,7 +164,7 @@ async def test_the_resource_managers_word_that_a_task_executor_is_gone_counts(pr
 
 
 @in_loop
-async def test_a_task_executor_that_stays_silent_is_given_up(process):
+async def test_a_task_executor_without_heartbeats_is_lost(process):
     job = await running(process, configuration={"heartbeat.interval": "1 ms", "heartbeat.timeout": "50 s"})
     job.peers.answers["heartbeat_from_job_master"] = RpcTimeoutError("no answer")
     await job.settle()
@@ -201,7 +201,7 @@ async def test_the_job_goes_on_without_resource_manager_and_registers_again(proc
 
 
 @in_loop
-async def test_a_resource_manager_that_forgot_the_job_is_registered_at_anew(process):
+async def test_the_job_registers_again_at_a_resource_manager_that_forgot_it(process):
     job = await running(process, configuration={"heartbeat.interval": "1 ms"})
     # the empty answer says registered = false
     await job.until(lambda: len(job.peers.requests("register_job_master")) >= 2)
@@ -210,7 +210,7 @@ async def test_a_resource_manager_that_forgot_the_job_is_registered_at_anew(proc
 
 
 @in_loop
-async def test_result_that_is_too_large_for_a_message_is_reported_smaller(process):
+async def test_a_result_that_is_too_large_for_a_message_is_reduced(process):
     job = await running(process)
     answers = iter([InternalError("RESOURCE_EXHAUSTED: the message is too large")])
     job.peers.answers["notify_job_terminated"] = lambda _: next(answers, common_pb2.Acknowledge())
@@ -290,7 +290,7 @@ async def test_a_task_executor_that_comes_back_at_another_address_lost_its_tasks
 
 
 @in_loop
-async def test_offers_and_heartbeats_of_strangers_have_their_answers(process):
+async def test_offers_and_heartbeats_of_unknown_task_executors_are_answered(process):
     job = await running(process)
     offer = jobmaster_pb2.OfferSlotsRequest(
         job_id="job", resource_id="stranger", offers=[jobmaster_pb2.SlotOffer(allocation_id="x")]
@@ -338,7 +338,7 @@ async def test_a_consumer_may_ask_for_the_state_of_its_producer(process):
 
 
 @in_loop
-async def test_a_stale_answer_of_a_task_executor_means_that_it_works_for_another(process):
+async def test_a_task_executor_that_rejects_the_fencing_token_is_lost(process):
     job = await running(process)
     job.peers.answers["cancel_tasks"] = StaleFencingTokenError("another JobMaster")
     job.call("cancel", dispatcher_pb2.JobIdMessage(job_id="job"))
@@ -348,7 +348,7 @@ async def test_a_stale_answer_of_a_task_executor_means_that_it_works_for_another
 
 
 @in_loop
-async def test_an_error_of_its_own_is_fatal(process):
+async def test_an_internal_error_is_fatal(process):
     job = await running(process)
     job.job_master.scheduler.handle = lambda event, now_ms: 1 / 0
     with pytest.raises(ZeroDivisionError):
@@ -497,7 +497,7 @@ async def test_an_event_that_may_be_lost_fails_its_task(process):
 
 
 @in_loop
-async def test_events_of_a_former_attempt_and_of_nobody_are_dropped(process):
+async def test_events_of_former_and_unknown_attempts_are_dropped(process):
     job = await running(process, with_coordinator(Provider()))
     await send_events(job, "late", attempt=f"{job.deployed[0][:-1]}7")
     await send_events(job, "late", attempt="another_source_0_0")
@@ -540,7 +540,7 @@ async def test_an_exception_of_the_coordinator_fails_the_job_with_the_users_trac
     ],
 )
 @in_loop
-async def test_a_coordinator_that_cannot_be_made_fails_the_job(process, coordinator, type_name, text):
+async def test_a_coordinator_that_cannot_be_created_fails_the_job(process, coordinator, type_name, text):
     job = process(source_and_sink(1, coordinator=coordinator))
     await job.start(until_state="FAILED")
     assert job.result.error.type == type_name
@@ -550,7 +550,7 @@ async def test_a_coordinator_that_cannot_be_made_fails_the_job(process, coordina
 
 
 @in_loop
-async def test_requests_of_clients_are_answered_or_refused_with_a_reason(process):
+async def test_requests_of_clients_are_answered_or_rejected_with_a_reason(process):
     job = await running(process, with_coordinator(Provider()))
     with pytest.raises(UserError, match="no operator nobody"):
         job.call("deliver_coordination_request", dispatcher_pb2.CoordinationRequest(job_id="job", operator_id="nobody"))

@@ -206,7 +206,7 @@ async def test_failed_tasks_are_deployed_with_their_state_of_the_last_completed_
 
 
 @in_loop
-async def test_without_a_completed_checkpoint_failed_tasks_begin_from_nothing(process):
+async def test_without_a_completed_checkpoint_failed_tasks_restart_without_state(process):
     job = process()
     await job.run()
     await job.triggered()
@@ -219,7 +219,7 @@ async def test_without_a_completed_checkpoint_failed_tasks_begin_from_nothing(pr
 
 
 @in_loop
-async def test_the_next_jobmaster_goes_on_from_the_last_completed_checkpoint(process):
+async def test_the_next_jobmaster_restores_the_last_completed_checkpoint(process):
     first = process()
     await first.run()
     await first.triggered()
@@ -238,7 +238,7 @@ async def test_the_next_jobmaster_goes_on_from_the_last_completed_checkpoint(pro
 
 
 @in_loop
-async def test_a_job_starts_from_a_savepoint_which_stays_and_whose_files_are_not_shared(process, tmp_path):
+async def test_a_job_restores_a_savepoint_without_owning_its_files(process, tmp_path):
     first = process(configuration={"execution.checkpointing.savepoint-dir": str(tmp_path / "savepoints")})
     await first.run()
     path = await saved(first, "trigger_savepoint", pb.TriggerSavepointRequest(job_id="job", trigger_id="t"))
@@ -280,7 +280,7 @@ async def saved(job, method, request):
 
 
 @in_loop
-async def test_a_savepoint_that_is_asked_for_twice_is_one(process, tmp_path):
+async def test_a_repeated_savepoint_request_takes_one_savepoint(process, tmp_path):
     job = process(configuration={"execution.checkpointing.interval": "0"})
     await job.run()
     request = pb.TriggerSavepointRequest(job_id="job", trigger_id="t", target_directory=str(tmp_path / "s"))
@@ -364,7 +364,7 @@ async def test_a_missing_savepoint_fails_the_job_before_it_runs(process, tmp_pat
 
 
 @in_loop
-async def test_a_savepoint_with_state_of_an_operator_that_is_gone_is_refused_unless_it_may_be_left_out(
+async def test_a_savepoint_with_state_of_a_removed_operator_is_rejected_unless_allowed(
     process, tmp_path
 ):
     first = process()
@@ -386,7 +386,7 @@ async def test_a_savepoint_with_state_of_an_operator_that_is_gone_is_refused_unl
 
 
 @in_loop
-async def test_a_derived_max_parallelism_gives_way_to_that_of_the_state(process, tmp_path):
+async def test_the_max_parallelism_of_the_state_replaces_a_derived_one(process, tmp_path):
     graph = job_graph(
         vertex("source", 1, results=["data"], max_parallelism=7), vertex("sink", 1, inputs=["data"], max_parallelism=9)
     )
@@ -416,7 +416,7 @@ async def test_a_trigger_that_cannot_be_delivered_declines_the_checkpoint(proces
 
 
 @in_loop
-async def test_a_task_executor_whose_last_task_has_ended_says_so_and_that_does_not_count(process):
+async def test_a_decline_of_a_task_executor_without_tasks_is_not_a_failure(process):
     """It does not work for the job any more. Nothing has failed."""
     job = process(configuration={"execution.checkpointing.tolerable-failed-checkpoints": "0"})
     not_ready = CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_NOT_READY
@@ -431,7 +431,7 @@ async def test_a_task_executor_whose_last_task_has_ended_says_so_and_that_does_n
 
 
 @in_loop
-async def test_a_confirmation_is_repeated_until_it_is_heard(process):
+async def test_a_confirmation_is_repeated_until_it_is_answered(process):
     job = process(configuration={"execution.checkpointing.interval": "1 h"})
     outcomes = [RpcTimeoutError("no answer"), RpcTimeoutError("no answer")]
     job.peers.answers["confirm_checkpoints"] = lambda _: outcomes.pop() if outcomes else pb.CheckpointNotification()
@@ -470,7 +470,7 @@ async def test_the_checkpoints_of_a_job_that_ended_are_deleted(process):
 
 
 @in_loop
-async def test_a_checkpoint_whose_place_is_being_made_when_its_job_ends_leaves_nothing(process):
+async def test_a_checkpoint_whose_location_is_created_at_the_end_leaves_no_files(process):
     job = process()
     io = job.job_master.checkpoints._io
     making, may_make, done = threading.Event(), threading.Event(), []
@@ -504,7 +504,7 @@ async def test_a_checkpoint_whose_place_is_being_made_when_its_job_ends_leaves_n
 
 
 @in_loop
-async def test_the_checkpoints_of_a_cancelled_job_stay_where_that_was_asked_for(process):
+async def test_the_checkpoints_of_a_canceled_job_can_be_retained(process):
     job = process(configuration={"execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION"})
     await job.run()
     await job.triggered()
@@ -533,7 +533,7 @@ async def test_a_suspended_job_keeps_everything(process):
 
 
 @in_loop
-async def test_nothing_is_given_up_before_the_dispatcher_knows_the_result(process):
+async def test_checkpoints_are_deleted_only_after_the_dispatcher_has_the_result(process):
     job = process()
     job.peers.answers["notify_job_terminated"] = lambda _: asyncio.get_running_loop().create_future()
     await job.run()
@@ -562,7 +562,7 @@ async def test_older_checkpoints_are_deleted_once_a_newer_one_counts(process):
 
 
 @in_loop
-async def test_a_damaged_checkpoint_is_dropped_and_the_job_goes_on_from_the_one_before(process):
+async def test_a_damaged_checkpoint_is_dropped_and_the_one_before_is_restored(process):
     job = process(configuration={"execution.checkpointing.num-retained": "2"})
     await job.run()
     directory = job.checkpoint_directory / "job"
@@ -756,7 +756,7 @@ async def test_events_of_before_the_checkpoint_arrive_before_the_trigger_and_lat
 
 
 @in_loop
-async def test_a_coordinator_that_cannot_be_checkpointed_declines_and_the_job_goes_on(process):
+async def test_a_coordinator_that_cannot_be_checkpointed_declines_the_checkpoint(process):
     job = process(coordinated(fails=True), {"execution.checkpointing.tolerable-failed-checkpoints": "1000"})
     await job.run()
     await job.passing(lambda: job.statistics().num_failed >= 2)
@@ -794,7 +794,7 @@ async def test_a_bounded_job_takes_its_last_checkpoint_at_the_end_of_its_data(pr
 
 
 @in_loop
-async def test_a_job_that_cannot_start_from_its_checkpoint_leaves_it_as_it_is(process, tmp_path):
+async def test_a_job_that_cannot_restore_its_checkpoint_does_not_delete_it(process, tmp_path):
     first = process()
     await first.run()
     await first.triggered()
@@ -855,7 +855,7 @@ class LeaderRecovery(FileCheckpointRecovery):
 
 
 @in_loop
-async def test_a_checkpoint_that_another_leader_would_not_know_is_not_completed_and_nothing_is_deleted(tmp_path):
+async def test_a_checkpoint_without_leadership_is_not_completed_and_nothing_is_deleted(tmp_path):
     recovery = LeaderRecovery(tmp_path)
     job = CheckpointedProcess(source_and_sink(), tmp_path, checkpoint_recovery=recovery)
     await job.run()

@@ -63,32 +63,32 @@ def fetched(servers: Servers, *, others_may_lead: bool = True) -> bytes:
         return runner.run(fetch())
 
 
-def test_a_file_is_fetched_from_the_one_that_leads() -> None:
+def test_a_file_is_fetched_from_the_leader() -> None:
     servers = Servers((200, 7, None))
     assert fetched(servers) == CONTENT
     assert servers.changes == 0
 
 
-def test_what_is_missing_comes_from_the_next_leader_however_that_cuts_it() -> None:
+def test_the_rest_of_a_file_is_fetched_from_the_next_leader() -> None:
     servers = Servers((90, 30, GONE), (0, 1, NotLeaderError("not yet")), (125, 50, GONE), (200, 33, None))
     assert fetched(servers) == CONTENT
     assert servers.asked == ["d:0", "d:1", "d:2", "d:3"]
 
 
-def test_a_leader_is_not_waited_for_for_ever() -> None:
+def test_the_wait_for_a_leader_is_bounded() -> None:
     servers = Servers((0, 1, GONE))
     with pytest.raises(RpcUnavailableError):
         fetched(servers)
     assert 30 < servers.changes < 90
 
 
-def test_without_others_a_dispatcher_that_is_gone_is_an_error_at_once() -> None:
+def test_without_high_availability_a_lost_dispatcher_fails_the_fetch_at_once() -> None:
     servers = Servers((90, 30, GONE), (200, 30, None))
     with pytest.raises(RpcUnavailableError):
         fetched(servers, others_may_lead=False)
 
 
-def test_a_file_that_is_not_there_is_an_error_at_once() -> None:
+def test_a_missing_file_fails_the_fetch_at_once() -> None:
     servers = Servers((0, 1, ExternalError("there is no such blob")))
     with pytest.raises(ExternalError, match="no such blob"):
         fetched(servers)

@@ -38,7 +38,7 @@ def test_reports_are_merged_by_name() -> None:
     assert values_of(reports) == {"a": 42, "b": 5}
 
 
-def test_a_result_says_its_type_and_shows_its_value_cut() -> None:
+def test_a_result_has_its_type_and_a_bounded_text() -> None:
     words = ListAccumulator()
     words.add("x" * 10_000)
     (result,) = merge_accumulators([reported(words=words)])
@@ -46,7 +46,7 @@ def test_a_result_says_its_type_and_shows_its_value_cut() -> None:
     assert result.value.startswith("['xxx") and len(result.value) == MAX_TEXT_CHARS
 
 
-def test_what_cannot_be_merged_does_not_hide_the_others() -> None:
+def test_an_accumulator_that_cannot_be_merged_does_not_affect_others() -> None:
     reports = [reported(bad=Refusing(), good=IntCounter(1)), reported(bad=Refusing(), good=IntCounter(1))]
     values = values_of(reports)
     assert values["good"] == 2
@@ -54,20 +54,20 @@ def test_what_cannot_be_merged_does_not_hide_the_others() -> None:
     assert "no merging" in values["bad"].reason
 
 
-def test_what_has_no_result_says_so() -> None:
+def test_an_accumulator_without_a_result_is_a_failure() -> None:
     assert "RuntimeError: no value" in values_of([reported(bad=Refusing())])["bad"].reason
 
 
-def test_one_name_of_two_kinds_is_a_failure() -> None:
+def test_one_name_with_two_types_is_a_failure() -> None:
     values = values_of([reported(n=IntCounter(1)), reported(n=ListAccumulator())])
     assert values["n"].reason == "cannot be merged: its type differs between tasks (IntCounter and ListAccumulator)"
 
 
-def test_what_cannot_be_loaded_is_a_failure() -> None:
+def test_an_accumulator_that_cannot_be_loaded_is_a_failure() -> None:
     assert "cannot be merged" in values_of([{"n": b"no pickle"}])["n"].reason
 
 
-def test_a_failure_of_one_task_is_the_failure_of_all() -> None:
+def test_a_failure_of_one_task_fails_the_merged_accumulator() -> None:
     failure = AccumulatorFailure("n", "cannot be pickled")
     reports = [reported(n=IntCounter(1)), reported(n=failure), reported(n=IntCounter(1))]
     assert values_of(reports)["n"].reason == "cannot be pickled"

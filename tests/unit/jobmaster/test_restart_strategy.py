@@ -46,7 +46,7 @@ def test_failure_rate_allows_exactly_max_failures_within_an_interval():
     assert strategy.backoff_ms(100) == 7
 
 
-def test_failure_rate_forgets_what_is_older_than_the_interval():
+def test_failure_rate_ignores_failures_before_the_interval():
     strategy = FailureRateRestartStrategy(max_failures_per_interval=2, interval_ms=100, delay_ms=7)
     for now_ms in (0, 1, 101):
         strategy.notify_failure(now_ms)
@@ -73,7 +73,7 @@ def test_exponential_delay_counts_failures_before_the_restart_as_one():
     assert strategy.backoff_ms(101) == 150
 
 
-def test_exponential_delay_starts_anew_after_a_long_time_without_failure():
+def test_exponential_delay_is_reset_after_a_long_time_without_failure():
     strategy = exponential(initial_backoff_ms=100, reset_backoff_threshold_ms=1_000)
     strategy.notify_failure(0)
     strategy.notify_failure(200)

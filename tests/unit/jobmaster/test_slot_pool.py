@@ -85,7 +85,7 @@ def test_offers_fulfil_requests_in_order_and_the_requirement_stays(pool):
     assert not [effect for effect in effects if isinstance(effect, sp.RequirementsChanged)]
 
 
-def test_offers_beyond_the_need_are_refused(pool):
+def test_offers_beyond_the_need_are_rejected(pool):
     pool.request(1)
     assert accepted(pool.offer("a", "b")) == ["a"]
     assert pool.pool.num_slots == 1
@@ -104,7 +104,7 @@ def test_a_repeated_offer_is_accepted_again_and_changes_nothing(pool):
     assert pool.pool.num_slots == 1
 
 
-def test_the_same_allocation_offered_by_another_task_manager_is_refused(pool):
+def test_a_known_allocation_offered_by_another_task_manager_is_rejected(pool):
     pool.request(1, 2)
     pool.offer("a")
     assert accepted(pool.offer("a", where=OTHER)) == []
@@ -127,7 +127,7 @@ def test_a_restarted_task_gets_its_previous_slot_back(pool):
     assert fulfilled(pool.request(1, allocation="b", resource=TM)) == {1: "b"}
 
 
-def test_a_task_whose_slot_is_gone_gets_another_on_the_same_task_manager(pool):
+def test_a_task_whose_slot_is_lost_gets_another_on_the_same_task_manager(pool):
     pool.request(8, 9)
     pool.offer("x", where=OTHER)
     pool.offer("y")
@@ -146,7 +146,7 @@ def test_no_request_takes_the_previous_slot_of_another(pool):
     assert fulfilled(pool(sp.RequestSlots(requests))) == {1: "b", 2: "a"}
 
 
-def test_an_idle_slot_is_given_back_after_the_idle_timeout(pool):
+def test_an_idle_slot_is_returned_after_the_idle_timeout(pool):
     pool.free_slots("a", now_ms=50)
     assert pool.pool.next_deadline_ms == 150
     assert pool(sp.CheckTimeouts(), 149) == []
@@ -156,7 +156,7 @@ def test_an_idle_slot_is_given_back_after_the_idle_timeout(pool):
     assert pool.pool.next_deadline_ms is None
 
 
-def test_a_request_without_a_slot_times_out_and_says_what_was_needed_and_there(pool):
+def test_a_request_times_out_with_the_required_and_available_slots(pool):
     pool.request(1, 2, 3)
     pool.offer("a")
     assert pool(sp.CheckTimeouts(), 999) == []
@@ -164,7 +164,7 @@ def test_a_request_without_a_slot_times_out_and_says_what_was_needed_and_there(p
     assert effects == [sp.SlotRequestsTimedOut((2, 3), 3, 1), sp.RequirementsChanged(1)]
 
 
-def test_a_cancelled_request_takes_no_slot(pool):
+def test_a_canceled_request_takes_no_slot(pool):
     pool.request(1)
     assert pool(sp.CancelSlotRequests(frozenset({1}))) == [sp.RequirementsChanged(0)]
     assert accepted(pool.offer("a")) == []
@@ -180,7 +180,7 @@ def test_a_lost_task_manager_takes_its_slots_along(pool):
     assert pool.pool.location(TM.resource_id) is None
 
 
-def test_a_lost_free_slot_is_nobodys_loss(pool):
+def test_a_lost_free_slot_has_no_effect(pool):
     pool.free_slots("a")
     assert pool(sp.ReleaseTaskManager(TM.resource_id, CAUSE)) == []
 
@@ -208,7 +208,7 @@ def test_returning_a_slot_that_was_lost_is_ignored(pool):
     assert pool(sp.ReturnSlot(AllocationID("a"))) == []
 
 
-def test_a_closed_pool_gives_everything_back_and_takes_nothing(pool):
+def test_a_closed_pool_returns_all_slots_and_accepts_none(pool):
     pool.free_slots("a")
     pool.request(1, 2)
     effects = pool(sp.CloseSlotPool(CAUSE))
@@ -225,20 +225,20 @@ def test_a_request_takes_no_slot_of_a_task_manager_that_it_excludes(pool):
     assert fulfilled(pool.offer("b", where=OTHER)) == {1: "b"}
 
 
-def test_others_behind_such_a_request_need_not_wait_for_it(pool):
+def test_requests_behind_an_excluding_one_do_not_wait_for_it(pool):
     excluding = sp.SlotRequest(1, excluded_resources=frozenset({TM.resource_id}))
     pool(sp.RequestSlots((excluding, sp.SlotRequest(2))))
     assert fulfilled(pool.offer("a")) == {2: "a"}
 
 
-def test_a_request_does_not_come_back_to_a_task_manager_that_it_excludes(pool):
+def test_an_exclusion_overrides_a_preferred_slot(pool):
     pool.free_slots("a")
     back = sp.SlotRequest(1, AllocationID("a"), TM.resource_id, excluded_resources=frozenset({TM.resource_id}))
     assert fulfilled(pool(sp.RequestSlots((back,)))) == {}
     assert fulfilled(pool.offer("b", where=OTHER)) == {1: "b"}
 
 
-def test_a_closed_pool_gives_back_the_slots_in_use_too_and_says_why(pool):
+def test_a_closed_pool_returns_slots_in_use_with_the_reason(pool):
     pool.request(1, 2)
     pool.offer("in use", "free")
     pool(sp.ReturnSlot(AllocationID("free")))
@@ -248,7 +248,7 @@ def test_a_closed_pool_gives_back_the_slots_in_use_too_and_says_why(pool):
     assert pool.pool.num_slots == 0
 
 
-def test_a_lost_slot_is_told_with_its_cause_and_is_wanted_no_more(pool):
+def test_a_lost_slot_is_reported_with_its_cause_and_not_required_any_more(pool):
     pool.request(1)
     pool.offer("a")
     lost, requirements = pool(sp.FailSlot(TM.resource_id, AllocationID("a"), CAUSE))
@@ -256,7 +256,7 @@ def test_a_lost_slot_is_told_with_its_cause_and_is_wanted_no_more(pool):
     assert requirements == sp.RequirementsChanged(0)
 
 
-def test_of_several_free_slots_only_those_idle_for_long_enough_are_given_back(pool):
+def test_only_free_slots_that_are_idle_long_enough_are_returned(pool):
     pool.request(1, 2)
     pool.offer("early", "late")
     pool(sp.ReturnSlot(AllocationID("early")), 10)
@@ -268,7 +268,7 @@ def test_of_several_free_slots_only_those_idle_for_long_enough_are_given_back(po
     assert pool.pool.next_deadline_ms == 140
 
 
-def test_a_slot_that_was_used_again_begins_its_idle_time_anew(pool):
+def test_the_idle_time_of_a_slot_restarts_after_each_use(pool):
     pool.free_slots("a", now_ms=0)
     pool.request(1, now_ms=90)
     pool(sp.ReturnSlot(AllocationID("a")), 95)
@@ -276,7 +276,7 @@ def test_a_slot_that_was_used_again_begins_its_idle_time_anew(pool):
     assert len(pool(sp.CheckTimeouts(), 195)) == 1
 
 
-def test_the_pool_knows_which_slots_are_where(pool):
+def test_the_pool_lists_the_slots_of_a_task_manager(pool):
     pool.request(1, 2, 3)
     pool.offer("a", "b")
     pool.offer("c", where=OTHER)
@@ -299,7 +299,7 @@ def test_a_task_manager_that_registers_again_is_at_its_new_address(pool):
 # Batch jobs
 
 
-def test_the_oldest_request_of_a_batch_job_gets_the_next_slot_whatever_a_later_one_prefers(batch_pool):
+def test_the_oldest_request_of_a_batch_job_gets_the_next_slot(batch_pool):
     """A region that needs two slots, of which it has one, would else never get the other."""
     batch_pool.request(1)
     batch_pool.request(2, allocation="a", resource=TM)
@@ -307,19 +307,19 @@ def test_the_oldest_request_of_a_batch_job_gets_the_next_slot_whatever_a_later_o
     assert fulfilled(batch_pool.offer("b")) == {2: "b"}
 
 
-def test_requests_of_a_batch_job_that_can_all_be_met_still_get_what_they_prefer(batch_pool):
+def test_requests_of_a_batch_job_get_preferred_slots_if_there_are_enough(batch_pool):
     batch_pool.free_slots("a", "b")
     requests = (sp.SlotRequest(1), sp.SlotRequest(2, AllocationID("a"), TM.resource_id))
     assert fulfilled(batch_pool(sp.RequestSlots(requests))) == {1: "b", 2: "a"}
 
 
-def test_a_request_of_a_batch_job_that_may_not_have_the_slot_does_not_hold_up_the_next(batch_pool):
+def test_a_batch_request_that_excludes_the_slot_does_not_block_the_next(batch_pool):
     excluding = sp.SlotRequest(1, excluded_resources=frozenset({TM.resource_id}))
     batch_pool(sp.RequestSlots((excluding, sp.SlotRequest(2))))
     assert fulfilled(batch_pool.offer("a")) == {2: "a"}
 
 
-def test_requests_of_a_batch_job_wait_on_while_slots_of_the_job_are_in_use(batch_pool):
+def test_batch_requests_do_not_time_out_while_slots_of_the_job_are_in_use(batch_pool):
     batch_pool.request(1, 2)
     batch_pool.request(3, now_ms=500)
     assert batch_pool(sp.CheckTimeouts(are_slots_coming=True), 1_000) == []
@@ -328,7 +328,7 @@ def test_requests_of_a_batch_job_wait_on_while_slots_of_the_job_are_in_use(batch
     assert batch_pool(sp.CheckTimeouts(), 2_000) == [sp.SlotRequestsTimedOut((1, 2), 2, 0), sp.RequirementsChanged(0)]
 
 
-def test_requests_of_a_streaming_job_time_out_though_slots_are_in_use(pool):
+def test_streaming_requests_time_out_while_slots_are_in_use(pool):
     pool.request(1)
     effects = pool(sp.CheckTimeouts(are_slots_coming=True), 1_000)
     assert effects == [sp.SlotRequestsTimedOut((1,), 1, 0), sp.RequirementsChanged(0)]

@@ -78,7 +78,7 @@ def attempted_again():
     return cluster
 
 
-def test_a_task_that_takes_half_as_long_again_as_the_others_is_attempted_elsewhere() -> None:
+def test_a_slow_task_gets_a_speculative_attempt() -> None:
     cluster = with_a_slow_task()
     cluster.advance(400)
     assert cluster.attempts_of("work", 3) == {0: "RUNNING"}
@@ -88,7 +88,7 @@ def test_a_task_that_takes_half_as_long_again_as_the_others_is_attempted_elsewhe
     assert declared.blocked == {ResourceID("slow")}
 
 
-def test_a_task_executor_is_blocked_for_a_while_only() -> None:
+def test_a_task_executor_is_blocked_for_a_limited_time() -> None:
     cluster = attempted_again()
     cluster.update(cluster.other_attempt("work", 3).attempt_id, E.FINISHED)
     cluster.obey_cancels()
@@ -99,7 +99,7 @@ def test_a_task_executor_is_blocked_for_a_while_only() -> None:
     assert cluster.take(fx.DeclareRequirements)[-1].blocked == frozenset()
 
 
-def test_it_takes_no_slot_of_the_slow_task_executor() -> None:
+def test_a_speculative_attempt_uses_no_slot_of_the_slow_task_executor() -> None:
     cluster = with_a_slow_task()
     cluster.advance(700)
     assert cluster.attempts_of("work", 3) == {0: "RUNNING", 1: "SCHEDULED"}, "free slots of `slow` are there"
@@ -109,13 +109,13 @@ def test_it_takes_no_slot_of_the_slow_task_executor() -> None:
     assert [effect.location.resource_id.value for effect in cluster.submitted()][-1] == "fast"
 
 
-def test_there_are_no_more_attempts_than_allowed() -> None:
+def test_the_number_of_attempts_is_limited() -> None:
     cluster = attempted_again()
     cluster.advance(60_000)
     assert len(cluster.attempts_of("work", 3)) == 2
 
 
-def test_before_enough_tasks_have_finished_nothing_is_slow() -> None:
+def test_no_task_is_slow_before_enough_tasks_have_finished() -> None:
     cluster = SpeculativeCluster(graph_of())
     cluster.start()
     cluster.add_task_manager("tm", 4)
@@ -127,13 +127,13 @@ def test_before_enough_tasks_have_finished_nothing_is_slow() -> None:
 
 
 @pytest.mark.parametrize("graph", [graph_of(twice=False), graph_of(coordinator=b"x")], ids=["unsafe", "coordinated"])
-def test_what_cannot_run_twice_at_once_does_not(graph) -> None:
+def test_ineligible_tasks_get_no_speculative_attempt(graph) -> None:
     cluster = with_a_slow_task(graph)
     cluster.advance(60_000)
     assert cluster.attempts_of("work", 3) == {0: "RUNNING"}
 
 
-def test_the_second_attempt_may_win_and_only_its_result_is_read() -> None:
+def test_consumers_read_the_result_of_a_winning_second_attempt() -> None:
     cluster = attempted_again()
     first = cluster.execution("work", 3)
     winner = cluster.other_attempt("work", 3)
@@ -152,7 +152,7 @@ def test_the_second_attempt_may_win_and_only_its_result_is_read() -> None:
     assert cluster.state is JobState.FINISHED
 
 
-def test_the_first_attempt_may_win_too() -> None:
+def test_the_first_attempt_can_win() -> None:
     cluster = attempted_again()
     second = cluster.other_attempt("work", 3)
     cluster.update(cluster.attempt("work", 3), E.FINISHED)
@@ -163,7 +163,7 @@ def test_the_first_attempt_may_win_too() -> None:
     assert cluster.state is JobState.FINISHED
 
 
-def test_when_both_finish_what_the_later_one_wrote_is_released() -> None:
+def test_results_of_the_later_attempt_are_released() -> None:
     cluster = attempted_again()
     first, winner = cluster.execution("work", 3), cluster.other_attempt("work", 3)
     cluster.update(winner.attempt_id, E.FINISHED)
@@ -173,7 +173,7 @@ def test_when_both_finish_what_the_later_one_wrote_is_released() -> None:
     assert len(released) == 1 and str(first.attempt_id) in released[0]
 
 
-def test_an_attempt_that_fails_beside_another_is_no_failure_of_the_task() -> None:
+def test_a_failed_attempt_beside_another_does_not_fail_the_task() -> None:
     cluster = attempted_again()
     second = cluster.other_attempt("work", 3)
     cluster.update(second.attempt_id, E.FAILED, TaskSubmissionError("broken"))
@@ -181,7 +181,7 @@ def test_an_attempt_that_fails_beside_another_is_no_failure_of_the_task() -> Non
     assert (cluster.state, cluster.scheduler.num_restarts) == (JobState.RUNNING, 0)
 
 
-def test_nor_is_the_loss_of_the_slow_task_executor() -> None:
+def test_the_loss_of_the_slow_task_executor_does_not_fail_the_task() -> None:
     cluster = attempted_again()
     second = cluster.other_attempt("work", 3)
     cluster.lose("slow")
@@ -189,14 +189,14 @@ def test_nor_is_the_loss_of_the_slow_task_executor() -> None:
     assert second.state is E.RUNNING
 
 
-def test_the_loss_of_the_other_task_executor_leaves_the_first_attempt() -> None:
+def test_the_first_attempt_survives_the_loss_of_the_other_task_executor() -> None:
     cluster = attempted_again()
     cluster.lose("fast")
     assert cluster.attempts_of("work", 3)[0] == "RUNNING"
     assert (cluster.state, cluster.scheduler.num_restarts) == (JobState.RUNNING, 0)
 
 
-def test_a_rejected_attempt_is_forgotten() -> None:
+def test_a_rejected_attempt_is_dropped() -> None:
     cluster = with_a_slow_task()
     cluster.advance(700)
     cluster.register("fast")
@@ -213,7 +213,7 @@ def test_a_canceled_job_cancels_all_attempts() -> None:
     assert cluster.state is JobState.CANCELED
 
 
-def test_an_attempt_that_still_waits_for_its_slot_gives_its_request_up_when_the_task_ends() -> None:
+def test_an_attempt_without_a_slot_cancels_its_request_when_the_task_ends() -> None:
     cluster = with_a_slow_task()
     cluster.advance(700)
     cluster.update(cluster.attempt("work", 3), E.FINISHED)
@@ -221,7 +221,7 @@ def test_an_attempt_that_still_waits_for_its_slot_gives_its_request_up_when_the_
     assert not cluster.scheduler.slot_pool.waiting_requests
 
 
-def test_later_attempts_have_numbers_of_their_own() -> None:
+def test_each_attempt_has_its_own_number() -> None:
     cluster = attempted_again()
     cluster.lose("slow")
     cluster.lose("fast")
@@ -229,7 +229,7 @@ def test_later_attempts_have_numbers_of_their_own() -> None:
     assert cluster.attempt("work", 3).attempt_number == 2
 
 
-def test_a_task_with_more_to_read_is_given_more_time() -> None:
+def test_a_task_with_a_larger_input_gets_more_time() -> None:
     work = batch_vertex("work", 4, inputs=["in"])
     work.supports_concurrent_attempts = True
     graph = job_graph(batch_vertex("source", 1, results=["in"]), work)
@@ -251,6 +251,6 @@ def test_a_task_with_more_to_read_is_given_more_time() -> None:
     assert len(cluster.attempts_of("work", 3)) == 2
 
 
-def test_a_job_without_speculation_has_the_plain_scheduler() -> None:
+def test_a_job_without_speculation_has_the_default_scheduler() -> None:
     assert scheduler_class(SchedulerOptions()) is DefaultScheduler
     assert scheduler_class(OPTIONS) is SpeculativeScheduler
