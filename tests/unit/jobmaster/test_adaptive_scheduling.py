@@ -1,4 +1,4 @@
-"""Vertices of a batch job that leave their parallelism open get it when what they read is there."""
+"""The parallelism of undecided vertices of a batch job is decided when their inputs are finished."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def scheduler_of(graph, *, restart_strategy=None, **options):
 
 
 def finish(cluster, name, subtask, *subpartition_bytes):
-    """The task ends; `subpartition_bytes` of each of its results."""
+    """Finishes the task. `subpartition_bytes`: the sizes that it reports for each of its results."""
     vertex = cluster.scheduler.graph.vertex(cluster.attempt(name, subtask).vertex)
     sizes = {str(one.current_id): own for one, own in zip(vertex.produced, subpartition_bytes, strict=True)}
     cluster.send(ev.TaskStateUpdated(vertex.current.attempt_id, E.FINISHED, result_bytes=sizes))
@@ -52,7 +52,7 @@ def parallelism(cluster, name):
 
 
 def reads(cluster, name):
-    """Per subtask: (partition, first subpartition, last subpartition) of all it reads."""
+    """Returns for each subtask the (partition, first subpartition, last subpartition) that it reads."""
     vertex = cluster.scheduler.graph.job_vertices[JobVertexID(name)]
     return [
         [

@@ -1,4 +1,4 @@
-"""Failover of batch jobs: exactly which subtasks run again."""
+"""Failover of batch jobs: the subtasks that run again."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def batch(*vertices, slots=(("tm1", 8),), attempts=5, **arguments):
 
 
 def two_stages(partitioner):
-    """a -> b, two subtasks each; and another consumer of the same records, c."""
+    """a -> b with two subtasks each, and c, another consumer of the same result."""
     return (
         batch_vertex("a", 2, results=["ab", "ac"], partitioner=partitioner),
         batch_vertex("b", 2, inputs=["ab"]),
@@ -45,7 +45,7 @@ def two_stages(partitioner):
 
 
 def restarted(cluster):
-    """Let the restart happen; the subtasks that are not at their first attempt."""
+    """Waits for the restart. Returns the subtasks that are not at their first attempt."""
     cluster.acknowledge_submissions()
     cluster.obey_cancels()
     cluster.advance(DELAY_MS)
@@ -57,7 +57,7 @@ def restarted(cluster):
 
 
 def ends(cluster):
-    """All that runs, and comes to run, finishes; the state of the job then."""
+    """Finishes all tasks until the job ends. Returns the state of the job."""
     while cluster.state is JobState.RUNNING and cluster.attempts(E.RUNNING):
         for attempt in cluster.attempts(E.RUNNING):
             cluster.update(attempt, E.FINISHED)
@@ -96,7 +96,7 @@ def test_a_result_that_cannot_be_read_is_produced_again(kind):
     cluster = batch(batch_vertex("a", 2, results=["ab"]), batch_vertex("b", 2, inputs=["ab"]))
     cluster.finish("a")
     cluster.update(cluster.attempt("b", 0), E.FAILED, lost(kind, cluster, "a", "ab", 1))
-    # b1 reads the same file, or is about to
+    # b1 reads the same file, or will read it
     assert restarted(cluster) == {"a1", "b0", "b1"}
     (release,) = cluster.take(fx.ReleasePartitions)
     assert release.partition_ids == ("ab#1@g_a_1_0",)
@@ -123,7 +123,7 @@ def test_finished_consumers_behind_a_nondeterministic_partitioner_run_again(part
     cluster.finish("a")
     cluster.finish("b", "c0")
     cluster.update(cluster.attempt("c", 1), E.FAILED, lost(PartitionNotFoundError, cluster, "a", "ac", 0))
-    # a1's results for b have been read and released, so that it has to run again for b to run again
+    # a1's results for b have been released, so a1 must run again, too
     assert restarted(cluster) == {"a0", "a1", "b0", "b1", "c0", "c1"}
     cluster.run_all()
     assert ends(cluster) is JobState.FINISHED
@@ -149,7 +149,7 @@ def test_only_the_consumers_of_the_lost_part_of_a_rescaled_result_run_again():
 
 
 def test_a_forward_edge_passes_on_that_its_input_may_differ():
-    """b0 has finished; its twin's input changes, and what c0 read was the old b0's."""
+    """b0 has finished and its input changes, so c0, which read the old output of b0, runs again."""
     cluster = batch(
         batch_vertex("a", 2, results=["ab"], partitioner="REBALANCE"),
         batch_vertex("b", 2, inputs=["ab"], results=["bc", "bd"], partitioner="FORWARD"),
@@ -177,7 +177,7 @@ def test_a_hash_edge_does_not_pass_on_that_its_input_may_differ():
     cluster.finish("c")
     cluster.scheduler.partitions.discard(cluster.scheduler.graph.vertex(cluster.attempt("a", 0).vertex))
     cluster.update(cluster.attempt("d", 0), E.FAILED, lost(PartitionNotFoundError, cluster, "b", "bd", 0))
-    # a0's result is gone: it is made anew, and with it all that b makes of it; c has what it needs
+    # a0's result is lost: a0 and b run again; c has all it needs
     assert restarted(cluster) == {"a0", "b0", "b1", "d0", "d1"}
 
 
@@ -285,7 +285,7 @@ def test_the_loss_of_results_that_nobody_needs_restarts_nothing():
 
 
 def test_a_running_consumer_continues_until_it_reports_a_lost_input():
-    """It may have read all it needs."""
+    """The consumer may have read all it needs."""
     cluster = batch(
         batch_vertex("a", 2, results=["ab"]), batch_vertex("b", 1, inputs=["ab"]), slots=[("tm1", 1), ("tm2", 1)]
     )
@@ -313,7 +313,7 @@ def test_without_a_restart_strategy_a_lost_result_that_is_needed_fails_the_job()
 
 
 def test_a_consumer_waits_for_inputs_that_will_be_produced_again():
-    """x finishes while a's restart is due: b reads both, and must wait for the new a."""
+    """x finishes while the restart of a is pending. b reads both, so it waits for the new attempt of a."""
     cluster = batch(
         batch_vertex("a", 1, results=["ab"]),
         batch_vertex("x", 1, results=["xb"]),
@@ -330,7 +330,7 @@ def test_a_consumer_waits_for_inputs_that_will_be_produced_again():
 
 
 def test_a_result_with_a_pending_restart_of_its_consumer_is_not_released():
-    """b has finished and is to run again; c, which reads the same records, finishes meanwhile."""
+    """b has finished but will run again. c, which reads the same result, finishes in the meantime."""
     cluster = batch(
         batch_vertex("q", 1, results=["qb"], partitioner="REBALANCE"),
         batch_vertex("a", 1, results=["data"]),

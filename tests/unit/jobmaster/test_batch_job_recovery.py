@@ -1,4 +1,4 @@
-"""What a batch job's next JobMaster runs again: exactly what is missing."""
+"""The next JobMaster of a batch job runs only the missing tasks again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def three_stages(source_coordinator=b"", partitioner="HASH"):
 
 
 class Life:
-    """One JobMaster of the job, and what it writes."""
+    """One JobMaster of the job, with the events that it records."""
 
     def __init__(self, graph, recorded=(), held=None, graph_id="first"):
         self.graph = graph
@@ -59,7 +59,7 @@ class Life:
         self.cluster.run_all()
 
     def recorded(self):
-        """All events so far, as they are read from the disk."""
+        """All events so far, serialized and parsed again as from the disk."""
         self.events += [effect.event for effect in self.cluster.take(fx.RecordJobEvent)]
         return [job_event_pb2.JobEvent.FromString(event.SerializeToString()) for event in self.events]
 
@@ -164,7 +164,7 @@ def test_finished_consumers_run_again_if_their_records_may_differ() -> None:
     assert second.cluster.states()["middle0"] == "CREATED"
 
 
-def test_attempt_numbers_continue_after_a_recovery() -> None:
+def test_a_task_whose_restart_was_recorded_runs_again() -> None:
     life = Life(three_stages())
     for subtask in range(2):
         life.finish("source", subtask, (MB, MB, 0, 0))

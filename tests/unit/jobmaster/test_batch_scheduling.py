@@ -1,4 +1,4 @@
-"""Batch jobs: one region after the other, in the slots there are, and what becomes of the results."""
+"""Scheduling of batch jobs: regions run one after the other in the available slots. Release of results."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_request_times_out_if_the_job_has_no_slot():
 
 
 def wide_region(width, name="w"):
-    """Tasks that must run at the same time: they exchange records while running."""
+    """Returns vertices whose tasks must run at the same time, because they exchange records while they run."""
     return [
         vertex(f"{name}-from", width, results=[f"{name}-data"], group=f"{name}-group"),
         vertex(f"{name}-to", width, inputs=[f"{name}-data"], group=f"{name}-group"),
@@ -111,7 +111,7 @@ def test_a_region_wider_than_the_cluster_fails_with_one_clear_error():
 
 @pytest.mark.parametrize("width", [1, 2, 3])
 def test_regions_of_any_width_that_fits_never_wait_for_each_other(width):
-    """Three regions, and slots for one: each gets all of its slots before another gets any."""
+    """There are three regions and slots for one. Each gets all its slots before another gets any."""
     graph = job_graph(*(v for number in range(3) for v in wide_region(width, f"w{number}")))
     cluster = Cluster(graph, options=BATCH)
     cluster.start()
@@ -133,7 +133,7 @@ def test_a_preferred_slot_does_not_let_a_later_region_overtake_an_earlier_one():
     cluster.obey_cancels()
     cluster.advance(1)
     cluster.run_all()
-    # w1 waited longer; w0 had these very slots before
+    # w1 has waited longer, although w0 prefers these slots
     assert deployed(cluster) == {"w1-from0", "w1-from1", "w1-to0", "w1-to1"}
     cluster.finish("w1-from", "w1-to")
     assert deployed(cluster) == {"w0-from0", "w0-from1", "w0-to0", "w0-to1"}
@@ -179,7 +179,7 @@ def test_results_can_be_kept_until_the_end_of_the_job():
     cluster.finish("b")
     cluster.finish("c")
     assert cluster.state is JobState.FINISHED
-    assert released(cluster) == []  # the TaskExecutors are told that the job is over
+    assert released(cluster) == []  # the TaskExecutors release them at the end of the job
 
 
 def test_results_are_not_tracked_after_a_cancellation():

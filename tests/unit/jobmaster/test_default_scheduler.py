@@ -1,4 +1,4 @@
-"""Scheduling, deployment and the regular life of a job."""
+"""Scheduling, deployment, and the life cycle of a job without failures."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_a_job_is_canceled_before_it_was_scheduled(events):
         cluster.send(event)
     cluster.send(ev.CancelJob())
     assert cluster.state is JobState.CANCELED
-    # what was on its way comes too late
+    # these events arrive too late
     cluster.send(ev.JobMasterInitialized())
     cluster.send(ev.StartScheduling())
     assert cluster.state is JobState.CANCELED
@@ -351,7 +351,7 @@ def test_a_job_without_slots_fails_after_the_timeout_and_says_how_many_were_miss
     assert cluster.state is JobState.FAILED
     assert isinstance(cluster.failure, NoResourceAvailableError)
     assert "needs 3 slots, but only 1 were available within slot.request.timeout (500 ms)" in str(cluster.failure)
-    assert "brings packages" not in str(cluster.failure)
+    assert "has its own packages" not in str(cluster.failure)
 
 
 def test_the_slot_timeout_of_a_job_with_its_own_packages_names_the_reason():
@@ -398,7 +398,7 @@ def test_a_task_that_its_task_executor_lost_fails_after_the_grace_period():
     cluster.now_ms += 1
     cluster.send(report)
     assert cluster.execution("source").state is E.FAILED
-    assert "tm1 does not have source (1/1) any more" in str(cluster.failure)
+    assert "TaskExecutor tm1 does not run source (1/1) any more" in str(cluster.failure)
 
 
 def test_a_task_that_is_seen_again_is_not_missing():

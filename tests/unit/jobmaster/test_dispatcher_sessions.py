@@ -1,4 +1,4 @@
-"""The sessions of a JobMaster process, whose Dispatchers are queues of commands."""
+"""The sessions of a JobMaster process with simulated Dispatchers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ def adopted(token: str) -> dispatcher_pb2.JobMasterCommand:
 
 
 class Process:
-    """The holder of the sessions, and its Dispatchers: what is put into `of(address)` is sent; None closes in order."""
+    """The holder of the sessions, with its Dispatchers.
+
+    `of(address)` is the queue of commands of a Dispatcher. None closes the session.
+    """
 
     def __init__(self, *, is_highly_available: bool = True) -> None:
         self.is_highly_available = is_highly_available
@@ -110,7 +113,7 @@ def scenario(**arguments: bool) -> Callable[[Callable[[Process], Awaitable[None]
 
 
 async def leading(process: Process) -> None:
-    """It leads a job of the first Dispatcher, which leads."""
+    """Starts a job under the first Dispatcher, which leads."""
     process.leaders.lead("d:1", "one")
     process.of("d:1").put_nowait(START)
     await process.settle()

@@ -17,7 +17,7 @@ def graph_of(*vertices):
 
 
 def wiring(graph, name):
-    """For each consumer subtask: subpartition index and partitions, gate by gate."""
+    """Returns for each consumer subtask the subpartition index and the partitions of each gate."""
     return [
         [(gate.subpartition_index, [partition.index for partition in gate.partitions]) for gate in consumer.consumed]
         for consumer in graph.job_vertices[JobVertexID(name)].task_vertices

@@ -1,4 +1,4 @@
-"""Failures: what restarts, when, and what the user is told."""
+"""Failover: the tasks that restart, the time of the restart, and the errors that users see."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_only_the_region_of_the_failed_task_restarts():
     cluster.advance(100)
     assert attempt_numbers(cluster) == {"source0": 1, "source1": 0, "sink0": 1, "sink1": 0}
     assert cluster.execution("sink", 1).attempt_id == untouched
-    # the source has a coordinator: only the one subtask of it starts anew
+    # the source has a coordinator, which is told that only this subtask restarts
     assert cluster.take(fx.SubtaskReset) == [fx.SubtaskReset(ExecutionVertexID(JobVertexID("source"), 0))]
     assert cluster.take(fx.ResetCoordinators) == []
 
@@ -246,7 +246,7 @@ def test_a_lost_task_manager_counts_as_one_failure_of_a_region():
     cluster.advance(100)
     assert cluster.state is JobState.RUNNING
     assert cluster.scheduler.num_restarts == 1
-    # tm1's two slots are reused; two more are wanted
+    # the two slots of tm1 are reused, and two more are required
     assert cluster.take(fx.DeclareRequirements)[-1].num_slots == 4
     cluster.add_task_manager("tm3", 2)
     cluster.run_all()
@@ -361,7 +361,7 @@ def test_a_lost_operator_event_fails_its_task():
     cluster.send(ev.OperatorEventsLost((source,), TaskManagerLostError("no answer")))
     assert cluster.execution("source").state is E.FAILED
     assert source in cluster.take(fx.CancelTasks)[0].attempts
-    # the same news again, or of an attempt that is history, is no news
+    # a repeated update, or one of a former attempt, has no effect
     assert cluster.send(ev.OperatorEventsLost((source,), TaskManagerLostError("no answer"))) == []
 
 

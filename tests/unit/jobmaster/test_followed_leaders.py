@@ -1,4 +1,4 @@
-"""A JobMaster whose ResourceManager and Dispatcher are led by one after the other."""
+"""A JobMaster follows leader changes of the ResourceManager and the Dispatcher."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ async def test_a_report_to_a_hanging_dispatcher_moves_to_the_next_leader(job, ou
 
 
 class NoLongerLeading:
-    """A CheckpointRecovery of a JobMaster that has lost its leadership, whether it knows that or not."""
+    """A CheckpointRecovery of a JobMaster that has lost its leadership."""
 
     def pointers(self):
         raise LeadershipLostError("the latch is gone")

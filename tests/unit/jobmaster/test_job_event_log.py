@@ -1,4 +1,4 @@
-"""The log of job events survives whatever a crash leaves of its end, and nothing else."""
+"""The log of job events tolerates a damaged end after a crash, but no other damage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JobMaster endpoint between testing gateways: effects out, outcomes in."""
+"""The JobMaster endpoint with testing gateways."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from flinkpy.rpc.error_codec import error_to_proto
 
 
 def in_loop(test):
-    """Run an async test on a loop of its own."""
+    """Runs an async test on its own event loop."""
 
     @functools.wraps(test)
     def run(*args, **kwargs):
@@ -40,7 +40,7 @@ def in_loop(test):
 
 @pytest.fixture
 def process(tmp_path):
-    """Makes processes; they are closed by the tests that start them."""
+    """Creates processes. The tests that start them close them."""
     return lambda graph, configuration=None: Process(graph, tmp_path, configuration)
 
 
@@ -157,7 +157,7 @@ async def test_the_resource_manager_can_report_a_lost_task_executor(process):
     job = await running(process)
     request = jobmaster_pb2.DisconnectTaskManagerRequest(job_id="job", resource_id="tm1", reason="its process ended")
     job.call("disconnect_task_manager", request)
-    job.call("disconnect_task_manager", request)  # twice is once
+    job.call("disconnect_task_manager", request)  # a repetition has no effect
     await job.settle()
     assert "its process ended" in job.result.error.message
     await job.job_master.close()
@@ -203,7 +203,7 @@ async def test_the_job_goes_on_without_resource_manager_and_registers_again(proc
 @in_loop
 async def test_the_job_registers_again_at_a_resource_manager_that_forgot_it(process):
     job = await running(process, configuration={"heartbeat.interval": "1 ms"})
-    # the empty answer says registered = false
+    # the empty answer means registered = false
     await job.until(lambda: len(job.peers.requests("register_job_master")) >= 2)
     assert job.job_master.state.name == "RUNNING"
     await job.job_master.close()
@@ -285,7 +285,7 @@ async def test_a_task_executor_that_comes_back_at_another_address_lost_its_tasks
     )
     job.call("register_task_manager", request)
     await job.settle()
-    assert "registered anew" in job.result.error.message
+    assert "registered again" in job.result.error.message
     await job.job_master.close()
 
 
@@ -361,7 +361,7 @@ async def test_an_internal_error_is_fatal(process):
 
 
 class Coordinator:
-    """Answers each event of a subtask with an event that counts."""
+    """Answers each event of a subtask with a numbered event."""
 
     def __init__(self, context):
         self.context = context

@@ -1,4 +1,4 @@
-"""Checkpoints of a JobMaster between testing gateways: real storage, make-believe tasks."""
+"""Checkpoints of a JobMaster with testing gateways, real storage and simulated tasks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from flinkpy.rpc.error_codec import error_to_proto
 
 
 def in_loop(test):
-    """Run an async test on a loop of its own."""
+    """Runs an async test on its own event loop."""
 
     @functools.wraps(test)
     def run(*args, **kwargs):
@@ -44,7 +44,7 @@ def in_loop(test):
 
 
 class CheckpointedProcess(Process):
-    """With tasks that acknowledge when the test says so."""
+    """A process whose tasks acknowledge checkpoints when the test tells them."""
 
     def __init__(self, graph, tmp_path, configuration=None, **environment):
         self.checkpoint_directory = tmp_path / "checkpoints"
@@ -68,12 +68,12 @@ class CheckpointedProcess(Process):
         await self.run_everything()
 
     async def triggered(self, number=1):
-        """The trigger of the checkpoint with that number, counted from 1."""
+        """Returns the trigger request with this number, counted from 1."""
         await self.passing(lambda: len(self.peers.requests("trigger_checkpoints")) >= number)
         return self.peers.requests("trigger_checkpoints")[number - 1]
 
     async def passing(self, condition):
-        """Time passes until `condition`."""
+        """Advances the time until `condition` holds."""
         async with asyncio.timeout(10):
             while not condition():
                 self.clock.advance(5)
@@ -103,7 +103,7 @@ class CheckpointedProcess(Process):
         await self.until(lambda: self.statistics().latest_completed.checkpoint_id >= checkpoint_id)
 
     async def complete_with_file(self, checkpoint_id, file):
-        """The first task names a file; the others name nothing."""
+        """The first task acknowledges with a file as state; the others have no state."""
         first, *others = self.current
         state = pb.TaskStateSnapshot()
         handle = state.operators["source-op"].operator.add().file
@@ -199,7 +199,7 @@ async def test_failed_tasks_are_deployed_with_their_state_of_the_last_completed_
     for task in job.peers.requests("submit_tasks")[-1].tasks:
         assert task.restore.checkpoint_id == 1
         assert task.restore.state.operators[f"{task.vertex_id}-op"].operator[0].file.data == b"state"
-    assert job.aborted() == [2]  # the task that still ran was told
+    assert job.aborted() == [2]  # only the running task is notified
     assert job.statistics().latest_failed.failure.details["failure_reason"] == "JOB_FAILOVER_REGION"
     assert job.statistics().num_restored == 1
     await job.job_master.close()
@@ -225,7 +225,7 @@ async def test_the_next_jobmaster_restores_the_last_completed_checkpoint(process
     await first.triggered()
     await first.complete(1)
     await first.triggered(2)
-    await first.job_master.close()  # it dies: nothing is told to anybody
+    await first.job_master.close()  # it dies without notifying anyone
 
     second = process()
     await second.run()
@@ -233,7 +233,7 @@ async def test_the_next_jobmaster_restores_the_last_completed_checkpoint(process
     assert [restore.checkpoint_id for restore in restores] == [1, 1]
     assert restores[0].state.operators["source-op"].operator[0].file.data == b"state"
     trigger = await second.triggered()
-    assert trigger.checkpoint_id == 3, "2 was given out by the first one"
+    assert trigger.checkpoint_id == 3, "the first JobMaster has used id 2"
     await second.job_master.close()
 
 
@@ -260,7 +260,7 @@ async def test_a_job_restores_a_savepoint_without_owning_its_files(process, tmp_
 
 
 async def saved(job, method, request):
-    """Ask for a savepoint and carry it out; returns its path."""
+    """Requests and completes a savepoint. Returns its path."""
     job.peers.calls.clear()
     answer = asyncio.ensure_future(getattr(job.servicer, method)(request, CONTEXT))
     trigger = await job.triggered(1)
@@ -310,7 +310,7 @@ async def test_stop_with_savepoint_ends_the_job_as_finished(process, tmp_path):
     assert (Path(path) / "_metadata").exists()
     await asyncio.wait_for(job.job_master.terminated.wait(), 5)
     assert job.job_master.state.name == "FINISHED"
-    assert (Path(path) / "_metadata").exists(), "a savepoint is the user's"
+    assert (Path(path) / "_metadata").exists(), "a savepoint belongs to the user"
     assert not (job.checkpoint_directory / "job").exists()
     await job.job_master.close()
 
@@ -364,9 +364,7 @@ async def test_a_missing_savepoint_fails_the_job_before_it_runs(process, tmp_pat
 
 
 @in_loop
-async def test_a_savepoint_with_state_of_a_removed_operator_is_rejected_unless_allowed(
-    process, tmp_path
-):
+async def test_a_savepoint_with_state_of_a_removed_operator_is_rejected_unless_allowed(process, tmp_path):
     first = process()
     await first.run()
     request = pb.TriggerSavepointRequest(job_id="job", trigger_id="t", target_directory=str(tmp_path / "s"))
@@ -417,7 +415,7 @@ async def test_a_trigger_that_cannot_be_delivered_declines_the_checkpoint(proces
 
 @in_loop
 async def test_a_decline_of_a_task_executor_without_tasks_is_not_a_failure(process):
-    """It does not work for the job any more. Nothing has failed."""
+    """The TaskExecutor has no tasks of the job any more. Nothing has failed."""
     job = process(configuration={"execution.checkpointing.tolerable-failed-checkpoints": "0"})
     not_ready = CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_NOT_READY
     job.peers.answers["trigger_checkpoints"] = lambda _: checkpoint_error(not_ready, "tm1 does not work for the job")
@@ -610,7 +608,7 @@ async def test_damage_without_an_older_checkpoint_fails_the_job(process):
 
 
 class RecordingCoordinator:
-    """Remembers what it is told in a list that the test has."""
+    """Records all calls in a list that the test can read."""
 
     def __init__(self, context, calls, fails):
         self.context, self.calls, self.fails = context, calls, fails
@@ -800,7 +798,7 @@ async def test_a_job_that_cannot_restore_its_checkpoint_does_not_delete_it(proce
     await first.triggered()
     await first.complete(1)
     await first.job_master.close()
-    second = process(job_graph(vertex("source", 1)))  # the sink's state has no owner any more
+    second = process(job_graph(vertex("source", 1)))  # no operator owns the state of the sink any more
     await second.start("FAILED")
     assert second.result.error.type == "StateRestoreError"
     await asyncio.wait_for(second.job_master.terminated.wait(), 5)
@@ -835,7 +833,7 @@ async def test_a_disk_that_is_full_when_a_job_is_recovered_ends_the_jobmaster_an
 
 
 class LeaderPointers(FileCheckpointPointerStore):
-    """As ZooKeeper's: written only while the leadership lasts."""
+    """A store like that in ZooKeeper, which can be written only while the JobMaster leads."""
 
     leads = True
 

@@ -1,4 +1,4 @@
-"""A file of a job is fetched whole, though the Dispatchers that serve it come and go."""
+"""Files of a job are fetched completely while the leading Dispatcher changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GONE = RpcUnavailableError("its connection broke")
 
 
 class Servers:
-    """One after the other leads: each serves so many bytes, in chunks of its own size, and then breaks."""
+    """Dispatchers that lead one after the other. Each serves some bytes in chunks of a certain size, then breaks."""
 
     def __init__(self, *servers: tuple[int, int, Exception | None]) -> None:
         self._servers = list(servers)

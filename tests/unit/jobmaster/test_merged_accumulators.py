@@ -1,4 +1,4 @@
-"""The JobMaster merges what subtasks have reported, and survives what users' classes may do."""
+"""The JobMaster merges the accumulators of subtasks and tolerates errors of user classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A slow task is attempted again elsewhere, and whoever finishes first counts."""
+"""A slow task gets a speculative attempt on another TaskExecutor. The first attempt to finish wins."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def graph_of(parallelism=4, *, twice=True, **rest):
 
 
 def with_a_slow_task(graph=None):
-    """Three of four tasks have finished after 1000 ms; the fourth runs on `slow`."""
+    """Three of four tasks finished after 1000 ms. The fourth runs on the TaskExecutor `slow`."""
     cluster = SpeculativeCluster(graph or graph_of())
     cluster.start()
     cluster.add_task_manager("slow", 4)
@@ -102,7 +102,7 @@ def test_a_task_executor_is_blocked_for_a_limited_time() -> None:
 def test_a_speculative_attempt_uses_no_slot_of_the_slow_task_executor() -> None:
     cluster = with_a_slow_task()
     cluster.advance(700)
-    assert cluster.attempts_of("work", 3) == {0: "RUNNING", 1: "SCHEDULED"}, "free slots of `slow` are there"
+    assert cluster.attempts_of("work", 3) == {0: "RUNNING", 1: "SCHEDULED"}, "`slow` has free slots"
     cluster.register("fast")
     cluster.offer("fast", 1)
     assert cluster.attempts_of("work", 3) == {0: "RUNNING", 1: "DEPLOYING"}
@@ -142,7 +142,7 @@ def test_consumers_read_the_result_of_a_winning_second_attempt() -> None:
     assert first.state is E.CANCELING
     assert first.attempt_id in [one for effect in cluster.take(fx.CancelTasks) for one in effect.attempts]
     submitted = [task for effect in cluster.submitted() for task in effect.tasks if task.vertex_id == "end"]
-    assert submitted, "what reads the result need not wait for the loser"
+    assert submitted, "consumers do not wait for the losing attempt"
     read = [partition.result_partition_id for gate in submitted[0].input_gates for partition in gate.partitions]
     assert sum(str(winner.attempt_id) in one for one in read) == 1
     assert not any(str(first.attempt_id) in one for one in read)

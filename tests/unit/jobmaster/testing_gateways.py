@@ -1,4 +1,4 @@
-"""Gateways that answer as the test says, and a JobMaster process made of them."""
+"""Gateways with configurable answers, and a JobMaster process that uses them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MANY_TURNS = 100
 
 
 class TestingGateway:
-    """Records every call; answers with an empty response, or with what `answers[method]` returns or raises."""
+    """Records all calls. Answers with an empty response, or with the result or error of `answers[method]`."""
 
     __test__ = False
 
@@ -85,14 +85,14 @@ class TestingPeers:
         return [token for _, _, token, called, _ in self.calls if called == name]
 
     def lose(self, address):
-        """The connections to `address` break."""
+        """Breaks the connections to `address`."""
         for watch in self.watches:
             if watch.address == address and not watch.is_cancelled:
                 watch.on_lost()
 
 
 class Process:
-    """A JobMaster between a Dispatcher, a ResourceManager and TaskExecutors that only exist as gateways."""
+    """A JobMaster with testing gateways for the Dispatcher, the ResourceManager and the TaskExecutors."""
 
     def __init__(self, graph, tmp_path, configuration=None, **environment):
         self.peers = TestingPeers()
@@ -145,7 +145,7 @@ class Process:
         assert self.fatal == []
 
     async def until(self, condition):
-        """For work on I/O threads and real timers."""
+        """Waits until `condition` holds. I/O threads and real timers run meanwhile."""
         async with asyncio.timeout(10):
             while not condition():
                 await asyncio.sleep(0.001)
@@ -181,7 +181,7 @@ class Process:
 
     @property
     def deployed(self):
-        """Attempts of all SubmitTasks so far."""
+        """The attempts of all SubmitTasks calls so far."""
         return [task.execution_attempt_id for request in self.peers.requests("submit_tasks") for task in request.tasks]
 
     async def run_everything(self):
@@ -190,7 +190,7 @@ class Process:
 
     @property
     def result(self):
-        """What the Dispatcher was told last."""
+        """The last result that the Dispatcher received."""
         return self.peers.requests("notify_job_terminated")[-1].result
 
     def details(self):
