@@ -179,14 +179,10 @@ class World:
             self._numbers += 1
             slot = AllocationID(f"{executor.name}-{self._numbers}")
             executor.slots.add(slot)
-            accepted = [
-                effect
-                for effect in self.scheduler.handle(
-                    ev.SlotsOffered(executor.location.resource_id, ((slot, 0),)), self.now_ms
-                )
-                if not self.run(effect) and isinstance(effect, fx.AnswerOffer)
-            ]
-            if slot not in accepted[0].accepted:
+            resource_id = executor.location.resource_id
+            for effect in self.scheduler.handle(ev.SlotsOffered(resource_id, ((slot, 0),)), self.now_ms):
+                self.run(effect)
+            if slot not in self.scheduler.slot_pool.allocations_of(resource_id):
                 executor.slots.discard(slot)
         elif len(self.executors) < 2:
             self._numbers += 1

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from flinkpy.common.errors import TaskManagerLostError
 from flinkpy.common.ids import AllocationID, ResourceID
-from flinkpy.jobmaster.slotpool import slot_pool_messages as sp
+from flinkpy.jobmaster.slotpool import declarative_slot_pool as sp
 from flinkpy.jobmaster.slotpool.declarative_slot_pool import DeclarativeSlotPool, SlotPoolOptions
 from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
 
@@ -31,8 +31,7 @@ class SlotPoolMachine(RuleBasedStateMachine):
         self.num_requests = 0
         self.num_allocations = 0
 
-    def send(self, event):
-        effects = self.pool.handle(event, self.now_ms)
+    def check(self, effects):
         self.pool.validate()
         for effect in effects:
             match effect:
@@ -51,7 +50,8 @@ class SlotPoolMachine(RuleBasedStateMachine):
     @rule(name=NAMES)
     def register(self, name):
         self.registered.add(name)
-        self.send(sp.RegisterTaskManager(TaskManagerLocation(ResourceID(name), f"{name}:1", f"{name}:2")))
+        self.pool.register_task_manager(TaskManagerLocation(ResourceID(name), f"{name}:1", f"{name}:2"))
+        self.check([])
 
     @rule(number=st.integers(1, 4), data=st.data())
     def request(self, number, data):
@@ -62,7 +62,7 @@ class SlotPoolMachine(RuleBasedStateMachine):
             requests.append(sp.SlotRequest(self.num_requests, data.draw(allocations), ResourceID(data.draw(NAMES))))
             self.waiting[self.num_requests] = self.now_ms
         free_before = set(self.free)
-        effects = self.send(sp.RequestSlots(tuple(requests)))
+        effects = self.check(self.pool.request_slots(requests, self.now_ms))
         given = {e.request_id: e.slot.allocation_id for e in effects if isinstance(e, sp.SlotRequestFulfilled)}
         # a wish that only one had and that could be fulfilled was fulfilled
         wishes = [request.preferred_allocation for request in requests]
@@ -80,29 +80,30 @@ class SlotPoolMachine(RuleBasedStateMachine):
             self.num_allocations += 1
             offers.append((AllocationID(f"a{self.num_allocations}"), index))
         num_waiting = len(self.waiting)
-        (answer, *_) = self.send(sp.OfferSlots(ResourceID(name), tuple(offers)))
-        assert len(answer.allocation_ids) == min(number, num_waiting)
+        self.check(self.pool.offer_slots(ResourceID(name), offers, self.now_ms))
+        held = self.pool.allocations_of(ResourceID(name))
+        assert sum(allocation in held for allocation, _ in offers) == min(number, num_waiting)
 
     @precondition(lambda self: self.used)
     @rule(data=st.data())
     def offer_again(self, data):
         allocation, name = data.draw(st.sampled_from(sorted(self.used.items())))
-        (answer,) = self.send(sp.OfferSlots(ResourceID(name), ((allocation, 0),)))
-        assert answer.allocation_ids == (allocation,)
+        assert self.check(self.pool.offer_slots(ResourceID(name), [(allocation, 0)], self.now_ms)) == []
+        assert allocation in self.pool.allocations_of(ResourceID(name))
 
     @precondition(lambda self: self.used)
     @rule(data=st.data())
     def return_slot(self, data):
         allocation = data.draw(st.sampled_from(sorted(self.used)))
         self.free[allocation] = (self.used.pop(allocation), self.now_ms)
-        self.send(sp.ReturnSlot(allocation))
+        self.check(self.pool.return_slot(allocation, self.now_ms))
 
     @precondition(lambda self: self.waiting)
     @rule(data=st.data())
     def cancel(self, data):
         request_id = data.draw(st.sampled_from(sorted(self.waiting)))
         del self.waiting[request_id]
-        self.send(sp.CancelSlotRequests(frozenset({request_id})))
+        self.check(self.pool.cancel_requests([request_id]))
 
     @rule(name=NAMES)
     def lose(self, name):
@@ -110,7 +111,7 @@ class SlotPoolMachine(RuleBasedStateMachine):
         self.registered.discard(name)
         self.used = {allocation: where for allocation, where in self.used.items() if where != name}
         self.free = {allocation: entry for allocation, entry in self.free.items() if entry[0] != name}
-        effects = self.send(sp.ReleaseTaskManager(ResourceID(name), CAUSE))
+        effects = self.check(self.pool.release_task_manager(ResourceID(name), CAUSE))
         assert {e.slot.allocation_id for e in effects if isinstance(e, sp.SlotLost)} == lost
 
     @rule(by_ms=st.sampled_from([1, 299, 300, 1_000]))
@@ -122,7 +123,7 @@ class SlotPoolMachine(RuleBasedStateMachine):
             del self.waiting[request_id]
         for allocation in idle:
             del self.free[allocation]
-        effects = self.send(sp.CheckTimeouts())
+        effects = self.check(self.pool.check_timeouts(self.now_ms))
         assert {i for e in effects if isinstance(e, sp.SlotRequestsTimedOut) for i in e.request_ids} == late
         assert {e.slot.allocation_id for e in effects if isinstance(e, sp.FreeSlotAtTaskManager)} == idle
         deadline_ms = self.pool.next_deadline_ms

@@ -110,7 +110,7 @@ class CheckpointRunner:
             return known
         self._io.check_request(properties, target_directory)
         future: asyncio.Future[pb.CheckpointResult] = asyncio.get_running_loop().create_future()
-        future.add_done_callback(lambda done: done.cancelled() or done.exception())  # the client may be gone
+        future.add_done_callback(_retrieve_error)
         self._forget_old_requests()
         self._requests[trigger_id] = future
         self._host.handle(ev.CheckpointRequested(trigger_id, properties, target_directory))
@@ -357,6 +357,12 @@ class CheckpointRunner:
         else:
             assert result is not None
             future.set_result(result)
+
+
+def _retrieve_error(future: asyncio.Future[pb.CheckpointResult]) -> None:
+    """Marks the error of a request as seen, because its client may be gone. Else asyncio would log it."""
+    if not future.cancelled():
+        future.exception()
 
 
 class _Countdown:

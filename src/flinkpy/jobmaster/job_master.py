@@ -137,7 +137,6 @@ class JobMaster(RpcEndpoint):
         self._providers: Mapping[str, OperatorCoordinatorProvider] = {}
         self._events: deque[ev.SchedulerEvent] = deque()
         self._is_handling = False
-        self._accepted_offers: tuple[AllocationID, ...] = ()
         self._deadline = DeadlineTimer(self, lambda: self.handle(ev.CheckDeadlines()))
         #: Called when this JobMaster must no longer act for its job.
         self.on_leadership_lost: Callable[[FlinkError], None] = self.on_fatal_error
@@ -283,9 +282,9 @@ class JobMaster(RpcEndpoint):
         """Returns the accepted offers. Each offer is an allocation id and a slot index. Raises: NotRegisteredError."""
         self.validate_runs_in_main_thread()
         self._connection_of(resource_id)
-        self._accepted_offers = ()
         self.handle(ev.SlotsOffered(resource_id, offers))
-        return self._accepted_offers
+        held = self.scheduler.slot_pool.allocations_of(resource_id)
+        return tuple(allocation_id for allocation_id, _ in offers if allocation_id in held)
 
     def fail_slot(self, resource_id: ResourceID, allocation_id: AllocationID, cause: FlinkError) -> None:
         self.validate_runs_in_main_thread()
@@ -456,8 +455,6 @@ class JobMaster(RpcEndpoint):
 
     def _run(self, effect: fx.SchedulerEffect) -> None:
         match effect:
-            case fx.AnswerOffer(accepted):
-                self._accepted_offers = accepted
             case fx.JobTerminated(state, cause):
                 self._on_terminated(state, cause)
             case fx.VerifyCheckpoints():

@@ -186,16 +186,21 @@ class ResourceManagerConnection:
             check_leader(response.resource_manager_id, leader.fencing_token, leader.address)
             return response
 
-        self._registration = registration = RetryingRegistration(
+        def registered(response: Any) -> None:
+            # A registration that was dropped may have an answer on its way.
+            if registration is self._registration:
+                self._registered(leader, response)
+
+        registration: RetryingRegistration[Any] = RetryingRegistration(
             self._endpoint,
             f"job {self._job_id} at the ResourceManager",
             register,
-            # A registration that was dropped may have an answer on its way.
-            lambda response: self._registered(leader, response) if registration is self._registration else None,
+            registered,
             options=self._options.registration,
             on_refused=lambda error: not self._is_closed,
         )
-        self._registration.start()
+        self._registration = registration
+        registration.start()
 
     def _registered(self, leader: LeaderInformation, response: Any) -> None:
         logger.info("job %s is registered at the ResourceManager %s", self._job_id, leader.address)

@@ -1,4 +1,4 @@
-"""Small job graphs, and a scheduler with a make-believe cluster around it."""
+"""Small job graphs, and a scheduler with a simulated cluster."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def vertex(
     blocking=False,
     partitioner="",
 ):
-    """A vertex whose id is its name; `results` are data set ids, all of one kind."""
+    """Returns a vertex whose id is its name. `results` are data set ids, all of the same type."""
     return job_pb2.JobVertex(
         id=name,
         name=name,
@@ -65,14 +65,14 @@ def source_and_sink(parallelism=2, **source):
 
 
 def two_regions():
-    """Two forward chains side by side: subtask i of each vertex is one region."""
+    """Two independent forward chains: the subtasks i of both vertices are one region."""
     return job_graph(
         vertex("source", 2, results=["data"], pointwise=True, coordinator=b"x"), vertex("sink", 2, inputs=["data"])
     )
 
 
 def batch_vertex(name, parallelism, *, inputs=(), results=(), partitioner="HASH", **rest):
-    """A vertex of a batch job: it has its slots for itself, and what it produces is kept."""
+    """Returns a vertex of a batch job. It has its own slots, and its results are blocking."""
     pointwise = partitioner in ("FORWARD", "RESCALE")
     return vertex(
         name,
@@ -92,9 +92,9 @@ def location(name):
 
 
 class Cluster:
-    """A scheduler, and TaskExecutors that do what they are told when the test says so.
+    """A scheduler with TaskExecutors that act when the test tells them.
 
-    Every event is followed by `validate()`: an invariant broken anywhere fails the test there.
+    Each event is followed by `validate()`, so that a broken invariant fails the test at once.
     """
 
     def __init__(self, graph, *, options=None, restart_strategy=None, graph_id="g", now_ms=1_000):
@@ -110,7 +110,7 @@ class Cluster:
         self._next_allocation = 0
         self.random = Random(0)
 
-    # the world
+    # events
 
     def send(self, event):
         effects = self.scheduler.handle(event, self.now_ms)
@@ -123,7 +123,7 @@ class Cluster:
         return self.send(ev.StartScheduling())
 
     def advance(self, by_ms):
-        """Let time pass, stopping at every deadline on the way."""
+        """Advances the time and sends CheckDeadlines at each deadline."""
         end_ms = self.now_ms + by_ms
         while True:
             due_ms = self.scheduler.next_deadline_ms
@@ -137,13 +137,14 @@ class Cluster:
         return self.send(ev.TaskManagerRegistered(location(name)))
 
     def offer(self, name, num_slots):
-        """Offer fresh slots; returns the accepted allocation ids."""
+        """Offers new slots. Returns the accepted allocation ids."""
         offers = []
         for index in range(num_slots):
             self._next_allocation += 1
             offers.append((AllocationID(f"{name}-a{self._next_allocation}"), index))
-        effects = self.send(ev.SlotsOffered(ResourceID(name), tuple(offers)))
-        return next(effect.accepted for effect in effects if isinstance(effect, fx.AnswerOffer))
+        self.send(ev.SlotsOffered(ResourceID(name), tuple(offers)))
+        held = self.scheduler.slot_pool.allocations_of(ResourceID(name))
+        return tuple(allocation_id for allocation_id, _ in offers if allocation_id in held)
 
     def add_task_manager(self, name, num_slots):
         self.register(name)
@@ -155,7 +156,7 @@ class Cluster:
     # tasks
 
     def submitted(self):
-        """Take the SubmitTasks seen so far out of the effects."""
+        """Removes and returns the SubmitTasks effects so far."""
         return self.take(fx.SubmitTasks)
 
     def take(self, kind):
@@ -171,20 +172,20 @@ class Cluster:
         return self.send(ev.TaskStateUpdated(attempt_id, state, error))
 
     def run_all(self):
-        """Everything deployed is acknowledged and RUNNING."""
+        """Acknowledges all deployed tasks and reports them as RUNNING."""
         self.acknowledge_submissions()
         for attempt_id in self.attempts(E.DEPLOYING):
             self.update(attempt_id, E.INITIALIZING)
             self.update(attempt_id, E.RUNNING)
 
     def obey_cancels(self):
-        """TaskExecutors report CANCELED for what they were told to cancel."""
+        """Reports CANCELED for all tasks that the scheduler has canceled."""
         for effect in self.take(fx.CancelTasks):
             for attempt_id in effect.attempts:
                 self.update(attempt_id, E.CANCELED)
 
     def finish(self, *names):
-        """Run these tasks (`name0`, `name1`, ... of a vertex, or all of `name`) to their end."""
+        """Finishes these tasks (`name0`, `name1`, ... of a vertex, or all of `name`)."""
         self.run_all()
         for vertex in list(self.scheduler.graph.vertices):
             if vertex.job_vertex.name in names or f"{vertex.job_vertex.name}{vertex.subtask_index}" in names:
@@ -216,7 +217,7 @@ class Cluster:
 
 
 def running(graph, *, slots=(("tm1", 4),), **arguments) -> Cluster:
-    """A cluster whose job runs."""
+    """Returns a cluster whose job runs."""
     cluster = Cluster(graph, **arguments)
     cluster.start()
     for name, num_slots in slots:

@@ -79,7 +79,7 @@ from flinkpy.jobmaster.scheduler.pipelined_region import (
 )
 from flinkpy.jobmaster.scheduler.slot_allocator import SlotSharingExecutionSlotAllocator
 from flinkpy.jobmaster.scheduler.slow_task_detector import SpeculativeExecutionOptions
-from flinkpy.jobmaster.slotpool import slot_pool_messages as sp
+from flinkpy.jobmaster.slotpool import declarative_slot_pool as sp
 from flinkpy.jobmaster.slotpool.declarative_slot_pool import DeclarativeSlotPool, SlotPoolOptions
 
 _E = ExecutionState
@@ -181,10 +181,10 @@ class DefaultScheduler:
             ev.CancelJob: self._on_cancel_job,
             ev.SuspendJob: self._on_suspend_job,
             ev.GlobalFailure: self._on_global_failure,
-            ev.TaskManagerRegistered: lambda e: self._tell_pool(sp.RegisterTaskManager(e.location)),
+            ev.TaskManagerRegistered: self._on_task_manager_registered,
             ev.TaskManagerLost: self._on_task_manager_lost,
-            ev.SlotsOffered: lambda e: self._tell_pool(sp.OfferSlots(e.resource_id, e.offers)),
-            ev.SlotFailed: lambda e: self._tell_pool(sp.FailSlot(e.resource_id, e.allocation_id, e.cause)),
+            ev.SlotsOffered: self._on_slots_offered,
+            ev.SlotFailed: self._on_slot_failed,
             ev.TaskStateUpdated: self._on_task_state_updated,
             ev.TaskMetricsReported: self._on_task_metrics_reported,
             ev.DeploymentsReported: self._on_deployments_reported,
@@ -400,7 +400,7 @@ class DefaultScheduler:
         self._unexplained.clear()
         self.partitions.clear()  # the TaskExecutors release them when the job disconnects
         reason = SlotAllocationError(f"job {self.graph.name!r} is {state.name}")
-        self._tell_pool(sp.CloseSlotPool(reason))
+        self._run_pool_effects(self.slot_pool.close(reason))
         self._out.terminated(fx.JobTerminated(state, self.graph.failure_cause))
 
     # Slots and deployment
@@ -419,7 +419,7 @@ class DefaultScheduler:
                     self.graph.vertex(vertex_id).assign_slot(slot)
             self._deploy_if_complete(region)
         if requests:
-            self._tell_pool(sp.RequestSlots(tuple(requests)))
+            self._run_pool_effects(self.slot_pool.request_slots(requests, self._now_ms))
 
     def _deploy_if_complete(self, region: PipelinedRegion) -> None:
         vertices = [self.graph.vertex(vertex_id) for vertex_id in region.vertex_ids]
@@ -430,9 +430,18 @@ class DefaultScheduler:
             self._unanswered.add(vertex.current.attempt_id)
         self._out.submit(vertices)
 
-    def _tell_pool(self, event: sp.SlotPoolEvent) -> None:
+    def _on_task_manager_registered(self, event: ev.TaskManagerRegistered) -> None:
+        self.slot_pool.register_task_manager(event.location)
+
+    def _on_slots_offered(self, event: ev.SlotsOffered) -> None:
+        self._run_pool_effects(self.slot_pool.offer_slots(event.resource_id, event.offers, self._now_ms))
+
+    def _on_slot_failed(self, event: ev.SlotFailed) -> None:
+        self._run_pool_effects(self.slot_pool.fail_slot(event.resource_id, event.allocation_id, event.cause))
+
+    def _run_pool_effects(self, effects: list[sp.SlotPoolEffect]) -> None:
         fulfilled: dict[int, PipelinedRegion] = {}
-        for effect in self.slot_pool.handle(event, self._now_ms):
+        for effect in effects:
             match effect:
                 case sp.SlotRequestFulfilled(request_id, slot):
                     for vertex_id in self._allocator.fulfilled(request_id, slot):
@@ -441,8 +450,6 @@ class DefaultScheduler:
                         fulfilled[region.index] = region
                 case sp.SlotRequestsTimedOut():
                     self._on_slots_timed_out(effect)
-                case sp.SlotsAccepted(allocation_ids):
-                    self._out.add(fx.AnswerOffer(allocation_ids))
                 case sp.RequirementsChanged():
                     # Not the number in the effect: earlier effects of the list may have changed it again.
                     self._out.declare(self.slot_pool.num_required)
@@ -498,9 +505,9 @@ class DefaultScheduler:
         self._unanswered.discard(vertex.current.attempt_id)
         released = self._allocator.release(vertex.id)
         if released.cancelled_requests:
-            self._tell_pool(sp.CancelSlotRequests(released.cancelled_requests))
+            self._run_pool_effects(self.slot_pool.cancel_requests(released.cancelled_requests))
         for allocation_id in released.returned_slots:
-            self._tell_pool(sp.ReturnSlot(allocation_id))
+            self._run_pool_effects(self.slot_pool.return_slot(allocation_id, self._now_ms))
 
     def _cancel(self, vertex: ExecutionVertex) -> None:
         execution = vertex.current
@@ -515,6 +522,8 @@ class DefaultScheduler:
             self._leave(vertex, _E.CANCELED)
         elif execution.attempt_id not in self._unanswered:
             self._out.cancel(execution)
+
+    # Reports about tasks
 
     def _on_tasks_submitted(self, event: ev.TasksSubmitted) -> None:
         self._unanswered.difference_update(event.attempts)
@@ -531,8 +540,6 @@ class DefaultScheduler:
                 if isinstance(error, RpcTimeoutError):  # the task may have been deployed
                     self._out.cancel(execution)
                 self._fail(self.graph.vertex(attempt_id.vertex), error)
-
-    # Reports about tasks
 
     def _on_task_state_updated(self, event: ev.TaskStateUpdated) -> None:
         vertex = self.graph.find_vertex(event.attempt_id)
@@ -638,7 +645,7 @@ class DefaultScheduler:
 
     def _on_check_deadlines(self, event: ev.CheckDeadlines) -> None:
         are_slots_coming = any(vertex.current.is_deployed for vertex in self.graph.vertices)
-        self._tell_pool(sp.CheckTimeouts(are_slots_coming))
+        self._run_pool_effects(self.slot_pool.check_timeouts(self._now_ms, are_slots_coming=are_slots_coming))
         self._run(self.checkpoints.handle(CheckpointTimersDue()))
         for attempt_id in self._unexplained.take_due(self._now_ms):
             vertex = self.graph.vertex(attempt_id.vertex)
@@ -683,8 +690,9 @@ class DefaultScheduler:
         """Handles the loss of all slots and results of a TaskExecutor as one failure."""
         lost = self.partitions.lose_task_manager(event.resource_id)
         self._failed_together = []
-        self._tell_pool(sp.ReleaseTaskManager(event.resource_id, event.cause))
-        failed, self._failed_together = self._failed_together, None
+        self._run_pool_effects(self.slot_pool.release_task_manager(event.resource_id, event.cause))
+        failed = self._failed_together
+        self._failed_together = None
         # A running consumer may have read all it needs. If not, it will report the lost partition.
         producers = [partition.producer.id for partition in lost if self._is_waited_for(partition)]
         if failed or (producers and not self.state.is_terminal):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from flinkpy._proto import job_event_pb2, taskexecutor_pb2
 from flinkpy.checkpoint.coordinator.effects import CheckpointEffect
 from flinkpy.common.errors import FlinkError
-from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ExecutionVertexID, JobVertexID, ResourceID
+from flinkpy.common.ids import ExecutionAttemptID, ExecutionVertexID, JobVertexID, ResourceID
 from flinkpy.common.states import ExecutionState, JobState
 from flinkpy.jobmaster.slotpool.physical_slot import PhysicalSlot, TaskManagerLocation
 
@@ -19,13 +19,6 @@ class DeclareRequirements:
 
     num_slots: int
     blocked: frozenset[ResourceID] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerOffer:
-    """Answer the current slot offer: these slots are accepted."""
-
-    accepted: tuple[AllocationID, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +152,6 @@ class JobTerminated:
 
 SchedulerEffect = (
     DeclareRequirements
-    | AnswerOffer
     | FreeSlot
     | SubmitTasks
     | CancelTasks

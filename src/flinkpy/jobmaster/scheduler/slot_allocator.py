@@ -18,8 +18,8 @@ from flinkpy.common.ids import AllocationID, ExecutionVertexID, JobVertexID
 from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
 from flinkpy.jobmaster.executiongraph.execution_job_vertex import ExecutionJobVertex
 from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
+from flinkpy.jobmaster.slotpool.declarative_slot_pool import SlotRequest
 from flinkpy.jobmaster.slotpool.physical_slot import PhysicalSlot
-from flinkpy.jobmaster.slotpool.slot_pool_messages import SlotRequest
 
 
 @dataclass(eq=False, slots=True)

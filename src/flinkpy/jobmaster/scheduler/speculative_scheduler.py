@@ -29,9 +29,8 @@ from flinkpy.jobmaster.scheduler import events as ev
 from flinkpy.jobmaster.scheduler.default_scheduler import DefaultScheduler, SchedulerOptions
 from flinkpy.jobmaster.scheduler.slot_allocator import Released, SlotSharingExecutionSlotAllocator
 from flinkpy.jobmaster.scheduler.slow_task_detector import slow_tasks
-from flinkpy.jobmaster.slotpool import slot_pool_messages as sp
+from flinkpy.jobmaster.slotpool.declarative_slot_pool import SlotRequest
 from flinkpy.jobmaster.slotpool.physical_slot import PhysicalSlot
-from flinkpy.jobmaster.slotpool.slot_pool_messages import SlotRequest
 
 logger = logging.getLogger(__name__)
 
@@ -205,7 +204,8 @@ class SpeculativeScheduler(DefaultScheduler):
         self._move(vertex, execution, _E.SCHEDULED)
         excluded = self._blocklist.blocked(self._now_ms)
         self._out.blocked = excluded
-        self._tell_pool(sp.RequestSlots((self._allocator.allocate_attempt(execution, excluded),)))
+        request = self._allocator.allocate_attempt(execution, excluded)
+        self._run_pool_effects(self.slot_pool.request_slots([request], self._now_ms))
 
     # Slots
 
@@ -328,9 +328,9 @@ class SpeculativeScheduler(DefaultScheduler):
         vertex.end_speculative_execution(execution)
         released = self._allocator.release_attempt(execution)
         if released.cancelled_requests:
-            self._tell_pool(sp.CancelSlotRequests(released.cancelled_requests))
+            self._run_pool_effects(self.slot_pool.cancel_requests(released.cancelled_requests))
         for allocation_id in released.returned_slots:
-            self._tell_pool(sp.ReturnSlot(allocation_id))
+            self._run_pool_effects(self.slot_pool.return_slot(allocation_id, self._now_ms))
 
     def _move(self, vertex: ExecutionVertex, execution: Execution, state: ExecutionState) -> None:
         execution.transition(state, self._now_ms)

@@ -1,1 +1,1 @@
-"""The slot pool of a JobMaster. Pure: events in, effects out."""
+"""The slot pool of a JobMaster. Pure: its methods return effects."""

@@ -26,33 +26,76 @@ Source: org.apache.flink.runtime.jobmaster.slotpool.{DefaultDeclarativeSlotPool,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from flinkpy.common.errors import FlinkError, NotRegisteredError, SlotAllocationError
 from flinkpy.common.ids import AllocationID, ResourceID
 from flinkpy.jobmaster.slotpool.physical_slot import PhysicalSlot, TaskManagerLocation
-from flinkpy.jobmaster.slotpool.slot_pool_messages import (
-    CancelSlotRequests,
-    CheckTimeouts,
-    CloseSlotPool,
-    FailSlot,
-    FreeSlotAtTaskManager,
-    OfferSlots,
-    RegisterTaskManager,
-    ReleaseTaskManager,
-    RequestSlots,
-    RequirementsChanged,
-    ReturnSlot,
-    SlotLost,
-    SlotPoolEffect,
-    SlotPoolEvent,
-    SlotRequest,
-    SlotRequestFulfilled,
-    SlotRequestsTimedOut,
-    SlotsAccepted,
-)
+
+
+@dataclass(frozen=True, slots=True)
+class SlotRequest:
+    """A request for one slot.
+
+    Attributes:
+        preferred_allocation: the slot to use if it is free.
+        preferred_resource: the TaskExecutor whose slots to use if one is free.
+        excluded_resources: TaskExecutors whose slots must not be used.
+    """
+
+    request_id: int
+    preferred_allocation: AllocationID | None = None
+    preferred_resource: ResourceID | None = None
+    excluded_resources: frozenset[ResourceID] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class SlotRequestFulfilled:
+    """The request has got a slot."""
+
+    request_id: int
+    slot: PhysicalSlot
+
+
+@dataclass(frozen=True, slots=True)
+class SlotRequestsTimedOut:
+    """The requests have timed out.
+
+    Attributes:
+        num_required: the number of slots that the job needs in total.
+        num_available: the number of slots that it has.
+    """
+
+    request_ids: tuple[int, ...]
+    num_required: int
+    num_available: int
+
+
+@dataclass(frozen=True, slots=True)
+class RequirementsChanged:
+    """The total number of slots that the job needs has changed."""
+
+    num_slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class FreeSlotAtTaskManager:
+    """Return the slot to its TaskExecutor."""
+
+    slot: PhysicalSlot
+    cause: FlinkError
+
+
+@dataclass(frozen=True, slots=True)
+class SlotLost:
+    """A slot in use is lost."""
+
+    slot: PhysicalSlot
+    cause: FlinkError
+
+
+SlotPoolEffect = SlotRequestFulfilled | SlotRequestsTimedOut | RequirementsChanged | FreeSlotAtTaskManager | SlotLost
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +124,7 @@ class _FreeSlot:
 
 
 class DeclarativeSlotPool:
-    """The slot pool of one job. `handle(event, now_ms)` returns the effects, in order."""
+    """The slot pool of one job. Its methods return the effects for the scheduler, in order."""
 
     def __init__(self, options: SlotPoolOptions) -> None:
         self._options = options
@@ -93,24 +136,6 @@ class DeclarativeSlotPool:
         self._reserved: dict[AllocationID, PhysicalSlot] = {}
         self._declared = 0
         self._is_closed = False
-        self._handlers: dict[type, Callable[[Any, int], list[SlotPoolEffect]]] = {
-            RequestSlots: self._on_request_slots,
-            CancelSlotRequests: self._on_cancel_slot_requests,
-            ReturnSlot: self._on_return_slot,
-            RegisterTaskManager: self._on_register_task_manager,
-            ReleaseTaskManager: self._on_release_task_manager,
-            OfferSlots: self._on_offer_slots,
-            FailSlot: self._on_fail_slot,
-            CheckTimeouts: self._on_check_timeouts,
-            CloseSlotPool: self._on_close,
-        }
-
-    def handle(self, event: SlotPoolEvent, now_ms: int) -> list[SlotPoolEffect]:
-        effects = self._handlers[type(event)](event, now_ms)
-        if self.num_required != self._declared:
-            self._declared = self.num_required
-            effects.append(RequirementsChanged(self._declared))
-        return effects
 
     # Readings
 
@@ -125,7 +150,7 @@ class DeclarativeSlotPool:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """The time of the next `CheckTimeouts` event. None if none is needed."""
+        """The time of the next call of `check_timeouts`. None if none is needed."""
         deadlines = [pending.deadline_ms for pending in self._pending.values()]
         deadlines += [free.since_ms + self._options.idle_timeout_ms for free in self._free.values()]
         return min(deadlines, default=None)
@@ -160,70 +185,39 @@ class DeclarativeSlotPool:
         if self._is_closed:
             assert not (self._pending or self._free or self._reserved)
 
-    # Handlers
+    # Requests of the scheduler
 
-    def _on_request_slots(self, event: RequestSlots, now_ms: int) -> list[SlotPoolEffect]:
+    def request_slots(self, requests: Iterable[SlotRequest], now_ms: int) -> list[SlotPoolEffect]:
+        """Adds requests for slots."""
         if self._is_closed:
             return []
         deadline_ms = now_ms + self._options.request_timeout_ms
-        for request in event.requests:
+        for request in requests:
             self._pending[request.request_id] = _PendingRequest(request, deadline_ms)
-        return self._match(now_ms)
+        return self._with_requirements(self._match(now_ms))
 
-    def _on_cancel_slot_requests(self, event: CancelSlotRequests, now_ms: int) -> list[SlotPoolEffect]:
-        for request_id in event.request_ids:
+    def cancel_requests(self, request_ids: Iterable[int]) -> list[SlotPoolEffect]:
+        """Drops requests for slots that are not needed any more."""
+        for request_id in request_ids:
             self._pending.pop(request_id, None)
-        return []
+        return self._with_requirements([])
 
-    def _on_return_slot(self, event: ReturnSlot, now_ms: int) -> list[SlotPoolEffect]:
-        slot = self._reserved.pop(event.allocation_id, None)
-        if slot is None:  # lost in the meantime
+    def return_slot(self, allocation_id: AllocationID, now_ms: int) -> list[SlotPoolEffect]:
+        """Frees a slot that is not in use any more. No effect if the slot is lost."""
+        slot = self._reserved.pop(allocation_id, None)
+        if slot is None:
             return []
         self._free[slot.allocation_id] = _FreeSlot(slot, now_ms)
-        return self._match(now_ms)
+        return self._with_requirements(self._match(now_ms))
 
-    def _on_register_task_manager(self, event: RegisterTaskManager, now_ms: int) -> list[SlotPoolEffect]:
-        self._task_managers[event.location.resource_id] = event.location
-        return []
+    def check_timeouts(self, now_ms: int, *, are_slots_coming: bool = False) -> list[SlotPoolEffect]:
+        """Removes requests that have timed out, and slots that are idle for too long.
 
-    def _on_release_task_manager(self, event: ReleaseTaskManager, now_ms: int) -> list[SlotPoolEffect]:
-        if self._task_managers.pop(event.resource_id, None) is None:
-            return []
+        Args:
+            are_slots_coming: True if tasks run in slots of the job, so that slots become free when they finish.
+        """
         effects: list[SlotPoolEffect] = []
-        for allocation_id in self.allocations_of(event.resource_id):
-            effects += self._lose(allocation_id, event.cause)
-        return effects
-
-    def _on_offer_slots(self, event: OfferSlots, now_ms: int) -> list[SlotPoolEffect]:
-        location = self._task_managers.get(event.resource_id)
-        if location is None:
-            raise NotRegisteredError(
-                f"TaskExecutor {event.resource_id} offers slots but is not registered at this JobMaster"
-            )
-        accepted: list[AllocationID] = []
-        effects: list[SlotPoolEffect] = []
-        for allocation_id, slot_index in event.offers:
-            known = self._slot(allocation_id)
-            if known is not None:
-                if known.location.resource_id == event.resource_id:
-                    accepted.append(allocation_id)
-                continue
-            slot = PhysicalSlot(allocation_id, slot_index, location)
-            if any(_is_any(pending.request, slot) for pending in self._pending.values()):
-                self._free[allocation_id] = _FreeSlot(slot, now_ms)
-                effects += self._match(now_ms)
-                accepted.append(allocation_id)
-        return [SlotsAccepted(tuple(accepted)), *effects]
-
-    def _on_fail_slot(self, event: FailSlot, now_ms: int) -> list[SlotPoolEffect]:
-        slot = self._slot(event.allocation_id)
-        if slot is None or slot.location.resource_id != event.resource_id:  # unknown, or lost already
-            return []
-        return self._lose(event.allocation_id, event.cause)
-
-    def _on_check_timeouts(self, event: CheckTimeouts, now_ms: int) -> list[SlotPoolEffect]:
-        effects: list[SlotPoolEffect] = []
-        if self._options.are_requests_in_turn and event.are_slots_coming:
+        if self._options.are_requests_in_turn and are_slots_coming:
             for pending in self._pending.values():
                 if pending.deadline_ms <= now_ms:
                     pending.deadline_ms = now_ms + self._options.request_timeout_ms
@@ -239,17 +233,72 @@ class DeclarativeSlotPool:
                     f"the slot was idle for {self._options.idle_timeout_ms} ms (slot.idle.timeout)"
                 )
                 effects.append(FreeSlotAtTaskManager(free.slot, cause))
-        return effects
+        return self._with_requirements(effects)
 
-    def _on_close(self, event: CloseSlotPool, now_ms: int) -> list[SlotPoolEffect]:
+    def close(self, cause: FlinkError) -> list[SlotPoolEffect]:
+        """Returns all slots to their TaskExecutors. The pool accepts no requests and no slots any more."""
         self._is_closed = True
         self._pending.clear()
-        effects: list[SlotPoolEffect] = [FreeSlotAtTaskManager(slot, event.cause) for slot in self._all_slots()]
+        effects: list[SlotPoolEffect] = [FreeSlotAtTaskManager(slot, cause) for slot in self._all_slots()]
         self._free.clear()
         self._reserved.clear()
-        return effects
+        return self._with_requirements(effects)
+
+    # Reports of TaskExecutors
+
+    def register_task_manager(self, location: TaskManagerLocation) -> None:
+        """Adds a TaskExecutor, which can offer slots from now on."""
+        self._task_managers[location.resource_id] = location
+
+    def release_task_manager(self, resource_id: ResourceID, cause: FlinkError) -> list[SlotPoolEffect]:
+        """Removes a lost TaskExecutor with all its slots. No effect if it is unknown."""
+        if self._task_managers.pop(resource_id, None) is None:
+            return []
+        effects: list[SlotPoolEffect] = []
+        for allocation_id in self.allocations_of(resource_id):
+            effects += self._lose(allocation_id, cause)
+        return self._with_requirements(effects)
+
+    def offer_slots(
+        self, resource_id: ResourceID, offers: Iterable[tuple[AllocationID, int]], now_ms: int
+    ) -> list[SlotPoolEffect]:
+        """Takes the offered slots that the job needs. `allocations_of` then contains the accepted ones.
+
+        Args:
+            offers: allocation id and slot index of each slot.
+
+        Raises: NotRegisteredError if the TaskExecutor is not registered.
+        """
+        location = self._task_managers.get(resource_id)
+        if location is None:
+            raise NotRegisteredError(f"TaskExecutor {resource_id} offers slots but is not registered at this JobMaster")
+        effects: list[SlotPoolEffect] = []
+        for allocation_id, slot_index in offers:
+            if self._slot(allocation_id) is not None:
+                continue  # a repeated offer, or a slot of another TaskExecutor
+            slot = PhysicalSlot(allocation_id, slot_index, location)
+            if any(_is_any(pending.request, slot) for pending in self._pending.values()):
+                self._free[allocation_id] = _FreeSlot(slot, now_ms)
+                effects += self._match(now_ms)
+        return self._with_requirements(effects)
+
+    def fail_slot(
+        self, resource_id: ResourceID, allocation_id: AllocationID, cause: FlinkError
+    ) -> list[SlotPoolEffect]:
+        """Removes a slot that its TaskExecutor has lost. No effect if the TaskExecutor does not hold that slot."""
+        slot = self._slot(allocation_id)
+        if slot is None or slot.location.resource_id != resource_id:
+            return []
+        return self._with_requirements(self._lose(allocation_id, cause))
 
     # Parts
+
+    def _with_requirements(self, effects: list[SlotPoolEffect]) -> list[SlotPoolEffect]:
+        """Adds RequirementsChanged to the effects if the number of required slots has changed."""
+        if self.num_required != self._declared:
+            self._declared = self.num_required
+            effects.append(RequirementsChanged(self._declared))
+        return effects
 
     def _match(self, now_ms: int) -> list[SlotPoolEffect]:
         """Assigns free slots to waiting requests, best fit first."""
